@@ -99,8 +99,14 @@ pub(crate) fn ssh(section: &Section, socket: &Path) -> Result<Arc<SshExec>, Site
 /// There is no such directory, and why.
 pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteError> {
     let name = section.name.as_str();
-    let name = if name.len() <= NAME_MAX { name.to_owned() } else { short(name) };
-    let within = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).join("ssh");
+    let name = if name.len() <= NAME_MAX {
+        name.to_owned()
+    } else {
+        short(name)
+    };
+    let within = std::path::absolute(data)
+        .unwrap_or_else(|_| data.to_owned())
+        .join("ssh");
     let directory = if within.as_os_str().len() <= DIRECTORY_MAX {
         within
     } else {
@@ -113,7 +119,10 @@ pub(crate) fn socket(data: &Path, section: &Section) -> Result<PathBuf, SiteErro
             directory.display()
         )))
     };
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory);
     if let Err(error) = made {
         return refused(error.to_string());
     }

@@ -24,12 +24,18 @@ pub(crate) struct Field {
 impl Field {
     /// What people or programs called something.
     pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_number: false }
+        Self {
+            text: text.into(),
+            is_number: false,
+        }
     }
 
     /// A number of ours; nothing if there is none.
     pub(crate) fn number(number: impl ToString) -> Self {
-        Self { text: number.to_string(), is_number: true }
+        Self {
+            text: number.to_string(),
+            is_number: true,
+        }
     }
 
     fn harmless(&self) -> Cow<'_, str> {
@@ -75,7 +81,9 @@ impl CsvFile {
     /// # Errors
     /// It cannot be written, which memory never refuses.
     pub(crate) fn finish(self) -> csv::Result<Vec<u8>> {
-        self.0.into_inner().map_err(|error| error.into_error().into())
+        self.0
+            .into_inner()
+            .map_err(|error| error.into_error().into())
     }
 }
 
@@ -118,7 +126,9 @@ mod tests {
         let mut file = CsvFile::new();
         file.row([field, Field::text("next")]).unwrap();
         let written = file.finish().unwrap();
-        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&written[..]);
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .from_reader(&written[..]);
         reader.records().next().unwrap().unwrap()[0].to_owned()
     }
 
@@ -152,9 +162,12 @@ mod tests {
             let field = read_back(formula);
             assert_eq!(field, format!("'{formula}"), "{formula:?}");
         }
-        for (blank, field) in
-            [("\t=1", "'\t'=1"), ("\r=1", "'\r'=1"), ("\n-", "'\n'-"), ("\tx", "'\tx")]
-        {
+        for (blank, field) in [
+            ("\t=1", "'\t'=1"),
+            ("\r=1", "'\r'=1"),
+            ("\n-", "'\n'-"),
+            ("\tx", "'\tx"),
+        ] {
             assert_eq!(read_back(blank), field);
         }
         assert_eq!(read_back("a;=1"), "a;'=1");

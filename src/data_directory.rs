@@ -24,7 +24,10 @@ pub enum DataDirectoryError {
          server.data_directory to another place",
         path = path.display()
     )]
-    Unusable { path: PathBuf, source: std::io::Error },
+    Unusable {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error(
         "the data directory {path} is a symbolic link to {to}: whoever can change the link chooses \
          what the server works with; set server.data_directory to {to} itself",
@@ -49,7 +52,11 @@ pub enum DataDirectoryError {
          mend that, or set server.data_directory to another place",
         path = path.display(), above = above.display()
     )]
-    Above { path: PathBuf, above: PathBuf, how: String },
+    Above {
+        path: PathBuf,
+        above: PathBuf,
+        how: String,
+    },
 }
 
 /// Makes the directory, for its user alone, if it is not there; else looks who else can change it.
@@ -73,26 +80,41 @@ pub fn check(path: &Path) -> Result<(), DataDirectoryError> {
     for above in whole.ancestors().skip(1) {
         check_above(path, above)?;
     }
-    let Some(found) = look_at(path, &whole)? else { return Ok(()) };
+    let Some(found) = look_at(path, &whole)? else {
+        return Ok(());
+    };
     if found.is_symlink() {
         let to = std::fs::canonicalize(&whole).map_err(unusable(path))?;
-        return Err(DataDirectoryError::Link { path: path.into(), to });
+        return Err(DataDirectoryError::Link {
+            path: path.into(),
+            to,
+        });
     }
     if !found.is_dir() {
         return Err(unusable(path)(ErrorKind::NotADirectory.into()));
     }
     let us = rustix::process::geteuid().as_raw();
     if found.uid() != us {
-        return Err(DataDirectoryError::Foreign { path: path.into(), owner: found.uid(), us });
+        return Err(DataDirectoryError::Foreign {
+            path: path.into(),
+            owner: found.uid(),
+            us,
+        });
     }
     match found.mode() & (BY_GROUP | BY_OTHERS) {
         0 => Ok(()),
-        _ => Err(DataDirectoryError::Loose { path: path.into(), mode: found.mode() & 0o777 }),
+        _ => Err(DataDirectoryError::Loose {
+            path: path.into(),
+            mode: found.mode() & 0o777,
+        }),
     }
 }
 
 fn unusable(path: &Path) -> impl Fn(std::io::Error) -> DataDirectoryError + '_ {
-    |source| DataDirectoryError::Unusable { path: path.into(), source }
+    |source| DataDirectoryError::Unusable {
+        path: path.into(),
+        source,
+    }
 }
 
 /// What is at a place, links as links; `None` if nothing is.
@@ -107,16 +129,23 @@ fn look_at(path: &Path, place: &Path) -> Result<Option<Metadata>, DataDirectoryE
 /// A directory above, or a link to one: of the link itself only the owner counts, and what it
 /// leads to is a directory above as well, with all that is above that.
 fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
-    let Some(found) = look_at(path, above)? else { return Ok(()) };
-    let loose =
-        |how: String| DataDirectoryError::Above { path: path.into(), above: above.into(), how };
+    let Some(found) = look_at(path, above)? else {
+        return Ok(());
+    };
+    let loose = |how: String| DataDirectoryError::Above {
+        path: path.into(),
+        above: above.into(),
+        how,
+    };
     let us = rustix::process::geteuid().as_raw();
     if ![ROOT, UNMAPPED, us].contains(&found.uid()) {
         return Err(loose(format!("belongs to user {}", found.uid())));
     }
     if found.is_symlink() {
         let leads_to = std::fs::canonicalize(above).map_err(unusable(path))?;
-        return leads_to.ancestors().try_for_each(|above| check_above(path, above));
+        return leads_to
+            .ancestors()
+            .try_for_each(|above| check_above(path, above));
     }
     if found.is_dir() && can_be_changed(&found) {
         return Err(loose(format!(
@@ -131,7 +160,11 @@ fn check_above(path: &Path, above: &Path) -> Result<(), DataDirectoryError> {
 /// of the user's own, as many systems give to each, is nobody else.
 fn can_be_changed(found: &Metadata) -> bool {
     let ours = [ROOT, rustix::process::getegid().as_raw()].contains(&found.gid());
-    let wide = if ours { BY_OTHERS } else { BY_GROUP | BY_OTHERS };
+    let wide = if ours {
+        BY_OTHERS
+    } else {
+        BY_GROUP | BY_OTHERS
+    };
     found.mode() & wide != 0 && found.mode() & STICKY == 0
 }
 
@@ -168,7 +201,10 @@ mod tests {
             std::fs::create_dir(&data).unwrap();
             set_mode(&data, mode);
             let said = refused(&data);
-            assert!(said.contains(&format!("chmod 700 {}", data.display())), "{said}");
+            assert!(
+                said.contains(&format!("chmod 700 {}", data.display())),
+                "{said}"
+            );
             set_mode(&data, 0o700);
             prepare(&data).unwrap();
         }
@@ -218,7 +254,10 @@ mod tests {
         prepare(&link.join("data")).unwrap();
         set_mode(&open, 0o777);
         let said = refused(&link.join("data"));
-        assert!(said.contains(&format!("{} can be changed", open.display())), "{said}");
+        assert!(
+            said.contains(&format!("{} can be changed", open.display())),
+            "{said}"
+        );
     }
 
     #[test]
@@ -233,6 +272,9 @@ mod tests {
         }
         assert!(refused(&theirs).contains("belongs to user 4711"));
         let said = refused(&theirs.join("data"));
-        assert!(said.contains(&format!("{} belongs to user 4711", theirs.display())), "{said}");
+        assert!(
+            said.contains(&format!("{} belongs to user 4711", theirs.display())),
+            "{said}"
+        );
     }
 }

@@ -14,7 +14,10 @@ const UNKNOWN: Bytes = Bytes(1 << 30);
 pub(crate) fn limit() -> Bytes {
     let limits = [Resource::As, Resource::Data].map(|resource| getrlimit(resource).current);
     let limits = limits.into_iter().flatten().map(Bytes);
-    limits.chain(of_system(Path::new("/"))).min().unwrap_or(UNKNOWN)
+    limits
+        .chain(of_system(Path::new("/")))
+        .min()
+        .unwrap_or(UNKNOWN)
 }
 
 /// What the files of the system below `root` say.
@@ -22,17 +25,27 @@ fn of_system(root: &Path) -> impl Iterator<Item = Bytes> {
     let memory = fs::read_to_string(root.join("proc/meminfo")).ok();
     let memory = memory.as_deref().and_then(total);
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    let files: Vec<PathBuf> = groups.lines().flat_map(|line| limit_files(root, line)).collect();
+    let files: Vec<PathBuf> = groups
+        .lines()
+        .flat_map(|line| limit_files(root, line))
+        .collect();
     let groups = files.into_iter().filter_map(|file| {
         // "max", and the huge number that stands for it in the first version, bound nothing.
-        fs::read_to_string(file).ok()?.trim().parse().ok().map(Bytes)
+        fs::read_to_string(file)
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+            .map(Bytes)
     });
     memory.into_iter().chain(groups)
 }
 
 /// `MemTotal:  24576000 kB`.
 fn total(meminfo: &str) -> Option<Bytes> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kb: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
     Some(Bytes(kb.checked_mul(1_024)?))
 }
@@ -42,7 +55,9 @@ fn total(meminfo: &str) -> Option<Bytes> {
 /// the top.
 fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
-    let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
+    let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+        return Vec::new();
+    };
     let (top, file) = match controllers {
         "" => ("sys/fs/cgroup", "memory.max"),
         _ if controllers.split(',').any(|name| name == "memory") => {
@@ -51,7 +66,9 @@ fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
         _ => return Vec::new(),
     };
     let groups = Path::new(path.trim_start_matches('/')).ancestors();
-    groups.map(|group| root.join(top).join(group).join(file)).collect()
+    groups
+        .map(|group| root.join(top).join(group).join(file))
+        .collect()
 }
 
 #[cfg(test)]
@@ -68,8 +85,10 @@ mod tests {
         of_system(root.path()).min()
     }
 
-    const MACHINE: (&str, &str) =
-        ("proc/meminfo", "MemTotal:       24576000 kB\nMemFree:         1000 kB\n");
+    const MACHINE: (&str, &str) = (
+        "proc/meminfo",
+        "MemTotal:       24576000 kB\nMemFree:         1000 kB\n",
+    );
 
     #[test]
     fn the_tightest_control_group_bounds_what_the_machine_has() {
@@ -77,20 +96,35 @@ mod tests {
         let group = ("proc/self/cgroup", "0::/system.slice/cospan.service\n");
         let own = |text| ("sys/fs/cgroup/system.slice/cospan.service/memory.max", text);
         let above = ("sys/fs/cgroup/system.slice/memory.max", "600000000\n");
-        assert_eq!(least(&[MACHINE, group, own("max\n")]), Some(Bytes(24_576_000 * 1_024)));
-        assert_eq!(least(&[MACHINE, group, own("700000000\n")]), Some(Bytes(700_000_000)));
-        assert_eq!(least(&[MACHINE, group, own("700000000\n"), above]), Some(Bytes(600_000_000)));
+        assert_eq!(
+            least(&[MACHINE, group, own("max\n")]),
+            Some(Bytes(24_576_000 * 1_024))
+        );
+        assert_eq!(
+            least(&[MACHINE, group, own("700000000\n")]),
+            Some(Bytes(700_000_000))
+        );
+        assert_eq!(
+            least(&[MACHINE, group, own("700000000\n"), above]),
+            Some(Bytes(600_000_000))
+        );
     }
 
     #[test]
     fn control_groups_of_the_first_version_and_of_containers_count_too() {
-        let group = ("proc/self/cgroup", "9:cpu,memory:/docker/1f\n1:name=systemd:/x\n");
+        let group = (
+            "proc/self/cgroup",
+            "9:cpu,memory:/docker/1f\n1:name=systemd:/x\n",
+        );
         let top = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "500000000\n");
         assert_eq!(least(&[MACHINE, group, top]), Some(Bytes(500_000_000)));
     }
 
     #[test]
     fn where_nothing_says_how_much_there_is_nothing_is_made_up() {
-        assert_eq!(least(&[("proc/meminfo", "nonsense"), ("proc/self/cgroup", "::")]), None);
+        assert_eq!(
+            least(&[("proc/meminfo", "nonsense"), ("proc/self/cgroup", "::")]),
+            None
+        );
     }
 }

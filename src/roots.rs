@@ -58,7 +58,11 @@ impl fmt::Display for Lies {
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { site, root, why } = self;
-        write!(f, "{} cannot be the root of site {site}: it ", root.display())?;
+        write!(
+            f,
+            "{} cannot be the root of site {site}: it ",
+            root.display()
+        )?;
         match why {
             Why::Unfit(unfit) => {
                 let text = unfit.to_string();
@@ -123,7 +127,11 @@ pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<Wrong> {
 }
 
 fn because(site: &Site, why: Why) -> Wrong {
-    Wrong { site: site.name.to_string(), root: site.root.clone(), why }
+    Wrong {
+        site: site.name.to_string(),
+        root: site.root.clone(),
+        why,
+    }
 }
 
 /// Where a root is, and whether it is the site's already. Those of other machines are looked at
@@ -153,8 +161,13 @@ mod tests {
     use super::*;
 
     fn told(text: &str, data: &Path) -> Vec<String> {
-        let config = Config::parse(Path::new("cospan.toml"), text).unwrap().config;
-        wrong(&config, data).iter().map(ToString::to_string).collect()
+        let config = Config::parse(Path::new("cospan.toml"), text)
+            .unwrap()
+            .config;
+        wrong(&config, data)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     fn site(name: &str, root: &Path, more: &str) -> String {
@@ -182,7 +195,10 @@ mod tests {
             let beside = site("one", &home.path().join("one"), kind);
             assert_eq!(told(&beside, &data), [""; 0]);
             let store = home.path().join("disk/store");
-            let text = format!("[store]\ndirectory = {store:?}\n{}", site("one", &store, kind));
+            let text = format!(
+                "[store]\ndirectory = {store:?}\n{}",
+                site("one", &store, kind)
+            );
             assert_eq!(told(&text, &data).len(), 1, "the store is no root either");
         }
         assert!(!data.exists(), "nothing was made");
@@ -219,8 +235,17 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         for root in ["/", "/home", "/tmp/", "/usr/lib/new"] {
             let said = told(&site("one", Path::new(root), FAR), home.path());
-            assert!(said.len() == 1 && said[0].contains("like /"), "{root}: {said:?}");
+            assert!(
+                said.len() == 1 && said[0].contains("like /"),
+                "{root}: {said:?}"
+            );
         }
-        assert_eq!(told(&site("one", Path::new("/home/you/cospan"), FAR), home.path()), [""; 0]);
+        assert_eq!(
+            told(
+                &site("one", Path::new("/home/you/cospan"), FAR),
+                home.path()
+            ),
+            [""; 0]
+        );
     }
 }

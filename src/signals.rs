@@ -68,7 +68,10 @@ pub(crate) fn catch_unless_ignored() -> io::Result<Signals> {
 fn catch(wanted: impl Fn(i32) -> bool) -> io::Result<Signals> {
     // A limit on the time of a processor is told each second until it kills; one on the size of
     // files is to be an error of writing.
-    let known = DEADLY.into_iter().chain([SIGXCPU, SIGXFSZ]).filter(|signal| wanted(*signal));
+    let known = DEADLY
+        .into_iter()
+        .chain([SIGXCPU, SIGXFSZ])
+        .filter(|signal| wanted(*signal));
     let signals = Signals::new(known)?;
     for signal in REALTIME.filter(|signal| wanted(*signal)) {
         // Those that the C library keeps cannot be had, and nobody sends them.
@@ -81,7 +84,8 @@ fn catch(wanted: impl Fn(i32) -> bool) -> io::Result<Signals> {
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }
 
 /// Waits for one that asks for an end; gives `None` if none will come.

@@ -54,7 +54,10 @@ impl Account {
     /// Makes a process run as that user, with this home.
     pub(crate) fn run_as(&self, command: &mut Command, home: &Path) {
         command.uid(self.user).gid(self.group);
-        command.env("USER", &self.name).env("LOGNAME", &self.name).env("HOME", home);
+        command
+            .env("USER", &self.name)
+            .env("LOGNAME", &self.name)
+            .env("HOME", home);
     }
 
     /// Hands a file over.
@@ -93,7 +96,8 @@ impl Testbed {
     /// Starts what of a cluster does not run.
     pub(crate) fn up(&self, cluster: Cluster) -> Result<(), TestbedError> {
         let (processors, port) = (cluster.processors.to_string(), cluster.port.to_string());
-        self.script(&["up", cluster.name, &processors, &port]).map(drop)
+        self.script(&["up", cluster.name, &processors, &port])
+            .map(drop)
     }
 
     /// Kills the controller of a cluster.
@@ -155,11 +159,16 @@ impl Testbed {
     /// Runs the script. What it prints is given back; what it complains of is the error.
     fn script(&self, words: &[&str]) -> Result<String, TestbedError> {
         let mut command = Command::new("bash");
-        command.args(["-c", SCRIPT, "testbed"]).args(words).env("COSPAN_TESTBED", &self.base);
+        command
+            .args(["-c", SCRIPT, "testbed"])
+            .args(words)
+            .env("COSPAN_TESTBED", &self.base);
         let output = said(&mut command)?;
         output.map_err(|said| {
             let last = said.lines().rev().find(|line| !line.trim().is_empty());
-            let last = last.unwrap_or("no reason given").trim_start_matches("testbed: ");
+            let last = last
+                .unwrap_or("no reason given")
+                .trim_start_matches("testbed: ");
             TestbedError::Refused(last.to_owned())
         })
     }
@@ -167,10 +176,13 @@ impl Testbed {
 
 /// What a command prints, or what it complains of.
 pub(crate) fn said(command: &mut Command) -> Result<Result<String, String>, TestbedError> {
-    let output = command.stdin(Stdio::null()).output().map_err(|source| TestbedError::Start {
-        program: command.get_program().to_string_lossy().into_owned(),
-        source,
-    })?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| TestbedError::Start {
+            program: command.get_program().to_string_lossy().into_owned(),
+            source,
+        })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     Ok(match output.status.success() {
         true => Ok(text(&output.stdout)),
@@ -190,8 +202,12 @@ mod tests {
 
     #[test]
     fn the_script_of_the_clusters_says_what_is_wrong_with_a_command() {
-        let nowhere = Testbed { base: "/nonexistent/testbed".into() };
-        let Err(TestbedError::Refused(why)) = nowhere.script(&["fly"]) else { panic!("it flies") };
+        let nowhere = Testbed {
+            base: "/nonexistent/testbed".into(),
+        };
+        let Err(TestbedError::Refused(why)) = nowhere.script(&["fly"]) else {
+            panic!("it flies")
+        };
         assert!(why.contains("up, conf") || why.contains("root"), "{why}");
     }
 }

@@ -35,7 +35,11 @@ fn cospan(home: &Path) -> Command {
 
 fn run(server: &Fake, arguments: &[&str]) -> Output {
     let home = tempfile::tempdir().unwrap();
-    cospan(home.path()).env("COSPAN_SERVER", server.address()).args(arguments).output().unwrap()
+    cospan(home.path())
+        .env("COSPAN_SERVER", server.address())
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 fn stdout(output: &Output) -> String {
@@ -108,13 +112,20 @@ fn a_wait_that_runs_out_of_time_says_so_and_ends_with_6() {
 fn a_job_that_is_not_there_is_refused_with_3() {
     let output = run(&four_jobs(), &["show", "99"]);
     assert_eq!(code(&output), 3);
-    assert!(stderr(&output).contains("there is no /v1/jobs/99 [C3001]"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("there is no /v1/jobs/99 [C3001]"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(stdout(&output), "");
 }
 
 #[test]
 fn a_server_that_is_not_there_is_told_with_4_and_what_to_do() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let home = tempfile::tempdir().unwrap();
     let output = cospan(home.path())
         .args(["list", "--server", &format!("http://{nobody}")])
@@ -122,7 +133,10 @@ fn a_server_that_is_not_there_is_told_with_4_and_what_to_do() {
         .unwrap();
     assert_eq!(code(&output), 4);
     let text = stderr(&output);
-    assert!(text.contains("cannot reach the server") && text.contains("cospan serve"), "{text}");
+    assert!(
+        text.contains("cannot reach the server") && text.contains("cospan serve"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -153,7 +167,11 @@ fn wrong_usage_ends_with_2_before_any_server_is_asked() {
         assert!(!output.stderr.is_empty(), "{arguments:?}");
     }
     let output = run(&server, &["list", "--state", "runing"]);
-    assert!(stderr(&output).contains("did you mean \"running\"?"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("did you mean \"running\"?"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -170,7 +188,11 @@ fn without_a_key_the_user_is_told_where_one_comes_from() {
         .output()
         .unwrap();
     assert_eq!(code(&output), 3);
-    assert!(stderr(&output).contains("set COSPAN_TOKEN"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("set COSPAN_TOKEN"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 const JOB: &str = "name = \"wave\"\nwall_time = \"1h\"\n\n[[component]]\nname = \"solver\"\n\
@@ -180,7 +202,11 @@ const JOB: &str = "name = \"wave\"\nwall_time = \"1h\"\n\n[[component]]\nname = 
 fn a_slip_in_a_job_file_is_told_with_file_line_and_nearest_key() {
     let server = Fake::start(|_| panic!("the server was asked"));
     let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("job.toml"), JOB.replace("processors", "procesors")).unwrap();
+    std::fs::write(
+        home.path().join("job.toml"),
+        JOB.replace("processors", "procesors"),
+    )
+    .unwrap();
     let output = cospan(home.path())
         .env("COSPAN_SERVER", server.address())
         .args(["submit", "job.toml"])
@@ -196,10 +222,20 @@ fn a_slip_in_a_job_file_is_told_with_file_line_and_nearest_key() {
 fn jobs_are_read_from_several_files_and_standard_input_in_every_notation() {
     let server = Fake::start(|request| {
         let jobs: Vec<serde_json::Value> = serde_json::from_str(&request.body).unwrap();
-        let names: Vec<_> = jobs.iter().map(|job| job["name"].as_str().unwrap()).collect();
+        let names: Vec<_> = jobs
+            .iter()
+            .map(|job| job["name"].as_str().unwrap())
+            .collect();
         assert_eq!(names, ["wave", "json", "yaml"]);
-        assert!(request.head.to_lowercase().contains("idempotency-key: night-1"));
-        let rows: Vec<_> = (7..10).map(|id| json!({ "id": id, "repeated": id == 9 })).collect();
+        assert!(
+            request
+                .head
+                .to_lowercase()
+                .contains("idempotency-key: night-1")
+        );
+        let rows: Vec<_> = (7..10)
+            .map(|id| json!({ "id": id, "repeated": id == 9 }))
+            .collect();
         Answer::json(&json!({ "jobs": rows }))
     });
     let home = tempfile::tempdir().unwrap();
@@ -209,7 +245,14 @@ fn jobs_are_read_from_several_files_and_standard_input_in_every_notation() {
     std::fs::write(home.path().join("job.json"), json).unwrap();
     let mut child = cospan(home.path())
         .env("COSPAN_SERVER", server.address())
-        .args(["submit", "job.toml", "job.json", "-", "--idempotency-key", "night-1"])
+        .args([
+            "submit",
+            "job.toml",
+            "job.json",
+            "-",
+            "--idempotency-key",
+            "night-1",
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -217,7 +260,12 @@ fn jobs_are_read_from_several_files_and_standard_input_in_every_notation() {
         .unwrap();
     let yaml = "name: yaml\nwall_time: 1m\ncomponent:\n  - name: c\n    processors: 1\n    \
                 executable: /bin/true\n";
-    child.stdin.take().unwrap().write_all(yaml.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(yaml.as_bytes())
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(
@@ -240,9 +288,16 @@ fn a_busy_server_is_asked_again_with_the_same_idempotency_key() {
         .output()
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let keys: Vec<String> = server.requests().iter().map(|r| r.header("idempotency-key")).collect();
+    let keys: Vec<String> = server
+        .requests()
+        .iter()
+        .map(|r| r.header("idempotency-key"))
+        .collect();
     assert_eq!(keys.len(), 2);
-    assert!(keys[0].starts_with("cli-") && keys[0] == keys[1], "{keys:?}");
+    assert!(
+        keys[0].starts_with("cli-") && keys[0] == keys[1],
+        "{keys:?}"
+    );
 }
 
 #[test]
@@ -258,14 +313,20 @@ fn an_output_arrives_whole_or_not_at_all() {
     };
     let fetch = |server: &Fake, home: &Path| {
         let mut command = cospan(home);
-        command.env("COSPAN_SERVER", server.address()).args(["output", "1", "--to", "out"]);
+        command
+            .env("COSPAN_SERVER", server.address())
+            .args(["output", "1", "--to", "out"]);
         command.output().unwrap()
     };
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("out/solver/result.txt");
     let output = fetch(&Fake::start(answer("43\n")), home.path());
     assert_eq!(code(&output), 4, "{}", stderr(&output));
-    assert!(stdout(&output).contains("not what the site had"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("not what the site had"),
+        "{}",
+        stdout(&output)
+    );
     assert!(!file.exists() && !file.with_extension("txt.part").exists());
     let output = fetch(&Fake::start(answer("42\n")), home.path());
     assert_eq!(code(&output), 0, "{}", stdout(&output));
@@ -314,7 +375,11 @@ fn an_interrupted_wait_says_how_to_go_on_and_ends_with_130() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130);
-    assert!(stderr(&output).contains("cospan wait 4"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("cospan wait 4"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -322,12 +387,19 @@ fn the_same_answer_is_a_table_json_or_yaml() {
     let server = four_jobs();
     let table = run(&server, &["show", "1", "--brief"]);
     assert!(stdout(&table).contains("COMPONENT") && stdout(&table).contains("delft"));
-    assert!(!stdout(&table).contains('\u{1b}'), "colours belong to terminals");
+    assert!(
+        !stdout(&table).contains('\u{1b}'),
+        "colours belong to terminals"
+    );
     let json = run(&server, &["show", "1", "--brief", "-o", "json"]);
     let value: serde_json::Value = serde_json::from_str(&stdout(&json)).unwrap();
     assert_eq!(value[0]["phase"]["state"], "finished");
     let yaml = run(&server, &["show", "1", "--brief", "-o", "yaml"]);
-    assert!(stdout(&yaml).contains("state: finished"), "{}", stdout(&yaml));
+    assert!(
+        stdout(&yaml).contains("state: finished"),
+        "{}",
+        stdout(&yaml)
+    );
 }
 
 #[test]
@@ -343,9 +415,16 @@ fn every_command_is_in_the_help_and_has_help_of_its_own() {
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     let expected = include_str!("cli/commands.txt");
-    assert_eq!(listed, expected.lines().collect::<Vec<_>>(), "tests/cli/commands.txt");
+    assert_eq!(
+        listed,
+        expected.lines().collect::<Vec<_>>(),
+        "tests/cli/commands.txt"
+    );
     for command in listed {
-        let help = cospan(home.path()).args([command, "--help"]).output().unwrap();
+        let help = cospan(home.path())
+            .args([command, "--help"])
+            .output()
+            .unwrap();
         assert_eq!(code(&help), 0, "{command}");
         assert!(stdout(&help).contains("Usage: cospan"), "{command}");
     }
@@ -354,11 +433,21 @@ fn every_command_is_in_the_help_and_has_help_of_its_own() {
 #[test]
 fn a_job_file_that_is_no_text_is_refused_with_its_line() {
     let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("job.toml"), b"wall_time = \"1h\"\nname = \"\xff\"\n").unwrap();
-    let output = cospan(home.path()).args(["submit", "job.toml"]).output().unwrap();
+    std::fs::write(
+        home.path().join("job.toml"),
+        b"wall_time = \"1h\"\nname = \"\xff\"\n",
+    )
+    .unwrap();
+    let output = cospan(home.path())
+        .args(["submit", "job.toml"])
+        .output()
+        .unwrap();
     assert_eq!(code(&output), 2);
     let said = stderr(&output);
-    assert!(said.contains("job.toml:2: the text is not UTF-8 here"), "{said}");
+    assert!(
+        said.contains("job.toml:2: the text is not UTF-8 here"),
+        "{said}"
+    );
     assert!(said.contains("save it as UTF-8"), "{said}");
 }
 
@@ -383,14 +472,26 @@ fn the_support_bundle_holds_no_secret() {
     let output = cospan(home.path())
         .env("COSPAN_SERVER", server.address())
         .env("COSPAN_TOKEN", token)
-        .args(["doctor", "--config", "cospan.toml", "--bundle", "bundle.json"])
+        .args([
+            "doctor",
+            "--config",
+            "cospan.toml",
+            "--bundle",
+            "bundle.json",
+        ])
         .output()
         .unwrap();
     assert_eq!(std::fs::metadata(&bundle).unwrap().mode() & 0o777, 0o600);
     let bundle = std::fs::read_to_string(bundle).unwrap();
-    assert!(bundle.contains("cospan_jobs 1") && bundle.contains("hooks.example.org"), "{bundle}");
+    assert!(
+        bundle.contains("cospan_jobs 1") && bundle.contains("hooks.example.org"),
+        "{bundle}"
+    );
     for secret in ["s3cret", "0123456789abcdef"] {
-        assert!(!bundle.contains(secret) && !stdout(&output).contains(secret), "{secret}");
+        assert!(
+            !bundle.contains(secret) && !stdout(&output).contains(secret),
+            "{secret}"
+        );
     }
 }
 
@@ -400,5 +501,8 @@ fn a_simulation_without_a_grid_is_told_how_to_get_one() {
     let output = cospan(home.path()).arg("simulate").output().unwrap();
     assert_eq!(code(&output), 2);
     let said = stderr(&output);
-    assert!(said.contains("cospan simulate --example") && said.contains("--model"), "{said}");
+    assert!(
+        said.contains("cospan simulate --example") && said.contains("--model"),
+        "{said}"
+    );
 }

@@ -3,7 +3,10 @@
 //!
 //! `COSPAN_CHAOS_SEED` draws others than those that always run.
 
-#![allow(clippy::print_stdout, reason = "the seed and the table belong to the result")]
+#![allow(
+    clippy::print_stdout,
+    reason = "the seed and the table belong to the result"
+)]
 
 use std::path::PathBuf;
 
@@ -11,7 +14,9 @@ use cospan_chaos_tests::differ::{self, Options};
 
 #[test]
 fn a_job_has_the_same_history_at_simulated_sites_as_at_real_ones() {
-    let seed = std::env::var("COSPAN_CHAOS_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = std::env::var("COSPAN_CHAOS_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or(1);
     println!("seed {seed}");
     let options = Options {
@@ -23,5 +28,8 @@ fn a_job_has_the_same_history_at_simulated_sites_as_at_real_ones() {
         at_once: 4,
         keep: false,
     };
-    assert!(differ::run(&options, &|text| println!("{text}")), "seed {seed}: see above");
+    assert!(
+        differ::run(&options, &|text| println!("{text}")),
+        "seed {seed}: see above"
+    );
 }

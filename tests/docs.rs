@@ -44,13 +44,19 @@ fn prose(text: &str) -> String {
         inside ^= fence;
         !inside && !fence
     };
-    text.lines().filter(|line| keep(line)).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .filter(|line| keep(line))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Targets of `[text](target)`.
 fn links(text: &str) -> Vec<String> {
     let prose = prose(text);
-    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let targets = prose
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'));
     targets.map(|(target, _)| target.to_owned()).collect()
 }
 
@@ -72,7 +78,9 @@ fn anchors(text: &str) -> BTreeSet<String> {
     let headings = headings.lines().filter_map(|line| line.strip_prefix('#'));
     let anchor = |heading: &str| {
         let text = heading.trim_start_matches('#').trim().to_lowercase();
-        let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let kept = text
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
         kept.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
     headings.map(anchor).collect()
@@ -89,7 +97,10 @@ fn every_link_in_the_book_and_the_readme_leads_somewhere() {
     texts.insert(root().join("README.md"));
     for page in texts {
         let text = fs::read_to_string(&page).unwrap();
-        for target in links(&text).into_iter().filter(|target| !is_elsewhere(target)) {
+        for target in links(&text)
+            .into_iter()
+            .filter(|target| !is_elsewhere(target))
+        {
             let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
             let there = match file {
                 "" => page.clone(),
@@ -120,15 +131,20 @@ fn the_summary_lists_every_page_once() {
 
 #[test]
 fn the_book_has_its_settings() {
-    let settings: toml::Table =
-        fs::read_to_string(root().join("docs/book.toml")).unwrap().parse().unwrap();
+    let settings: toml::Table = fs::read_to_string(root().join("docs/book.toml"))
+        .unwrap()
+        .parse()
+        .unwrap();
     assert_eq!(settings["book"]["src"].as_str(), Some("src"));
     assert!(settings["book"]["title"].is_str());
 }
 
 /// `UPDATE_DOCS=1 cargo test --test docs` writes it anew.
 fn table_is_current(page: &str, name: &str, current: &str) {
-    let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
+    let (begin, end) = (
+        format!("<!-- {name}: begin -->\n"),
+        format!("<!-- {name}: end -->"),
+    );
     let page = book().join(page);
     let text = fs::read_to_string(&page).unwrap();
     let (before, rest) = text.split_once(&begin).unwrap();
@@ -155,7 +171,11 @@ fn the_page_of_the_interface_lists_every_code_and_its_remedy() {
     let page = fs::read_to_string(book().join("reference/http.md")).unwrap();
     for code in cospan::api::v1::problem::Code::ALL {
         let (title, remedy) = (code.title(), code.remedy());
-        let row = format!("| {} | {} | {title} | {remedy} |\n", code.as_str(), code.status());
+        let row = format!(
+            "| {} | {} | {title} | {remedy} |\n",
+            code.as_str(),
+            code.status()
+        );
         assert!(page.contains(&row), "{row}");
     }
 }
@@ -168,7 +188,10 @@ fn every_job_file_in_the_book_and_the_readme_is_one() {
     texts.insert(root().join("README.md"));
     for page in texts {
         let text = fs::read_to_string(&page).unwrap();
-        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```"));
+        let blocks = text
+            .split("```toml\n")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("```"));
         for (block, _) in blocks.filter(|(block, _)| block.contains("component]]")) {
             use cospan::api::v1::parse::{Format, parse_all};
             let page = page.display();
@@ -177,7 +200,9 @@ fn every_job_file_in_the_book_and_the_readme_is_one() {
             for document in documents {
                 let specs = document.into_specs(1_000, Bytes(u64::MAX));
                 let specs = specs.unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
-                specs.iter().for_each(|spec| spec.validate(&SpecLimits::default()).unwrap());
+                specs
+                    .iter()
+                    .for_each(|spec| spec.validate(&SpecLimits::default()).unwrap());
             }
             count += 1;
         }
@@ -187,12 +212,27 @@ fn every_job_file_in_the_book_and_the_readme_is_one() {
 
 /// Calls of the program in a text: in transcripts and between backticks.
 fn calls(text: &str) -> BTreeSet<String> {
-    let typed = text.lines().filter_map(|line| line.trim().strip_prefix("$ "));
+    let typed = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("$ "));
     let piped = typed.flat_map(|line| line.split('|'));
-    let quoted = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
-    let plain = |call: &str| call.split(['#', '&', '>', '|']).next().unwrap().trim().to_owned();
-    let calls = piped.chain(quoted).map(plain).filter(|call| call.starts_with("cospan "));
-    calls.filter(|call| !call.contains("COMMAND") && !call.contains('{')).collect()
+    let quoted = text
+        .lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2));
+    let plain = |call: &str| {
+        call.split(['#', '&', '>', '|'])
+            .next()
+            .unwrap()
+            .trim()
+            .to_owned()
+    };
+    let calls = piped
+        .chain(quoted)
+        .map(plain)
+        .filter(|call| call.starts_with("cospan "));
+    calls
+        .filter(|call| !call.contains("COMMAND") && !call.contains('{'))
+        .collect()
 }
 
 #[test]
@@ -204,15 +244,24 @@ fn every_command_in_the_book_and_the_readme_is_understood() {
         for call in calls(&fs::read_to_string(&page).unwrap()) {
             // Arguments are read up to the first wrong one; then help is all that is done.
             // What stands behind `--` is not for us.
-            let words = call.split_whitespace().skip(1).take_while(|word| *word != "--");
+            let words = call
+                .split_whitespace()
+                .skip(1)
+                .take_while(|word| *word != "--");
             let words = words.chain(["--help"]);
             let binary = env!("CARGO_BIN_EXE_cospan");
-            let output = std::process::Command::new(binary).args(words).output().unwrap();
+            let output = std::process::Command::new(binary)
+                .args(words)
+                .output()
+                .unwrap();
             let problem = String::from_utf8_lossy(&output.stderr);
             // An option that is only named.
             let is_known = problem.contains("a value is required for");
             let place = page.display();
-            assert!(output.status.success() || is_known, "{place}: {call}\n{problem}");
+            assert!(
+                output.status.success() || is_known,
+                "{place}: {call}\n{problem}"
+            );
             count += 1;
         }
     }
@@ -224,7 +273,9 @@ fn the_page_of_the_command_line_has_every_command_in_its_table() {
     let page = fs::read_to_string(book().join("guide/cli.md")).unwrap();
     let (_, table) = page.split_once("\n## Commands\n").unwrap();
     let table = table.split("\n## ").next().unwrap();
-    let cells = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let cells = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
     let listed: BTreeSet<&str> = cells
         .flat_map(|cell| cell.split(['`', ',', ' ']))
         .filter(|word| !word.is_empty())
@@ -239,8 +290,13 @@ fn the_page_of_the_command_line_has_every_command_in_its_table() {
 fn every_setting_that_the_book_names_exists() {
     let reference = fs::read_to_string(book().join("reference/configuration.md")).unwrap();
     let exists = |section: &str, key: &str| {
-        let (_, rest) = reference.split_once(&format!("## `[{section}]`\n")).unwrap();
-        rest.split("\n## ").next().unwrap().contains(&format!("- **`{key}`**"))
+        let (_, rest) = reference
+            .split_once(&format!("## `[{section}]`\n"))
+            .unwrap();
+        rest.split("\n## ")
+            .next()
+            .unwrap()
+            .contains(&format!("- **`{key}`**"))
     };
     let sections: BTreeSet<&str> = reference.split("## `[").skip(1).collect();
     let sections = sections.iter().filter_map(|rest| rest.split(']').next());
@@ -248,10 +304,19 @@ fn every_setting_that_the_book_names_exists() {
     let mut count = 0;
     for page in pages() {
         let text = prose(&fs::read_to_string(&page).unwrap());
-        for word in text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)) {
-            let Some((section, key)) = word.split_once('.') else { continue };
+        for word in text
+            .lines()
+            .flat_map(|line| line.split('`').skip(1).step_by(2))
+        {
+            let Some((section, key)) = word.split_once('.') else {
+                continue;
+            };
             if sections.contains(section) && !key.contains([' ', '(', '.']) && key != "rs" {
-                assert!(exists(section, key), "{}: there is no {word}", page.display());
+                assert!(
+                    exists(section, key),
+                    "{}: there is no {word}",
+                    page.display()
+                );
                 count += 1;
             }
         }
@@ -298,15 +363,25 @@ fn the_unit_is_hardened_and_starts_again_only_what_may_get_better() {
     for line in LINES {
         assert!(lines.contains(line), "{line}");
     }
-    assert!(lines.iter().any(|line| line.starts_with("User=") && *line != "User=root"));
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("User=") && *line != "User=root")
+    );
 }
 
 #[test]
 fn what_runs_for_every_change_runs_the_commands_of_the_readme() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let run = fs::read_to_string(root().join(".ci/run")).unwrap();
-    for command in ["cargo run --release -- quickstart", "cargo test --workspace"] {
-        assert!(readme.contains(&format!("\n{command} ")), "README.md: {command}");
+    for command in [
+        "cargo run --release -- quickstart",
+        "cargo test --workspace",
+    ] {
+        assert!(
+            readme.contains(&format!("\n{command} ")),
+            "README.md: {command}"
+        );
         let is_step = |line: &str| line.starts_with("step ") && line.ends_with(command);
         assert!(run.lines().any(is_step), ".ci/run: {command}");
     }
@@ -318,9 +393,16 @@ fn every_test_that_the_guarantees_name_exists() {
     let page = |name: &str| fs::read_to_string(book().join(name)).unwrap();
     let text = page("invariants.md") + &page("elsewhere.md");
     let mut sources = String::new();
-    for folder in
-        ["src", "domain", "storage", "sites", "actors", "simulator", "chaos-tests", "tests"]
-    {
+    for folder in [
+        "src",
+        "domain",
+        "storage",
+        "sites",
+        "actors",
+        "simulator",
+        "chaos-tests",
+        "tests",
+    ] {
         read_all(&root().join(folder), &mut sources);
     }
     let words = text.split('`').skip(1).step_by(2);
@@ -329,8 +411,10 @@ fn every_test_that_the_guarantees_name_exists() {
     };
     let named: Vec<&str> = words.filter(is_test).collect();
     assert!(named.len() >= 15, "{named:?}");
-    let missing: Vec<&&str> =
-        named.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    let missing: Vec<&&str> = named
+        .iter()
+        .filter(|name| !sources.contains(&format!("fn {name}(")))
+        .collect();
     assert!(missing.is_empty(), "no such tests: {missing:?}");
 }
 

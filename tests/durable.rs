@@ -3,7 +3,10 @@
 //! answered. `strace` sees the one, and brings about the other.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stdout, reason = "what was seen, or skipped, belongs to the result")]
+#![allow(
+    clippy::print_stdout,
+    reason = "what was seen, or skipped, belongs to the result"
+)]
 
 #[path = "../storage/tests/crash/watch.rs"]
 mod watch;
@@ -46,10 +49,19 @@ impl Drop for Traced {
 fn traced(environment: &TestEnvironment, arguments: &[&str], stderr: Stdio) -> Traced {
     let mut command = Command::new("strace");
     command.arg("-f").args(arguments);
-    command.arg(env!("CARGO_BIN_EXE_cospan")).args(["serve", "--config"]).arg(environment.config());
-    command.env_clear().env("HOME", environment.path()).env("PATH", "/usr/bin:/bin");
+    command
+        .arg(env!("CARGO_BIN_EXE_cospan"))
+        .args(["serve", "--config"])
+        .arg(environment.config());
+    command
+        .env_clear()
+        .env("HOME", environment.path())
+        .env("PATH", "/usr/bin:/bin");
     command.envs(may_serve());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(stderr);
     Traced(command.spawn().unwrap())
 }
 
@@ -72,7 +84,9 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 /// A client of the server, once that takes work.
 fn client(environment: &TestEnvironment) -> Api {
     let probe = Api::new(environment.port(), String::new());
-    until("it takes work", || matches!(probe.get("/readyz"), Reply::Answered(200, _)));
+    until("it takes work", || {
+        matches!(probe.get("/readyz"), Reply::Answered(200, _))
+    });
     let token = std::fs::read_to_string(environment.data().join("keys/admin.token")).unwrap();
     Api::new(environment.port(), token.trim().into())
 }
@@ -100,33 +114,56 @@ fn every_submission_is_synced_between_its_write_and_its_answer() {
     let text = log.display().to_string();
     let arguments = ["-y", "-s", "16", "-e", CALLS, "-o", &text];
     let said = environment.path().join("said");
-    let mut server = traced(&environment, &arguments, File::create(&said).unwrap().into());
+    let mut server = traced(
+        &environment,
+        &arguments,
+        File::create(&said).unwrap().into(),
+    );
     let api = client(&environment);
     for number in 0..JOBS {
         api.must("/v1/jobs", &job(number)).unwrap();
     }
     signal(server_of(&server.0), Signal::TERM);
     let status = server.0.wait().unwrap();
-    assert!(status.success(), "{status}: {}", std::fs::read_to_string(&said).unwrap());
+    assert!(
+        status.success(),
+        "{status}: {}",
+        std::fs::read_to_string(&said).unwrap()
+    );
 
     let db = environment.data().canonicalize().unwrap().join("store/db");
     let file = format!("<{}>", db.display());
     let mut watch = Watch::new(is_answer);
     let trace = std::fs::read(&log).unwrap();
-    String::from_utf8_lossy(&trace).lines().for_each(|line| watch.line(line, &file));
-    println!("{} submissions answered, each after a sync of {file}", watch.acknowledged);
+    String::from_utf8_lossy(&trace)
+        .lines()
+        .for_each(|line| watch.line(line, &file));
+    println!(
+        "{} submissions answered, each after a sync of {file}",
+        watch.acknowledged
+    );
     assert_eq!(watch.acknowledged, JOBS);
 }
 
 /// A server on whose store's file every write after the first `fitting` finds the disk full.
 fn on_a_full_disk(environment: &TestEnvironment, fitting: u32, stderr: Stdio) -> Traced {
-    let file = environment.data().canonicalize().unwrap().join("store/db").display().to_string();
+    let file = environment
+        .data()
+        .canonicalize()
+        .unwrap()
+        .join("store/db")
+        .display()
+        .to_string();
     let calls = format!(
         "inject=write,pwrite64,pwritev,ftruncate,fallocate:error=ENOSPC:when={}+",
         fitting + 1
     );
     let log = environment.path().join("trace").display().to_string();
-    traced(environment, &["-P", &file, "-e", &calls, "-o", &log], stderr)
+    traced(
+        environment,
+        &["-P", &file, "-e", &calls, "-o", &log],
+        stderr,
+    )
 }
 
 fn ended(server: &mut Traced) -> ExitStatus {
@@ -147,7 +184,12 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_answered_is_lost() {
     let environment = TestEnvironment::with_sites(base, &[1], NOTHING_IS_TRIED, "1Mbit/s").unwrap();
     let stderr = |name: &str| Stdio::from(File::create(environment.path().join(name)).unwrap());
     let said = |name: &str| std::fs::read_to_string(environment.path().join(name)).unwrap();
-    let full = ["the disk that holds the store at", "store", "is full", "free some space there"];
+    let full = [
+        "the disk that holds the store at",
+        "store",
+        "is full",
+        "free some space there",
+    ];
 
     // The file must be there for strace to know it.
     let mut whole = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
@@ -168,13 +210,21 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_answered_is_lost() {
     assert!(!answered.is_empty(), "some were answered before");
     assert_eq!(ended(&mut server).code(), Some(70));
     for words in full {
-        assert!(said("running").contains(words), "{words:?} is not in: {}", said("running"));
+        assert!(
+            said("running").contains(words),
+            "{words:?} is not in: {}",
+            said("running")
+        );
     }
 
     let mut server = on_a_full_disk(&environment, 0, stderr("starting"));
     assert!(!ended(&mut server).success());
     for words in full {
-        assert!(said("starting").contains(words), "{words:?} is not in: {}", said("starting"));
+        assert!(
+            said("starting").contains(words),
+            "{words:?} is not in: {}",
+            said("starting")
+        );
     }
 
     whole.start().unwrap();
@@ -182,5 +232,8 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_answered_is_lost() {
     for id in &answered {
         api.want(&format!("/v1/jobs/{id}")).unwrap();
     }
-    println!("{} submissions answered before the disk was full, all there", answered.len());
+    println!(
+        "{} submissions answered before the disk was full, all there",
+        answered.len()
+    );
 }

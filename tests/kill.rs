@@ -6,7 +6,10 @@
 //! `COSPAN_CHAOS_SEED` draws the same run again.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stdout, reason = "the seed and the table belong to the result")]
+#![allow(
+    clippy::print_stdout,
+    reason = "the seed and the table belong to the result"
+)]
 
 use std::path::PathBuf;
 

@@ -58,16 +58,23 @@ fn processes_of(place: &Path) -> Vec<String> {
 fn report(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(&text).unwrap_or_else(|error| {
-        panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr))
+        panic!(
+            "{error}: {text}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
     })
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-    value[key].as_str().unwrap_or_else(|| panic!("{key} in {value}"))
+    value[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("{key} in {value}"))
 }
 
 fn digest(file: &str) -> String {
-    blake3::hash(&std::fs::read(file).unwrap()).to_hex().to_string()
+    blake3::hash(&std::fs::read(file).unwrap())
+        .to_hex()
+        .to_string()
 }
 
 /// What each component must have written, from the input alone.
@@ -76,16 +83,23 @@ fn wanted(component: &str, input: &str) -> String {
     let parts = lines.chunks(lines.len() / 6);
     let of_part = |part: &[&str]| match component {
         "count" => {
-            let words: usize = part.iter().map(|line| line.split_whitespace().count()).sum();
+            let words: usize = part
+                .iter()
+                .map(|line| line.split_whitespace().count())
+                .sum();
             let bytes: usize = part.iter().map(|line| line.len() + 1).sum();
             format!("{} {words} {bytes}\n", part.len())
         }
         "tally" => {
-            let mut names: Vec<&str> =
-                part.iter().map(|line| line.split_once(' ').unwrap().0).collect();
+            let mut names: Vec<&str> = part
+                .iter()
+                .map(|line| line.split_once(' ').unwrap().0)
+                .collect();
             names.sort_unstable();
             let groups = names.chunk_by(|a, b| a == b);
-            groups.map(|group| format!("{} {}\n", group.len(), group[0])).collect()
+            groups
+                .map(|group| format!("{} {}\n", group.len(), group[0]))
+                .collect()
         }
         "select" => {
             let ours = part.iter().filter(|line| line.starts_with("station-07 "));
@@ -115,12 +129,19 @@ fn the_demonstration_reports_what_its_files_say_and_leaves_no_process() {
     assert_eq!(input["size_bytes"], data.len());
 
     let dead = text(&report["dead_site"], "name");
-    assert!(report["dead_site"]["errors"].as_u64().unwrap() >= 1, "{report}");
+    assert!(
+        report["dead_site"]["errors"].as_u64().unwrap() >= 1,
+        "{report}"
+    );
     assert_ne!(text(&report["dead_site"], "state"), "usable");
     assert!(report["rounds"].as_u64().unwrap() >= 2, "{report}");
     let components = report["components"].as_array().unwrap();
     assert_eq!(components.len(), 3);
-    assert!(components.iter().any(|component| text(component, "site_before") == dead));
+    assert!(
+        components
+            .iter()
+            .any(|component| text(component, "site_before") == dead)
+    );
     for component in components {
         let processors = component["processors"].as_u64().unwrap();
         assert!((2..=4).contains(&processors), "{component}");
@@ -140,19 +161,34 @@ fn masked(line: &str) -> String {
     let mask = |word: &str| match word.strip_suffix("...") {
         Some(digest) if digest.chars().all(|c| c.is_ascii_hexdigit()) => "DIGEST".to_owned(),
         _ if word.starts_with('[') && word.ends_with(']') => "BAR".to_owned(),
-        _ => word.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect(),
+        _ => word
+            .split(|c: char| c.is_ascii_digit())
+            .filter(|part| !part.is_empty())
+            .collect(),
     };
     let words = line.replace(ONE_OF_TWO, "");
-    words.split_whitespace().map(mask).collect::<Vec<String>>().join(" ")
+    words
+        .split_whitespace()
+        .map(mask)
+        .collect::<Vec<String>>()
+        .join(" ")
 }
 
 #[test]
 fn the_readme_shows_what_it_prints() {
     let readme = include_str!("../README.md");
     let (_, shown) = readme.split_once("```text\n1. A control plane").unwrap();
-    let shown = shown.split("```").next().unwrap().lines().skip(1).map(masked);
+    let shown = shown
+        .split("```")
+        .next()
+        .unwrap()
+        .lines()
+        .skip(1)
+        .map(masked);
     let home = home();
-    let output = quickstart(&home.path().join("shown"), &[]).output().unwrap();
+    let output = quickstart(&home.path().join("shown"), &[])
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{told}");
     let lines: Vec<String> = told.lines().map(masked).collect();
@@ -164,12 +200,23 @@ fn the_readme_shows_what_it_prints() {
 fn a_damaged_output_is_found_and_ends_with_1() {
     let home = home();
     let place = home.path().join("damaged");
-    let output = quickstart(&place, &["-o", "json", "--corrupt-output"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = quickstart(&place, &["-o", "json", "--corrupt-output"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let report = report(&output);
     assert_eq!(report["right"], false);
-    let wrong: Vec<&Value> =
-        report["components"].as_array().unwrap().iter().filter(|c| c["right"] == false).collect();
+    let wrong: Vec<&Value> = report["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|c| c["right"] == false)
+        .collect();
     assert_eq!(wrong.len(), 1);
     assert_ne!(text(wrong[0], "digest"), text(wrong[0], "expected_digest"));
     assert_eq!(processes_of(&place), Vec::<String>::new());
@@ -177,11 +224,18 @@ fn a_damaged_output_is_found_and_ends_with_1() {
 
 /// Runs it until it tells of this; what it told. It goes on, so its output is to be kept open.
 fn until_told(place: &Path, words: &str) -> (Child, BufReader<ChildStdout>, String) {
-    let mut child = quickstart(place, &[]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = quickstart(place, &[])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     let mut told = String::new();
     while !told.contains(words) {
-        assert_ne!(reader.read_line(&mut told).unwrap(), 0, "it never told of {words:?}:\n{told}");
+        assert_ne!(
+            reader.read_line(&mut told).unwrap(),
+            0,
+            "it never told of {words:?}:\n{told}"
+        );
     }
     (child, reader, told)
 }
@@ -221,15 +275,23 @@ fn a_server_that_is_kept_answers_and_what_it_says_to_type_next_works() {
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{told}");
     let stop = told.split("The server still runs; stop it with: ").nth(1);
-    let stop = stop.and_then(|rest| rest.lines().next()).unwrap_or_else(|| panic!("{told}"));
+    let stop = stop
+        .and_then(|rest| rest.lines().next())
+        .unwrap_or_else(|| panic!("{told}"));
     let kept = Kept(stop.to_owned());
 
     let address = row(&told, "API").strip_suffix("/v1").unwrap();
     assert_eq!(row(&told, "Metrics"), format!("{address}/metrics"));
-    assert_eq!(row(&told, "Described at"), format!("{address}/v1/openapi.json"));
+    assert_eq!(
+        row(&told, "Described at"),
+        format!("{address}/v1/openapi.json")
+    );
     let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
     let ready = cospan_chaos_tests::api::Api::new(port, String::new()).get("/readyz");
-    assert!(matches!(ready, cospan_chaos_tests::api::Reply::Answered(200, _)), "{ready:?}");
+    assert!(
+        matches!(ready, cospan_chaos_tests::api::Reply::Answered(200, _)),
+        "{ready:?}"
+    );
     for place in ["Data", "Results", "Server log"] {
         assert!(Path::new(row(&told, place)).exists(), "{place}");
     }
@@ -237,10 +299,21 @@ fn a_server_that_is_kept_answers_and_what_it_says_to_type_next_works() {
     let next = told.split("Next:\n").nth(1).unwrap();
     assert!(next.contains("$cospan submit job.toml --wait"), "{next}");
     let script = format!("set -e\n{next}");
-    let typed = Command::new("sh").args(["-c", &script]).env("HOME", home.path()).output().unwrap();
+    let typed = Command::new("sh")
+        .args(["-c", &script])
+        .env("HOME", home.path())
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&typed.stdout);
-    assert!(typed.status.success(), "{said}\n{}", String::from_utf8_lossy(&typed.stderr));
-    assert!(said.contains("amsterdam") && said.contains("finished"), "{said}");
+    assert!(
+        typed.status.success(),
+        "{said}\n{}",
+        String::from_utf8_lossy(&typed.stderr)
+    );
+    assert!(
+        said.contains("amsterdam") && said.contains("finished"),
+        "{said}"
+    );
 
     let begun = Instant::now();
     while !processes_of(&place).is_empty() {
@@ -261,16 +334,34 @@ fn on_a_terminal_progress_changes_in_place() {
     let place = home.path().join("live");
     let plain = quickstart(&place, &[]);
     let words = [plain.get_program()].into_iter().chain(plain.get_args());
-    let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let words: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
     let mut terminal = Command::new("script");
-    terminal.args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"]);
-    terminal.env("TERM", "xterm").env("SHELL", "/bin/sh").env("HOME", home.path());
-    terminal.env_remove("COSPAN_CONFIG").env_remove("COSPAN_SERVER").env_remove("COSPAN_TOKEN");
+    terminal.args([
+        "--quiet",
+        "--return",
+        "--command",
+        &words.join(" "),
+        "/dev/null",
+    ]);
+    terminal
+        .env("TERM", "xterm")
+        .env("SHELL", "/bin/sh")
+        .env("HOME", home.path());
+    terminal
+        .env_remove("COSPAN_CONFIG")
+        .env_remove("COSPAN_SERVER")
+        .env_remove("COSPAN_TOKEN");
     let output = terminal.stdin(Stdio::null()).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{told}");
     const ERASED: &str = "\u{1b}[G\u{1b}[2K";
-    let stages: Vec<&str> = told.split(ERASED).skip(1).filter(|line| line.contains("[#")).collect();
+    let stages: Vec<&str> = told
+        .split(ERASED)
+        .skip(1)
+        .filter(|line| line.contains("[#"))
+        .collect();
     assert!(stages.len() > 5, "{told:?}");
     assert!(told.contains("Everything is right."), "{told}");
     assert_eq!(processes_of(&place), Vec::<String>::new());
@@ -281,7 +372,11 @@ fn interrupted_after(words: &str, processes: usize) -> String {
     let home = home();
     let place = home.path().join("interrupted");
     let (mut child, _output, told) = until_told(&place, words);
-    assert!(processes_of(&place).len() >= processes, "{:?}", processes_of(&place));
+    assert!(
+        processes_of(&place).len() >= processes,
+        "{:?}",
+        processes_of(&place)
+    );
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(ended(&mut child), Some(130));
@@ -294,7 +389,10 @@ fn an_interruption_in_the_middle_of_the_run_leaves_no_process() {
     // The server, and three wrappers with what they run.
     let told = interrupted_after("all components have begun together", 5);
     // A line for each stage, as nobody reads on a terminal.
-    assert!(told.contains("from amsterdam  to berlin [") && !told.contains('\r'), "{told}");
+    assert!(
+        told.contains("from amsterdam  to berlin [") && !told.contains('\r'),
+        "{told}"
+    );
 }
 
 #[test]
@@ -319,7 +417,9 @@ fn a_server_that_dies_ends_the_demonstration_without_leaving_a_process() {
     let server = std::fs::read_dir("/proc").unwrap().find_map(|entry| {
         let path = entry.unwrap().path();
         let arguments = std::fs::read(path.join("cmdline")).ok()?;
-        let ours = arguments.split(|byte| *byte == 0).any(|word| word == config);
+        let ours = arguments
+            .split(|byte| *byte == 0)
+            .any(|word| word == config);
         let pid = path.file_name()?.to_str()?.parse::<i32>().ok()?;
         ours.then(|| rustix::process::Pid::from_raw(pid)).flatten()
     });

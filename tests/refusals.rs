@@ -18,7 +18,12 @@ fn started() -> (TestEnvironment, Server, Api) {
 /// With these bounds of what users may ask.
 fn started_with(limits: &str) -> (TestEnvironment, Server, Api) {
     let limits = limits.to_owned();
-    let layout = Layout { sites: 2, processors: 2, limits, ..Layout::default() };
+    let layout = Layout {
+        sites: 2,
+        processors: 2,
+        limits,
+        ..Layout::default()
+    };
     let environment =
         TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
@@ -59,7 +64,11 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_not_kept() {
         .map(|n| json!({ "name": format!("c{n}"), "processors": 1, "executable": "/bin/true" }))
         .collect();
     let cases = [
-        (job(&json!({ "processors": 64 })), 422, "needs 64 processors, one component gets 2"),
+        (
+            job(&json!({ "processors": 64 })),
+            422,
+            "needs 64 processors, one component gets 2",
+        ),
         (job(&json!({ "processors": 0 })), 400, "from 1 to"),
         (job(&json!({ "processors": -1 })), 400, "processors"),
         (job(&json!({ "processors": 1u64 << 60 })), 400, "processors"),
@@ -68,18 +77,42 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_not_kept() {
             422,
             "nowhere, which is not configured; there are: s1",
         ),
-        (job(&json!({ "input": [{ "file": "none", "path": "in" }] })), 422, "cospan file add none"),
-        (job(&json!({ "input": [{ "file": "none", "path": "in" }] })), 422, "C1104"),
+        (
+            job(&json!({ "input": [{ "file": "none", "path": "in" }] })),
+            422,
+            "cospan file add none",
+        ),
+        (
+            job(&json!({ "input": [{ "file": "none", "path": "in" }] })),
+            422,
+            "C1104",
+        ),
         (job(&json!({ "directory": "/etc" })), 400, "absolute"),
-        (job(&json!({ "output": [{ "path": "../../etc/x" }] })), 400, ".. part"),
-        (job(&json!({ "procesors": 1 })), 400, "did you mean `processors`"),
-        (json!({ "wall_time": "1m", "component": [] }), 422, "no components"),
+        (
+            job(&json!({ "output": [{ "path": "../../etc/x" }] })),
+            400,
+            ".. part",
+        ),
+        (
+            job(&json!({ "procesors": 1 })),
+            400,
+            "did you mean `processors`",
+        ),
+        (
+            json!({ "wall_time": "1m", "component": [] }),
+            422,
+            "no components",
+        ),
         (
             json!({ "wall_time": "1m", "component": [twice, twice] }),
             422,
             "two components are called",
         ),
-        (json!({ "wall_time": "1m", "component": many }), 422, "at most 1000"),
+        (
+            json!({ "wall_time": "1m", "component": many }),
+            422,
+            "at most 1000",
+        ),
         (json!([]), 422, "job"),
     ];
     for (document, status, words) in cases {
@@ -90,7 +123,10 @@ fn a_job_that_makes_no_sense_is_refused_with_the_reason_and_not_kept() {
     }
     let all_or_nothing = json!([job(&json!({})), job(&json!({ "processors": 64 }))]);
     let (answered, text) = posted(&api, &all_or_nothing);
-    assert!(answered == 422 && text.contains('1'), "the second is named: {text}");
+    assert!(
+        answered == 422 && text.contains('1'),
+        "the second is named: {text}"
+    );
     let (answered, text) = posted(&api, &Value::String("x".repeat(5 << 20)));
     assert_eq!(answered, 413, "{text}");
     assert_eq!(api.want("/v1/jobs").unwrap()["jobs"], json!([]));
@@ -102,7 +138,10 @@ fn who_submits_without_end_is_refused_with_the_number_and_can_make_room() {
     let waits = job(&json!({ "executable": "/bin/sleep", "arguments": ["600"] }));
     let many = Value::Array(vec![waits.clone(); 100]);
     let (answered, text) = posted(&api, &many);
-    assert!(answered == 422 && text.contains("C1111") && text.contains("100 jobs"), "{text}");
+    assert!(
+        answered == 422 && text.contains("C1111") && text.contains("100 jobs"),
+        "{text}"
+    );
     let mut accepted = 0;
     let text = loop {
         match posted(&api, &waits) {
@@ -112,11 +151,25 @@ fn who_submits_without_end_is_refused_with_the_number_and_can_make_room() {
         }
         assert!(accepted < 100, "there is no bound");
     };
-    for words in ["C5006", "100.0 kB", "limits.max_job_memory_per_key", "cancel some"] {
+    for words in [
+        "C5006",
+        "100.0 kB",
+        "limits.max_job_memory_per_key",
+        "cancel some",
+    ] {
         assert!(text.contains(words), "{words:?} is not in {text}");
     }
-    assert!(text.contains(&format!("{accepted} jobs of key")), "{accepted}: {text}");
-    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"].as_array().unwrap().len(), accepted);
+    assert!(
+        text.contains(&format!("{accepted} jobs of key")),
+        "{accepted}: {text}"
+    );
+    assert_eq!(
+        api.want("/v1/jobs").unwrap()["jobs"]
+            .as_array()
+            .unwrap()
+            .len(),
+        accepted
+    );
     let (answered, text) = posted(&api, &Value::Array(vec![waits; 100]));
     assert_eq!(answered, 422, "{text}");
 }
@@ -135,15 +188,29 @@ fn a_store_too_large_for_the_memory_is_read_and_whole_again_with_more() {
     server.spawn().unwrap();
     let begun = Instant::now();
     while !matches!(api.get("/livez"), Reply::Answered(200, _)) {
-        assert!(begun.elapsed() < Duration::from_secs(120), "it does not start");
+        assert!(
+            begun.elapsed() < Duration::from_secs(120),
+            "it does not start"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
-    let Reply::Answered(503, _) = api.get("/readyz") else { panic!("it takes no work") };
-    let refused = [api.get("/v1/jobs"), api.get("/v1/sites"), api.post("/v1/jobs", None, &waits)];
+    let Reply::Answered(503, _) = api.get("/readyz") else {
+        panic!("it takes no work")
+    };
+    let refused = [
+        api.get("/v1/jobs"),
+        api.get("/v1/sites"),
+        api.post("/v1/jobs", None, &waits),
+    ];
     for answer in refused {
-        let Reply::Answered(503, problem) = answer else { panic!("{answer:?}") };
+        let Reply::Answered(503, problem) = answer else {
+            panic!("{answer:?}")
+        };
         assert_eq!(problem["code"], "C6003", "{problem}");
-        assert!(problem["detail"].as_str().unwrap().contains("the 100 jobs"), "{problem}");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("the 100 jobs"),
+            "{problem}"
+        );
     }
     let shown = api.want("/v1/jobs/100").unwrap();
     assert_eq!(shown["document"]["component"][0]["name"], "only", "{shown}");
@@ -161,10 +228,13 @@ fn a_program_that_cannot_run_is_the_jobs_own_error() {
     let (environment, _server, api) = started();
     let plain = environment.path().join("plain");
     std::fs::write(&plain, "no program").unwrap();
-    for (program, words) in
-        [("/nonexistent/program", "not there"), (plain.to_str().unwrap(), "mode")]
-    {
-        let answer = api.must("/v1/jobs", &job(&json!({ "executable": program }))).unwrap();
+    for (program, words) in [
+        ("/nonexistent/program", "not there"),
+        (plain.to_str().unwrap(), "mode"),
+    ] {
+        let answer = api
+            .must("/v1/jobs", &job(&json!({ "executable": program })))
+            .unwrap();
         let id = answer["jobs"][0]["id"].as_u64().unwrap();
         let job = loop {
             let job = api.want(&format!("/v1/jobs/{id}")).unwrap();
@@ -195,12 +265,24 @@ fn a_name_of_a_request_stands_for_one_body_only() {
     let id = &answer["jobs"][0]["id"];
     let (status, again) = named(&first);
     assert!(status == 200 || status == 201, "{again}");
-    assert_eq!(&again["jobs"][0]["id"], id, "the same request, the same job");
+    assert_eq!(
+        &again["jobs"][0]["id"], id,
+        "the same request, the same job"
+    );
     let (status, refused) = named(&other);
     assert_eq!(status, 409, "{refused}");
     let text = refused.to_string();
-    assert!(text.contains(&format!("job {id} with another body")), "{text}");
-    assert_eq!(api.want("/v1/jobs").unwrap()["jobs"].as_array().unwrap().len(), 1);
+    assert!(
+        text.contains(&format!("job {id} with another body")),
+        "{text}"
+    );
+    assert_eq!(
+        api.want("/v1/jobs").unwrap()["jobs"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -217,19 +299,38 @@ fn a_job_that_no_site_can_hold_waits_where_its_user_allows_it() {
     std::fs::write(&file, large.to_string()).unwrap();
     let submit = |more: &[&str]| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cospan"));
-        command.arg("submit").arg(&file).args(more).arg("--config").arg(environment.config());
-        command.env_clear().env("HOME", environment.path()).output().unwrap()
+        command
+            .arg("submit")
+            .arg(&file)
+            .args(more)
+            .arg("--config")
+            .arg(environment.config());
+        command
+            .env_clear()
+            .env("HOME", environment.path())
+            .output()
+            .unwrap()
     };
     let refused = submit(&[]);
     assert_eq!(refused.status.code(), Some(3));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("C1103") && said.contains("--allow-unplaceable"), "{said}");
+    assert!(
+        said.contains("C1103") && said.contains("--allow-unplaceable"),
+        "{said}"
+    );
     let accepted = submit(&["--allow-unplaceable"]);
-    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
+    assert!(
+        accepted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&accepted.stderr)
+    );
     for id in [allowed, allowed + 1] {
         let job = api.want(&format!("/v1/jobs/{id}")).unwrap();
         assert_eq!(job["phase"]["state"], "queued", "{job}");
-        let why = api.want(&format!("/v1/jobs/{id}/explain")).unwrap().to_string();
+        let why = api
+            .want(&format!("/v1/jobs/{id}/explain"))
+            .unwrap()
+            .to_string();
         assert!(why.contains("64 processors"), "{why}");
     }
 }

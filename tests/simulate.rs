@@ -66,7 +66,12 @@ fn simulate(place: &TempDir, words: &str) -> Output {
 /// One that must come to its end: what it prints.
 fn simulated(place: &TempDir, words: &str) -> String {
     let output = simulate(place, words);
-    assert_eq!(output.status.code(), Some(0), "{words}\n{}", stderr(&output));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{words}\n{}",
+        stderr(&output)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -109,7 +114,10 @@ fn two_usable(lines: &str) -> (String, serde_json::Value) {
 #[test]
 fn a_small_grid_runs_in_seconds_and_everything_is_written() {
     let place = place();
-    let printed = simulated(&place, "--model lublin --jobs 40 --split random --input genome");
+    let printed = simulated(
+        &place,
+        "--model lublin --jobs 40 --split random --input genome",
+    );
     assert!(printed.contains("40 jobs, 40 done"), "{printed}");
     let summary = summary(&place, "simulation");
     assert_eq!(summary["runs"][0]["jobs"]["done"], 40);
@@ -120,7 +128,12 @@ fn a_small_grid_runs_in_seconds_and_everything_is_written() {
     assert_eq!(read(&place, "simulation/jobs.csv").lines().count(), 41);
     assert!(read(&place, "simulation/components.csv").lines().count() >= 41);
     assert!(read(&place, "simulation/report.html").contains("<svg"));
-    for figure in ["queue", "distributions", "utilization-worst-fit", "gantt-worst-fit"] {
+    for figure in [
+        "queue",
+        "distributions",
+        "utilization-worst-fit",
+        "gantt-worst-fit",
+    ] {
         assert!(read(&place, &format!("simulation/figures/{figure}.svg")).contains("<svg "));
     }
 }
@@ -141,7 +154,9 @@ fn a_seed_gives_the_same_bytes_and_another_seed_others() {
 /// The rows of `jobs.csv` of a simulation: of each these columns.
 fn columns(place: &TempDir, folder: &str, names: &[&str]) -> Vec<Vec<f64>> {
     let rows = fields(place, &format!("{folder}/jobs.csv"), names);
-    rows.iter().map(|row| row.iter().map(|field| field.parse().unwrap()).collect()).collect()
+    rows.iter()
+        .map(|row| row.iter().map(|field| field.parse().unwrap()).collect())
+        .collect()
 }
 
 /// The rows of a file: of each these columns.
@@ -152,7 +167,10 @@ fn fields(place: &TempDir, file: &str, names: &[&str]) -> Vec<Vec<String>> {
     let at = |name: &&str| header.iter().position(|column| column == *name).unwrap();
     let places: Vec<usize> = names.iter().map(at).collect();
     let row = |row: csv::StringRecord| places.iter().map(|at| row[*at].to_owned()).collect();
-    reader.records().map(|record| row(record.unwrap())).collect()
+    reader
+        .records()
+        .map(|record| row(record.unwrap()))
+        .collect()
 }
 
 /// What attempts did at a site: from, to, and how many processors.
@@ -174,13 +192,18 @@ fn stays(place: &TempDir, folder: &str, site: &str) -> (Stays, Stays) {
 }
 
 fn processor_seconds(stays: &Stays) -> f64 {
-    stays.iter().map(|(from, to, processors)| (to - from) * processors).sum()
+    stays
+        .iter()
+        .map(|(from, to, processors)| (to - from) * processors)
+        .sum()
 }
 
 /// Most processors that were in use at one time.
 fn most_at_once(stays: &Stays) -> f64 {
     let at = |time: f64| {
-        let there = stays.iter().filter(|(from, to, _)| (*from..*to).contains(&time));
+        let there = stays
+            .iter()
+            .filter(|(from, to, _)| (*from..*to).contains(&time));
         there.map(|(_, _, processors)| processors).sum()
     };
     stays.iter().map(|(from, ..)| at(*from)).fold(0.0, f64::max)
@@ -194,7 +217,11 @@ fn rows_of_components_give_the_load_of_each_site_also_of_earlier_splits() {
     simulated(&place, words);
     let summary = summary(&place, "simulation");
     let run = &summary["runs"][0];
-    assert!(run["counters"]["rounds aborted"].as_u64().unwrap() > 5, "{}", run["counters"]);
+    assert!(
+        run["counters"]["rounds aborted"].as_u64().unwrap() > 5,
+        "{}",
+        run["counters"]
+    );
     let seconds = run["duration_s"].as_f64().unwrap();
     let mut in_vain = 0.0;
     for (place_of, site, processors) in [(0, "delft", 16.0), (1, "leiden", 12.0)] {
@@ -203,14 +230,27 @@ fn rows_of_components_give_the_load_of_each_site_also_of_earlier_splits() {
         for (name, stays) in [("grid_held", &held), ("grid_running", &ran)] {
             let share = processor_seconds(stays) / processors / seconds;
             let stated = load[name].as_f64().unwrap();
-            assert!((share - stated).abs() < 1e-4, "{site} {name}: {share}, not {stated}");
+            assert!(
+                (share - stated).abs() < 1e-4,
+                "{site} {name}: {share}, not {stated}"
+            );
         }
         let all = held.iter().chain(&ran).copied().collect();
-        assert!(most_at_once(&all) <= processors, "{site}: {}", most_at_once(&all));
+        assert!(
+            most_at_once(&all) <= processors,
+            "{site}: {}",
+            most_at_once(&all)
+        );
         in_vain += processor_seconds(&held);
     }
-    let wasted: f64 = columns(&place, "simulation", &["held_processor_s"]).concat().iter().sum();
-    assert!((wasted / in_vain - 1.0).abs() < 0.02, "{wasted} of {in_vain}");
+    let wasted: f64 = columns(&place, "simulation", &["held_processor_s"])
+        .concat()
+        .iter()
+        .sum();
+    assert!(
+        (wasted / in_vain - 1.0).abs() < 0.02,
+        "{wasted} of {in_vain}"
+    );
 }
 
 #[test]
@@ -219,15 +259,29 @@ fn nodes_that_look_idle_and_fail_everything_abort_rounds() {
     let holes = "[site.black_holes]\nmean_between_failures = \"30m\"\nmean_repair = \"30m\"\n";
     let grid = GRID.replacen("[site.files]", &format!("{holes}\n[site.files]"), 1);
     fs::write(place.path().join("grid.toml"), grid).unwrap();
-    simulated(&place, "--model poisson --jobs 40 --sizes 8 --interarrival 10m");
+    simulated(
+        &place,
+        "--model poisson --jobs 40 --sizes 8 --interarrival 10m",
+    );
     let summary = summary(&place, "simulation");
     let run = &summary["runs"][0];
     assert_eq!(run["jobs"]["done"], 40);
-    assert!(run["site_errors"].as_u64().unwrap() >= 5, "{}", run["site_errors"]);
-    let rows = fields(&place, "simulation/components.csv", &["site", "began_s", "why_ended"]);
+    assert!(
+        run["site_errors"].as_u64().unwrap() >= 5,
+        "{}",
+        run["site_errors"]
+    );
+    let rows = fields(
+        &place,
+        "simulation/components.csv",
+        &["site", "began_s", "why_ended"],
+    );
     let failed = |row: &&Vec<String>| row[0] == "delft" && row[1].is_empty();
     let why: Vec<&String> = rows.iter().filter(failed).map(|row| &row[2]).collect();
-    assert!(why.iter().filter(|why| **why == "node failed").count() >= 5, "{why:?}");
+    assert!(
+        why.iter().filter(|why| **why == "node failed").count() >= 5,
+        "{why:?}"
+    );
 }
 
 #[test]
@@ -256,7 +310,11 @@ fn each_job_can_have_a_file_of_its_own_at_several_sites() {
         let took = |row: &Vec<f64>| row[0] == 3e9 && (240.0..241.0).contains(&row[1]);
         let slow = rows.iter().filter(|row| took(row)).count();
         let at_once = rows.iter().filter(|row| row[1] == 0.0).count();
-        assert_eq!(slow + at_once, 20, "3 GB over 100 Mbit/s, or no way at all: {rows:?}");
+        assert_eq!(
+            slow + at_once,
+            20,
+            "3 GB over 100 Mbit/s, or no way at all: {rows:?}"
+        );
         assert_eq!(slow > 0, replicas == 1, "{rows:?}");
     }
 }
@@ -313,13 +371,27 @@ fn several_values_are_compared_seed_by_seed() {
     let place = place();
     let words = "--model poisson --jobs 60 --interarrival 20s --load-scale 1,3 --seeds 2";
     let printed = simulated(&place, words);
-    assert!(printed.contains("load x 3 less load x 1, per seed"), "{printed}");
+    assert!(
+        printed.contains("load x 3 less load x 1, per seed"),
+        "{printed}"
+    );
     assert!(printed.contains("4 runs"), "{printed}");
     let summary = summary(&place, "simulation");
-    assert_eq!(summary["comparison"]["labels"], serde_json::json!(["load x 1", "load x 3"]));
+    assert_eq!(
+        summary["comparison"]["labels"],
+        serde_json::json!(["load x 1", "load x 3"])
+    );
     let mean = &summary["comparison"]["metrics"][0]["differences"][0]["interval"]["mean"];
-    assert!(mean.as_f64().unwrap() > 0.0, "more load, longer waits: {mean}");
-    let order: Vec<_> = summary["runs"].as_array().unwrap().iter().map(|r| &r["seed"]).collect();
+    assert!(
+        mean.as_f64().unwrap() > 0.0,
+        "more load, longer waits: {mean}"
+    );
+    let order: Vec<_> = summary["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| &r["seed"])
+        .collect();
     assert_eq!(order, [1, 2, 1, 2]);
 }
 
@@ -344,14 +416,22 @@ fn jobs_that_run_once_fail_with_their_nodes_and_all_others_are_done() {
     assert_eq!(runs[0]["jobs"]["done"], 150);
     assert_eq!(runs[1]["label"], "not rerunnable");
     let failed = runs[1]["jobs"]["failed"].as_u64().unwrap();
-    let killed = runs[1]["counters"]["components killed by failing nodes"].as_u64().unwrap();
-    assert!((1..=killed).contains(&failed), "{failed} failed, {killed} killed");
+    let killed = runs[1]["counters"]["components killed by failing nodes"]
+        .as_u64()
+        .unwrap();
+    assert!(
+        (1..=killed).contains(&failed),
+        "{failed} failed, {killed} killed"
+    );
 }
 
 #[test]
 fn it_ends_when_told_and_says_what_was_unfinished() {
     let place = place();
-    simulated(&place, "--model poisson --jobs 50 --interarrival 10m --until 2h");
+    simulated(
+        &place,
+        "--model poisson --jobs 50 --interarrival 10m --until 2h",
+    );
     let summary = summary(&place, "simulation");
     let run = &summary["runs"][0];
     assert_eq!(run["duration_s"].as_f64(), Some(7_200.0));
@@ -393,8 +473,14 @@ fn a_truncated_log_is_used_as_far_as_it_goes() {
 fn jobs_larger_than_the_grid_are_left_out_and_named() {
     let lines = job(1, 0, 60, 2) + &job(2, 5, 60, 500) + &job(3, 10, 60, 20) + &job(4, 9, 60, 2);
     let (said, summary) = two_usable(&lines);
-    assert!(said.contains("line 2: more processors than the grid has"), "{said}");
-    assert!(said.contains("(job 3)"), "20 fit the grid, but no site: {said}");
+    assert!(
+        said.contains("line 2: more processors than the grid has"),
+        "{said}"
+    );
+    assert!(
+        said.contains("(job 3)"),
+        "20 fit the grid, but no site: {said}"
+    );
     let counters = &summary["runs"][0]["counters"];
     assert_eq!(counters["jobs left out that no empty grid has room for"], 1);
 }
@@ -413,7 +499,11 @@ fn a_log_without_jobs_is_an_error() {
 fn bad_lines_are_refused_if_asked_for() {
     let (_, output) = log(&(job(1, 0, 60, 2) + &job(2, 5, -1, 2)), "--on-bad refuse");
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("jobs.swf, line 2: unknown run time"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("jobs.swf, line 2: unknown run time"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -424,8 +514,14 @@ fn an_unknown_key_of_the_grid_names_the_nearest_known_one() {
     let output = simulate(&place, "--model lublin --jobs 1");
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
-    assert!(said.contains("grid.toml:19: unknown key \"procesors_per_node\""), "{said}");
-    assert!(said.contains("did you mean \"processors_per_node\"?"), "{said}");
+    assert!(
+        said.contains("grid.toml:19: unknown key \"procesors_per_node\""),
+        "{said}"
+    );
+    assert!(
+        said.contains("did you mean \"processors_per_node\"?"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -438,14 +534,27 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         (&format!("{model} --split above"), "above:32"),
         (&format!("{model} --policy best-fit"), "worst-fit"),
         (&format!("{model} --input atlas"), "there are genome"),
-        (&format!("{model} --load-scale 0"), "give a number from 0.001 to 1000"),
-        (&format!("{model} --scheduler easy,easy"), "give each value once"),
-        (&format!("{model} --to grid.toml"), "name another folder with --to"),
+        (
+            &format!("{model} --load-scale 0"),
+            "give a number from 0.001 to 1000",
+        ),
+        (
+            &format!("{model} --scheduler easy,easy"),
+            "give each value once",
+        ),
+        (
+            &format!("{model} --to grid.toml"),
+            "name another folder with --to",
+        ),
         ("--log nowhere.swf", "check its path"),
     ] {
         let output = simulate(&place, words);
         assert_eq!(output.status.code(), Some(2), "{words}");
-        assert!(stderr(&output).contains(hint), "{words}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains(hint),
+            "{words}: {}",
+            stderr(&output)
+        );
     }
 }
 
@@ -454,7 +563,11 @@ fn an_interrupt_ends_it_with_130_and_writes_nothing() {
     use rustix::process::{Pid, Signal, kill_process};
     let place = place();
     let mut command = command(place.path(), "--model lublin --jobs 50000");
-    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(1_500));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -467,7 +580,10 @@ fn an_interrupt_ends_it_with_130_and_writes_nothing() {
 #[test]
 fn the_grids_that_come_with_the_sources_can_be_simulated() {
     let place = place();
-    for grid in ["examples/grid.toml", "src/simulate/grid/examples/grid-das2.toml"] {
+    for grid in [
+        "examples/grid.toml",
+        "src/simulate/grid/examples/grid-das2.toml",
+    ] {
         let grid = Path::new(env!("CARGO_MANIFEST_DIR")).join(grid);
         fs::copy(grid, place.path().join("grid.toml")).unwrap();
         simulated(&place, "--model poisson --jobs 10 --sizes 1,2,4");

@@ -48,7 +48,10 @@ pub struct RegisteredActor<A: Actor> {
 
 impl<A: Actor> Clone for RegisteredActor<A> {
     fn clone(&self) -> Self {
-        Self { addr: self.addr.clone(), dirty: self.dirty.clone() }
+        Self {
+            addr: self.addr.clone(),
+            dirty: self.dirty.clone(),
+        }
     }
 }
 
@@ -116,7 +119,10 @@ where
 
     /// Its address, if it lives.
     pub fn addr(&self, key: &K) -> Option<Addr<A>> {
-        self.lock().get(key).map(|entry| entry.addr.clone()).filter(Addr::connected)
+        self.lock()
+            .get(key)
+            .map(|entry| entry.addr.clone())
+            .filter(Addr::connected)
     }
 
     /// Hands it a message, unless its mailbox is full or it is gone. A clone of an address
@@ -138,7 +144,11 @@ where
 
     /// Calls `visit` with each of them that lives, in order of their keys.
     pub fn visit(&self, mut visit: impl FnMut(&K, &Addr<A>)) {
-        for (key, entry) in self.lock().iter().filter(|(_, entry)| entry.addr.connected()) {
+        for (key, entry) in self
+            .lock()
+            .iter()
+            .filter(|(_, entry)| entry.addr.connected())
+        {
             visit(key, &entry.addr);
         }
     }

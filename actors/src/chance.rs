@@ -27,15 +27,25 @@ impl Chance {
     /// Everything drawn follows from `seed`.
     pub fn from_seed(seed: u64) -> Self {
         let stream = |purpose: Purpose| {
-            (purpose, StdRng::seed_from_u64(seed ^ ((purpose as u64 + 1) << 56)))
+            (
+                purpose,
+                StdRng::seed_from_u64(seed ^ ((purpose as u64 + 1) << 56)),
+            )
         };
-        Self { streams: Mutex::new([Purpose::Jitter, Purpose::Nonce].map(stream).into()) }
+        Self {
+            streams: Mutex::new([Purpose::Jitter, Purpose::Nonce].map(stream).into()),
+        }
     }
 
     /// 64 random bits.
     pub fn draw(&self, purpose: Purpose) -> u64 {
-        let mut streams = self.streams.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        streams.get_mut(&purpose).map_or(0, |stream| stream.random())
+        let mut streams = self
+            .streams
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        streams
+            .get_mut(&purpose)
+            .map_or(0, |stream| stream.random())
     }
 
     /// `length` plus up to a quarter of it.

@@ -37,7 +37,10 @@ pub struct RuntimeClock {
 impl RuntimeClock {
     /// A clock that shows `begins_at` now.
     pub fn starting_at(begins_at: Timestamp) -> Self {
-        Self { origin: Instant::now(), begins_at }
+        Self {
+            origin: Instant::now(),
+            begins_at,
+        }
     }
 }
 

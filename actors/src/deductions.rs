@@ -43,7 +43,8 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.open.set(i64::try_from(self.ledgers.len()).unwrap_or(i64::MAX));
+        self.open
+            .set(i64::try_from(self.ledgers.len()).unwrap_or(i64::MAX));
     }
 }
 
@@ -56,12 +57,18 @@ pub(crate) struct HolderLife {
 impl Deductions {
     /// Empty ones, of which this shows how many plans are open.
     pub(crate) fn new(open: IntGauge) -> Self {
-        Self { ledgers: Mutex::default(), open }
+        Self {
+            ledgers: Mutex::default(),
+            open,
+        }
     }
 
     pub(crate) fn lock(&self) -> Locked<'_> {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
-        Locked { ledgers, open: &self.open }
+        Locked {
+            ledgers,
+            open: &self.open,
+        }
     }
 
     /// What is deducted from a site.
@@ -89,8 +96,14 @@ impl HolderLife {
     /// A plan is being made for this job: until it ends, sites may deduct for it.
     pub(crate) fn open(&self, job: JobId, until: Timestamp) -> DeductionKey {
         let view = self.shared.view.load();
-        let round = view.jobs.get(&job).map_or_else(Default::default, |job| job.round);
-        self.shared.deductions.lock().open(job, round, self.holder, until)
+        let round = view
+            .jobs
+            .get(&job)
+            .map_or_else(Default::default, |job| job.round);
+        self.shared
+            .deductions
+            .lock()
+            .open(job, round, self.holder, until)
     }
 
     /// Deducts what a plan for this job takes, until the job has decided on it.
@@ -118,7 +131,11 @@ impl HolderLife {
     pub(crate) fn lapsed(&self, now: Timestamp) -> Vec<JobId> {
         let mut ledgers = self.shared.deductions.lock();
         ledgers.expire(now);
-        ledgers.take_lapsed(self.holder).into_iter().map(|key| key.job).collect()
+        ledgers
+            .take_lapsed(self.holder)
+            .into_iter()
+            .map(|key| key.job)
+            .collect()
     }
 }
 

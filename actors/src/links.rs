@@ -57,7 +57,12 @@ impl LinkTable {
             to: pair.1.clone(),
             bandwidth: *bandwidth,
             upload: network.uploads.get(pair).copied().unwrap_or(*bandwidth),
-            latency: network.latencies.get(pair).copied().unwrap_or_default().into(),
+            latency: network
+                .latencies
+                .get(pair)
+                .copied()
+                .unwrap_or_default()
+                .into(),
         };
         let links = settings.links.iter().map(link);
         Self {
@@ -91,12 +96,30 @@ impl LinkTable {
 
     /// Takes what is known of a link into the network.
     fn follow(&mut self, pair: Pair, now: Timestamp) {
-        let Some(standing) = self.standing(pair, now) else { return };
-        let rate = standing.measured.map(|measured| self.rates.expires(&measured));
-        let latency = standing.measured_latency.map(|measured| self.latencies.expires(&measured));
+        let Some(standing) = self.standing(pair, now) else {
+            return;
+        };
+        let rate = standing
+            .measured
+            .map(|measured| self.rates.expires(&measured));
+        let latency = standing
+            .measured_latency
+            .map(|measured| self.latencies.expires(&measured));
         let upload = self.upload(&standing);
-        let LinkStanding { from, to, bandwidth, latency: known, .. } = standing;
-        let link = Link { from, to, bandwidth, upload, latency: known.unwrap_or_default() };
+        let LinkStanding {
+            from,
+            to,
+            bandwidth,
+            latency: known,
+            ..
+        } = standing;
+        let link = Link {
+            from,
+            to,
+            bandwidth,
+            upload,
+            latency: known.unwrap_or_default(),
+        };
         Arc::make_mut(&mut self.network).set(&link, rate.is_some());
         if let Some(until) = rate.into_iter().chain(latency).min() {
             self.fresh_until = Some(self.fresh_until.map_or(until, |first| first.min(until)));
@@ -110,7 +133,11 @@ impl LinkTable {
             let pair = (link.from.clone(), link.to.clone());
             self.settings.network.uploads.get(&pair).copied()
         };
-        let known = if link.measured.is_some() { None } else { configured() };
+        let known = if link.measured.is_some() {
+            None
+        } else {
+            configured()
+        };
         known.unwrap_or(link.bandwidth)
     }
 
@@ -138,12 +165,16 @@ impl Shared {
 
     /// What is known of a link; `None` if there is none.
     pub(crate) fn link(&self, from: &SiteName, to: &SiteName) -> Option<LinkStanding> {
-        self.links().standing((from.clone(), to.clone()), self.clock.now())
+        self.links()
+            .standing((from.clone(), to.clone()), self.clock.now())
     }
 
     /// All links that end at a site, by where they begin.
     pub(crate) fn links_to(&self, to: &SiteName) -> Vec<LinkStanding> {
-        self.sites.keys().filter_map(|from| self.link(from, to)).collect()
+        self.sites
+            .keys()
+            .filter_map(|from| self.link(from, to))
+            .collect()
     }
 
     /// The links as policies look at them.
@@ -162,10 +193,14 @@ impl Shared {
         }
         links.follow(pair.clone(), now);
         drop(links);
-        let Some(bandwidth) = self.bandwidth(&pair.0, &pair.1) else { return };
+        let Some(bandwidth) = self.bandwidth(&pair.0, &pair.1) else {
+            return;
+        };
         let gauge = &self.metrics.link_bandwidth;
         let bytes = i64::try_from(bandwidth.0 / 8).unwrap_or(i64::MAX);
-        gauge.with_label_values(&[pair.0.as_str(), pair.1.as_str()]).set(bytes);
+        gauge
+            .with_label_values(&[pair.0.as_str(), pair.1.as_str()])
+            .set(bytes);
         // Jobs may be placed by what is known now.
         self.actors.co_allocator.look(&());
     }

@@ -196,7 +196,10 @@ impl LiveState {
 
     /// All reports, by site.
     pub fn sites(&self) -> Vec<(SiteName, Arc<SiteReport>)> {
-        lock(&self.sites).iter().map(|(name, report)| (name.clone(), report.clone())).collect()
+        lock(&self.sites)
+            .iter()
+            .map(|(name, report)| (name.clone(), report.clone()))
+            .collect()
     }
 
     /// Puts up a new report.
@@ -276,7 +279,10 @@ impl LiveState {
     /// claims that it refused since tell.
     pub fn most_left(&self, site: &SiteName, asked_at: Timestamp) -> Option<u32> {
         let refused = lock(&self.refused);
-        refused.get(site).filter(|(at, _)| asked_at <= *at).map(|(_, most)| *most)
+        refused
+            .get(site)
+            .filter(|(at, _)| asked_at <= *at)
+            .map(|(_, most)| *most)
     }
 
     /// The site was asked: refusals before that count no more; tells whether there were any.
@@ -302,8 +308,15 @@ impl LiveState {
         if none_left == std::mem::replace(&mut standings.none_left, none_left) {
             return None;
         }
-        let states = standings.sites.iter().map(|(site, state)| (site.clone(), *state));
-        Some(if none_left { Left::None(states.collect()) } else { Left::Some })
+        let states = standings
+            .sites
+            .iter()
+            .map(|(site, state)| (site.clone(), *state));
+        Some(if none_left {
+            Left::None(states.collect())
+        } else {
+            Left::Some
+        })
     }
 
     /// Jobs of these owners stay away from a site; tells whether that is new.
@@ -318,7 +331,9 @@ impl LiveState {
 
     /// Whether jobs of this owner stay away from any site.
     pub fn is_suspect(&self, owner: &KeyName) -> bool {
-        lock(&self.suspects).values().any(|owners| owners.contains(owner))
+        lock(&self.suspects)
+            .values()
+            .any(|owners| owners.contains(owner))
     }
 
     /// All such owners.

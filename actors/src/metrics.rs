@@ -14,10 +14,13 @@ const LONG: [f64; 14] = [
     0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0,
 ];
 /// Buckets for flushes and decisions, in seconds.
-const SHORT: [f64; 12] =
-    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5];
+const SHORT: [f64; 12] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5,
+];
 /// Buckets for numbers of things.
-const COUNT: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0];
+const COUNT: [f64; 11] = [
+    1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0,
+];
 
 /// The control plane's metrics.
 #[derive(Debug, Clone)]
@@ -138,7 +141,9 @@ impl Maker<'_> {
     }
 
     fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> prometheus::Result<Histogram> {
-        self.add(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec())))
+        self.add(Histogram::with_opts(
+            HistogramOpts::new(name, help).buckets(buckets.to_vec()),
+        ))
     }
 }
 
@@ -202,8 +207,10 @@ impl Metrics {
                 "From the first byte of a copy to its check.",
                 &LONG,
             )?,
-            transferred_bytes: make
-                .counter("cospan_transferred_bytes_total", "Bytes copied and checked.")?,
+            transferred_bytes: make.counter(
+                "cospan_transferred_bytes_total",
+                "Bytes copied and checked.",
+            )?,
             link_bandwidth: make.gauges(
                 "cospan_link_bandwidth_bytes_per_second",
                 "Bandwidth from a site to another, as the latest transfers had it.",

@@ -15,13 +15,18 @@ impl<T: Clone> Published<T> {
 
     /// The state as it is now, whole: never in the middle of a change.
     pub fn load(&self) -> Arc<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Changes the state. Who reads meanwhile waits: what is done here must be short, and must
     /// not read it by [`Published::load`].
     pub(crate) fn change<R>(&self, by: impl FnOnce(&mut T) -> R) -> R {
-        by(Arc::make_mut(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        by(Arc::make_mut(
+            &mut self.0.lock().unwrap_or_else(PoisonError::into_inner),
+        ))
     }
 }
 

@@ -139,7 +139,10 @@ impl Default for InformationSettings {
 impl InformationSettings {
     /// How long a query to this site may take.
     pub fn timeout_of(&self, site: &SiteName) -> DurationMs {
-        self.query_timeouts.get(site).copied().unwrap_or(self.query_timeout)
+        self.query_timeouts
+            .get(site)
+            .copied()
+            .unwrap_or(self.query_timeout)
     }
 }
 
@@ -157,7 +160,11 @@ pub struct BidSettings {
 impl Default for BidSettings {
     fn default() -> Self {
         let second = DurationMs::from_secs(1);
-        Self { in_messages: true, timeout: second, interval: second }
+        Self {
+            in_messages: true,
+            timeout: second,
+            interval: second,
+        }
     }
 }
 
@@ -175,8 +182,10 @@ pub struct JobMemory {
 
 impl JobMemory {
     /// No bound, for worlds that are as large as whoever made them wants.
-    pub const UNBOUNDED: JobMemory =
-        JobMemory { in_all: Bytes(u64::MAX), per_key: Bytes(u64::MAX) };
+    pub const UNBOUNDED: JobMemory = JobMemory {
+        in_all: Bytes(u64::MAX),
+        per_key: Bytes(u64::MAX),
+    };
 }
 
 /// How much of a site copies may take.

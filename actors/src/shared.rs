@@ -197,7 +197,11 @@ impl Shared {
             live,
             actors: ActorRegistry::default(),
             metrics: parts.metrics,
-            sites: parts.sites.into_iter().map(|site| (site.name().clone(), site)).collect(),
+            sites: parts
+                .sites
+                .into_iter()
+                .map(|site| (site.name().clone(), site))
+                .collect(),
             dirty: DirtySets::default(),
             supervisor: OnceLock::new(),
             journal: OnceLock::new(),
@@ -218,7 +222,10 @@ impl Shared {
     /// The journal. It lives as long as the process.
     pub fn journal(&self) -> &Addr<Journal> {
         // Set before any other actor is started; see `wiring`.
-        #[allow(clippy::expect_used, reason = "an order of start that cannot be otherwise")]
+        #[allow(
+            clippy::expect_used,
+            reason = "an order of start that cannot be otherwise"
+        )]
         self.journal.get().expect("the journal is started first")
     }
 
@@ -277,7 +284,11 @@ impl Shared {
 
     /// How long a submission to a site may still take effect after its reply was lost.
     pub(crate) fn settle(&self, site: &SiteName) -> DurationMs {
-        self.settings.submit_settle.get(site).copied().unwrap_or(self.settings.job.settle)
+        self.settings
+            .submit_settle
+            .get(site)
+            .copied()
+            .unwrap_or(self.settings.job.settle)
     }
 
     /// What a job needs.
@@ -307,18 +318,31 @@ impl Shared {
     pub(crate) fn labels(&self, site: &SiteName) -> Labels {
         let report = self.live.site(site);
         let description = report.and_then(|report| report.description.clone());
-        description.map(|description| description.labels.clone()).unwrap_or_default()
+        description
+            .map(|description| description.labels.clone())
+            .unwrap_or_default()
     }
 
     /// Whether content is at a site, whole and checked.
     pub(crate) fn copy_is_ready(&self, digest: Digest, site: &SiteName) -> bool {
         let key = (digest, site.clone());
-        self.view.load().copies.get(&key).is_some_and(|copy| copy.is_ready())
+        self.view
+            .load()
+            .copies
+            .get(&key)
+            .is_some_and(|copy| copy.is_ready())
     }
 
     /// Follows one committed change: counts it, and asks those concerned to look.
     pub(crate) fn committed(&self, seq: Seq, change: Change) {
-        chaos::in_flight(|| self.view.load().jobs.values().filter(|job| !job.is_final()).count());
+        chaos::in_flight(|| {
+            self.view
+                .load()
+                .jobs
+                .values()
+                .filter(|job| !job.is_final())
+                .count()
+        });
         match &change {
             Change::NewJobs(jobs) => {
                 self.metrics.jobs_submitted.inc_by(jobs.len() as u64);
@@ -328,16 +352,24 @@ impl Shared {
             }
             Change::Job { old, new, events } => self.job_changed(old, new, events),
             Change::JobArchived { job, .. } => {
-                self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]).dec();
+                self.metrics
+                    .jobs
+                    .with_label_values(&[job.phase.kind().as_str()])
+                    .dec();
                 hold(&self.metrics.reservations, job, -1);
             }
             Change::Site { old, new } => {
                 self.live.note_change();
                 self.actors.clusters.look(&new.site);
                 if old.as_ref().is_none_or(|old| old.shared != new.shared) {
-                    let parts = new.shared.iter().flat_map(|shared| shared.wish.parts.keys());
+                    let parts = new
+                        .shared
+                        .iter()
+                        .flat_map(|shared| shared.wish.parts.keys());
                     let others: BTreeSet<_> = parts.filter(|site| **site != new.site).collect();
-                    others.into_iter().for_each(|site| self.actors.clusters.look(site));
+                    others
+                        .into_iter()
+                        .for_each(|site| self.actors.clusters.look(site));
                 }
                 self.actors.co_allocator.look(&());
                 // One that was sent makes room for those of others.
@@ -357,12 +389,19 @@ impl Shared {
             Change::IdsReserved { .. } | Change::Swept(_) | Change::Barrier => {}
         }
         if self.stream.receiver_count() > 0 {
-            let _ = self.stream.send(Committed { seq, change: Arc::new(change) });
+            let _ = self.stream.send(Committed {
+                seq,
+                change: Arc::new(change),
+            });
         }
     }
 
     fn count_phases<'a>(&self, old: Option<&Job>, new: impl Iterator<Item = &'a Arc<Job>>) {
-        let gauge = |job: &Job| self.metrics.jobs.with_label_values(&[job.phase.kind().as_str()]);
+        let gauge = |job: &Job| {
+            self.metrics
+                .jobs
+                .with_label_values(&[job.phase.kind().as_str()])
+        };
         if let Some(old) = old {
             gauge(old).dec();
         }
@@ -376,7 +415,12 @@ impl Shared {
             job.restarting().next().is_some() || (claims && job.unclaimed().next().is_some())
         };
         // The end of a run may give another one of its sweep its turn.
-        let limited = new.spec.run.task.as_ref().is_some_and(|task| task.at_once.is_some());
+        let limited = new
+            .spec
+            .run
+            .task
+            .as_ref()
+            .is_some_and(|task| task.at_once.is_some());
         // So may it make room within a reservation.
         let others_wait = limited || new.shares().is_some();
         let queues_change = queued(old) || queued(new) || (others_wait && new.is_final());
@@ -420,8 +464,13 @@ impl Shared {
     fn tell_sites(&self, old: &Job, new: &Job) {
         let view = self.view.load();
         for (index, component) in new.indexed() {
-            let Some(placement) = &component.placement else { continue };
-            let before = old.components.get(index.0 as usize).map(|component| &component.run);
+            let Some(placement) = &component.placement else {
+                continue;
+            };
+            let before = old
+                .components
+                .get(index.0 as usize)
+                .map(|component| &component.run);
             if before == Some(&component.run) {
                 continue;
             }
@@ -443,7 +492,11 @@ impl Shared {
             };
             if doubted {
                 let attempt = component.attempt;
-                let attempt = AttemptId { job: new.id, component: index, attempt };
+                let attempt = AttemptId {
+                    job: new.id,
+                    component: index,
+                    attempt,
+                };
                 // Only a hint, so that a full mailbox does no harm.
                 let ended = Ended { attempt, succeeded };
                 let _ = self.actors.clusters.offer(&placement.site, ended);
@@ -469,7 +522,11 @@ impl Shared {
             let unused: Vec<_> = unused.map(|digest| (digest, key.1.clone())).collect();
             self.copies_concerned(unused.into_iter());
         }
-        view.needs.get(key).into_iter().flatten().for_each(|job| self.actors.jobs.look(job));
+        view.needs
+            .get(key)
+            .into_iter()
+            .flatten()
+            .for_each(|job| self.actors.jobs.look(job));
     }
 
     fn file_changed(&self, old: Option<&FileRecord>, new: Option<&FileRecord>) {

@@ -36,7 +36,11 @@ struct Known {
 
 impl Known {
     fn new(spec: Arc<JobSpec>, request: Option<Arc<PlacementRequest>>) -> Self {
-        Self { spec, request, came: VecDeque::new() }
+        Self {
+            spec,
+            request,
+            came: VecDeque::new(),
+        }
     }
 }
 
@@ -61,7 +65,10 @@ impl Recent {
         let mut last = self.last();
         let is_it = |known: &Known| known.came.iter().any(|other| Arc::ptr_eq(other, came));
         let known = find(&mut last, is_it)?;
-        Some(Checked { spec: known.spec.clone(), request: known.request.clone()? })
+        Some(Checked {
+            spec: known.spec.clone(),
+            request: known.request.clone()?,
+        })
     }
 
     /// Remembers a copy that came in and is valid, and what it asks for; with an equal one
@@ -72,13 +79,19 @@ impl Recent {
         let request = known.request.get_or_insert_with(|| request.into()).clone();
         known.came.truncate(Self::KEPT - 1);
         known.came.push_front(came);
-        Checked { spec: known.spec.clone(), request }
+        Checked {
+            spec: known.spec.clone(),
+            request,
+        }
     }
 
     /// What a job needs; `defaults` serve jobs that name no policy, and are always the same.
     pub fn request_of(&self, job: &Job, defaults: &DefaultPolicies) -> Arc<PlacementRequest> {
         // What one avoids that failed somewhere is its own affair, and which start is wanted now.
-        let avoids = job.components.iter().any(|component| !component.avoid.is_empty());
+        let avoids = job
+            .components
+            .iter()
+            .any(|component| !component.avoid.is_empty());
         if avoids || job.wish != Wish::AsSubmitted {
             return Arc::new(PlacementRequest::of_job(job, defaults));
         }
@@ -163,7 +176,10 @@ mod tests {
     }
 
     fn of(spec: &Arc<JobSpec>) -> Job {
-        Job { spec: spec.clone(), ..queued(1, content(1)) }
+        Job {
+            spec: spec.clone(),
+            ..queued(1, content(1))
+        }
     }
 
     #[test]
@@ -173,7 +189,11 @@ mod tests {
         let first = remember(&recent, &one);
         assert!(recent.checked(&equal).is_none());
         let second = remember(&recent, &equal);
-        for checked in [second, recent.checked(&one).unwrap(), recent.checked(&equal).unwrap()] {
+        for checked in [
+            second,
+            recent.checked(&one).unwrap(),
+            recent.checked(&equal).unwrap(),
+        ] {
             assert!(Arc::ptr_eq(&checked.spec, &first.spec));
             assert!(Arc::ptr_eq(&checked.request, &first.request));
         }
@@ -188,7 +208,13 @@ mod tests {
         assert!(recent.checked(&early[0]).is_some());
         remember(&recent, late);
         assert!(recent.checked(&early[1]).is_none());
-        assert!(specs.iter().filter(|spec| recent.checked(spec).is_some()).count() == Recent::KEPT);
+        assert!(
+            specs
+                .iter()
+                .filter(|spec| recent.checked(spec).is_some())
+                .count()
+                == Recent::KEPT
+        );
     }
 
     #[test]
@@ -197,18 +223,27 @@ mod tests {
         let checked = remember(&recent, &spec(1));
         let job = of(&checked.spec);
         assert!(Arc::ptr_eq(&request_of(&recent, &job), &checked.request));
-        assert_eq!(*checked.request, PlacementRequest::of_job(&job, &DefaultPolicies::default()));
+        assert_eq!(
+            *checked.request,
+            PlacementRequest::of_job(&job, &DefaultPolicies::default())
+        );
     }
 
     #[test]
     fn jobs_only_looked_at_share_what_they_need_and_do_not_count_as_arrivals() {
         let recent = Recent::default();
         let (one, other) = (queued(1, content(1)), queued(3, content(2)));
-        let another = Job { id: JobId(2), ..one.clone() };
+        let another = Job {
+            id: JobId(2),
+            ..one.clone()
+        };
         let first = request_of(&recent, &one);
         assert!(Arc::ptr_eq(&first, &request_of(&recent, &another)));
         assert!(!Arc::ptr_eq(&first, &request_of(&recent, &other)));
-        assert!(recent.checked(&one.spec).is_none(), "nobody checked it by these settings");
+        assert!(
+            recent.checked(&one.spec).is_none(),
+            "nobody checked it by these settings"
+        );
     }
 
     #[test]
@@ -225,15 +260,27 @@ mod tests {
         let (recent, defaults) = (Recent::default(), DefaultPolicies::default());
         let fresh = queued(1, content(1));
         let avoid = [SiteName::new("delft").expect("a name")].into();
-        let components = vec![Component { avoid, ..Component::default() }];
-        let failed = Job { components, ..fresh.clone() };
-        let placed = Job { components: vec![Component::default()], ..fresh.clone() };
+        let components = vec![Component {
+            avoid,
+            ..Component::default()
+        }];
+        let failed = Job {
+            components,
+            ..fresh.clone()
+        };
+        let placed = Job {
+            components: vec![Component::default()],
+            ..fresh.clone()
+        };
         for job in [&failed, &fresh, &placed, &failed] {
             let request = request_of(&recent, job);
             assert_eq!(*request, PlacementRequest::of_job(job, &defaults));
         }
         assert_ne!(request_of(&recent, &failed), request_of(&recent, &fresh));
-        assert!(Arc::ptr_eq(&request_of(&recent, &placed), &request_of(&recent, &fresh)));
+        assert!(Arc::ptr_eq(
+            &request_of(&recent, &placed),
+            &request_of(&recent, &fresh)
+        ));
     }
 
     #[test]
@@ -241,10 +288,16 @@ mod tests {
         let key = |name: &str| KeyName::new(name).expect("a name");
         let delft = SiteName::new("delft").expect("a name");
         let site_keys = [(delft.clone(), [key("bob")].into())].into();
-        let defaults = DefaultPolicies { site_keys, ..DefaultPolicies::default() };
+        let defaults = DefaultPolicies {
+            site_keys,
+            ..DefaultPolicies::default()
+        };
         let recent = Recent::default();
         for owner in ["bob", "alice", "bob"] {
-            let job = Job { owner: key(owner), ..queued(1, content(1)) };
+            let job = Job {
+                owner: key(owner),
+                ..queued(1, content(1))
+            };
             let request = recent.request_of(&job, &defaults);
             assert_eq!(*request, PlacementRequest::of_job(&job, &defaults));
             let barred = request.components()[0].barred.contains_key(&delft);

@@ -31,11 +31,16 @@ struct Ahead<M: Machine> {
 
 impl<M: Machine> Ahead<M> {
     fn of(state: &M::State) -> Self {
-        Self { state: state.clone(), events: Vec::new() }
+        Self {
+            state: state.clone(),
+            events: Vec::new(),
+        }
     }
 
     fn follow(&mut self, decided: Vec<M::Event>) {
-        decided.iter().for_each(|event| M::evolve(&mut self.state, event));
+        decided
+            .iter()
+            .for_each(|event| M::evolve(&mut self.state, event));
         self.events.extend(decided);
     }
 }
@@ -52,7 +57,12 @@ impl<M: Machine> Steps<M> {
     const INBOX_BOUND: usize = 4_096;
 
     pub(crate) fn new(state: Arc<M::State>) -> Self {
-        Self { state, inbox: Vec::new(), noted: None, writing: false }
+        Self {
+            state,
+            inbox: Vec::new(),
+            noted: None,
+            writing: false,
+        }
     }
 
     pub(crate) fn state(&self) -> &Arc<M::State> {
@@ -89,11 +99,17 @@ impl<M: Machine> Steps<M> {
             return self.push(command, None);
         }
         // What does not fit the state says nothing.
-        let Ok(decided) = M::decide(self.noted().unwrap_or(&self.state), parameters, command, now)
-        else {
+        let Ok(decided) = M::decide(
+            self.noted().unwrap_or(&self.state),
+            parameters,
+            command,
+            now,
+        ) else {
             return;
         };
-        self.noted.get_or_insert_with(|| Ahead::<M>::of(&self.state)).follow(decided);
+        self.noted
+            .get_or_insert_with(|| Ahead::<M>::of(&self.state))
+            .follow(decided);
     }
 
     /// Decides the whole inbox. `None` if nothing is to be written: because a
@@ -111,7 +127,9 @@ impl<M: Machine> Steps<M> {
             let state = ahead.as_ref().map_or(&*self.state, |ahead| &ahead.state);
             let answer = M::decide(state, parameters, command, now).map(|decided| {
                 if !decided.is_empty() {
-                    ahead.get_or_insert_with(|| Ahead::<M>::of(&self.state)).follow(decided);
+                    ahead
+                        .get_or_insert_with(|| Ahead::<M>::of(&self.state))
+                        .follow(decided);
                 }
             });
             answers.extend(reply.map(|asker| (asker, answer)));
@@ -119,7 +137,11 @@ impl<M: Machine> Steps<M> {
         match ahead {
             Some(Ahead { state, events }) if events.len() > known || !answers.is_empty() => {
                 self.writing = true;
-                Some(Step { next: state, events, answers })
+                Some(Step {
+                    next: state,
+                    events,
+                    answers,
+                })
             }
             nothing_new => {
                 self.noted = nothing_new;
@@ -158,7 +180,9 @@ impl<M: Machine> Step<M> {
 
 /// Whoever asked may be gone.
 fn give<M: Machine>(answers: Answers<M>) {
-    answers.into_iter().for_each(|(asker, answer)| drop(asker.send(answer)));
+    answers
+        .into_iter()
+        .for_each(|(asker, answer)| drop(asker.send(answer)));
 }
 
 #[cfg(test)]
@@ -180,7 +204,11 @@ mod tests {
         steps.push(JobCommand::SetPriority(Priority::High, key()), Some(reply));
         let step = steps.decide(&JobParameters::default(), Timestamp(1_000_000));
         let (next, _, answers) = step.expect("it is cancelled").into_parts();
-        assert_eq!(refused.try_recv(), Err(TryRecvError::Empty), "nobody can read why yet");
+        assert_eq!(
+            refused.try_recv(),
+            Err(TryRecvError::Empty),
+            "nobody can read why yet"
+        );
         steps.committed(Arc::new(next), answers);
         assert_eq!(refused.try_recv(), Ok(Err(Rejection::Ended)));
     }
@@ -189,16 +217,29 @@ mod tests {
     fn what_was_noted_counts_at_once_and_is_written_with_the_next_change() {
         let (parameters, now) = (JobParameters::default(), Timestamp(1_000_000));
         let mut steps = Steps::<JobMachine>::new(Arc::new(queued(1, content(1))));
-        steps.note(JobCommand::SetPriority(Priority::High, key()), &parameters, now);
+        steps.note(
+            JobCommand::SetPriority(Priority::High, key()),
+            &parameters,
+            now,
+        );
         assert_eq!(steps.noted().map(|job| job.priority), Some(Priority::High));
         steps.push(JobCommand::SetPriority(Priority::High, key()), None);
-        assert!(steps.decide(&parameters, now).is_none(), "nothing new follows");
+        assert!(
+            steps.decide(&parameters, now).is_none(),
+            "nothing new follows"
+        );
         assert!(steps.noted().is_some(), "it is still known");
         steps.push(JobCommand::Freeze(key()), None);
-        let (next, events, _) = steps.decide(&parameters, now).expect("a change").into_parts();
+        let (next, events, _) = steps
+            .decide(&parameters, now)
+            .expect("a change")
+            .into_parts();
         let names: Vec<_> = events.iter().map(|event| event.what.name()).collect();
         assert_eq!(names, ["PriorityChanged", "JobFrozen"]);
-        assert_eq!((next.priority, next.frozen_by), (Priority::High, Some(key())));
+        assert_eq!(
+            (next.priority, next.frozen_by),
+            (Priority::High, Some(key()))
+        );
     }
 
     #[test]
@@ -208,8 +249,14 @@ mod tests {
         steps.note(JobCommand::Cancel(key()), &parameters, now);
         let (reply, mut refused) = oneshot::channel();
         steps.push(JobCommand::Freeze(key()), Some(reply));
-        let step = steps.decide(&parameters, now).expect("what was noted is written");
-        assert_eq!(refused.try_recv(), Err(TryRecvError::Empty), "nobody can read why yet");
+        let step = steps
+            .decide(&parameters, now)
+            .expect("what was noted is written");
+        assert_eq!(
+            refused.try_recv(),
+            Err(TryRecvError::Empty),
+            "nobody can read why yet"
+        );
         let (next, _, answers) = step.into_parts();
         steps.committed(Arc::new(next), answers);
         assert_eq!(refused.try_recv(), Ok(Err(Rejection::Ended)));

@@ -65,7 +65,10 @@ pub fn start(
 
 /// The channel between a store's thread and the journal actor: the sink to open
 /// the store with, and the end to [`start`] with.
-pub fn report_channel() -> (cospan_storage::port::Sink, mpsc::UnboundedReceiver<JournalReport>) {
+pub fn report_channel() -> (
+    cospan_storage::port::Sink,
+    mpsc::UnboundedReceiver<JournalReport>,
+) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let sink = Arc::new(move |report: Report| {
         // No receiver: the control plane is gone, and nobody waits for outcomes.
@@ -115,22 +118,38 @@ fn start_all(shared: &Arc<Shared>) {
     for site in shared.sites.keys() {
         shared.start(ActorId::Cluster(site.clone()));
     }
-    for id in [ActorId::Information, ActorId::Notifier, ActorId::Claimer, ActorId::DataManager] {
+    for id in [
+        ActorId::Information,
+        ActorId::Notifier,
+        ActorId::Claimer,
+        ActorId::DataManager,
+    ] {
         shared.start(id);
     }
     shared.start(ActorId::CoAllocator);
     shared.start(ActorId::Intake);
     let view = shared.view.load();
-    let under_way: Vec<JobId> =
-        view.jobs.values().filter(|job| is_under_way(job)).map(|job| job.id).collect();
-    info!(jobs = view.jobs.len(), under_way = under_way.len(), "control plane started");
+    let under_way: Vec<JobId> = view
+        .jobs
+        .values()
+        .filter(|job| is_under_way(job))
+        .map(|job| job.id)
+        .collect();
+    info!(
+        jobs = view.jobs.len(),
+        under_way = under_way.len(),
+        "control plane started"
+    );
     actix_rt::spawn(take_up(shared.clone(), under_way));
 }
 
 /// Whether a job has an actor from the start. One that only waits in its queue
 /// gets its actor when something is wanted of it; see [`Shared::job_actor`].
 fn is_under_way(job: &Job) -> bool {
-    let asks = job.reservation.as_deref().is_some_and(|reservation| !reservation.spent);
+    let asks = job
+        .reservation
+        .as_deref()
+        .is_some_and(|reservation| !reservation.spent);
     let waits = matches!(job.phase, Phase::Queued { .. }) && job.components.is_empty() && !asks;
     !job.is_final() && job.held.is_none() && !waits && !bug(Bug::ForgetJobs)
 }
@@ -150,7 +169,10 @@ async fn take_up(shared: Arc<Shared>, jobs: Vec<JobId>) {
 async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
     loop {
         tokio::time::sleep(std::time::Duration::from_millis(every.0)).await;
-        shared.metrics.store_bytes.set(shared.store.size().disk_bytes as i64);
+        shared
+            .metrics
+            .store_bytes
+            .set(shared.store.size().disk_bytes as i64);
         let actors = &shared.actors;
         actors.clusters.look_all();
         actors.transfers.look_all();
@@ -223,23 +245,33 @@ fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
     let (shared, actors) = (shared.clone(), &shared.actors);
     match id {
         ActorId::Journal => error!("the journal has no second life"),
-        ActorId::Intake => {
-            drop(enter(&actors.intake, (), |d| Intake::new(shared.clone(), d, guard)))
-        }
+        ActorId::Intake => drop(enter(&actors.intake, (), |d| {
+            Intake::new(shared.clone(), d, guard)
+        })),
         ActorId::Information => {
-            drop(enter(&actors.information, (), |d| Information::new(shared.clone(), d, guard)));
+            drop(enter(&actors.information, (), |d| {
+                Information::new(shared.clone(), d, guard)
+            }));
         }
         ActorId::DataManager => {
-            drop(enter(&actors.data_manager, (), |d| DataManager::new(shared.clone(), d, guard)));
+            drop(enter(&actors.data_manager, (), |d| {
+                DataManager::new(shared.clone(), d, guard)
+            }));
         }
         ActorId::CoAllocator => {
-            drop(enter(&actors.co_allocator, (), |d| CoAllocator::new(shared.clone(), d, guard)));
+            drop(enter(&actors.co_allocator, (), |d| {
+                CoAllocator::new(shared.clone(), d, guard)
+            }));
         }
         ActorId::Claimer => {
-            drop(enter(&actors.claimer, (), |d| Claimer::new(shared.clone(), d, guard)));
+            drop(enter(&actors.claimer, (), |d| {
+                Claimer::new(shared.clone(), d, guard)
+            }));
         }
         ActorId::Notifier => {
-            drop(enter(&actors.notifier, (), |d| Notifier::new(shared.clone(), d, guard)));
+            drop(enter(&actors.notifier, (), |d| {
+                Notifier::new(shared.clone(), d, guard)
+            }));
         }
         ActorId::ClaimTimer(job) => drop(ClaimTimer::new(shared.clone(), *job, guard).start()),
         ActorId::Cluster(site) => build_cluster(&shared, site, guard),
@@ -250,7 +282,9 @@ fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
 
 fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: LifeGuard) {
     let view = shared.view.load();
-    let Some(blank) = blank_of(&view, &key) else { return guard.disarm() };
+    let Some(blank) = blank_of(&view, &key) else {
+        return guard.disarm();
+    };
     if shared.actors.transfers.addr(&key).is_some() {
         return guard.disarm();
     }
@@ -261,7 +295,9 @@ fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: Life
 }
 
 fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
-    let Some(site) = shared.sites.get(name).cloned() else { return guard.disarm() };
+    let Some(site) = shared.sites.get(name).cloned() else {
+        return guard.disarm();
+    };
     let record = shared.view.load().sites.get(name).cloned();
     let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
     enter(&shared.actors.clusters, name.clone(), |dirty| {
@@ -271,7 +307,9 @@ fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
 
 fn build_job(shared: &Arc<Shared>, id: JobId, mut guard: LifeGuard) {
     let job = shared.view.load().jobs.get(&id).cloned();
-    let Some(job) = job.filter(|job| !job.is_final()) else { return guard.disarm() };
+    let Some(job) = job.filter(|job| !job.is_final()) else {
+        return guard.disarm();
+    };
     if shared.actors.jobs.addr(&id).is_some() {
         return guard.disarm();
     }
@@ -288,14 +326,22 @@ pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
     const REASON: &str = "it ended the actor that worked on it again and again; \
                           see the log, then `cospan release` or `cospan cancel`";
     let _ = shared.journal().send(Append(Change::Barrier)).await;
-    let Some(old) = shared.view.load().jobs.get(&id).cloned() else { return };
+    let Some(old) = shared.view.load().jobs.get(&id).cloned() else {
+        return;
+    };
     let now = shared.clock.now();
     let hold = JobCommand::Hold(REASON.into());
-    let Ok(events) = decide(&old, &shared.settings.job, hold, now) else { return };
+    let Ok(events) = decide(&old, &shared.settings.job, hold, now) else {
+        return;
+    };
     let mut next = Job::clone(&old);
     events.iter().for_each(|event| evolve(&mut next, event));
     next.revision += 1;
-    let change = Change::Job { old, new: Arc::new(next), events };
+    let change = Change::Job {
+        old,
+        new: Arc::new(next),
+        events,
+    };
     if let Err(problem) = shared.journal().send(Append(change)).await {
         error!(job = %id, %problem, "could not be held");
     }

@@ -17,7 +17,9 @@ fn what_is_under_way_at_a_start_is_taken_up_a_few_jobs_at_a_time() {
         let world = world.restarted_complete().await;
         let taken_up = || {
             let jobs = &world.shared.actors.jobs;
-            (1..=JOBS).filter(|id| jobs.contains(&JobId(*id))).collect::<Vec<_>>()
+            (1..=JOBS)
+                .filter(|id| jobs.contains(&JobId(*id)))
+                .collect::<Vec<_>>()
         };
         for count in [64, 128, JOBS] {
             world.settle().await;

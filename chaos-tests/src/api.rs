@@ -25,7 +25,9 @@ pub struct Api {
 
 impl fmt::Debug for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Api").field("base", &self.base).finish_non_exhaustive()
+        f.debug_struct("Api")
+            .field("base", &self.base)
+            .finish_non_exhaustive()
     }
 }
 
@@ -36,12 +38,19 @@ impl Api {
             .timeout_global(Some(Duration::from_secs(20)))
             .http_status_as_error(false)
             .build();
-        Self { agent: config.into(), base: format!("http://127.0.0.1:{port}"), token }
+        Self {
+            agent: config.into(),
+            base: format!("http://127.0.0.1:{port}"),
+            token,
+        }
     }
 
     /// The same with another key.
     pub fn with_token(&self, token: &str) -> Self {
-        Self { token: token.into(), ..self.clone() }
+        Self {
+            token: token.into(),
+            ..self.clone()
+        }
     }
 
     fn bearer(&self) -> String {
@@ -54,7 +63,12 @@ impl Api {
             Err(error) => return Reply::Silent(error.to_string()),
         };
         let status = response.status().as_u16();
-        match response.body_mut().with_config().limit(64 << 20).read_to_string() {
+        match response
+            .body_mut()
+            .with_config()
+            .limit(64 << 20)
+            .read_to_string()
+        {
             Ok(text) => {
                 let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
                 Reply::Answered(status, value)
@@ -119,7 +133,10 @@ impl Api {
     /// The page cannot be had.
     pub fn newest(&self, limit: usize) -> Result<Vec<Value>> {
         let mut page = self.want(&format!("/v1/jobs?newest=true&limit={limit}"))?;
-        Ok(page["jobs"].as_array_mut().map(std::mem::take).unwrap_or_default())
+        Ok(page["jobs"]
+            .as_array_mut()
+            .map(std::mem::take)
+            .unwrap_or_default())
     }
 
     /// All logical files.

@@ -39,9 +39,17 @@ mod tests {
         for workers in [0, 1, 3, 20] {
             let pieces: Vec<u32> = (0..10).collect();
             let mut told = Vec::new();
-            at_once(&pieces, workers, |piece| piece * 2, |piece, twice| told.push((*piece, twice)));
+            at_once(
+                &pieces,
+                workers,
+                |piece| piece * 2,
+                |piece, twice| told.push((*piece, twice)),
+            );
             let all: BTreeSet<_> = told.iter().copied().collect();
-            assert_eq!((told.len(), all), (10, (0..10).map(|piece| (piece, piece * 2)).collect()));
+            assert_eq!(
+                (told.len(), all),
+                (10, (0..10).map(|piece| (piece, piece * 2)).collect())
+            );
         }
     }
 

@@ -43,7 +43,11 @@ pub fn hunt_all(
 
     use crate::seeds::campaign::{Found, Size, hunt};
 
-    let size = Size { jobs: 60, sites: 3, length: DurationMs::from_secs(6 * 3_600) };
+    let size = Size {
+        jobs: 60,
+        sites: 3,
+        length: DurationMs::from_secs(6 * 3_600),
+    };
     let mut all_found = true;
     if markdown {
         say("| bug | seeds | found by |\n|---|---|---|");
@@ -51,9 +55,14 @@ pub fn hunt_all(
     for bug in bugs {
         let began = Instant::now();
         let show = |seeds: u64, other: Option<String>| match other {
-            Some(other) => show(&format!("BROKEN without a planted bug: seed {seeds}: {other}")),
+            Some(other) => show(&format!(
+                "BROKEN without a planted bug: seed {seeds}: {other}"
+            )),
             None if seeds % SHOWN_EVERY == 1 => {
-                show(&format!("{bug:?}: seed {seeds}, {} s", began.elapsed().as_secs()));
+                show(&format!(
+                    "{bug:?}: seed {seeds}, {} s",
+                    began.elapsed().as_secs()
+                ));
             }
             None => {}
         };
@@ -61,9 +70,18 @@ pub fn hunt_all(
         all_found &= found.is_some();
         let (seeds, said) = match found {
             Some(Found { seeds, said }) => (seeds.to_string(), said),
-            None => (format!("> {}", within.end - within.start), "not found".to_owned()),
+            None => (
+                format!("> {}", within.end - within.start),
+                "not found".to_owned(),
+            ),
         };
-        let rule: String = said.split(": ").next().unwrap_or_default().chars().take(80).collect();
+        let rule: String = said
+            .split(": ")
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(80)
+            .collect();
         say(&match markdown {
             true => format!("| {bug:?} | {seeds} | {rule} |"),
             false => format!("{bug:?}: {seeds} seeds: {said}"),

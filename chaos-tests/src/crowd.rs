@@ -35,7 +35,11 @@ struct State {
 
 impl State {
     fn acknowledge(&mut self, name: &str, id: u64) {
-        let ids = self.promises.acknowledged.entry(name.to_owned()).or_default();
+        let ids = self
+            .promises
+            .acknowledged
+            .entry(name.to_owned())
+            .or_default();
         if ids.is_empty() {
             self.open.push(id);
         }
@@ -69,16 +73,26 @@ impl Crowd {
             stop: stop.clone(),
         };
         let thread = Some(std::thread::spawn(move || client.run()));
-        Self { state, stop, thread }
+        Self {
+            state,
+            stop,
+            thread,
+        }
     }
 
     /// Tells the clients which of the newest jobs are final.
     pub fn seen(&self, rows: &[serde_json::Value]) {
         let is_final = |row: &serde_json::Value| {
-            matches!(row["state"].as_str(), Some("finished" | "failed" | "cancelled"))
+            matches!(
+                row["state"].as_str(),
+                Some("finished" | "failed" | "cancelled")
+            )
         };
-        let ended: Vec<u64> =
-            rows.iter().filter(|row| is_final(row)).filter_map(|row| row["id"].as_u64()).collect();
+        let ended: Vec<u64> = rows
+            .iter()
+            .filter(|row| is_final(row))
+            .filter_map(|row| row["id"].as_u64())
+            .collect();
         lock(&self.state).open.retain(|id| !ended.contains(id));
     }
 
@@ -103,7 +117,10 @@ impl Crowd {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            lock(&self.state).promises.refused.push("the clients panicked".into());
+            lock(&self.state)
+                .promises
+                .refused
+                .push("the clients panicked".into());
         }
         lock(&self.state).promises.clone()
     }
@@ -178,19 +195,26 @@ impl Client {
     }
 
     fn submit(&mut self, mut drawn: Drawn) {
-        let reply = self.api.post("/v1/jobs", drawn.key.as_deref(), &drawn.document);
+        let reply = self
+            .api
+            .post("/v1/jobs", drawn.key.as_deref(), &drawn.document);
         let mut state = lock(&self.state);
         match reply {
             Reply::Answered(200 | 201, value) => {
                 let jobs = value["jobs"].as_array().into_iter().flatten();
                 let ids: Vec<u64> = jobs.filter_map(|job| job["id"].as_u64()).collect();
                 if ids.len() != drawn.names.len() {
-                    return state.promises.refused.push(format!("{:?}: {value}", drawn.names));
+                    return state
+                        .promises
+                        .refused
+                        .push(format!("{:?}: {value}", drawn.names));
                 }
                 for (name, id) in drawn.names.iter().zip(ids) {
                     state.acknowledge(name, id);
                     if let Some(ms) = drawn.cancel_after_ms.take() {
-                        state.to_cancel.push((Instant::now() + Duration::from_millis(ms), id));
+                        state
+                            .to_cancel
+                            .push((Instant::now() + Duration::from_millis(ms), id));
                     }
                 }
                 if std::mem::take(&mut drawn.repeated) {
@@ -203,7 +227,10 @@ impl Client {
                 std::thread::sleep(Duration::from_millis(50));
             }
             Reply::Answered(status, value) => {
-                state.promises.refused.push(format!("{:?}: {status} {value}", drawn.names));
+                state
+                    .promises
+                    .refused
+                    .push(format!("{:?}: {status} {value}", drawn.names));
             }
             Reply::Silent(_) => {
                 // With a key it can be repeated; without one it may have been accepted or not.

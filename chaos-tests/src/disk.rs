@@ -37,8 +37,12 @@ pub fn refuse_memory(kind: i64) -> Result<String> {
 /// # Errors
 /// It cannot be asked, or lies in memory.
 pub fn check(directory: &Path) -> Result<String> {
-    let found = rustix::fs::statfs(directory)
-        .with_context(|| format!("cannot ask about the file system of {}", directory.display()))?;
+    let found = rustix::fs::statfs(directory).with_context(|| {
+        format!(
+            "cannot ask about the file system of {}",
+            directory.display()
+        )
+    })?;
     refuse_memory(found.f_type as i64)
 }
 

@@ -53,7 +53,10 @@ pub struct Asked {
 impl Asked {
     fn of(job: &Value) -> Self {
         let (document, sweep) = (&job["document"], &job["sweep"]);
-        let inputs = document["component"][0]["input"].as_array().into_iter().flatten();
+        let inputs = document["component"][0]["input"]
+            .as_array()
+            .into_iter()
+            .flatten();
         let shares_out = inputs.into_iter().any(|input| input["read"] == "chunk");
         let components = job["components"].as_array().filter(|_| shares_out);
         let processors = |component: &Value| component["processors"].as_u64();
@@ -61,7 +64,11 @@ impl Asked {
             flexible: !document["flexible"].is_null() || document["request"] == "flexible",
             once: document["rerunnable"] == false,
             sweep: sweep["group"].as_u64().zip(sweep["at_once"].as_u64()),
-            shares: components.into_iter().flatten().filter_map(processors).collect(),
+            shares: components
+                .into_iter()
+                .flatten()
+                .filter_map(processors)
+                .collect(),
         }
     }
 }
@@ -140,7 +147,11 @@ impl Foreign {
         }
         written?;
         let before = contents(&place)?;
-        Ok(Self { place, before, child })
+        Ok(Self {
+            place,
+            before,
+            child,
+        })
     }
 
     /// What was done to it.
@@ -186,7 +197,9 @@ fn contents(place: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
 /// Names in a directory; none if it is not there.
 pub fn names(place: &Path) -> Vec<String> {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Processes that carry an attempt's directory below `root` (and are no zombies).
@@ -194,9 +207,16 @@ pub fn carriers(root: &Path) -> Vec<(u32, String)> {
     let prefix = format!("COSPAN_ATTEMPT_DIR={}/", root.display()).into_bytes();
     let mut found = Vec::new();
     for name in names(Path::new("/proc")) {
-        let Ok(pid) = name.parse::<u32>() else { continue };
-        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
-        if let Some(entry) = environment.split(|b| *b == 0).find(|e| e.starts_with(&prefix)) {
+        let Ok(pid) = name.parse::<u32>() else {
+            continue;
+        };
+        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else {
+            continue;
+        };
+        if let Some(entry) = environment
+            .split(|b| *b == 0)
+            .find(|e| e.starts_with(&prefix))
+        {
             let tag = String::from_utf8_lossy(&entry[prefix.len()..]).into_owned();
             found.push((pid, tag));
         }
@@ -216,9 +236,15 @@ pub fn gather(
 ) -> Result<Evidence> {
     let store = api.want("/v1/store")?;
     let rows = api.jobs()?;
-    let jobs = rows.iter().map(|row| job_truth(environment, api, row)).collect::<Result<_>>()?;
+    let jobs = rows
+        .iter()
+        .map(|row| job_truth(environment, api, row))
+        .collect::<Result<_>>()?;
     Ok(Evidence {
-        instance: store["instance"].as_str().context("a store without an instance")?.into(),
+        instance: store["instance"]
+            .as_str()
+            .context("a store without an instance")?
+            .into(),
         promises: promises.clone(),
         jobs,
         ledger: Ledger::read(&environment.ledger())?,
@@ -234,8 +260,14 @@ pub fn gather(
 pub fn gather_places(environment: &TestEnvironment, api: &Api) -> Result<Evidence> {
     let files = api.files()?;
     let reported = api.want("/v1/sites")?;
-    let sites = environment.sites.iter().map(|site| site_truth(site, &reported, &files));
-    let carried = environment.sites.iter().flat_map(|site| carriers(&site.root.join("attempts")));
+    let sites = environment
+        .sites
+        .iter()
+        .map(|site| site_truth(site, &reported, &files));
+    let carried = environment
+        .sites
+        .iter()
+        .flat_map(|site| carriers(&site.root.join("attempts")));
     Ok(Evidence {
         sites: sites.collect(),
         processes: carried
@@ -282,7 +314,9 @@ fn job_truth(environment: &TestEnvironment, api: &Api, row: &Value) -> Result<Jo
 /// First line of a collected output, in the store of the site that it was to go to.
 fn collected_line(environment: &TestEnvironment, site: &str, digest: Option<&str>) -> String {
     let site = environment.sites.iter().find(|other| other.name == site);
-    let (Some(site), Some(digest)) = (site, digest) else { return "no digest".into() };
+    let (Some(site), Some(digest)) = (site, digest) else {
+        return "no digest".into();
+    };
     let path = site.root.join("store").join(digest);
     let mut first = vec![0; 64];
     let read = fs::File::open(&path).and_then(|mut file| file.read(&mut first));
@@ -305,18 +339,29 @@ fn first_line(text: &str) -> String {
 
 fn site_truth(site: &EnvironmentSite, reported: &Value, files: &[Value]) -> SiteTruth {
     let list = reported["sites"].as_array().into_iter().flatten();
-    let report = list.into_iter().find(|report| report["name"] == site.name.as_str());
+    let report = list
+        .into_iter()
+        .find(|report| report["name"] == site.name.as_str());
     let count = |what: &str| {
-        report.and_then(|report| report[what]["processors"].as_u64()).unwrap_or(u64::MAX)
+        report
+            .and_then(|report| report[what]["processors"].as_u64())
+            .unwrap_or(u64::MAX)
     };
     let keeps = |file: &&Value| {
         let replicas = file["replicas"].as_array().into_iter().flatten();
-        replicas.into_iter().any(|r| r["site"] == site.name.as_str() && r["path"].is_null())
+        replicas
+            .into_iter()
+            .any(|r| r["site"] == site.name.as_str() && r["path"].is_null())
     };
-    let pinned = files.iter().filter(keeps).filter_map(|file| file["digest"].as_str());
+    let pinned = files
+        .iter()
+        .filter(keeps)
+        .filter_map(|file| file["digest"].as_str());
     let attempts = site.root.join("attempts");
     let ready = |tag: String| {
-        let at = fs::metadata(attempts.join(&tag).join("ready")).and_then(|m| m.modified()).ok()?;
+        let at = fs::metadata(attempts.join(&tag).join("ready"))
+            .and_then(|m| m.modified())
+            .ok()?;
         let ms = at.duration_since(UNIX_EPOCH).ok()?.as_millis();
         Some((tag, u64::try_from(ms).ok()?))
     };
@@ -326,7 +371,10 @@ fn site_truth(site: &EnvironmentSite, reported: &Value, files: &[Value]) -> Site
         live: names(&site.root.join("live")),
         store: names(&site.root.join("store")).into_iter().collect(),
         pinned: pinned.map(str::to_owned).collect(),
-        incoming: names(&site.root.join("incoming")).into_iter().filter(|n| n != GATE).collect(),
+        incoming: names(&site.root.join("incoming"))
+            .into_iter()
+            .filter(|n| n != GATE)
+            .collect(),
         ready_ms: names(&attempts).into_iter().filter_map(ready).collect(),
     }
 }

@@ -53,11 +53,16 @@ pub struct Scene {
 /// # Errors
 /// It went otherwise than it should.
 pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
-    let found = ALL.into_iter().chain(INJECTED).find(|(other, _)| *other == name);
+    let found = ALL
+        .into_iter()
+        .chain(INJECTED)
+        .find(|(other, _)| *other == name);
     let (_, scenario) = found.with_context(|| format!("there is no scenario {name}"))?;
     let planted = points::check_build(binary);
     if INJECTED.iter().any(|(other, _)| *other == name) {
-        planted.as_ref().map_err(|problem| anyhow!("{name}: {problem}"))?;
+        planted
+            .as_ref()
+            .map_err(|problem| anyhow!("{name}: {problem}"))?;
     }
     let mut scene = Scene::open(binary, base, planted.is_ok())?;
     let mut foreign = vec![Foreign::plant(&scene.environment.sites[0])?];
@@ -84,11 +89,19 @@ impl Scene {
         };
         let environment = TestEnvironment::new(base, &layout)?;
         let mut server = Server::new(binary, &environment);
-        server.chaos =
-            planted.then(|| Chaos { plan: String::new(), coverage: environment.coverage() });
+        server.chaos = planted.then(|| Chaos {
+            plan: String::new(),
+            coverage: environment.coverage(),
+        });
         server.start()?;
         let api = server.api()?;
-        let scene = Self { environment, server, api, promises: Promises::default(), receiver };
+        let scene = Self {
+            environment,
+            server,
+            api,
+            promises: Promises::default(),
+            receiver,
+        };
         scene.wait("all sites usable", |scene| {
             let sites = scene.api.want("/v1/sites")?;
             let list = sites["sites"].as_array().context("no sites")?;
@@ -158,20 +171,23 @@ impl Scene {
             let job = scene.job(id)?;
             let now = job["phase"]["state"].as_str().unwrap_or_default();
             let ended = matches!(now, "finished" | "failed" | "cancelled");
-            ensure!(!ended || now == state, "job {id} is {now}, not {state}: {job}");
+            ensure!(
+                !ended || now == state,
+                "job {id} is {now}, not {state}: {job}"
+            );
             Ok(now == state)
         })
     }
 
     fn site(&self, index: usize) -> Result<Value> {
-        self.api.want(&format!("/v1/sites/{}", self.environment.sites[index].name))
+        self.api
+            .want(&format!("/v1/sites/{}", self.environment.sites[index].name))
     }
 
     fn await_site(&self, index: usize, state: &str) -> Result<()> {
-        self.wait(
-            &format!("site {index} {state}"),
-            |scene| Ok(scene.site(index)?["state"] == state),
-        )
+        self.wait(&format!("site {index} {state}"), |scene| {
+            Ok(scene.site(index)?["state"] == state)
+        })
     }
 
     fn root(&self, index: usize) -> &Path {
@@ -193,10 +209,14 @@ impl Scene {
     /// Processes at a site: the payload's, and the wrapper with what it started for itself.
     fn processes(&self, index: usize) -> (Vec<u32>, Vec<u32>) {
         let carriers = evidence::carriers(&self.root(index).join("attempts"));
-        let ours = carriers.into_iter().filter(|(_, tag)| !tag.starts_with("cabcdefgh-"));
+        let ours = carriers
+            .into_iter()
+            .filter(|(_, tag)| !tag.starts_with("cabcdefgh-"));
         ours.map(|(pid, _)| pid).partition(|pid| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"COSPAN_TAG="))
+            environment
+                .split(|byte| *byte == 0)
+                .any(|entry| entry.starts_with(b"COSPAN_TAG="))
         })
     }
 
@@ -208,7 +228,12 @@ impl Scene {
             foreign,
             PATIENCE,
         )?;
-        let broken: Vec<String> = judged.0.violations.iter().map(ToString::to_string).collect();
+        let broken: Vec<String> = judged
+            .0
+            .violations
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         ensure!(broken.is_empty(), "the oracle found: {}", broken.join("; "));
         ensure!(judged.0.payloads > 0, "no payload ran");
         Ok(())
@@ -223,13 +248,23 @@ fn vanishes_and_returns(scene: &mut Scene) -> Result<()> {
     let elsewhere = scene.submit("elsewhere", &["", ""], "0.2", 0)?;
     scene.await_state(elsewhere, "finished")?;
     let job = scene.job(elsewhere)?;
-    let used = job["components"].as_array().into_iter().flatten().any(|c| c["site"] == "s2");
+    let used = job["components"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|c| c["site"] == "s2");
     ensure!(!used, "a job was placed at a site that is gone");
     let job = scene.job(id)?;
-    ensure!(job["phase"]["state"] == "running", "unknown was taken for failed: {job}");
+    ensure!(
+        job["phase"]["state"] == "running",
+        "unknown was taken for failed: {job}"
+    );
     scene.bring_back(1)?;
     scene.await_state(id, "finished")?;
-    ensure!(scene.job(id)?["round"] == 1, "it was moved although its site came back");
+    ensure!(
+        scene.job(id)?["round"] == 1,
+        "it was moved although its site came back"
+    );
     Ok(())
 }
 
@@ -238,11 +273,21 @@ fn wrapper_is_killed(scene: &mut Scene) -> Result<()> {
     scene.await_state(id, "running")?;
     let index = (0..3).find(|index| !scene.processes(*index).1.is_empty());
     let index = index.context("no wrapper found")?;
-    scene.processes(index).1.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    scene
+        .processes(index)
+        .1
+        .into_iter()
+        .for_each(|pid| signal(pid, Signal::KILL));
     scene.await_state(id, "finished")?;
     let job = scene.job(id)?;
-    ensure!(job["round"] == 2 && job["setbacks"]["own_errors"] == 1, "not its own: {job}");
-    ensure!(job["setbacks"]["site_errors"] == 0, "the site was charged: {job}");
+    ensure!(
+        job["round"] == 2 && job["setbacks"]["own_errors"] == 1,
+        "not its own: {job}"
+    );
+    ensure!(
+        job["setbacks"]["site_errors"] == 0,
+        "the site was charged: {job}"
+    );
     Ok(())
 }
 
@@ -250,10 +295,17 @@ fn payload_is_killed(scene: &mut Scene) -> Result<()> {
     for (name, retries, end) in [("gives-up", 0, "failed"), ("tries-again", 1, "finished")] {
         let id = scene.submit(name, &["s1", "s2"], "3", retries)?;
         scene.await_state(id, "running")?;
-        scene.processes(0).0.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        scene
+            .processes(0)
+            .0
+            .into_iter()
+            .for_each(|pid| signal(pid, Signal::KILL));
         scene.await_state(id, end)?;
         let job = scene.job(id)?;
-        ensure!(job["setbacks"]["site_errors"] == 0, "the site was charged: {job}");
+        ensure!(
+            job["setbacks"]["site_errors"] == 0,
+            "the site was charged: {job}"
+        );
     }
     Ok(())
 }
@@ -271,7 +323,10 @@ fn is_frozen(scene: &mut Scene) -> Result<()> {
     })?;
     let job = scene.job(id)?;
     all.iter().for_each(|pid| signal(*pid, Signal::CONT));
-    ensure!(job["phase"]["state"] == "running", "a frozen component was given up: {job}");
+    ensure!(
+        job["phase"]["state"] == "running",
+        "a frozen component was given up: {job}"
+    );
     scene.await_state(id, "finished")?;
     ensure!(scene.job(id)?["round"] == 1, "it was run twice");
     Ok(())
@@ -281,22 +336,33 @@ fn all_vanish(scene: &mut Scene) -> Result<()> {
     let id = scene.submit("isolated", &["s1", "s2", "s3"], "3", 0)?;
     scene.await_state(id, "running")?;
     (0..3).try_for_each(|index| scene.take_away(index))?;
-    scene.wait("isolated", |scene| Ok(scene.api.want("/v1/sites")?["isolated"] == true))?;
+    scene.wait("isolated", |scene| {
+        Ok(scene.api.want("/v1/sites")?["isolated"] == true)
+    })?;
     let waiting = scene.submit("waits", &["", ""], "0.2", 0)?;
     // Longer than it takes to call a single site unreachable and to charge it.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
         for index in 0..3 {
             let site = scene.site(index)?;
-            ensure!(site["consecutive_errors"] == 0, "charged while isolated: {site}");
+            ensure!(
+                site["consecutive_errors"] == 0,
+                "charged while isolated: {site}"
+            );
         }
         let job = scene.job(id)?;
-        ensure!(job["phase"]["state"] == "running" && job["round"] == 1, "moved: {job}");
+        ensure!(
+            job["phase"]["state"] == "running" && job["round"] == 1,
+            "moved: {job}"
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
     // The first to fall silent was told of before the others made it our own fault.
     let told = scene.receiver.received();
-    ensure!(told.iter().all(|n| n["kind"] == "unreachable"), "a site was blamed: {told:?}");
+    ensure!(
+        told.iter().all(|n| n["kind"] == "unreachable"),
+        "a site was blamed: {told:?}"
+    );
     (0..3).try_for_each(|index| scene.bring_back(index))?;
     scene.await_state(id, "finished")?;
     scene.await_state(waiting, "finished")?;
@@ -324,10 +390,15 @@ fn fails_again_and_again(scene: &mut Scene) -> Result<()> {
     let begun = Instant::now();
     // Two of six come there: the others find room at the other two sites.
     while scene.site(0)?["state"] != "unusable" {
-        ensure!(begun.elapsed() < PATIENCE, "it stays as it is: {}", scene.site(0)?);
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "it stays as it is: {}",
+            scene.site(0)?
+        );
         let ids = (0..6).map(|n| scene.submit(&format!("moved-{n}"), &[""], "0.2", 0));
         let ids = ids.collect::<Result<Vec<u64>>>()?;
-        ids.iter().try_for_each(|id| scene.await_state(*id, "finished"))?;
+        ids.iter()
+            .try_for_each(|id| scene.await_state(*id, "finished"))?;
     }
     let told =
         |scene: &Scene, site: &str| scene.receiver.received().iter().any(|n| n["site"] == site);
@@ -340,12 +411,21 @@ fn fails_again_and_again(scene: &mut Scene) -> Result<()> {
         if scene.site(0)?["state"] == "usable" {
             break;
         }
-        ensure!(begun.elapsed() < PATIENCE, "it never came back: {}", scene.site(0)?);
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "it never came back: {}",
+            scene.site(0)?
+        );
         let id = scene.submit(&format!("probe-{number}"), &["", "", ""], "0.1", 0)?;
         scene.await_state(id, "finished")?;
         std::thread::sleep(Duration::from_millis(200));
     }
-    scene.wait("told that it is back", |scene| Ok(scene.receiver.received().len() > before))?;
-    ensure!(!told(scene, "s2") && !told(scene, "s3"), "a healthy site was blamed");
+    scene.wait("told that it is back", |scene| {
+        Ok(scene.receiver.received().len() > before)
+    })?;
+    ensure!(
+        !told(scene, "s2") && !told(scene, "s3"),
+        "a healthy site was blamed"
+    );
     Ok(())
 }

@@ -64,13 +64,18 @@ impl Round {
 /// # Errors
 /// An event has no name, or its time is none.
 pub fn events(history: &Value) -> Result<Vec<Event>> {
-    let list = history["events"].as_array().context("a history without events")?;
+    let list = history["events"]
+        .as_array()
+        .context("a history without events")?;
     let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
     list.iter()
         .map(|event| {
             Ok(Event {
                 at_ms: time_ms(&event["at"])?,
-                name: event["event"].as_str().context("an event without a name")?.into(),
+                name: event["event"]
+                    .as_str()
+                    .context("an event without a name")?
+                    .into(),
                 component: number(&event["component"]),
                 components: event["components"]
                     .as_array()
@@ -88,7 +93,9 @@ pub fn events(history: &Value) -> Result<Vec<Event>> {
 
 fn texts(list: &Value) -> Vec<String> {
     let texts = list.as_array().into_iter().flatten();
-    texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+    texts
+        .filter_map(|text| text.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// An instant of the interface, in milliseconds since 1970.
@@ -108,11 +115,16 @@ pub fn rounds(flexible: bool, events: &[Event]) -> Vec<Round> {
     let mut rounds: Vec<Round> = Vec::new();
     for event in events {
         if event.name == "JobPlaced" {
-            rounds.push(Round { number: event.round.unwrap_or(0), ..Round::default() });
+            rounds.push(Round {
+                number: event.round.unwrap_or(0),
+                ..Round::default()
+            });
             attempts = placed(flexible, &attempts, event.sites.len());
             continue;
         }
-        let Some(round) = rounds.last_mut() else { continue };
+        let Some(round) = rounds.last_mut() else {
+            continue;
+        };
         let mut renew = |index: u32| {
             *attempts.entry(index).or_default() += 1;
             if round.go_ms.is_none() {
@@ -131,7 +143,10 @@ pub fn rounds(flexible: bool, events: &[Event]) -> Vec<Round> {
             ("ComponentReady", Some(index)) => {
                 let attempt = attempts.get(&index).copied().unwrap_or_default();
                 if round.attempts.get(&index) != Some(&attempt) {
-                    round.restarted.entry((index, attempt)).or_insert(event.at_ms);
+                    round
+                        .restarted
+                        .entry((index, attempt))
+                        .or_insert(event.at_ms);
                 }
             }
             ("GoDecided", _) => {
@@ -153,7 +168,10 @@ fn placed(flexible: bool, before: &BTreeMap<u32, u32>, components: usize) -> BTr
         true => last,
         false => before.get(&index).copied().unwrap_or(0),
     };
-    (0..).take(components).map(|index| (index, number(index))).collect()
+    (0..)
+        .take(components)
+        .map(|index| (index, number(index)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -242,6 +260,10 @@ mod tests {
         let may_start = [(0, 1), (1, 1), (1, 2), (1, 3)].map(|(c, a)| round.may_start(c, a));
         assert_eq!(may_start, [Some(3), Some(3), Some(6), None]);
         assert_eq!(round.latest(), BTreeMap::from([(0, 1), (1, 2)]));
-        assert_eq!(round.ready, BTreeSet::from([0, 1]), "as it was at the decision");
+        assert_eq!(
+            round.ready,
+            BTreeSet::from([0, 1]),
+            "as it was at the decision"
+        );
     }
 }

@@ -80,7 +80,11 @@ impl Outcome {
     pub fn report(&self) -> String {
         let at = |share: usize| {
             let last = self.restarts.len().saturating_sub(1);
-            self.restarts.get(last * share / 100).copied().unwrap_or_default().as_millis()
+            self.restarts
+                .get(last * share / 100)
+                .copied()
+                .unwrap_or_default()
+                .as_millis()
         };
         let mut text = format!(
             "{}\nrestart to ready: p50 {} ms, p90 {} ms, max {} ms over {} kills\n\
@@ -123,7 +127,10 @@ impl Outcome {
 pub fn register_shared(environment: &TestEnvironment, api: &Api) -> Result<()> {
     let register = |site: usize, name: &str, path: String| {
         let place = &environment.sites[site].name;
-        api.must("/v1/files", &json!({ "name": name, "site": place, "path": path }))
+        api.must(
+            "/v1/files",
+            &json!({ "name": name, "site": place, "path": path }),
+        )
     };
     for (index, name) in SHARED.into_iter().enumerate() {
         let path = environment.plant_file(index % 2, name, 1_000_000 + index * 400_000)?;
@@ -168,8 +175,10 @@ fn run_on(
     server.start()?;
     let api = server.api()?;
     register_shared(environment, &api)?;
-    let mut foreign =
-        vec![Foreign::plant(&environment.sites[0])?, Foreign::plant(&environment.sites[1])?];
+    let mut foreign = vec![
+        Foreign::plant(&environment.sites[0])?,
+        Foreign::plant(&environment.sites[1])?,
+    ];
     let mut random = StdRng::seed_from_u64(options.seed);
     let workload = Workload::new(environment, "job");
     let locals = Locals::start(environment, api.clone(), random.random());
@@ -186,8 +195,11 @@ fn run_on(
         std::thread::sleep(Duration::from_millis(random.random_range(0..400)));
         let rows = in_flight(&crowd, &api)?;
         crowd.seen(&rows);
-        let states: Vec<String> =
-            rows.iter().filter_map(|row| row["state"].as_str()).map(Into::into).collect();
+        let states: Vec<String> = rows
+            .iter()
+            .filter_map(|row| row["state"].as_str())
+            .map(Into::into)
+            .collect();
         server.kill()?;
         counted += u32::from(table.count(&states, options.least_in_flight));
         restarts.push(server.start()?);
@@ -216,8 +228,10 @@ fn run_on(
 
 /// What did not happen at all of what the claims of a long run must meet.
 fn missed(claims: &BTreeMap<&'static str, usize>, taken: u32) -> Vec<&'static str> {
-    let mut missed: Vec<&'static str> =
-        CLAIMS_MEET.into_iter().filter(|event| !claims.contains_key(event)).collect();
+    let mut missed: Vec<&'static str> = CLAIMS_MEET
+        .into_iter()
+        .filter(|event| !claims.contains_key(event))
+        .collect();
     missed.extend((taken == 0).then_some("processors taken by local users"));
     missed
 }
@@ -242,7 +256,10 @@ fn await_load(crowd: &Crowd, api: &Api, options: &Options) -> Result<()> {
         if crowd.open() >= options.least_in_flight + 4 {
             return Ok(());
         }
-        ensure!(begun.elapsed() < Duration::from_secs(60), "no load came up within 60 s");
+        ensure!(
+            begun.elapsed() < Duration::from_secs(60),
+            "no load came up within 60 s"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -36,7 +36,10 @@ impl Locals {
         let (sites, stop) = (environment.sites.clone(), Arc::new(AtomicBool::new(false)));
         let told = stop.clone();
         let thread = std::thread::spawn(move || work(&sites, &api, seed, &told));
-        Self { stop, thread: Some(thread) }
+        Self {
+            stop,
+            thread: Some(thread),
+        }
     }
 
     /// They submit no more, and what runs is over soon; how often they took processors.
@@ -45,8 +48,13 @@ impl Locals {
     /// They could not work.
     pub fn finish(mut self) -> Result<u32> {
         self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("local users that were finished before")?;
-        thread.join().map_err(|_| anyhow::anyhow!("the local users panicked"))?
+        let thread = self
+            .thread
+            .take()
+            .context("local users that were finished before")?;
+        thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("the local users panicked"))?
     }
 }
 
@@ -62,7 +70,11 @@ fn work(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> R
     while !stop.load(Ordering::Relaxed) {
         let contested = contested(sites, api);
         let all: Vec<&EnvironmentSite> = sites.iter().collect();
-        let from = if random.random_bool(0.2) { &all } else { &contested };
+        let from = if random.random_bool(0.2) {
+            &all
+        } else {
+            &contested
+        };
         if let Some(site) = from.choose(&mut random) {
             taken += 1;
             let processors = random.random_range(1..=site.processors);
@@ -80,11 +92,16 @@ fn work(sites: &[EnvironmentSite], api: &Api, seed: u64, stop: &AtomicBool) -> R
 
 /// Sites where jobs are placed and hold nothing yet; none while the server is down.
 fn contested<'a>(sites: &'a [EnvironmentSite], api: &Api) -> Vec<&'a EnvironmentSite> {
-    let rows = api.want("/v1/jobs?state=placed&limit=20").unwrap_or_default();
+    let rows = api
+        .want("/v1/jobs?state=placed&limit=20")
+        .unwrap_or_default();
     let placed = rows["jobs"].as_array().into_iter().flatten();
     let names = placed.flat_map(|row| row["sites"].as_array().into_iter().flatten());
     let names: Vec<&str> = names.filter_map(|name| name.as_str()).collect();
-    sites.iter().filter(|site| names.contains(&site.name.as_str())).collect()
+    sites
+        .iter()
+        .filter(|site| names.contains(&site.name.as_str()))
+        .collect()
 }
 
 /// Takes processors as an attempt of a control plane does that is not ours: its directory

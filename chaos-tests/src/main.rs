@@ -171,7 +171,10 @@ fn say(text: &str) {
     println!("{text}");
 }
 
-#[allow(clippy::print_stderr, reason = "how far it is is no part of its report")]
+#[allow(
+    clippy::print_stderr,
+    reason = "how far it is is no part of its report"
+)]
 fn show(text: &str) {
     eprintln!("{text}");
 }
@@ -182,14 +185,21 @@ fn run(cli: &Cli) -> Result<bool> {
         say(&format!("seed {seed}"));
         seed
     };
-    let (binary, base) = (std::path::absolute(&cli.binary)?, std::path::absolute(&cli.base)?);
+    let (binary, base) = (
+        std::path::absolute(&cli.binary)?,
+        std::path::absolute(&cli.base)?,
+    );
     match cli.what {
         What::Run(ref args) => run::run(args, &say, &show),
         What::Bench { seeds } => {
             say(&serde_json::to_string_pretty(&bench(seeds, &show)?)?);
             Ok(true)
         }
-        What::Kills { kills, depth, least_strikes } => {
+        What::Kills {
+            kills,
+            depth,
+            least_strikes,
+        } => {
             let outcome = kills::run(&kills::Options {
                 binary,
                 base,
@@ -206,7 +216,14 @@ fn run(cli: &Cli) -> Result<bool> {
         What::Power { cuts, at_once } => {
             power::machine::go_apart()?;
             let (keep, seed) = (cli.keep, drawn());
-            let options = power::Options { binary, base, cuts, at_once, seed, keep };
+            let options = power::Options {
+                binary,
+                base,
+                cuts,
+                at_once,
+                seed,
+                keep,
+            };
             let outcome = power::run(&options, &show)?;
             say(&outcome.report());
             Ok(outcome.is_good())
@@ -217,12 +234,31 @@ fn run(cli: &Cli) -> Result<bool> {
             points::check_build(&binary)?;
             Ok(strike_points(&binary, &base, only, at_once, drawn()))
         }
-        What::Differ { scenarios, only, at_once } => {
+        What::Differ {
+            scenarios,
+            only,
+            at_once,
+        } => {
             let (keep, seed) = (cli.keep, drawn());
-            let options = differ::Options { binary, base, seed, scenarios, only, at_once, keep };
+            let options = differ::Options {
+                binary,
+                base,
+                seed,
+                scenarios,
+                only,
+                at_once,
+                keep,
+            };
             Ok(differ::run(&options, &say))
         }
-        What::Bugs { ref only, pick, rotation, first, most, markdown } => {
+        What::Bugs {
+            ref only,
+            pick,
+            rotation,
+            first,
+            most,
+            markdown,
+        } => {
             let named = |bug: &Bug| format!("{bug:?}").contains(only.as_str());
             let shows = |bug: &Bug| markdown || !only.is_empty() || !RARE.contains(bug);
             let all = Bug::ALL.into_iter().filter(|bug| named(bug) && shows(bug));
@@ -238,9 +274,16 @@ fn run(cli: &Cli) -> Result<bool> {
 /// Plays faults of sites and says what came of each; whether all went as they should.
 fn play_faults(binary: &Path, base: &Path, only: &str, at_once: usize) -> bool {
     // Those that falsify answers need a build that can.
-    let injected = points::check_build(binary).is_ok().then_some(faults::INJECTED);
-    let all = faults::ALL.into_iter().chain(injected.into_iter().flatten());
-    let chosen: Vec<&str> = all.map(|(name, _)| name).filter(|name| name.contains(only)).collect();
+    let injected = points::check_build(binary)
+        .is_ok()
+        .then_some(faults::INJECTED);
+    let all = faults::ALL
+        .into_iter()
+        .chain(injected.into_iter().flatten());
+    let chosen: Vec<&str> = all
+        .map(|(name, _)| name)
+        .filter(|name| name.contains(only))
+        .collect();
     let mut good = true;
     at_once::at_once(
         &chosen,
@@ -259,7 +302,9 @@ fn play_faults(binary: &Path, base: &Path, only: &str, at_once: usize) -> bool {
 
 /// Strikes at the points of the protocol and says what came of each; whether all was right.
 fn strike_points(binary: &Path, base: &Path, only: &str, at_once: usize, seed: u64) -> bool {
-    let crashes = points::crashes().into_iter().chain(shared_points::crashes());
+    let crashes = points::crashes()
+        .into_iter()
+        .chain(shared_points::crashes());
     let strikes = crashes.chain(points::panics());
     let lives = points::lives(strikes.filter(|strike| strike.name().contains(only)));
     let mut good = true;

@@ -94,13 +94,19 @@ pub struct Verdict {
 
 impl Verdict {
     pub(crate) fn blame(&mut self, rule: Rule, what: impl Into<String>) {
-        self.violations.push(Violation { rule, what: what.into() });
+        self.violations.push(Violation {
+            rule,
+            what: what.into(),
+        });
     }
 }
 
 /// Judges.
 pub fn judge(evidence: &Evidence) -> Verdict {
-    let mut verdict = Verdict { payloads: evidence.ledger.runs.len(), ..Verdict::default() };
+    let mut verdict = Verdict {
+        payloads: evidence.ledger.runs.len(),
+        ..Verdict::default()
+    };
     promises(evidence, &mut verdict);
     let by_job = runs_by_job(evidence, &mut verdict);
     for job in &evidence.jobs {
@@ -126,15 +132,23 @@ fn promises(evidence: &Evidence, verdict: &mut Verdict) {
     for (name, ids) in &evidence.promises.acknowledged {
         let distinct: BTreeSet<u64> = ids.iter().copied().collect();
         if distinct.len() > 1 {
-            verdict.blame(Rule::NothingDoubled, format!("{name} was acknowledged as {distinct:?}"));
+            verdict.blame(
+                Rule::NothingDoubled,
+                format!("{name} was acknowledged as {distinct:?}"),
+            );
         }
         for id in distinct {
             match jobs.get(&id) {
                 None => verdict.blame(Rule::NothingLost, format!("job {id} ({name}) is not there")),
-                Some(job) if job.name != *name => verdict
-                    .blame(Rule::NothingLost, format!("job {id} is {}, not {name}", job.name)),
+                Some(job) if job.name != *name => verdict.blame(
+                    Rule::NothingLost,
+                    format!("job {id} is {}, not {name}", job.name),
+                ),
                 Some(job) if !is_final(&job.state) => {
-                    verdict.blame(Rule::NothingLost, format!("job {id} is still {}", job.state));
+                    verdict.blame(
+                        Rule::NothingLost,
+                        format!("job {id} is still {}", job.state),
+                    );
                 }
                 Some(_) => {}
             }
@@ -153,7 +167,10 @@ fn promises(evidence: &Evidence, verdict: &mut Verdict) {
     for id in &evidence.promises.cancelled {
         // Cancelled while it was failing it has failed; it never finishes.
         if jobs.get(id).is_some_and(|job| job.state == "finished") {
-            verdict.blame(Rule::CancelHolds, format!("job {id} was cancelled and finished"));
+            verdict.blame(
+                Rule::CancelHolds,
+                format!("job {id} was cancelled and finished"),
+            );
         }
     }
 }
@@ -173,12 +190,18 @@ fn runs_by_job<'a>(
             }
         }
         for input in &run.bad_inputs {
-            verdict.blame(Rule::WholeInput, format!("{} found a wrong {input}", run.tag));
+            verdict.blame(
+                Rule::WholeInput,
+                format!("{} found a wrong {input}", run.tag),
+            );
         }
     }
     for id in by_job.keys() {
         if !evidence.jobs.iter().any(|job| job.id == *id) {
-            verdict.blame(Rule::GoFirst, format!("a payload of job {id} ran, which is not there"));
+            verdict.blame(
+                Rule::GoFirst,
+                format!("a payload of job {id} ran, which is not there"),
+            );
         }
     }
     by_job
@@ -197,7 +220,10 @@ fn starts(job: &JobTruth, runs: &[(Tag, &Run)], evidence: &Evidence, verdict: &m
             && run.start_ms > cancelled.at_ms
         {
             let late = run.start_ms - cancelled.at_ms;
-            verdict.blame(Rule::CancelHolds, format!("{tag} started {late} ms after the end"));
+            verdict.blame(
+                Rule::CancelHolds,
+                format!("{tag} started {late} ms after the end"),
+            );
         }
         if job.shortened {
             continue;
@@ -213,7 +239,9 @@ fn starts(job: &JobTruth, runs: &[(Tag, &Run)], evidence: &Evidence, verdict: &m
         }
     }
     if !job.shortened {
-        rounds.iter().for_each(|round| all_ready(job, round, evidence, verdict));
+        rounds
+            .iter()
+            .for_each(|round| all_ready(job, round, evidence, verdict));
     }
 }
 
@@ -222,14 +250,23 @@ fn all_ready(job: &JobTruth, round: &Round, evidence: &Evidence, verdict: &mut V
     for (component, attempt) in &round.attempts {
         let tag = format!("c{}-{}-{component}-{attempt}", evidence.instance, job.id);
         if !round.ready.contains(component) {
-            verdict.blame(Rule::AllReady, format!("{tag} was not ready at the decision"));
+            verdict.blame(
+                Rule::AllReady,
+                format!("{tag} was not ready at the decision"),
+            );
         }
         // The file's time comes from the same clock; the kernel's is a tick behind.
-        let at = evidence.sites.iter().find_map(|site| site.ready_ms.get(&tag));
+        let at = evidence
+            .sites
+            .iter()
+            .find_map(|site| site.ready_ms.get(&tag));
         match at {
             None => verdict.blame(Rule::AllReady, format!("{tag} left no `ready` at any site")),
             Some(at) if *at > go => {
-                verdict.blame(Rule::AllReady, format!("{tag} was ready {} ms late", at - go));
+                verdict.blame(
+                    Rule::AllReady,
+                    format!("{tag} was ready {} ms late", at - go),
+                );
             }
             Some(_) => {}
         }
@@ -248,15 +285,24 @@ fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
     let id = job.id;
     let rounds = history::rounds(job.asked.flexible, &job.events);
     let Some(last) = rounds.last() else {
-        return verdict.blame(Rule::FinishedIsDone, format!("job {id} finished without a round"));
+        return verdict.blame(
+            Rule::FinishedIsDone,
+            format!("job {id} finished without a round"),
+        );
     };
     if last.aborted_ms.is_some() {
-        verdict.blame(Rule::FinishedIsDone, format!("job {id} finished with an aborted round"));
+        verdict.blame(
+            Rule::FinishedIsDone,
+            format!("job {id} finished with an aborted round"),
+        );
     }
     let first =
         |(tag, _): &&(Tag, &Run)| last.attempts.get(&tag.component.0) == Some(&tag.attempt.0);
     let began = || runs.iter().filter(first).map(|(_, run)| run.start_ms);
-    let apart = began().max().zip(began().min()).map_or(0, |(last, first)| last - first);
+    let apart = began()
+        .max()
+        .zip(began().min())
+        .map_or(0, |(last, first)| last - first);
     if apart > APART_MAX_MS {
         let what = format!("components of finished job {id} began {apart} ms apart");
         verdict.blame(Rule::FinishedIsDone, what);
@@ -300,7 +346,10 @@ fn overlaps(evidence: &Evidence, verdict: &mut Verdict) {
                     && run.end.is_some_and(|(end, _)| end > other.start_ms)
             };
             for other in runs.iter().filter(inside) {
-                verdict.blame(Rule::NoOverlap, format!("{} ran beside {}", other.tag, run.tag));
+                verdict.blame(
+                    Rule::NoOverlap,
+                    format!("{} ran beside {}", other.tag, run.tag),
+                );
             }
         }
     }
@@ -308,7 +357,10 @@ fn overlaps(evidence: &Evidence, verdict: &mut Verdict) {
 
 /// Nothing is left that nobody needs.
 fn remains(evidence: &Evidence, verdict: &mut Verdict) {
-    evidence.sites.iter().for_each(|site| left_at(site, verdict));
+    evidence
+        .sites
+        .iter()
+        .for_each(|site| left_at(site, verdict));
     for process in &evidence.processes {
         verdict.blame(Rule::NothingRuns, format!("a process of {process} lives"));
     }
@@ -320,18 +372,33 @@ fn remains(evidence: &Evidence, verdict: &mut Verdict) {
 fn left_at(site: &SiteTruth, verdict: &mut Verdict) {
     let (name, (idle, total)) = (&site.name, site.processors);
     if idle != total {
-        verdict.blame(Rule::NothingHeld, format!("{idle} of {total} processors idle at {name}"));
+        verdict.blame(
+            Rule::NothingHeld,
+            format!("{idle} of {total} processors idle at {name}"),
+        );
     }
     for tag in &site.live {
-        verdict.blame(Rule::NothingHeld, format!("{tag} holds processors at {name}"));
+        verdict.blame(
+            Rule::NothingHeld,
+            format!("{tag} holds processors at {name}"),
+        );
     }
     for digest in site.store.difference(&site.pinned) {
-        verdict.blame(Rule::NothingStaged, format!("{digest} is left in the store of {name}"));
+        verdict.blame(
+            Rule::NothingStaged,
+            format!("{digest} is left in the store of {name}"),
+        );
     }
     for digest in site.pinned.difference(&site.store) {
-        verdict.blame(Rule::NothingLost, format!("{digest} is registered at {name}, not there"));
+        verdict.blame(
+            Rule::NothingLost,
+            format!("{digest} is registered at {name}, not there"),
+        );
     }
     for partial in &site.incoming {
-        verdict.blame(Rule::NothingStaged, format!("{partial} is left of a copy to {name}"));
+        verdict.blame(
+            Rule::NothingStaged,
+            format!("{partial} is left of a copy to {name}"),
+        );
     }
 }

@@ -12,7 +12,9 @@ pub const CHUNK: &str = "chunk";
 
 /// The file that components read in chunks: every byte tells where it is.
 pub fn grain() -> Vec<u8> {
-    (0..GRAINS).flat_map(|number| format!("{number:07}\n").into_bytes()).collect()
+    (0..GRAINS)
+        .flat_map(|number| format!("{number:07}\n").into_bytes())
+        .collect()
 }
 
 /// `payload.sh LEDGER SECONDS CODE MANNERS OUTPUT BYTES [INPUT NAME]...`
@@ -129,7 +131,9 @@ impl Ledger {
             };
             let ms: u64 = ms.parse().with_context(|| format!("no time in {line:?}"))?;
             if what == "start" {
-                let pid = pid.parse().with_context(|| format!("no process in {line:?}"))?;
+                let pid = pid
+                    .parse()
+                    .with_context(|| format!("no process in {line:?}"))?;
                 at.insert(nonce.to_owned(), ledger.runs.len());
                 ledger.runs.push(Run {
                     tag: tag.into(),
@@ -144,7 +148,9 @@ impl Ledger {
                 });
                 continue;
             }
-            let run = at.get(nonce).and_then(|index: &usize| ledger.runs.get_mut(*index));
+            let run = at
+                .get(nonce)
+                .and_then(|index: &usize| ledger.runs.get_mut(*index));
             let run = run.with_context(|| format!("{line:?} has no start"))?;
             match (what, rest) {
                 ("end", [code]) => run.end = Some((ms, code.parse()?)),
@@ -167,7 +173,10 @@ mod tests {
         let script = directory.join("payload.sh");
         std::fs::write(&script, SCRIPT).unwrap();
         let mut command = std::process::Command::new("sh");
-        command.arg(script).arg(directory.join("ledger")).args(arguments);
+        command
+            .arg(script)
+            .arg(directory.join("ledger"))
+            .args(arguments);
         command.env("COSPAN_TAG", tag).current_dir(directory);
         command
     }
@@ -177,7 +186,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("in"), "other\n").unwrap();
         let arguments = ["0", "3", "polite", "out", "10", "in", "mesh"];
-        let status = payload(directory.path(), "ca-1-0-1", &arguments).status().unwrap();
+        let status = payload(directory.path(), "ca-1-0-1", &arguments)
+            .status()
+            .unwrap();
         assert_eq!(status.code(), Some(3));
         let ledger = Ledger::read(&directory.path().join("ledger")).unwrap();
         let run = &ledger.runs[0];
@@ -213,8 +224,12 @@ mod tests {
     fn an_attempt_sees_an_earlier_one_that_lives_and_no_other() {
         let directory = tempfile::tempdir().unwrap();
         let long = ["60", "0", "polite", "-", "0"];
-        let mut first = payload(directory.path(), "ca-1-0-1", &long).spawn().unwrap();
-        let mut other = payload(directory.path(), "ca-1-1-1", &long).spawn().unwrap();
+        let mut first = payload(directory.path(), "ca-1-0-1", &long)
+            .spawn()
+            .unwrap();
+        let mut other = payload(directory.path(), "ca-1-1-1", &long)
+            .spawn()
+            .unwrap();
         let ledger = directory.path().join("ledger");
         let started = std::time::Instant::now();
         while Ledger::read(&ledger).map_or(0, |ledger| ledger.runs.len()) < 2 {
@@ -222,15 +237,26 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         let short = ["0", "0", "polite", "-", "0"];
-        payload(directory.path(), "ca-1-0-2", &short).status().unwrap();
+        payload(directory.path(), "ca-1-0-2", &short)
+            .status()
+            .unwrap();
         for child in [&mut first, &mut other] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        payload(directory.path(), "ca-1-0-3", &short).status().unwrap();
+        payload(directory.path(), "ca-1-0-3", &short)
+            .status()
+            .unwrap();
         let ledger = Ledger::read(&ledger).unwrap();
-        let beside =
-            |tag: &str| ledger.runs.iter().find(|run| run.tag == tag).unwrap().beside.clone();
+        let beside = |tag: &str| {
+            ledger
+                .runs
+                .iter()
+                .find(|run| run.tag == tag)
+                .unwrap()
+                .beside
+                .clone()
+        };
         assert_eq!(beside("ca-1-0-2"), ["ca-1-0-1"]);
         assert!(beside("ca-1-0-3").is_empty());
     }

@@ -37,8 +37,12 @@ const PANICS_IN_A_LIFE: usize = 3;
 const CRASHES_IN_A_LIFE: usize = 5;
 
 /// Where an effect is struck.
-pub(crate) const AROUND: [&str; 4] =
-    ["before-journal", "after-journal", "before-effect", "after-effect"];
+pub(crate) const AROUND: [&str; 4] = [
+    "before-journal",
+    "after-journal",
+    "before-effect",
+    "after-effect",
+];
 
 /// One step at which the server is to fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,17 +65,28 @@ impl Strike {
     /// Its name.
     pub fn name(&self) -> String {
         let name = self.at(self.passage);
-        if self.times == 1 { name } else { format!("{name} and {} more", self.times - 1) }
+        if self.times == 1 {
+            name
+        } else {
+            format!("{name} and {} more", self.times - 1)
+        }
     }
 
     fn at(&self, passage: u64) -> String {
-        let Self { kind, point, effect, load, .. } = self;
+        let Self {
+            kind,
+            point,
+            effect,
+            load,
+            ..
+        } = self;
         format!("{kind}:{point}:{effect}:{passage}:{load}")
     }
 
     pub(crate) fn plan(&self) -> String {
-        let mut strikes: Vec<String> =
-            (self.passage..self.passage + self.times).map(|passage| self.at(passage)).collect();
+        let mut strikes: Vec<String> = (self.passage..self.passage + self.times)
+            .map(|passage| self.at(passage))
+            .collect();
         match self.effect {
             // A submission is looked up after its job's actor was rebuilt; of one that is
             // cancelled meanwhile only the end is.
@@ -119,16 +134,25 @@ impl Strike {
 /// What jobs and copies have sites do. The crowd's jobs ask for no reservations; `tests/start` kills
 /// a server that holds some.
 fn effects() -> impl Iterator<Item = &'static str> {
-    let of_jobs = EffectKind::NAMES.into_iter().filter(|name| *name != "Reserve");
+    let of_jobs = EffectKind::NAMES
+        .into_iter()
+        .filter(|name| *name != "Reserve");
     of_jobs.chain(CopyEffect::NAMES)
 }
 
 /// Crashes at every point.
 pub fn crashes() -> Vec<Strike> {
-    let strike =
-        |point, effect| Strike { kind: "crash", point, effect, passage: 1, load: 0, times: 1 };
-    let mut strikes: Vec<Strike> =
-        effects().flat_map(|effect| AROUND.map(|point| strike(point, effect))).collect();
+    let strike = |point, effect| Strike {
+        kind: "crash",
+        point,
+        effect,
+        passage: 1,
+        load: 0,
+        times: 1,
+    };
+    let mut strikes: Vec<Strike> = effects()
+        .flat_map(|effect| AROUND.map(|point| strike(point, effect)))
+        .collect();
     strikes.extend(AROUND[2..].iter().map(|point| strike(point, "PlaceJob")));
     strikes.extend(AROUND[..2].iter().map(|point| strike(point, "Site")));
     strikes.extend(AROUND[..2].iter().map(|point| strike(point, "File")));
@@ -149,12 +173,17 @@ pub fn panics() -> Vec<Strike> {
         times: 1,
     };
     // A claim timer hears of nothing but its own clock.
-    let kinds = ActorKind::ALL.into_iter().filter(|kind| *kind != ActorKind::ClaimTimer);
-    let mut strikes: Vec<Strike> =
-        kinds.map(|kind| strike("handler-entry", kind.as_str(), 1)).collect();
+    let kinds = ActorKind::ALL
+        .into_iter()
+        .filter(|kind| *kind != ActorKind::ClaimTimer);
+    let mut strikes: Vec<Strike> = kinds
+        .map(|kind| strike("handler-entry", kind.as_str(), 1))
+        .collect();
     let often = ["intake", "co-allocator"];
-    strikes
-        .extend(often.map(|kind| Strike { times: DEATHS_MAX, ..strike("handler-entry", kind, 1) }));
+    strikes.extend(often.map(|kind| Strike {
+        times: DEATHS_MAX,
+        ..strike("handler-entry", kind, 1)
+    }));
     strikes.extend([
         strike("handler-entry", "", 40),
         strike("handler-entry", "", 400),
@@ -175,8 +204,9 @@ pub fn panics() -> Vec<Strike> {
 /// alone.
 pub fn lives(strikes: impl Iterator<Item = Strike>) -> Vec<Vec<Strike>> {
     let (alone, shared): (Vec<Strike>, Vec<Strike>) = strikes.partition(Strike::is_alone);
-    let (crashes, panics): (Vec<Strike>, Vec<Strike>) =
-        shared.into_iter().partition(|strike| strike.kind == "crash");
+    let (crashes, panics): (Vec<Strike>, Vec<Strike>) = shared
+        .into_iter()
+        .partition(|strike| strike.kind == "crash");
     let mut lives = dealt(crashes, CRASHES_IN_A_LIFE);
     lives.extend(dealt(panics, PANICS_IN_A_LIFE));
     lives.extend(alone.into_iter().map(|strike| vec![strike]));
@@ -262,7 +292,11 @@ pub fn check_build(binary: &Path) -> Result<()> {
         binary.display()
     );
     let mut serve = Command::new(binary);
-    let output = serve.arg("serve").env_clear().env("HOME", "/nonexistent").output()?;
+    let output = serve
+        .arg("serve")
+        .env_clear()
+        .env("HOME", "/nonexistent")
+        .output()?;
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(
         !output.status.success() && complaint.contains("--allow-chaos"),
@@ -288,12 +322,17 @@ pub fn strike(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<
     }
     let begun = Instant::now();
     // A copy is stopped only some time after nobody needs it, so it must take long.
-    let stopping = life.iter().any(|what| what.stimulus() == Stimulus::CancelEarly);
+    let stopping = life
+        .iter()
+        .any(|what| what.stimulus() == Stimulus::CancelEarly);
     let layout = Layout {
         sites: 3,
         processors: 8,
         bandwidth: if stopping { "1Mbit/s" } else { "8Mbit/s" }.into(),
-        watching: format!("{}site_error_threshold = 1000\n", Layout::default().watching),
+        watching: format!(
+            "{}site_error_threshold = 1000\n",
+            Layout::default().watching
+        ),
         ..Layout::default()
     };
     let mut environment = TestEnvironment::new(base, &layout)?;
@@ -317,8 +356,15 @@ fn strike_on(
     const SETTLE_MAX: Duration = Duration::from_secs(240);
     // Some end while others are on their way in.
     let is_loaded = life.iter().any(|what| what.load > 0);
-    let depth = if is_loaded { LOAD + LOAD / 4 } else { BESIDE_A_CRASH };
-    let quiet = Chaos { plan: String::new(), coverage: environment.coverage() };
+    let depth = if is_loaded {
+        LOAD + LOAD / 4
+    } else {
+        BESIDE_A_CRASH
+    };
+    let quiet = Chaos {
+        plan: String::new(),
+        coverage: environment.coverage(),
+    };
     server.chaos = Some(quiet.clone());
     server.start()?;
     let api = server.api()?;
@@ -329,8 +375,16 @@ fn strike_on(
     let (ended, came_to_all) = strike_in_turn(environment, server, &api, &crowd, life)?;
     environment.hold(false)?;
     let panics = panicked_with(environment);
-    let in_flight = if is_loaded { panics.iter().min().copied() } else { None };
-    let reached = if is_loaded { panics.len() >= life.len() } else { came_to_all };
+    let in_flight = if is_loaded {
+        panics.iter().min().copied()
+    } else {
+        None
+    };
+    let reached = if is_loaded {
+        panics.len() >= life.len()
+    } else {
+        came_to_all
+    };
     let right_end = life.iter().find_map(Strike::right_end);
     let is_wrong = ended != right_end && (reached || ended.is_some());
     let wrong_end = is_wrong.then(|| match ended {
@@ -365,12 +419,19 @@ fn strike_in_turn(
     crowd: &Crowd,
     life: &[Strike],
 ) -> Result<(Option<i32>, bool)> {
-    let together = if life.iter().any(|what| what.kind == "panic") { life.len() } else { 1 };
+    let together = if life.iter().any(|what| what.kind == "panic") {
+        life.len()
+    } else {
+        1
+    };
     let mut ended = None;
     for strikes in life.chunks(together) {
         let plans: Vec<String> = strikes.iter().map(Strike::plan).collect();
         server.kill()?;
-        server.chaos = Some(Chaos { plan: plans.join(","), coverage: environment.coverage() });
+        server.chaos = Some(Chaos {
+            plan: plans.join(","),
+            coverage: environment.coverage(),
+        });
         server.spawn()?;
         ended = await_strike(environment, server, api, crowd, strikes)?;
         if ended != Some(ABORTED) {
@@ -437,7 +498,8 @@ fn panicked_with(environment: &TestEnvironment) -> Vec<usize> {
     let log = std::fs::read(environment.log()).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let told = log.split("planted panic with ").skip(1);
-    told.filter_map(|told| told.split_once(" jobs in flight")?.0.parse().ok()).collect()
+    told.filter_map(|told| told.split_once(" jobs in flight")?.0.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -463,7 +525,11 @@ mod tests {
             assert_eq!(held.len(), 1, "{}", strike.name());
             let ends_a_panic = strike.kind == "panic" && strike.right_end().is_some();
             assert!(!ends_a_panic || held[0].len() == 1, "{}", strike.name());
-            assert!(held[0].iter().all(|other| other.kind == strike.kind), "{}", strike.name());
+            assert!(
+                held[0].iter().all(|other| other.kind == strike.kind),
+                "{}",
+                strike.name()
+            );
         }
         let most = lives.iter().map(Vec::len).max();
         assert_eq!(most, Some(CRASHES_IN_A_LIFE));
@@ -489,7 +555,9 @@ mod tests {
         let strikes = crashes();
         for effect in effects() {
             for point in AROUND {
-                let found = strikes.iter().filter(|s| (s.point, s.effect) == (point, effect));
+                let found = strikes
+                    .iter()
+                    .filter(|s| (s.point, s.effect) == (point, effect));
                 assert_eq!(found.count(), 1, "{point}:{effect}");
             }
         }

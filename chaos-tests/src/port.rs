@@ -30,7 +30,10 @@ impl HeldPort {
         sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
         let number = SocketAddrV4::try_from(getsockname(&socket)?)?.port();
-        Ok(Self { number, _socket: socket })
+        Ok(Self {
+            number,
+            _socket: socket,
+        })
     }
 
     /// Its number.
@@ -77,11 +80,15 @@ mod tests {
     #[test]
     fn nobody_who_asks_for_any_port_is_given_one_that_is_held() {
         let held: Vec<_> = (0..200).map(|_| HeldPort::take().unwrap()).collect();
-        let others: Vec<_> =
-            (0..200).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        let others: Vec<_> = (0..200)
+            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())
+            .collect();
         for other in others {
             let given = other.local_addr().unwrap().port();
-            assert!(held.iter().all(|held| held.number() != given), "{given} was given away");
+            assert!(
+                held.iter().all(|held| held.number() != given),
+                "{given} was given away"
+            );
         }
     }
 }

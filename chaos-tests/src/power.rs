@@ -36,8 +36,13 @@ pub enum Stage {
 
 impl Stage {
     /// In this order on each disk.
-    const ALL: [Stage; 5] =
-        [Stage::FirstStart, Stage::Submissions, Stage::Keys, Stage::Uploads, Stage::Exports];
+    const ALL: [Stage; 5] = [
+        Stage::FirstStart,
+        Stage::Submissions,
+        Stage::Keys,
+        Stage::Uploads,
+        Stage::Exports,
+    ];
 }
 
 impl fmt::Display for Stage {
@@ -90,8 +95,13 @@ pub fn run(options: &Options, show: Show<'_>) -> Result<Outcome> {
         .collect();
     let mut outcome = Outcome::default();
     let work = |(first, cuts): &(u32, u32)| Series::run(options, *first, *cuts, &stop, show);
-    at_once(&series, options.at_once, work, |_, series| outcome.add(series));
-    ensure!(!stop.load(Ordering::Relaxed), "interrupted; nothing was left behind");
+    at_once(&series, options.at_once, work, |_, series| {
+        outcome.add(series)
+    });
+    ensure!(
+        !stop.load(Ordering::Relaxed),
+        "interrupted; nothing was left behind"
+    );
     outcome.took = begun.elapsed();
     Ok(outcome)
 }

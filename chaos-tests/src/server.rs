@@ -65,16 +65,27 @@ impl Server {
     /// # Errors
     /// The program cannot be started.
     pub fn spawn(&mut self) -> Result<()> {
-        let log: File = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        let log: File = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)?;
         let mut command = Command::new(&self.binary);
         command.args(["serve", "--config"]).arg(&self.config);
-        command.env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin");
+        command
+            .env_clear()
+            .env("HOME", &self.home)
+            .env("PATH", "/usr/bin:/bin");
         command.envs(may_serve());
         if let Some(chaos) = &self.chaos {
-            command.arg("--allow-chaos").env("COSPAN_CHAOS_PLAN", &chaos.plan);
+            command
+                .arg("--allow-chaos")
+                .env("COSPAN_CHAOS_PLAN", &chaos.plan);
             command.env("COSPAN_CHAOS_COVERAGE", &chaos.coverage);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         let child = command.spawn();
         let place = self.binary.display();
         self.child = Some(child.with_context(|| format!("cannot start {place}"))?);
@@ -104,7 +115,10 @@ impl Server {
                 return Ok(());
             }
             if let Some(status) = self.ended()? {
-                bail!("the server ended while it started: {status}; see {}", self.log.display());
+                bail!(
+                    "the server ended while it started: {status}; see {}",
+                    self.log.display()
+                );
             }
             if begun.elapsed() > START_MAX {
                 bail!("the server was not ready within {START_MAX:?}");

@@ -29,7 +29,10 @@ pub fn settle_and_judge(
     while begun.elapsed() < patience {
         let rows = api.jobs()?;
         let open = rows.iter().filter(|row| {
-            !matches!(row["state"].as_str(), Some("finished" | "failed" | "cancelled"))
+            !matches!(
+                row["state"].as_str(),
+                Some("finished" | "failed" | "cancelled")
+            )
         });
         if open.count() == 0 {
             break;
@@ -50,12 +53,23 @@ pub fn settle_and_judge(
 }
 
 fn at_rest(environment: &TestEnvironment, api: &Api) -> Result<bool> {
-    Ok(!takes_its_time(&oracle::judge(&evidence::gather_places(environment, api)?)))
+    Ok(!takes_its_time(&oracle::judge(&evidence::gather_places(
+        environment,
+        api,
+    )?)))
 }
 
 /// Whether something is amiss that is in order after a while: copies that nobody needs, idle
 /// counts, processes.
 fn takes_its_time(verdict: &Verdict) -> bool {
-    let waits = [Rule::NothingHeld, Rule::NothingRuns, Rule::NothingStaged, Rule::NothingLost];
-    verdict.violations.iter().any(|violation| waits.contains(&violation.rule))
+    let waits = [
+        Rule::NothingHeld,
+        Rule::NothingRuns,
+        Rule::NothingStaged,
+        Rule::NothingLost,
+    ];
+    verdict
+        .violations
+        .iter()
+        .any(|violation| waits.contains(&violation.rule))
 }

@@ -40,8 +40,10 @@ pub fn crashes() -> Vec<Strike> {
     };
     let around = |effect, passage| AROUND.map(|point| strike(point, effect, passage));
     let asked = SharedQuestion::NAMES.into_iter();
-    let mut strikes: Vec<Strike> =
-        asked.flat_map(|effect| [1, 2].map(|passage| around(effect, passage))).flatten().collect();
+    let mut strikes: Vec<Strike> = asked
+        .flat_map(|effect| [1, 2].map(|passage| around(effect, passage)))
+        .flatten()
+        .collect();
     strikes.extend((1..=3).map(|passage| strike("before-answer", ORDER, passage)));
     strikes
 }
@@ -58,7 +60,11 @@ pub fn plays(what: &Strike) -> bool {
 /// The harness cannot work, or what was asked for does not come about.
 pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<Struck> {
     let begun = Instant::now();
-    let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
+    let layout = Layout {
+        sites: 2,
+        processors: 2,
+        ..Layout::default()
+    };
     let mut environment = TestEnvironment::new(base, &layout)?;
     let mut server = Server::new(binary, &environment);
     let played = play(&environment, &mut server, what);
@@ -85,15 +91,30 @@ fn play(
     server: &mut Server,
     what: &Strike,
 ) -> Result<(Option<i32>, Verdict)> {
-    let quiet = Chaos { plan: String::new(), coverage: environment.coverage() };
-    server.chaos = Some(Chaos { plan: what.plan(), ..quiet.clone() });
+    let quiet = Chaos {
+        plan: String::new(),
+        coverage: environment.coverage(),
+    };
+    server.chaos = Some(Chaos {
+        plan: what.plan(),
+        ..quiet.clone()
+    });
     server.start()?;
     let api = server.api()?;
     let mut foreign = vec![Foreign::plant(&environment.sites[0])?];
     let (ended, watch) = (None, Watch::new(&environment.sites));
-    let mut scene = Scene { environment, server, quiet, api, ended, watch };
+    let mut scene = Scene {
+        environment,
+        server,
+        quiet,
+        api,
+        ended,
+        watch,
+    };
     let promises = scene.play()?;
-    let Scene { api, ended, watch, .. } = scene;
+    let Scene {
+        api, ended, watch, ..
+    } = scene;
     let settled = settle::settle_and_judge(environment, &api, &promises, &mut foreign, PATIENCE)?;
     let (mut verdict, evidence) = settled;
     for run in &evidence.ledger.runs {
@@ -127,7 +148,12 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn new(sites: &'a [EnvironmentSite]) -> Self {
-        Self { sites, stage: Stage::Making, under: BTreeMap::new(), verdict: Verdict::default() }
+        Self {
+            sites,
+            stage: Stage::Making,
+            under: BTreeMap::new(),
+            verdict: Verdict::default(),
+        }
     }
 
     /// Looks once; the first site first, which is asked first and confirms first.
@@ -135,7 +161,10 @@ impl<'a> Watch<'a> {
         let mut before_keeps = false;
         for site in self.sites {
             let held = held(site)?;
-            let confirmed = held.values().filter(|lease| lease["expires"].is_null()).count();
+            let confirmed = held
+                .values()
+                .filter(|lease| lease["expires"].is_null())
+                .count();
             let all = held.len();
             let wrong = match self.stage {
                 _ if all > 1 => Some("there is more than one"),
@@ -156,8 +185,11 @@ impl<'a> Watch<'a> {
     }
 
     fn is_empty(&self) -> Result<bool> {
-        let each: Vec<bool> =
-            self.sites.iter().map(|site| Ok(held(site)?.is_empty())).collect::<Result<_>>()?;
+        let each: Vec<bool> = self
+            .sites
+            .iter()
+            .map(|site| Ok(held(site)?.is_empty()))
+            .collect::<Result<_>>()?;
         Ok(each.into_iter().all(|empty| empty))
     }
 }
@@ -177,7 +209,9 @@ fn running_under(site: &EnvironmentSite) -> Vec<(String, String)> {
     let under = |tag: String| {
         // Gone by now, if it cannot be read.
         let entry = fs::read_to_string(live.join(&tag)).ok()?;
-        let lease = entry.lines().find_map(|line| line.strip_prefix("reservation "))?;
+        let lease = entry
+            .lines()
+            .find_map(|line| line.strip_prefix("reservation "))?;
         lease.contains("-0-r").then(|| (tag, lease.to_owned()))
     };
     names(&live).into_iter().filter_map(under).collect()
@@ -197,7 +231,9 @@ impl Scene<'_> {
     /// All that is asked for, one after the other; what was promised.
     fn play(&mut self) -> Result<Promises> {
         self.until("all sites usable", |scene| {
-            let Reply::Answered(200, sites) = scene.api.get("/v1/sites") else { return Ok(false) };
+            let Reply::Answered(200, sites) = scene.api.get("/v1/sites") else {
+                return Ok(false);
+            };
             let list = sites["sites"].as_array().context("no sites")?;
             Ok(list.iter().all(|site| site["state"] == "usable"))
         })?;
@@ -206,16 +242,24 @@ impl Scene<'_> {
         self.extend()?;
         self.until("the job has ended", |scene| {
             let state = scene.state(&format!("/v1/jobs/{id}"), |job| &job["phase"]["state"])?;
-            ensure!(!matches!(state.as_str(), "failed" | "cancelled"), "the job has {state}");
+            ensure!(
+                !matches!(state.as_str(), "failed" | "cancelled"),
+                "the job has {state}"
+            );
             Ok(state == "finished")
         })?;
         self.give_back()?;
         let acknowledged = [("within".to_owned(), vec![id])].into();
-        Ok(Promises { acknowledged, ..Promises::default() })
+        Ok(Promises {
+            acknowledged,
+            ..Promises::default()
+        })
     }
 
     fn make(&mut self) -> Result<()> {
-        let [first, second] = self.environment.sites.as_slice() else { bail!("not two sites") };
+        let [first, second] = self.environment.sites.as_slice() else {
+            bail!("not two sites")
+        };
         let wanted = json!({
             "name": "course", "site": first.name, "processors": 2, "for": "30m",
             "also": [{ "site": second.name, "processors": 2 }],
@@ -261,12 +305,17 @@ impl Scene<'_> {
         let before = self.state(COURSE, |course| &course["until"])?;
         let mut taken = false;
         self.until("it lasts longer", |scene| {
-            let Reply::Answered(200, course) = scene.api.get(COURSE) else { return Ok(false) };
+            let Reply::Answered(200, course) = scene.api.get(COURSE) else {
+                return Ok(false);
+            };
             let (is_same, state) = (course["until"] == before.as_str(), &course["state"]);
             if state != "confirmed" || !is_same {
                 return Ok(state == "confirmed");
             }
-            ensure!(!taken, "an extension was acknowledged, and is not: {course}");
+            ensure!(
+                !taken,
+                "an extension was acknowledged, and is not: {course}"
+            );
             taken = scene.is_done(&format!("{COURSE}/extend"), &json!({ "for": "30m" }));
             Ok(false)
         })
@@ -280,7 +329,10 @@ impl Scene<'_> {
             if matches!(state.as_str(), "releasing" | "cancelled") {
                 return Ok(state == "cancelled");
             }
-            ensure!(!taken || state.is_empty(), "it was acknowledged to go back, and is {state}");
+            ensure!(
+                !taken || state.is_empty(),
+                "it was acknowledged to go back, and is {state}"
+            );
             taken |= scene.is_done(&format!("{COURSE}/cancel"), &json!({}));
             Ok(false)
         })?;
@@ -290,7 +342,10 @@ impl Scene<'_> {
     fn await_state(&mut self, wanted: &str) -> Result<()> {
         self.until(wanted, |scene| {
             let state = scene.state(COURSE, |course| &course["state"])?;
-            ensure!(state.is_empty() || state == "asking" || state == wanted, "it is {state}");
+            ensure!(
+                state.is_empty() || state == "asking" || state == wanted,
+                "it is {state}"
+            );
             Ok(state == wanted)
         })
     }
@@ -308,7 +363,10 @@ impl Scene<'_> {
     }
 
     fn is_done(&self, path: &str, body: &Value) -> bool {
-        matches!(self.api.post(path, None, body), Reply::Answered(200 | 201, _))
+        matches!(
+            self.api.post(path, None, body),
+            Reply::Answered(200 | 201, _)
+        )
     }
 
     /// Goes on until something is so; whenever the server has ended, it is started again.
@@ -324,16 +382,24 @@ impl Scene<'_> {
             if holds(self)? {
                 return Ok(());
             }
-            ensure!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+            ensure!(
+                begun.elapsed() < PATIENCE,
+                "not within {PATIENCE:?}: {what}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     fn revive(&mut self) -> Result<()> {
         use std::os::unix::process::ExitStatusExt;
-        let Some(status) = self.server.ended()? else { return Ok(()) };
+        let Some(status) = self.server.ended()? else {
+            return Ok(());
+        };
         let code = status.code().or(status.signal().map(|signal| 128 + signal));
-        ensure!(self.ended.is_none(), "the server ended a second time, with {code:?}");
+        ensure!(
+            self.ended.is_none(),
+            "the server ended a second time, with {code:?}"
+        );
         self.ended = code;
         self.server.kill()?;
         self.server.chaos = Some(self.quiet.clone());
@@ -350,7 +416,11 @@ mod tests {
     fn site(base: &Path, name: &str) -> EnvironmentSite {
         let root = base.join(name);
         fs::create_dir_all(root.join("live")).unwrap();
-        EnvironmentSite { name: name.into(), root, processors: 2 }
+        EnvironmentSite {
+            name: name.into(),
+            root,
+            processors: 2,
+        }
     }
 
     fn keep(site: &EnvironmentSite, leases: Value) {
@@ -363,18 +433,44 @@ mod tests {
         let sites = ["s1", "s2"].map(|name| site(base.path(), name));
         let (granted, kept) = (json!({ "expires": 1 }), json!({}));
         let blamed = |stage, leases: [Value; 2]| {
-            sites.iter().zip(leases).for_each(|(site, leases)| keep(site, leases));
-            let mut watch = Watch { stage, ..Watch::new(&sites) };
+            sites
+                .iter()
+                .zip(leases)
+                .for_each(|(site, leases)| keep(site, leases));
+            let mut watch = Watch {
+                stage,
+                ..Watch::new(&sites)
+            };
             watch.look().unwrap();
             watch.verdict.violations.len()
         };
         let both = |lease: &Value| [json!({ "a": lease }), json!({ "a": lease })];
         assert_eq!(blamed(Stage::Making, both(&granted)), 0);
-        assert_eq!(blamed(Stage::Making, [json!({ "a": kept }), json!({ "a": granted })]), 0);
-        assert_eq!(blamed(Stage::Making, [json!({ "a": kept }), json!({})]), 1, "too early");
-        assert_eq!(blamed(Stage::Making, [json!({ "a": granted, "b": granted }), json!({})]), 1);
+        assert_eq!(
+            blamed(
+                Stage::Making,
+                [json!({ "a": kept }), json!({ "a": granted })]
+            ),
+            0
+        );
+        assert_eq!(
+            blamed(Stage::Making, [json!({ "a": kept }), json!({})]),
+            1,
+            "too early"
+        );
+        assert_eq!(
+            blamed(
+                Stage::Making,
+                [json!({ "a": granted, "b": granted }), json!({})]
+            ),
+            1
+        );
         assert_eq!(blamed(Stage::Kept, both(&kept)), 0);
-        assert_eq!(blamed(Stage::Kept, [json!({ "a": kept }), json!({})]), 1, "no more");
+        assert_eq!(
+            blamed(Stage::Kept, [json!({ "a": kept }), json!({})]),
+            1,
+            "no more"
+        );
         assert_eq!(blamed(Stage::Over, [json!({ "a": kept }), json!({})]), 0);
     }
 
@@ -387,16 +483,26 @@ mod tests {
         live("alone", "processors 2\n");
         live("within", "processors 2\nreservation cabc-0-r1\n");
         live("own", "processors 2\nreservation cabc-7-r1\n");
-        assert_eq!(running_under(&site), [("within".to_owned(), "cabc-0-r1".to_owned())]);
+        assert_eq!(
+            running_under(&site),
+            [("within".to_owned(), "cabc-0-r1".to_owned())]
+        );
     }
 
     #[test]
     fn every_question_has_a_crash_on_each_side_of_journal_and_site() {
         let strikes = crashes();
         for effect in SharedQuestion::NAMES {
-            for (point, passage) in AROUND.into_iter().flat_map(|point| [(point, 1), (point, 2)]) {
+            for (point, passage) in AROUND
+                .into_iter()
+                .flat_map(|point| [(point, 1), (point, 2)])
+            {
                 let at = |s: &&Strike| (s.point, s.effect, s.passage) == (point, effect, passage);
-                assert_eq!(strikes.iter().filter(at).count(), 1, "{point}:{effect}:{passage}");
+                assert_eq!(
+                    strikes.iter().filter(at).count(),
+                    1,
+                    "{point}:{effect}:{passage}"
+                );
             }
         }
         assert!(strikes.iter().all(plays) && !points::crashes().iter().any(plays));

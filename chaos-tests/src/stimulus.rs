@@ -60,9 +60,18 @@ fn storm(api: &Api, turn: u64) {
     if queued.is_empty() {
         return;
     }
-    let class = if turn.is_multiple_of(2) { "high" } else { "super-high" };
+    let class = if turn.is_multiple_of(2) {
+        "high"
+    } else {
+        "super-high"
+    };
     std::thread::scope(|scope| {
-        scope.spawn(|| api.must("/v1/jobs:priority", &json!({ "ids": queued, "priority": class })));
+        scope.spawn(|| {
+            api.must(
+                "/v1/jobs:priority",
+                &json!({ "ids": queued, "priority": class }),
+            )
+        });
         match turn % 3 {
             0 => drop(scope.spawn(|| api.must("/v1/jobs:cancel", &json!({ "ids": queued })))),
             // Those that were missed are found again.
@@ -75,7 +84,10 @@ fn storm(api: &Api, turn: u64) {
 /// kill -9 for every process of one attempt.
 pub fn kill_attempt(attempts: &Path) {
     let carriers = evidence::carriers(attempts);
-    let Some(chosen) = carriers.iter().find(|(_, tag)| !tag.starts_with("cabcdefgh-")) else {
+    let Some(chosen) = carriers
+        .iter()
+        .find(|(_, tag)| !tag.starts_with("cabcdefgh-"))
+    else {
         return;
     };
     for (pid, tag) in &carriers {
@@ -88,8 +100,12 @@ pub fn kill_attempt(attempts: &Path) {
 fn kill_agents(environment: &TestEnvironment) {
     let ours = environment.path().display().to_string();
     for name in evidence::names(Path::new("/proc")) {
-        let Ok(pid) = name.parse::<u32>() else { continue };
-        let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { continue };
+        let Ok(pid) = name.parse::<u32>() else {
+            continue;
+        };
+        let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else {
+            continue;
+        };
         let line = String::from_utf8_lossy(&line);
         if line.contains("copy-agent") && line.contains(&ours) {
             signal(pid, Signal::KILL);

@@ -4,8 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// States that a job leaves again.
-pub const LIVING: [&str; 7] =
-    ["queued", "placed", "claiming", "starting", "running", "collecting", "aborting"];
+pub const LIVING: [&str; 7] = [
+    "queued",
+    "placed",
+    "claiming",
+    "starting",
+    "running",
+    "collecting",
+    "aborting",
+];
 
 /// Kills by the states of the jobs that were in flight.
 #[derive(Debug, Clone, Default)]
@@ -21,14 +28,19 @@ pub struct Table {
 impl Table {
     /// Counts one kill; `states`: of the jobs in flight. False if there were too few.
     pub fn count(&mut self, states: &[String], least: usize) -> bool {
-        let living: Vec<&String> =
-            states.iter().filter(|state| LIVING.contains(&state.as_str())).collect();
+        let living: Vec<&String> = states
+            .iter()
+            .filter(|state| LIVING.contains(&state.as_str()))
+            .collect();
         if living.len() < least {
             self.sparse += 1;
             return false;
         }
         for state in LIVING {
-            let found = living.iter().filter(|other| other.as_str() == state).count() as u64;
+            let found = living
+                .iter()
+                .filter(|other| other.as_str() == state)
+                .count() as u64;
             if found > 0 {
                 *self.kills.entry(state.into()).or_default() += 1;
                 *self.jobs.entry(state.into()).or_default() += found;
@@ -40,7 +52,10 @@ impl Table {
     /// States that were struck less than `least` times.
     pub fn rare(&self, least: u32) -> Vec<&'static str> {
         let struck = |state: &str| self.kills.get(state).copied().unwrap_or(0);
-        LIVING.into_iter().filter(|state| struck(state) < least).collect()
+        LIVING
+            .into_iter()
+            .filter(|state| struck(state) < least)
+            .collect()
     }
 }
 
@@ -52,7 +67,11 @@ impl fmt::Display for Table {
             let jobs = self.jobs.get(state).copied().unwrap_or(0);
             writeln!(f, "{state:<12} {kills:>6} {jobs:>8}")?;
         }
-        write!(f, "kills with too few jobs in flight, not counted: {}", self.sparse)
+        write!(
+            f,
+            "kills with too few jobs in flight, not counted: {}",
+            self.sparse
+        )
     }
 }
 

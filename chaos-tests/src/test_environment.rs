@@ -101,7 +101,13 @@ impl TestEnvironment {
     /// As for [`TestEnvironment::new`].
     pub fn with_disk(base: &Path, layout: &Layout, name: &str) -> Result<Self> {
         let processors = vec![layout.processors; layout.sites];
-        Self::make(base, &processors, &layout.sections(), &layout.bandwidth, name)
+        Self::make(
+            base,
+            &processors,
+            &layout.sections(),
+            &layout.bandwidth,
+            name,
+        )
     }
 
     /// The same with one site for each count of processors, named s1, s2, ...; these
@@ -133,14 +139,25 @@ impl TestEnvironment {
             "" => directory.path().to_owned(),
             name => directory.path().join(name),
         };
-        let sites = (1..).zip(processors).map(|(number, processors)| EnvironmentSite {
-            name: format!("s{number}"),
-            root: disk.join(format!("site-{number}")),
-            processors: *processors,
-        });
+        let sites = (1..)
+            .zip(processors)
+            .map(|(number, processors)| EnvironmentSite {
+                name: format!("s{number}"),
+                root: disk.join(format!("site-{number}")),
+                processors: *processors,
+            });
         let sites = sites.collect();
-        let environment = Self { sites, disk, file_system, port, directory };
-        fs::write(environment.config(), environment.configuration(sections, bandwidth))?;
+        let environment = Self {
+            sites,
+            disk,
+            file_system,
+            port,
+            directory,
+        };
+        fs::write(
+            environment.config(),
+            environment.configuration(sections, bandwidth),
+        )?;
         fs::write(environment.payload(), payload::SCRIPT)?;
         fs::write(environment.ledger(), "")?;
         Ok(environment)

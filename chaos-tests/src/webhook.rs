@@ -28,7 +28,9 @@ impl Receiver {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if let Ok(Some(body)) = answer(stream) {
-                    kept.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+                    kept.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(body);
                 }
             }
         });
@@ -42,7 +44,10 @@ impl Receiver {
 
     /// Everything that was received.
     pub fn received(&self) -> Vec<Value> {
-        self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.received
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

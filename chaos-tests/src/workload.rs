@@ -80,8 +80,17 @@ impl Workload {
     pub fn new(environment: &TestEnvironment, prefix: &str) -> Self {
         Self {
             prefix: prefix.into(),
-            sites: environment.sites.iter().map(|site| site.name.clone()).collect(),
-            least: environment.sites.iter().map(|site| site.processors).min().unwrap_or(0),
+            sites: environment
+                .sites
+                .iter()
+                .map(|site| site.name.clone())
+                .collect(),
+            least: environment
+                .sites
+                .iter()
+                .map(|site| site.processors)
+                .min()
+                .unwrap_or(0),
             payload: environment.payload().display().to_string(),
             ledger: environment.ledger().display().to_string(),
             count: 0,
@@ -91,7 +100,10 @@ impl Workload {
     /// The next job, or sweep.
     pub fn draw(&mut self, random: &mut StdRng) -> Drawn {
         self.count += 1;
-        let (kind, name) = (Kind::draw(random), format!("{}-{}", self.prefix, self.count));
+        let (kind, name) = (
+            Kind::draw(random),
+            format!("{}-{}", self.prefix, self.count),
+        );
         let key = random.random_bool(0.9).then(|| format!("key-{name}"));
         let runs = random.random_range(2..=RUNS_MAX);
         let (names, title) = match kind {
@@ -108,7 +120,9 @@ impl Workload {
         }
         Drawn {
             repeated: key.is_some() && random.random_bool(0.2),
-            cancel_after_ms: random.random_bool(0.15).then(|| random.random_range(0..2_500)),
+            cancel_after_ms: random
+                .random_bool(0.15)
+                .then(|| random.random_range(0..2_500)),
             names,
             document,
             key,
@@ -121,11 +135,14 @@ impl Workload {
             Kind::Parallel => random.random_range(2..=COMPONENTS_MAX),
             _ => random.random_range(1..=COMPONENTS_MAX),
         };
-        let mut components: Vec<Value> =
-            (0..count).map(|index| self.component(name, index, kind, random)).collect();
+        let mut components: Vec<Value> = (0..count)
+            .map(|index| self.component(name, index, kind, random))
+            .collect();
         if kind == Kind::Parallel {
             let peers = json!({ "PEERS": count.to_string() });
-            components.iter_mut().for_each(|component| component["environment"] = peers.clone());
+            components
+                .iter_mut()
+                .for_each(|component| component["environment"] = peers.clone());
         }
         if random.random_bool(0.2) {
             components.iter_mut().for_each(read_own_chunk);
@@ -171,18 +188,37 @@ impl Workload {
             true => "8".to_owned(),
             false => format!("0.{:02}", random.random_range(10..99)),
         };
-        let seconds = if random.random_bool(0.1) && !rude { "2".to_owned() } else { seconds };
+        let seconds = if random.random_bool(0.1) && !rude {
+            "2".to_owned()
+        } else {
+            seconds
+        };
         let code = if random.random_bool(0.06) { "3" } else { "0" };
         let leaves = kind != Kind::Flexible;
         let collects = leaves && random.random_bool(0.4);
-        let output = if collects || (leaves && random.random_bool(0.3)) { "out" } else { "-" };
-        let bytes = if random.random_bool(0.5) { "100" } else { "1500000" };
+        let output = if collects || (leaves && random.random_bool(0.3)) {
+            "out"
+        } else {
+            "-"
+        };
+        let bytes = if random.random_bool(0.5) {
+            "100"
+        } else {
+            "1500000"
+        };
         let manners = if rude { "rude" } else { "polite" };
-        let mut arguments: Vec<String> =
-            [&self.payload, &self.ledger, &seconds, code, manners, output, bytes]
-                .iter()
-                .map(ToString::to_string)
-                .collect();
+        let mut arguments: Vec<String> = [
+            &self.payload,
+            &self.ledger,
+            &seconds,
+            code,
+            manners,
+            output,
+            bytes,
+        ]
+        .iter()
+        .map(ToString::to_string)
+        .collect();
         let mut inputs = Vec::new();
         for file in SHARED {
             if random.random_bool(0.25) {
@@ -232,9 +268,14 @@ fn policies(kind: Kind) -> Vec<&'static str> {
 fn read_own_chunk(component: &mut Value) {
     let path = format!("in-{GRAIN}");
     let push = |list: &mut Value, more: &[Value]| {
-        list.as_array_mut().into_iter().for_each(|list| list.extend_from_slice(more));
+        list.as_array_mut()
+            .into_iter()
+            .for_each(|list| list.extend_from_slice(more));
     };
-    push(&mut component["input"], &[json!({ "file": GRAIN, "path": path, "read": "chunk" })]);
+    push(
+        &mut component["input"],
+        &[json!({ "file": GRAIN, "path": path, "read": "chunk" })],
+    );
     push(&mut component["arguments"], &[json!(path), json!(CHUNK)]);
 }
 
@@ -276,14 +317,20 @@ mod tests {
             let chunked = |component: &&Value| {
                 let inputs = component["input"].as_array().into_iter().flatten();
                 let reads = inputs.into_iter().any(|input| input["read"] == "chunk");
-                let last = component["arguments"].as_array().and_then(|list| list.last());
+                let last = component["arguments"]
+                    .as_array()
+                    .and_then(|list| list.last());
                 assert_eq!(reads, last.is_some_and(|last| last == CHUNK), "{component}");
                 reads
             };
             let count = components.iter().filter(chunked).count();
             assert!(count == 0 || count == components.len(), "{document}");
             if count > 0 {
-                let named = [&document["flexible"], &document["runner"], &document["sweep"]];
+                let named = [
+                    &document["flexible"],
+                    &document["runner"],
+                    &document["sweep"],
+                ];
                 kinds.insert((named.map(Value::is_null), count > 1));
             }
         }

@@ -43,13 +43,21 @@ impl Chunk {
             u64::try_from(at).unwrap_or(of.size.0)
         };
         let (begin, end) = (cut(part.before), cut(part.before.saturating_add(part.own)));
-        Self { of, offset: Bytes(begin), length: Bytes(end - begin) }
+        Self {
+            of,
+            offset: Bytes(begin),
+            length: Bytes(end - begin),
+        }
     }
 
     /// How long the chunk of so many of `total` is at most, wherever in the file it begins.
     pub fn longest(of: Content, own: u64, total: u64) -> Bytes {
         let exact = u128::from(of.size.0) * u128::from(own.min(total));
-        let most = if total == 0 { 0 } else { exact.div_ceil(total.into()) };
+        let most = if total == 0 {
+            0
+        } else {
+            exact.div_ceil(total.into())
+        };
         Bytes(u64::try_from(most).unwrap_or(of.size.0))
     }
 
@@ -68,7 +76,10 @@ impl Chunk {
         name.update(&self.of.digest.0);
         name.update(&self.offset.0.to_le_bytes());
         name.update(&self.length.0.to_le_bytes());
-        Content { digest: Digest(*name.finalize().as_bytes()), size: self.length }
+        Content {
+            digest: Digest(*name.finalize().as_bytes()),
+            size: self.length,
+        }
     }
 }
 
@@ -79,15 +90,37 @@ mod tests {
     use super::*;
 
     fn file(size: u64) -> Content {
-        Content { digest: Digest([7; 32]), size: Bytes(size) }
+        Content {
+            digest: Digest([7; 32]),
+            size: Bytes(size),
+        }
     }
 
     #[test]
     fn a_chunk_is_proportional_to_its_processors() {
-        let chunk = |before, own| Chunk::of_part(file(100), Part { before, own, total: 16 });
-        assert_eq!((chunk(0, 4).offset, chunk(0, 4).length), (Bytes(0), Bytes(25)));
-        assert_eq!((chunk(4, 12).offset, chunk(4, 12).length), (Bytes(25), Bytes(75)));
-        assert_eq!(chunk(0, 16).content(), file(100), "all of a file is the file");
+        let chunk = |before, own| {
+            Chunk::of_part(
+                file(100),
+                Part {
+                    before,
+                    own,
+                    total: 16,
+                },
+            )
+        };
+        assert_eq!(
+            (chunk(0, 4).offset, chunk(0, 4).length),
+            (Bytes(0), Bytes(25))
+        );
+        assert_eq!(
+            (chunk(4, 12).offset, chunk(4, 12).length),
+            (Bytes(25), Bytes(75))
+        );
+        assert_eq!(
+            chunk(0, 16).content(),
+            file(100),
+            "all of a file is the file"
+        );
         assert_ne!(chunk(0, 4).content().digest, chunk(4, 4).content().digest);
         assert_eq!(chunk(4, 12).content().size, Bytes(75));
     }

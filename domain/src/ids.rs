@@ -21,7 +21,11 @@ pub struct InvalidId {
 }
 
 fn invalid(kind: &'static str, text: &str, problem: impl Into<String>) -> InvalidId {
-    InvalidId { kind, text: text.chars().take(80).collect(), problem: problem.into() }
+    InvalidId {
+        kind,
+        text: text.chars().take(80).collect(),
+        problem: problem.into(),
+    }
 }
 
 macro_rules! number {
@@ -240,7 +244,9 @@ impl InstanceId {
 
     /// Makes one from 40 random bits; higher bits are ignored.
     pub fn from_random(bits: u64) -> Self {
-        Self(std::array::from_fn(|i| Self::ALPHABET[((bits >> (5 * i)) & 31) as usize]))
+        Self(std::array::from_fn(|i| {
+            Self::ALPHABET[((bits >> (5 * i)) & 31) as usize]
+        }))
     }
 
     /// The eight characters.
@@ -261,7 +267,11 @@ impl FromStr for InstanceId {
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         match <[u8; 8]>::try_from(text.as_bytes()) {
             Ok(bytes) if bytes.iter().all(|b| Self::ALPHABET.contains(b)) => Ok(Self(bytes)),
-            _ => Err(invalid("instance id", text, "is not 8 characters of a-z and 2-7")),
+            _ => Err(invalid(
+                "instance id",
+                text,
+                "is not 8 characters of a-z and 2-7",
+            )),
         }
     }
 }
@@ -284,7 +294,11 @@ pub struct Tag {
 
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "c{}-{}-{}-{}", self.instance, self.job, self.component, self.attempt)
+        write!(
+            f,
+            "c{}-{}-{}-{}",
+            self.instance, self.job, self.component, self.attempt
+        )
     }
 }
 
@@ -302,8 +316,13 @@ impl FromStr for Tag {
             };
             (parts.next().is_none() && tag.to_string() == text).then_some(tag)
         };
-        parse()
-            .ok_or_else(|| invalid("tag", text, "is not c<instance>-<job>-<component>-<attempt>"))
+        parse().ok_or_else(|| {
+            invalid(
+                "tag",
+                text,
+                "is not c<instance>-<job>-<component>-<attempt>",
+            )
+        })
     }
 }
 
@@ -365,7 +384,10 @@ impl RelPath {
             "is absolute; give it relative to the directory it belongs to"
         } else if text.contains('\0') {
             "has a NUL character"
-        } else if text.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+        } else if text
+            .split('/')
+            .any(|part| part.is_empty() || part == "." || part == "..")
+        {
             "has an empty, . or .. part"
         } else {
             return Ok(Self(text.into()));
@@ -424,7 +446,9 @@ mod tests {
 
     #[test]
     fn instances_are_in_the_order_of_their_texts() {
-        let mut instances: Vec<_> = (0..999).map(|i| InstanceId::from_random(i * i * i)).collect();
+        let mut instances: Vec<_> = (0..999)
+            .map(|i| InstanceId::from_random(i * i * i))
+            .collect();
         let mut texts: Vec<_> = instances.iter().map(InstanceId::to_string).collect();
         instances.sort();
         texts.sort();
@@ -433,10 +457,21 @@ mod tests {
 
     #[test]
     fn a_host_is_never_taken_for_an_option_or_for_two_words() {
-        for text in ["fs0.das2.nl", "10.141.0.1", "fe80::1%eth0", "::1", "node_1-a"] {
-            assert_eq!(HostName::new(text).map(|host| host.to_string()), Ok(text.to_owned()));
+        for text in [
+            "fs0.das2.nl",
+            "10.141.0.1",
+            "fe80::1%eth0",
+            "::1",
+            "node_1-a",
+        ] {
+            assert_eq!(
+                HostName::new(text).map(|host| host.to_string()),
+                Ok(text.to_owned())
+            );
         }
-        for text in ["", "-f", "--flood", "fs0 fs1", "fs0\t", "fs0\n", "$(id)", "fs0;id", "a/b"] {
+        for text in [
+            "", "-f", "--flood", "fs0 fs1", "fs0\t", "fs0\n", "$(id)", "fs0;id", "a/b",
+        ] {
             assert!(HostName::new(text).is_err(), "{text:?}");
         }
     }
@@ -458,7 +493,16 @@ mod tests {
 
     #[test]
     fn a_path_that_could_leave_its_root_is_refused() {
-        for text in ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a/", "a\0b"] {
+        for text in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../b",
+            "a//b",
+            "./a",
+            "a/",
+            "a\0b",
+        ] {
             assert!(RelPath::new(text).is_err(), "{text:?}");
         }
         assert!(RelPath::new("a/b..c/d").is_ok());

@@ -46,10 +46,22 @@ pub fn broken(job: &Job) -> Vec<Broken> {
         components().all(|component| component.run.has_begun() || component.restart.is_some());
     let checks = [
         (rests && job.may_live_anywhere(), Broken::AliveAtRest),
-        (placed && components().any(|c| c.placement.is_none()), Broken::NoPlace),
-        (!decided && components().any(|c| open(&c.run)), Broken::BegunBeforeGo),
-        (placed && decided && !job.inputs_here, Broken::GoWithoutInput),
-        (components().any(|c| c.run.may_live() && c.attempt.0 == 0), Broken::NoAttempt),
+        (
+            placed && components().any(|c| c.placement.is_none()),
+            Broken::NoPlace,
+        ),
+        (
+            !decided && components().any(|c| open(&c.run)),
+            Broken::BegunBeforeGo,
+        ),
+        (
+            placed && decided && !job.inputs_here,
+            Broken::GoWithoutInput,
+        ),
+        (
+            components().any(|c| c.run.may_live() && c.attempt.0 == 0),
+            Broken::NoAttempt,
+        ),
         (begun_by_now(&job.phase) && !all_begun, Broken::NotAllBegun),
         (
             components().any(|c| match (&c.charge, &c.placement) {
@@ -64,7 +76,11 @@ pub fn broken(job: &Job) -> Vec<Broken> {
             Broken::StrangeRestart,
         ),
     ];
-    checks.into_iter().filter(|(is_broken, _)| *is_broken).map(|(_, rule)| rule).collect()
+    checks
+        .into_iter()
+        .filter(|(is_broken, _)| *is_broken)
+        .map(|(_, rule)| rule)
+        .collect()
 }
 
 fn begun_by_now(phase: &Phase) -> bool {

@@ -82,7 +82,10 @@ mod tests {
 
     #[test]
     fn one_of_several_values_is_enough() {
-        let demand = |rule| Constraint { key: "software".into(), rule };
+        let demand = |rule| Constraint {
+            key: "software".into(),
+            rule,
+        };
         assert!(demand(Rule::Is("mpi".into())).holds(&labels()));
         assert!(demand(Rule::OneOf(["icc".into(), "gcc".into()].into())).holds(&labels()));
         assert!(!demand(Rule::IsNot("gcc".into())).holds(&labels()));
@@ -90,17 +93,28 @@ mod tests {
 
     #[test]
     fn the_largest_of_several_numbers_decides_whether_there_is_enough() {
-        let labels: Labels =
-            [("nodes".into(), ["4".into(), "12".into(), "many".into()].into())].into();
-        let holds =
-            |least| Constraint { key: "nodes".into(), rule: Rule::AtLeast(least) }.holds(&labels);
+        let labels: Labels = [(
+            "nodes".into(),
+            ["4".into(), "12".into(), "many".into()].into(),
+        )]
+        .into();
+        let holds = |least| {
+            Constraint {
+                key: "nodes".into(),
+                rule: Rule::AtLeast(least),
+            }
+            .holds(&labels)
+        };
         assert_eq!((holds(5), holds(12), holds(13)), (true, true, false));
     }
 
     #[test]
     fn a_site_with_any_value_takes_whatever_is_asked_for() {
         let labels: Labels = [("account".into(), [ANY.into()].into())].into();
-        let demand = |rule| Constraint { key: "account".into(), rule };
+        let demand = |rule| Constraint {
+            key: "account".into(),
+            rule,
+        };
         assert!(demand(Rule::Is("physics".into())).holds(&labels));
         assert!(demand(Rule::OneOf(["a".into(), "b".into()].into())).holds(&labels));
         assert!(demand(Rule::IsNot("physics".into())).holds(&labels));
@@ -108,7 +122,10 @@ mod tests {
 
     #[test]
     fn a_label_that_the_site_lacks_satisfies_only_a_not() {
-        let demand = |rule| Constraint { key: "arch".into(), rule };
+        let demand = |rule| Constraint {
+            key: "arch".into(),
+            rule,
+        };
         assert!(!demand(Rule::Is("arm64".into())).holds(&labels()));
         assert!(demand(Rule::IsNot("arm64".into())).holds(&labels()));
     }

@@ -17,6 +17,10 @@ pub struct ParameterError {
 impl ParameterError {
     /// `setting` has the value `given`, but must be as `rule` says.
     pub fn new(setting: &'static str, given: impl ToString, rule: impl Into<String>) -> Self {
-        Self { setting, given: given.to_string(), rule: rule.into() }
+        Self {
+            setting,
+            given: given.to_string(),
+            rule: rule.into(),
+        }
     }
 }

@@ -24,7 +24,10 @@ pub struct Resources {
 impl Resources {
     /// Processors and nothing else.
     pub fn processors(processors: u32) -> Self {
-        Self { processors, others: BTreeMap::new() }
+        Self {
+            processors,
+            others: BTreeMap::new(),
+        }
     }
 
     /// The count of a resource other than processors.
@@ -42,10 +45,16 @@ impl Resources {
     /// The first resource of which `need` wants more than there is here.
     pub fn first_shortage(&self, need: &Resources) -> Option<Shortage> {
         let shortage = |name: &str, needed: u64, available: u64| {
-            (needed > available).then(|| Shortage { resource: name.into(), needed, available })
+            (needed > available).then(|| Shortage {
+                resource: name.into(),
+                needed,
+                available,
+            })
         };
         shortage("processors", need.processors.into(), self.processors.into()).or_else(|| {
-            need.others.iter().find_map(|(name, &needed)| shortage(name, needed, self.other(name)))
+            need.others
+                .iter()
+                .find_map(|(name, &needed)| shortage(name, needed, self.other(name)))
         })
     }
 
@@ -59,7 +68,10 @@ impl Resources {
     pub fn portion(&self, processors: u32) -> Self {
         let part =
             |(name, count): (&Arc<str>, &u64)| (name.clone(), self.part_of(*count, processors));
-        Self { processors, others: self.others.iter().map(part).collect() }
+        Self {
+            processors,
+            others: self.others.iter().map(part).collect(),
+        }
     }
 
     /// The part of a count that belongs to so many of its processors, rounded up.
@@ -139,7 +151,11 @@ pub struct Shortage {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "needs {} {}, has {}", self.needed, self.resource, self.available)
+        write!(
+            f,
+            "needs {} {}, has {}",
+            self.needed, self.resource, self.available
+        )
     }
 }
 
@@ -148,7 +164,10 @@ mod tests {
     use super::*;
 
     fn vector(processors: u32, gpus: u64) -> Resources {
-        Resources { processors, others: [("gpus".into(), gpus)].into() }
+        Resources {
+            processors,
+            others: [("gpus".into(), gpus)].into(),
+        }
     }
 
     #[test]
@@ -169,8 +188,14 @@ mod tests {
         assert_eq!(asked.portion(3), vector(3, 2));
         for gpus in 0..6 {
             let most = asked.most_of(8, |_| gpus);
-            assert!(vector(8, gpus).covers(&asked.portion(most)), "{gpus} gpus: {most}");
-            assert!(most == 8 || !vector(8, gpus).covers(&asked.portion(most + 1)), "{gpus}");
+            assert!(
+                vector(8, gpus).covers(&asked.portion(most)),
+                "{gpus} gpus: {most}"
+            );
+            assert!(
+                most == 8 || !vector(8, gpus).covers(&asked.portion(most + 1)),
+                "{gpus}"
+            );
         }
     }
 

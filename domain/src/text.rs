@@ -11,13 +11,18 @@ pub fn kept(text: &Arc<str>) -> Arc<str> {
     if text.len() <= MAX_BYTES && !text.contains(char::is_control) && text.trim() == &**text {
         return text.clone();
     }
-    let spaced: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let spaced: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let spaced = spaced.trim();
     if spaced.len() <= MAX_BYTES {
         return spaced.into();
     }
     let mark = "...";
-    let end = (0..=MAX_BYTES - mark.len()).rev().find(|&end| spaced.is_char_boundary(end));
+    let end = (0..=MAX_BYTES - mark.len())
+        .rev()
+        .find(|&end| spaced.is_char_boundary(end));
     format!("{}{mark}", &spaced[..end.unwrap_or(0)]).into()
 }
 
@@ -26,7 +31,12 @@ pub fn nearest(wrong: &str, known: &[String]) -> Option<String> {
     let wrong = wrong.to_lowercase().replace('-', "_");
     known
         .iter()
-        .map(|word| (strsim::damerau_levenshtein(&wrong, &word.replace('-', "_")), word))
+        .map(|word| {
+            (
+                strsim::damerau_levenshtein(&wrong, &word.replace('-', "_")),
+                word,
+            )
+        })
         .filter(|(distance, word)| {
             (*distance <= 1 + word.len() / 4 && *distance < wrong.len().max(word.len()))
                 || (wrong.len() > 3 && wrong.starts_with(word.as_str()))

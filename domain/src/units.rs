@@ -179,8 +179,12 @@ impl Add for Bytes {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const STEPS: [(u64, &str); 4] =
-            [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+        const STEPS: [(u64, &str); 4] = [
+            (1_000_000_000_000, "TB"),
+            (1_000_000_000, "GB"),
+            (1_000_000, "MB"),
+            (1_000, "kB"),
+        ];
         match STEPS.iter().find(|(size, _)| self.0 >= *size) {
             Some((size, unit)) => write!(f, "{:.1} {unit}", self.0 as f64 / *size as f64),
             None => write!(f, "{} B", self.0),
@@ -191,10 +195,16 @@ impl fmt::Display for Bytes {
 /// To three digits: `93.4 Mbit/s`.
 impl fmt::Display for BitsPerSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 4] =
-            [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s"), (1, "bit/s")];
+        const UNITS: [(u64, &str); 4] = [
+            (1_000_000_000, "Gbit/s"),
+            (1_000_000, "Mbit/s"),
+            (1_000, "kbit/s"),
+            (1, "bit/s"),
+        ];
         let unit = UNITS.iter().find(|(scale, _)| self.0 >= *scale);
-        let Some((scale, unit)) = unit else { return f.write_str("0 bit/s") };
+        let Some((scale, unit)) = unit else {
+            return f.write_str("0 bit/s");
+        };
         let tenths = u128::from(self.0) * 10 / u128::from(*scale);
         match tenths {
             0..=999 if tenths % 10 > 0 => write!(f, "{}.{} {unit}", tenths / 10, tenths % 10),
@@ -226,7 +236,10 @@ mod tests {
 
     #[test]
     fn a_fraction_of_a_millisecond_rounds_up() {
-        assert_eq!(Bytes(1).transfer_time(BitsPerSecond(1_000_000)), Some(DurationMs(1)));
+        assert_eq!(
+            Bytes(1).transfer_time(BitsPerSecond(1_000_000)),
+            Some(DurationMs(1))
+        );
         assert_eq!(DurationMs(3).scaled(PerMillion(500_000)), DurationMs(2));
     }
 
@@ -237,7 +250,10 @@ mod tests {
 
     #[test]
     fn huge_quantities_saturate_instead_of_wrapping() {
-        assert_eq!(Bytes(u64::MAX).transfer_time(BitsPerSecond(1)), Some(DurationMs(u64::MAX)));
+        assert_eq!(
+            Bytes(u64::MAX).transfer_time(BitsPerSecond(1)),
+            Some(DurationMs(u64::MAX))
+        );
         assert_eq!(Timestamp(u64::MAX) + DurationMs(1), Timestamp(u64::MAX));
     }
 

@@ -151,7 +151,9 @@ fn open(directory: &Path) -> io::Result<File> {
 }
 
 fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 /// A name for a file until it is whole, which no other call of this process gives.
@@ -175,7 +177,9 @@ fn write_new(directory: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) -> io:
         let mode = Mode::from_raw_mode(mode);
         written = written.and_then(|()| Ok(rustix::fs::fchmod(&file, mode)?));
     }
-    written.and_then(|()| file.sync_all()).inspect_err(|_| discard(&directory, name))
+    written
+        .and_then(|()| file.sync_all())
+        .inspect_err(|_| discard(&directory, name))
 }
 
 fn move_durably(directory: impl AsFd, aside: &OsStr, name: &OsStr) -> io::Result<()> {
@@ -214,7 +218,10 @@ mod tests {
         let file = home.path().join("a");
         replace(&file, b"long enough").unwrap();
         replace(&file, b"short").unwrap();
-        assert_eq!((std::fs::read(&file).unwrap(), mode(&file)), (b"short".to_vec(), PRIVATE));
+        assert_eq!(
+            (std::fs::read(&file).unwrap(), mode(&file)),
+            (b"short".to_vec(), PRIVATE)
+        );
         replace_with_mode(&file, b"seen", 0o644).unwrap();
         assert_eq!((names(home.path()), mode(&file)), (vec!["a".into()], 0o644));
     }
@@ -240,7 +247,10 @@ mod tests {
         assert_eq!(std::fs::read(home.path().join("a")).unwrap(), b"whole");
         assert!(names(&home.path().join("gone")).is_empty());
         let aside = half_made(OsStr::new("a"));
-        assert!(is_half_made(&aside) && aside != half_made(OsStr::new("a")), "{aside:?}");
+        assert!(
+            is_half_made(&aside) && aside != half_made(OsStr::new("a")),
+            "{aside:?}"
+        );
         assert!(!is_half_made(OsStr::new("a.new")) && !is_half_made(OsStr::new(".a")));
     }
 

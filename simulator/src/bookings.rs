@@ -60,7 +60,9 @@ impl Bookings {
 
     fn add(&mut self, job: &Job, placements: &[Placement], made: Timestamp) {
         for (index, placement) in (0..).map(ComponentIndex).zip(placements) {
-            let Some(promised) = placement.acquisition.promised() else { continue };
+            let Some(promised) = placement.acquisition.promised() else {
+                continue;
+            };
             self.present.entry(job.id).or_default().push(self.all.len());
             self.all.push(Booking {
                 job: job.id,

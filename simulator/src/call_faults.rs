@@ -62,7 +62,10 @@ impl Kind {
             Kind::WrongStart => call == CallKind::Reserve,
             // What becomes of those shows in the next status; who deletes is believed.
             Kind::NoEffect => {
-                matches!(call, CallKind::Submit | CallKind::StartCopy | CallKind::Cancel)
+                matches!(
+                    call,
+                    CallKind::Submit | CallKind::StartCopy | CallKind::Cancel
+                )
             }
             _ => true,
         }
@@ -97,7 +100,9 @@ pub struct DiskTrouble {
 
 impl DiskTrouble {
     fn is_full(&self, now: Timestamp) -> bool {
-        self.full.iter().any(|(from, to)| (*from..*to).contains(&now))
+        self.full
+            .iter()
+            .any(|(from, to)| (*from..*to).contains(&now))
     }
 
     /// Whether there is any.
@@ -162,8 +167,18 @@ impl CallFaultModel {
     pub fn new(fault_rates: FaultRates, seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
         let (arrived, told, idle_talk, calls) = Default::default();
-        let state = State { fault_rates, chance, arrived, told, idle_talk, calls };
-        Self { state: Mutex::new(state), tally: Arc::default() }
+        let state = State {
+            fault_rates,
+            chance,
+            arrived,
+            told,
+            idle_talk,
+            calls,
+        };
+        Self {
+            state: Mutex::new(state),
+            tally: Arc::default(),
+        }
     }
 
     /// From now on nothing goes wrong any more.
@@ -191,7 +206,11 @@ impl CallFaultModel {
 
     pub(super) fn called(&self, at: Timestamp, site: &SiteName, call: &'static str) {
         if let Some(calls) = &mut self.lock().calls {
-            calls.push(Called { at, site: site.clone(), call });
+            calls.push(Called {
+                at,
+                site: site.clone(),
+                call,
+            });
         }
     }
 
@@ -206,12 +225,25 @@ impl CallFaultModel {
 
     pub(super) fn draw(&self) -> Fate {
         let mut state = self.lock();
-        let State { fault_rates, chance, .. } = &mut *state;
+        let State {
+            fault_rates,
+            chance,
+            ..
+        } = &mut *state;
         let way = fault_rates.way_max.0;
-        let mut ms = || DurationMs(if way == 0 { 0 } else { chance.random_range(0..=way) });
+        let mut ms = || {
+            DurationMs(if way == 0 {
+                0
+            } else {
+                chance.random_range(0..=way)
+            })
+        };
         let (there, back) = (ms(), ms());
-        let mut left =
-            if fault_rates.faults.is_empty() { 0 } else { chance.random_range(0..1_000_000) };
+        let mut left = if fault_rates.faults.is_empty() {
+            0
+        } else {
+            chance.random_range(0..1_000_000)
+        };
         let fault = fault_rates.faults.iter().find(|(_, share)| {
             let strikes = left < **share;
             left = left.saturating_sub(**share);
@@ -219,7 +251,12 @@ impl CallFaultModel {
         });
         let fault = fault.map(|(fault, _)| *fault);
         let dice = if fault.is_some() { chance.random() } else { 0 };
-        Fate { there, back, fault, dice }
+        Fate {
+            there,
+            back,
+            fault,
+            dice,
+        }
     }
 
     pub(super) fn has_slow_disk(&self) -> bool {
@@ -229,21 +266,34 @@ impl CallFaultModel {
     /// How long a sync takes, and whether it fails.
     pub(super) fn draw_sync(&self) -> (DurationMs, bool) {
         let mut state = self.lock();
-        let State { fault_rates, chance, .. } = &mut *state;
+        let State {
+            fault_rates,
+            chance,
+            ..
+        } = &mut *state;
         let length = DurationMs(chance.random_range(0..=fault_rates.sync_max.0));
-        (length, chance.random_range(0..1_000_000) < fault_rates.failing_syncs)
+        (
+            length,
+            chance.random_range(0..1_000_000) < fault_rates.failing_syncs,
+        )
     }
 
     /// What strikes a record that is to be written, if anything does.
     pub(super) fn draw_write(&self, now: Timestamp) -> Option<WriteFault> {
         let mut state = self.lock();
-        let State { fault_rates, chance, .. } = &mut *state;
+        let State {
+            fault_rates,
+            chance,
+            ..
+        } = &mut *state;
         if fault_rates.disk.is_full(now) {
             return Some(WriteFault::Full);
         }
         let share = fault_rates.disk.failing_writes;
         let fails = share > 0 && chance.random_range(0..1_000_000) < share;
-        fails.then(|| WriteFault::Fails { written: chance.random() })
+        fails.then(|| WriteFault::Fails {
+            written: chance.random(),
+        })
     }
 
     /// How much of a record is there, in 1/256, that a death keeps from the disk.

@@ -30,7 +30,11 @@ impl WorldClock {
     /// A clock that shows `begins` now.
     pub(super) fn starting_at(begins: Timestamp) -> Self {
         let runtime = RuntimeClock::starting_at(begins);
-        Self { runtime, read: AtomicU64::new(0), shown_ms: AtomicU64::new(0) }
+        Self {
+            runtime,
+            read: AtomicU64::new(0),
+            shown_ms: AtomicU64::new(0),
+        }
     }
 }
 

@@ -169,7 +169,10 @@ impl SimMessenger {
         let arrives = call_faults.takes_end(job.id, address);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if arrives && !told.insert((job.id, address.into())) && !self.actors_die {
-            call_faults.complain(format!("{address} heard twice that job {} is {kind}", job.id));
+            call_faults.complain(format!(
+                "{address} heard twice that job {} is {kind}",
+                job.id
+            ));
         }
         if !job.is_final() {
             call_faults.complain(format!("{address} heard that job {} is {kind}", job.id));
@@ -182,12 +185,17 @@ impl Messenger for SimMessenger {
     fn send(&self, address: &str, notice: Notice) -> BoxFuture<'static, Result<(), String>> {
         let taken = match notice {
             Notice::Site { site, notification } => {
-                self.call_faults.takes_message(site, notification.id, self.clock.now())
+                self.call_faults
+                    .takes_message(site, notification.id, self.clock.now())
             }
             Notice::JobEnded(job) => self.end(&job, address),
             Notice::Start { .. } => true,
         };
-        let arrives = if taken { Ok(()) } else { Err("not delivered".into()) };
+        let arrives = if taken {
+            Ok(())
+        } else {
+            Err("not delivered".into())
+        };
         async { arrives }.boxed()
     }
 }
@@ -195,8 +203,14 @@ impl Messenger for SimMessenger {
 /// A runtime under virtual time.
 pub(super) fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_time().start_paused(true).on_thread_unpark(rested);
-    #[allow(clippy::expect_used, reason = "a runtime without threads, sockets or files")]
+    builder
+        .enable_time()
+        .start_paused(true)
+        .on_thread_unpark(rested);
+    #[allow(
+        clippy::expect_used,
+        reason = "a runtime without threads, sockets or files"
+    )]
     builder.build().expect("a runtime")
 }
 
@@ -215,7 +229,8 @@ where
     let environment = environment.clone();
     System::with_tokio_rt(runtime).block_on(async move {
         let task = actix_rt::spawn(live(environment, plan, work));
-        task.await.unwrap_or_else(|panic| Err(anyhow!("the simulator itself broke: {panic}")))
+        task.await
+            .unwrap_or_else(|panic| Err(anyhow!("the simulator itself broke: {panic}")))
     })
 }
 
@@ -235,7 +250,10 @@ where
     let (plane, disk) = match open(&environment, plan, &clock, &kill_switch) {
         Err(problem) if is_full(&problem) => {
             // As the server does: it ends with an exit code, and is started again.
-            environment.call_faults.tally().count(Kind::StoreFull, "start");
+            environment
+                .call_faults
+                .tally()
+                .count(Kind::StoreFull, "start");
             lives::clear();
             its_lives.end(plan.begins, 0);
             return Ok(End::Killed(plan.begins));
@@ -307,7 +325,9 @@ fn is_full(problem: &anyhow::Error) -> bool {
 fn deaths(plane_run: &ControlPlaneRun) -> u64 {
     let counted = &plane_run.plane.shared().metrics.actor_restarts;
     let kinds = ActorKind::ALL.into_iter();
-    kinds.map(|kind| counted.with_label_values(&[kind.as_str()]).get()).sum()
+    kinds
+        .map(|kind| counted.with_label_values(&[kind.as_str()]).get())
+        .sum()
 }
 
 fn open(
@@ -325,7 +345,11 @@ fn open(
     };
     let instance = InstanceId::from_random(plan.seed);
     let unheard = |_| {};
-    let heard = if bug(Bug::SkipSync) { Arc::new(unheard) } else { sink.clone() };
+    let heard = if bug(Bug::SkipSync) {
+        Arc::new(unheard)
+    } else {
+        sink.clone()
+    };
     let is_full = environment.call_faults.is_disk_full(plan.begins);
     let opened = environment.disk.open(is_full, instance, heard, &mut load)?;
     let hasty = || Hasty::over(&environment.disk, instance, sink.clone());
@@ -384,9 +408,13 @@ fn sites(
 ) -> Result<Vec<Arc<dyn Site>>> {
     let named = |world: &crate::world::World| {
         let names = world.sites().iter().map(|site| site.name().clone());
-        names.filter_map(|name| Some((world.index_of(&name)?, name))).collect::<Vec<_>>()
+        names
+            .filter_map(|name| Some((world.index_of(&name)?, name)))
+            .collect::<Vec<_>>()
     };
-    let by_slurm = environment.world.read(crate::world::World::is_driven_by_slurm);
+    let by_slurm = environment
+        .world
+        .read(crate::world::World::is_driven_by_slurm);
     let site = |(index, name)| -> Result<Arc<dyn Site>> {
         let plain = SimulatedSite {
             name,
@@ -399,7 +427,16 @@ fn sites(
             instance,
             hints: environment.hints,
         };
-        Ok(if by_slurm { Arc::new(SlurmCluster::new(plain)?) } else { Arc::new(plain) })
+        Ok(if by_slurm {
+            Arc::new(SlurmCluster::new(plain)?)
+        } else {
+            Arc::new(plain)
+        })
     };
-    environment.world.read(named).into_iter().map(site).collect()
+    environment
+        .world
+        .read(named)
+        .into_iter()
+        .map(site)
+        .collect()
 }

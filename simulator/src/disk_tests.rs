@@ -16,7 +16,11 @@ use super::probe_tests::{BEGINS, SECOND, environment, submit};
 const MINUTE: DurationMs = DurationMs(60_000);
 
 fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> SimEnvironment {
-    let fault_rates = FaultRates { disk, sync_max, ..FaultRates::default() };
+    let fault_rates = FaultRates {
+        disk,
+        sync_max,
+        ..FaultRates::default()
+    };
     let call_faults = Arc::new(CallFaultModel::new(fault_rates, 1));
     SimEnvironment {
         disk: StoreDisk::Faulty(FaultDisk::default()),
@@ -26,7 +30,10 @@ fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> SimEnvironment {
 }
 
 fn plan(begins: Timestamp, moment: Option<KillPoint>) -> Plan {
-    Plan { moment, ..Plan::undisturbed(begins, 1) }
+    Plan {
+        moment,
+        ..Plan::undisturbed(begins, 1)
+    }
 }
 
 /// Submits one job, and counts those that are there a minute after the start.
@@ -47,13 +54,22 @@ fn minute(environment: &SimEnvironment, plan: Plan) -> End<usize> {
 #[test]
 fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
     let (full, room) = (BEGINS + MINUTE + SECOND, BEGINS + MINUTE + MINUTE);
-    let disk = DiskTrouble { full: vec![(full, room)], ..DiskTrouble::default() };
+    let disk = DiskTrouble {
+        full: vec![(full, room)],
+        ..DiskTrouble::default()
+    };
     let environment = on_faulty_disk(disk, DurationMs::ZERO);
-    assert_eq!(minute(&environment, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
+    assert_eq!(
+        minute(&environment, plan(BEGINS, None)),
+        End::Done(BEGINS + MINUTE, 1)
+    );
     let End::Killed(at) = minute(&environment, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
-    assert!((full..room).contains(&at), "it ends with the first record that has no room");
+    assert!(
+        (full..room).contains(&at),
+        "it ends with the first record that has no room"
+    );
     assert_eq!(
         minute(&environment, plan(at + SECOND, None)),
         End::Killed(at + SECOND),
@@ -62,24 +78,52 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
     let End::Done(_, jobs) = minute(&environment, plan(room, None)) else {
         panic!("there is room")
     };
-    assert_eq!(jobs, 2, "what was acknowledged is there, what was not is not");
+    assert_eq!(
+        jobs, 2,
+        "what was acknowledged is there, what was not is not"
+    );
     let struck = environment.call_faults.tally().struck();
     assert_eq!(struck[&(Kind::StoreFull, "start")], 1);
-    assert!(struck.keys().any(|(kind, step)| *kind == Kind::StoreFull && *step != "start"));
+    assert!(
+        struck
+            .keys()
+            .any(|(kind, step)| *kind == Kind::StoreFull && *step != "start")
+    );
 }
 
 #[test]
 fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
     let environment = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
-    assert_eq!(minute(&environment, plan(BEGINS, None)), End::Done(BEGINS + MINUTE, 1));
-    let disk = DiskTrouble { failing_writes: 1_000_000, ..DiskTrouble::default() };
-    let call_faults =
-        Arc::new(CallFaultModel::new(FaultRates { disk, ..FaultRates::default() }, 1));
-    let failing = SimEnvironment { call_faults, ..environment.clone() };
+    assert_eq!(
+        minute(&environment, plan(BEGINS, None)),
+        End::Done(BEGINS + MINUTE, 1)
+    );
+    let disk = DiskTrouble {
+        failing_writes: 1_000_000,
+        ..DiskTrouble::default()
+    };
+    let call_faults = Arc::new(CallFaultModel::new(
+        FaultRates {
+            disk,
+            ..FaultRates::default()
+        },
+        1,
+    ));
+    let failing = SimEnvironment {
+        call_faults,
+        ..environment.clone()
+    };
     let End::Killed(at) = minute(&failing, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
-    assert!(failing.call_faults.tally().struck().keys().all(|(kind, _)| *kind == Kind::WriteFails));
+    assert!(
+        failing
+            .call_faults
+            .tally()
+            .struck()
+            .keys()
+            .all(|(kind, _)| *kind == Kind::WriteFails)
+    );
     let End::Done(_, jobs) = minute(&environment, plan(at, None)) else {
         panic!("it is well again")
     };
@@ -88,17 +132,28 @@ fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
 
 #[test]
 fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
-    let disk = DiskTrouble { tears: true, ..DiskTrouble::default() };
+    let disk = DiskTrouble {
+        tears: true,
+        ..DiskTrouble::default()
+    };
     let environment = on_faulty_disk(disk, DurationMs::ZERO);
     let mut begins = BEGINS;
     for append in 1..=12 {
-        let end = minute(&environment, plan(begins, Some(KillPoint::BeforeAppend(append))));
+        let end = minute(
+            &environment,
+            plan(begins, Some(KillPoint::BeforeAppend(append))),
+        );
         begins = match end {
             End::Killed(at) | End::Done(at, _) => at + SECOND,
         };
     }
     let struck = environment.call_faults.tally().struck();
-    let torn = struck.iter().filter(|((kind, _), _)| *kind == Kind::TornTail);
+    let torn = struck
+        .iter()
+        .filter(|((kind, _), _)| *kind == Kind::TornTail);
     assert!(torn.map(|(_, count)| count).sum::<u64>() > 4, "{struck:?}");
-    assert!(matches!(minute(&environment, plan(begins, None)), End::Done(..)), "it opens");
+    assert!(
+        matches!(minute(&environment, plan(begins, None)), End::Done(..)),
+        "it opens"
+    );
 }

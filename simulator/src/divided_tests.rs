@@ -19,18 +19,31 @@ fn divided(processors: u32, flexible: bool, molds: bool) -> JobSpec {
     let mut spec = job(&[processors], MINUTE, minutes(10), 0).unwrap();
     spec.request = Request::Flexible(Flexible::default());
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
-    let wish = ReservationWish { window, tolerance: MINUTE, flexible, ..Default::default() };
+    let wish = ReservationWish {
+        window,
+        tolerance: MINUTE,
+        flexible,
+        ..Default::default()
+    };
     spec.run.reservation = Some(wish);
-    let six = OtherShape { processors: 6, run_time: minutes(30) };
+    let six = OtherShape {
+        processors: 6,
+        run_time: minutes(30),
+    };
     let shapes = if molds { vec![six] } else { Vec::new() };
-    spec.run.molding = Molding { overhead: 20, shapes };
+    spec.run.molding = Molding {
+        overhead: 20,
+        shapes,
+    };
     spec
 }
 
 /// What each component has, and where.
 fn shares(job: &Job) -> Vec<(String, u32)> {
     let placed = job.components.iter().filter_map(|c| c.placement.as_ref());
-    placed.map(|one| (one.site.to_string(), one.share.unwrap_or_default())).collect()
+    placed
+        .map(|one| (one.site.to_string(), one.share.unwrap_or_default()))
+        .collect()
 }
 
 /// Half of each site is free after a hundred minutes; all of the first after fifty.
@@ -46,12 +59,20 @@ fn a_flexible_job_begins_over_two_sites_when_it_was_promised_to() {
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     assert_eq!(promised.len(), 1, "{promised:?}");
     let shares = shares(&job);
-    assert_eq!(shares.iter().map(|(_, count)| count).sum::<u32>(), 12, "{shares:?}");
+    assert_eq!(
+        shares.iter().map(|(_, count)| count).sum::<u32>(),
+        12,
+        "{shares:?}"
+    );
     assert_eq!(shares.len(), 2, "{shares:?}");
     assert_eq!(job.wall_time(), minutes(12), "with the overhead");
     let began = began(&environment);
     assert_eq!(began.len(), 2);
-    assert!(began.iter().all(|at| *at >= promised[0] && *at < promised[0] + MINUTE));
+    assert!(
+        began
+            .iter()
+            .all(|at| *at >= promised[0] && *at < promised[0] + MINUTE)
+    );
     assert_eq!(environment.world.read(held), 0);
 }
 
@@ -61,11 +82,17 @@ fn an_early_end_brings_a_divided_job_forward_to_one_site() {
     let Story { job, promised } = run(&environment, &divided(8, true, false), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     let soon = BEGINS + minutes(100)..BEGINS + minutes(102);
-    assert!(soon.contains(&promised[0]), "over both at first: {promised:?}");
+    assert!(
+        soon.contains(&promised[0]),
+        "over both at first: {promised:?}"
+    );
     assert_eq!(shares(&job), [("delft".to_owned(), 8)]);
     assert_eq!(job.wall_time(), minutes(10), "within one site");
     assert!(only_ever_earlier(&promised), "{promised:?}");
-    assert!(promised[promised.len() - 1] < BEGINS + minutes(55), "{promised:?}");
+    assert!(
+        promised[promised.len() - 1] < BEGINS + minutes(55),
+        "{promised:?}"
+    );
     assert_eq!(environment.world.read(held), 0);
 }
 
@@ -74,10 +101,16 @@ fn a_job_that_may_be_molded_runs_in_the_shape_that_is_complete_first() {
     let environment = environment([60, 240], 1);
     let Story { job, promised } = run(&environment, &divided(16, true, true), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
-    assert!(promised[0] >= BEGINS + minutes(240), "all of both sites: {promised:?}");
+    assert!(
+        promised[0] >= BEGINS + minutes(240),
+        "all of both sites: {promised:?}"
+    );
     assert_eq!(shares(&job), [("delft".to_owned(), 6)]);
     assert_eq!((job.shape(), job.wall_time()), (1, minutes(30)));
-    assert!(promised[promised.len() - 1] < BEGINS + minutes(62), "{promised:?}");
+    assert!(
+        promised[promised.len() - 1] < BEGINS + minutes(62),
+        "{promised:?}"
+    );
 }
 
 #[test]
@@ -85,11 +118,24 @@ fn a_division_lives_through_deaths_of_the_control_plane() {
     for seed in 1..=8_u64 {
         let environment = soon_free(seed);
         let early = (0..3).map(|death| 62 + death * 21 + seed);
-        let deaths: Vec<u64> = early.chain((0..4).map(|death| 2_990 + death * 27 + seed)).collect();
+        let deaths: Vec<u64> = early
+            .chain((0..4).map(|death| 2_990 + death * 27 + seed))
+            .collect();
         let Story { job, promised } = run(&environment, &divided(8, true, true), &deaths, seed);
-        assert_eq!(job.phase.kind(), PhaseKind::Finished, "seed {seed}: {job:?}");
-        assert!(only_ever_earlier(&promised) && promised.len() > 1, "seed {seed}: {promised:?}");
-        assert_eq!(environment.world.read(held), 0, "seed {seed}: held by nobody");
+        assert_eq!(
+            job.phase.kind(),
+            PhaseKind::Finished,
+            "seed {seed}: {job:?}"
+        );
+        assert!(
+            only_ever_earlier(&promised) && promised.len() > 1,
+            "seed {seed}: {promised:?}"
+        );
+        assert_eq!(
+            environment.world.read(held),
+            0,
+            "seed {seed}: held by nobody"
+        );
     }
 }
 
@@ -98,9 +144,14 @@ fn a_job_that_its_users_bound_keeps_from_any_division_is_told_so() {
     let ended = |share| {
         let mut environment = environment([1, 1], 1);
         environment.settings.job.reservation_share = PerMillion(share);
-        run(&environment, &divided(12, false, false), &[], 1).job.phase.clone()
+        run(&environment, &divided(12, false, false), &[], 1)
+            .job
+            .phase
+            .clone()
     };
-    let Phase::Failed { reason, .. } = ended(250_000) else { panic!("it asks for too much") };
+    let Phase::Failed { reason, .. } = ended(250_000) else {
+        panic!("it asks for too much")
+    };
     assert!(reason.contains("have 4 for it altogether"), "{reason}");
     assert!(reason.contains("reservations.most_share"), "{reason}");
     assert!(matches!(ended(1_000_000), Phase::Finished { .. }));

@@ -135,7 +135,15 @@ pub fn run<T: 'static>(
     keep: fn(&Job) -> T,
     progress: Progress,
 ) -> Result<Outcome<T>> {
-    let Experiment { world, settings, jobs, count, begins, seed, call_faults } = experiment;
+    let Experiment {
+        world,
+        settings,
+        jobs,
+        count,
+        begins,
+        seed,
+        call_faults,
+    } = experiment;
     let environment = SimEnvironment::new(world, call_faults, settings);
     let plan = Plan::undisturbed(begins, seed);
     let messages = cospan_actors::chaos::messages();
@@ -143,7 +151,12 @@ pub fn run<T: 'static>(
     watched.borrow_mut().first_counts = surroundings.first_counts;
     let seen = watched.clone();
     let world = environment.world.clone();
-    let Surroundings { failures, files, until, .. } = surroundings;
+    let Surroundings {
+        failures,
+        files,
+        until,
+        ..
+    } = surroundings;
     let calls = Rc::new(Cell::new(0));
     let made = calls.clone();
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
@@ -153,7 +166,9 @@ pub fn run<T: 'static>(
         let work = async {
             register_all(&plane_run, files).await?;
             submit_all(&plane_run, jobs).await?;
-            watching.await.map_err(|panic| anyhow!("whoever counts the jobs broke: {panic}"))?
+            watching
+                .await
+                .map_err(|panic| anyhow!("whoever counts the jobs broke: {panic}"))?
         };
         let over = async {
             match until {
@@ -173,8 +188,16 @@ pub fn run<T: 'static>(
         End::Done(at, done) => done.map(|()| at)?,
         End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
     };
-    let Watched { ended: mut jobs, live, queue, changes, moved, rounds, bookings, .. } =
-        watched.replace(Watched::new(keep));
+    let Watched {
+        ended: mut jobs,
+        live,
+        queue,
+        changes,
+        moved,
+        rounds,
+        bookings,
+        ..
+    } = watched.replace(Watched::new(keep));
     jobs.extend(live.into_values().map(|job| keep(&job)));
     Ok(Outcome {
         ended,
@@ -232,7 +255,8 @@ impl<T> Watched<T> {
         match change {
             Change::NewJobs(jobs) => {
                 self.waiting.extend(jobs.iter().map(|job| job.id));
-                self.live.extend(jobs.iter().map(|job| (job.id, job.clone())));
+                self.live
+                    .extend(jobs.iter().map(|job| (job.id, job.clone())));
             }
             Change::Job { old, new, events } => {
                 let moves =
@@ -268,7 +292,10 @@ impl<T> Watched<T> {
     /// Copies of one that has finished are not needed.
     fn note_copies(&mut self, job: &Job) {
         if self.first_counts && matches!(job.phase, Phase::Finished { .. }) {
-            let of_name = self.live.values().filter(|other| other.spec.name == job.spec.name);
+            let of_name = self
+                .live
+                .values()
+                .filter(|other| other.spec.name == job.spec.name);
             self.superfluous.extend(of_name.map(|other| other.id));
         }
     }
@@ -282,7 +309,8 @@ impl<T> Watched<T> {
                 continue;
             };
             if let Some(of) = job.components.get(component.0 as usize) {
-                self.rounds.insert((job.id, *component, of.attempt), job.round);
+                self.rounds
+                    .insert((job.id, *component, of.attempt), job.round);
             }
         }
     }
@@ -303,7 +331,9 @@ async fn watch<T>(
         }
         match changes.recv().await {
             Ok(committed) => {
-                watched.borrow_mut().note(&committed.change, plane_run.clock.now());
+                watched
+                    .borrow_mut()
+                    .note(&committed.change, plane_run.clock.now());
                 let superfluous = std::mem::take(&mut watched.borrow_mut().superfluous);
                 if !superfluous.is_empty() {
                     actix_rt::spawn(cancel(plane_run.plane.clone(), superfluous));
@@ -322,7 +352,12 @@ async fn watch<T>(
 /// Cancels jobs; those that ended meanwhile refuse.
 async fn cancel(plane: ControlPlane, jobs: Vec<JobId>) {
     if let Ok(by) = KeyName::new("simulated") {
-        let _ = plane.command(ApiCommand { by, what: Ask::Cancel(jobs) }).await;
+        let _ = plane
+            .command(ApiCommand {
+                by,
+                what: Ask::Cancel(jobs),
+            })
+            .await;
     }
 }
 
@@ -332,7 +367,14 @@ async fn fail_nodes(
     world: Arc<WorldHandle>,
     failures: Vec<NodeFailure>,
 ) {
-    for NodeFailure { how, at, site, node, repair } in failures {
+    for NodeFailure {
+        how,
+        at,
+        site,
+        node,
+        repair,
+    } in failures
+    {
         plane_run.until(at).await;
         world.at(plane_run.clock.now(), |world| {
             if let Some(site) = world.index_of(&site) {
@@ -358,9 +400,20 @@ async fn register_all(
     ready(plane_run).await;
     let by = KeyName::new("simulated")?;
     for (name, site, path) in files {
-        let what =
-            Ask::AddFile { name: name.clone(), site, path, replace: false, reaches_all: false };
-        let answer = plane_run.plane.command(ApiCommand { by: by.clone(), what }).await;
+        let what = Ask::AddFile {
+            name: name.clone(),
+            site,
+            path,
+            replace: false,
+            reaches_all: false,
+        };
+        let answer = plane_run
+            .plane
+            .command(ApiCommand {
+                by: by.clone(),
+                what,
+            })
+            .await;
         answer.map_err(|refusal| anyhow!("the file {name} was refused: {refusal}"))?;
     }
     Ok(())
@@ -382,12 +435,21 @@ async fn submit_all(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()
             together.push(next?);
         }
         plane_run.until(at).await;
-        let submission =
-            |job: PlannedJob| Submission { allow_unplaceable: true, ..Submission::of(job.spec) };
+        let submission = |job: PlannedJob| Submission {
+            allow_unplaceable: true,
+            ..Submission::of(job.spec)
+        };
         let submissions: Vec<Submission> = together.into_iter().map(submission).collect();
         loop {
             let what = Ask::Submit(submissions.clone());
-            match plane_run.plane.command(ApiCommand { by: by.clone(), what }).await {
+            match plane_run
+                .plane
+                .command(ApiCommand {
+                    by: by.clone(),
+                    what,
+                })
+                .await
+            {
                 Ok(_) => break,
                 Err(ApiRefusal::Busy { .. }) => {
                     tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -130,14 +130,37 @@ impl<'a> Run<'a> {
         }
         for (site, local) in sites.iter().enumerate() {
             for (place, job) in local.local_jobs.iter().enumerate() {
-                expect(job.at, Whose { site: Some(site), place });
+                expect(
+                    job.at,
+                    Whose {
+                        site: Some(site),
+                        place,
+                    },
+                );
             }
         }
         arrivals.sort();
-        let local = sites.iter().map(|site| vec![None; site.local_jobs.len()]).collect();
-        let done = Flexed { jobs: vec![None; jobs.len()], local };
+        let local = sites
+            .iter()
+            .map(|site| vec![None; site.local_jobs.len()])
+            .collect();
+        let done = Flexed {
+            jobs: vec![None; jobs.len()],
+            local,
+        };
         let (starts, ends, moves) = (BTreeSet::new(), BinaryHeap::new(), BTreeMap::new());
-        Ok(Self { sites, jobs, allowed, plans, whose, arrivals, starts, ends, moves, done })
+        Ok(Self {
+            sites,
+            jobs,
+            allowed,
+            plans,
+            whose,
+            arrivals,
+            starts,
+            ends,
+            moves,
+            done,
+        })
     }
 
     /// When something happens next.
@@ -201,15 +224,29 @@ impl<'a> Run<'a> {
                 let plan = self.plans.meta(id)?;
                 let run = job.run_time.min(job.estimate);
                 let spans = plan.parts.len() > 1;
-                let over = if spans { run.scaled(job.overhead) } else { DurationMs::ZERO };
+                let over = if spans {
+                    run.scaled(job.overhead)
+                } else {
+                    DurationMs::ZERO
+                };
                 let place = |name: &SiteName| self.sites.iter().position(|s| s.name == *name);
-                let parts = plan.parts.iter().filter_map(|(site, n)| Some((place(site)?, *n)));
+                let parts = plan
+                    .parts
+                    .iter()
+                    .filter_map(|(site, n)| Some((place(site)?, *n)));
                 (job.at, run, run + over, parts.collect())
             }
         };
         let ended = now + run;
         let moves = self.moves.remove(&id).unwrap_or_default();
-        let ran = Ran { submitted, began: now, ended, alone, parts, moves };
+        let ran = Ran {
+            submitted,
+            began: now,
+            ended,
+            alone,
+            parts,
+            moves,
+        };
         let done = match of.site {
             Some(site) => self.done.local.get_mut(site)?,
             None => &mut self.done.jobs,
@@ -220,24 +257,33 @@ impl<'a> Run<'a> {
     }
 
     fn arrive(&mut self, id: JobId, now: Timestamp) -> Result<(), KindsError> {
-        let Some(of) = self.whose(id) else { return Ok(()) };
+        let Some(of) = self.whose(id) else {
+            return Ok(());
+        };
         let start = match self.local_job(of).zip(of.site) {
             Some((job, site)) => {
                 let need = (&Resources::processors(job.processors), job.estimate);
-                let booking = self.plans.submit_local(&self.sites[site].name, id, need, now)?;
+                let booking = self
+                    .plans
+                    .submit_local(&self.sites[site].name, id, need, now)?;
                 booking.map(|booking| booking.span.from)
             }
             None => self.jobs.get(of.place).and_then(|job| {
                 let resources = Resources::processors(job.processors);
                 let job = MetaJob {
-                    shapes: vec![Shape { resources, run_time: job.estimate }],
+                    shapes: vec![Shape {
+                        resources,
+                        run_time: job.estimate,
+                    }],
                     ready: now,
                     latest: FOREVER,
                     overhead: job.overhead,
                     beside: DurationMs::ZERO,
                     bounds: SplitBounds::default(),
                 };
-                self.plans.submit_meta(id, job, self.allowed, now).map(|plan| plan.start)
+                self.plans
+                    .submit_meta(id, job, self.allowed, now)
+                    .map(|plan| plan.start)
             }),
         };
         self.starts.extend(start.map(|start| (start, id)));
@@ -251,11 +297,20 @@ mod tests {
 
     fn local(at: u64, processors: u32, run_time: u64, estimate: u64) -> LocalJob {
         let (at, run_time, estimate) = (Timestamp(at), DurationMs(run_time), DurationMs(estimate));
-        LocalJob { at, processors, run_time, estimate }
+        LocalJob {
+            at,
+            processors,
+            run_time,
+            estimate,
+        }
     }
 
     fn site(name: &str, processors: u32, local_jobs: Vec<LocalJob>) -> FlexSite {
-        FlexSite { name: SiteName::new(name).unwrap(), processors, local_jobs }
+        FlexSite {
+            name: SiteName::new(name).unwrap(),
+            processors,
+            local_jobs,
+        }
     }
 
     /// F-10 of the vectors, as it happens: M begins and ends, and LB4 begins.
@@ -269,10 +324,20 @@ mod tests {
         ];
         let overhead = PerMillion(200_000);
         let (at, length) = (Timestamp(1), DurationMs(100));
-        let m = FlexJob { at, processors: 10, run_time: length, estimate: length, overhead };
+        let m = FlexJob {
+            at,
+            processors: 10,
+            run_time: length,
+            estimate: length,
+            overhead,
+        };
         let flexed = run(&[site("A", 12, a), site("B", 8, b)], &[m], allowed).unwrap();
         let m = flexed.jobs[0].as_ref().unwrap();
-        (m.began.0, m.ended.0, flexed.local[1][3].as_ref().unwrap().began.0)
+        (
+            m.began.0,
+            m.ended.0,
+            flexed.local[1][3].as_ref().unwrap().began.0,
+        )
     }
 
     #[test]
@@ -298,7 +363,11 @@ mod tests {
         let flexed = run(&sites, &[job(5), job(4)], Operations::default()).unwrap();
         assert_eq!(flexed.jobs[0], None);
         let ran = flexed.jobs[1].as_ref().unwrap();
-        assert_eq!((ran.began, ran.ended), (Timestamp(0), Timestamp(10)), "cut at its estimate");
+        assert_eq!(
+            (ran.began, ran.ended),
+            (Timestamp(0), Timestamp(10)),
+            "cut at its estimate"
+        );
         assert_eq!(flexed.local[0][0], None);
         assert_eq!(flexed.local[0][1].as_ref().unwrap().began, Timestamp(10));
     }

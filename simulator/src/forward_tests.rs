@@ -36,7 +36,12 @@ pub(super) fn environment(runs: [u64; 2], seed: u64) -> SimEnvironment {
 
 /// A local job from the beginning on.
 pub(super) fn local(processors: u32, runs: u64, estimate: u64) -> LocalJob {
-    LocalJob { at: BEGINS, processors, run_time: minutes(runs), estimate: minutes(estimate) }
+    LocalJob {
+        at: BEGINS,
+        processors,
+        run_time: minutes(runs),
+        estimate: minutes(estimate),
+    }
 }
 
 /// Two such sites with these local jobs.
@@ -67,7 +72,12 @@ pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment 
 pub(super) fn wide(components: usize, flexible: bool) -> JobSpec {
     let mut spec = job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
-    let wish = ReservationWish { window, tolerance: MINUTE, flexible, ..Default::default() };
+    let wish = ReservationWish {
+        window,
+        tolerance: MINUTE,
+        flexible,
+        ..Default::default()
+    };
     spec.run.reservation = Some(wish);
     spec
 }
@@ -76,10 +86,23 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     // The sites' own users come first.
     plane_run.until(BEGINS + MINUTE).await;
     let key = IdempotencyKey::new("wide").unwrap();
-    let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
-    let submission = Submission { idempotency, ..Submission::of(Arc::new(spec)) };
-    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
-    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
+    let idempotency = Some(Idempotency {
+        key,
+        body: Digest([0; 32]),
+    });
+    let submission = Submission {
+        idempotency,
+        ..Submission::of(Arc::new(spec))
+    };
+    let (by, what) = (
+        KeyName::new("alice").unwrap(),
+        Ask::Submit(vec![submission]),
+    );
+    plane_run
+        .plane
+        .command(ApiCommand { by, what })
+        .await
+        .unwrap();
 }
 
 /// What became of a job, and each start that it was promised.
@@ -95,11 +118,16 @@ pub(super) fn run(
     deaths: &[u64],
     seed: u64,
 ) -> Story {
-    let mut deaths = deaths.iter().map(|secs| BEGINS + DurationMs::from_secs(*secs));
+    let mut deaths = deaths
+        .iter()
+        .map(|secs| BEGINS + DurationMs::from_secs(*secs));
     let mut begins = BEGINS;
     let promised = Arc::new(Mutex::new(Vec::new()));
     loop {
-        let plan = Plan { killed_at: deaths.next(), ..Plan::undisturbed(begins, seed) };
+        let plan = Plan {
+            killed_at: deaths.next(),
+            ..Plan::undisturbed(begins, seed)
+        };
         let (spec, promised) = (spec.clone(), promised.clone());
         let seen = promised.clone();
         let end = run_control_plane(environment, plan, move |plane_run| async move {
@@ -107,10 +135,21 @@ pub(super) fn run(
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
             submit(&plane_run, spec).await;
-            let job = || plane_run.plane.view().jobs.values().next().cloned().unwrap();
+            let job = || {
+                plane_run
+                    .plane
+                    .view()
+                    .jobs
+                    .values()
+                    .next()
+                    .cloned()
+                    .unwrap()
+            };
             while !job().is_final() && plane_run.clock.now() < BEGINS + minutes(1_000) {
                 note(&seen, job().promised_start());
-                plane_run.until(plane_run.clock.now() + DurationMs::from_secs(1)).await;
+                plane_run
+                    .until(plane_run.clock.now() + DurationMs::from_secs(1))
+                    .await;
             }
             job()
         });
@@ -136,7 +175,11 @@ fn note(seen: &Mutex<Vec<Timestamp>>, start: Option<Timestamp>) {
 pub(super) fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
     environment.world.read(|world| {
         let entries = world.ledger().entries();
-        entries.iter().filter(|entry| entry.deed == Deed::Began).map(|entry| entry.at).collect()
+        entries
+            .iter()
+            .filter(|entry| entry.deed == Deed::Began)
+            .map(|entry| entry.at)
+            .collect()
     })
 }
 
@@ -155,10 +198,16 @@ fn an_early_end_moves_a_flexible_reservation_forward() {
     let Story { job, promised } = run(&environment, &wide(1, true), &[], 1);
     assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
     let (first, last) = (promised[0], promised[promised.len() - 1]);
-    assert!(first >= BEGINS + minutes(240), "when the local jobs were to end: {promised:?}");
+    assert!(
+        first >= BEGINS + minutes(240),
+        "when the local jobs were to end: {promised:?}"
+    );
     assert!(only_ever_earlier(&promised), "{promised:?}");
     let soon = BEGINS + minutes(60)..BEGINS + minutes(62);
-    assert!(soon.contains(&last), "when one of them did end: {promised:?}");
+    assert!(
+        soon.contains(&last),
+        "when one of them did end: {promised:?}"
+    );
     assert!(began(&environment)[0] < soon.end + MINUTE);
     assert!(environment.world.read(held) == 0);
 }
@@ -180,7 +229,10 @@ fn parts_of_a_job_come_forward_together_or_not_at_all() {
     assert_eq!(job.phase.kind(), PhaseKind::Finished);
     let last = promised[promised.len() - 1];
     let soon = BEGINS + minutes(90)..BEGINS + minutes(92);
-    assert!(soon.contains(&last) && only_ever_earlier(&promised), "{promised:?}");
+    assert!(
+        soon.contains(&last) && only_ever_earlier(&promised),
+        "{promised:?}"
+    );
     let placed = job.components.iter().filter_map(|c| c.placement.as_ref());
     let sites: BTreeSet<&SiteName> = placed.map(|placement| &placement.site).collect();
     assert_eq!(sites.len(), 2);
@@ -192,8 +244,19 @@ fn a_move_lives_through_deaths_of_the_control_plane() {
         let environment = environment([60, 240], seed);
         let deaths: Vec<u64> = (0..6).map(|death| 3_600 + death * 29 + seed).collect();
         let Story { job, promised } = run(&environment, &wide(1, true), &deaths, seed);
-        assert_eq!(job.phase.kind(), PhaseKind::Finished, "seed {seed}: {job:?}");
-        assert!(only_ever_earlier(&promised) && promised.len() > 1, "seed {seed}: {promised:?}");
-        assert_eq!(environment.world.read(held), 0, "seed {seed}: held by nobody");
+        assert_eq!(
+            job.phase.kind(),
+            PhaseKind::Finished,
+            "seed {seed}: {job:?}"
+        );
+        assert!(
+            only_ever_earlier(&promised) && promised.len() > 1,
+            "seed {seed}: {promised:?}"
+        );
+        assert_eq!(
+            environment.world.read(held),
+            0,
+            "seed {seed}: held by nobody"
+        );
     }
 }

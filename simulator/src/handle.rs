@@ -18,8 +18,16 @@ pub struct WorldHandle {
 impl WorldHandle {
     /// Shares a world.
     pub fn new(world: World) -> Arc<Self> {
-        let changes = world.sites().iter().map(|_| watch::Sender::new(0)).collect();
-        Arc::new(Self { world: Mutex::new(world), changes, sooner: Notify::new() })
+        let changes = world
+            .sites()
+            .iter()
+            .map(|_| watch::Sender::new(0))
+            .collect();
+        Arc::new(Self {
+            world: Mutex::new(world),
+            changes,
+            sooner: Notify::new(),
+        })
     }
 
     /// Does something in the world at `now`; those concerned hear of it.

@@ -45,7 +45,11 @@ pub fn job(
             start_after: DurationMs::ZERO,
         })
     };
-    let components = components.iter().enumerate().map(component).collect::<Result<_>>()?;
+    let components = components
+        .iter()
+        .enumerate()
+        .map(component)
+        .collect::<Result<_>>()?;
     Ok(JobSpec {
         name: None,
         request: Request::NonFixed,

@@ -24,7 +24,9 @@ use super::lives::{Lived, Lives};
 
 /// What a unit is about, for tables: that of its first change.
 fn kind_of(unit: &Unit) -> &'static str {
-    let Some(change) = unit.changes.first() else { return "barrier" };
+    let Some(change) = unit.changes.first() else {
+        return "barrier";
+    };
     let key = &change.key.0;
     let kinds = [
         (keys::ARCHIVE, "archive"),
@@ -35,7 +37,10 @@ fn kind_of(unit: &Unit) -> &'static str {
         (keys::TEXTS, "text"),
         (keys::NEXT_JOB.as_bytes(), "job-ids"),
     ];
-    kinds.iter().find(|(prefix, _)| key.starts_with(prefix)).map_or("job", |(_, kind)| kind)
+    kinds
+        .iter()
+        .find(|(prefix, _)| key.starts_with(prefix))
+        .map_or("job", |(_, kind)| kind)
 }
 
 /// What a store lies on.
@@ -107,9 +112,14 @@ impl Hasty {
         instance: InstanceId,
         sink: Sink,
     ) -> Result<Option<Self>, StoreError> {
-        let StoreDisk::Memory(disk) = disk else { return Ok(None) };
+        let StoreDisk::Memory(disk) = disk else {
+            return Ok(None);
+        };
         let opened = memory::open(&disk.copy(), instance, sink)?;
-        Ok(Some(Self { journal: opened.journal, epoch: opened.epoch }))
+        Ok(Some(Self {
+            journal: opened.journal,
+            epoch: opened.epoch,
+        }))
     }
 }
 
@@ -176,14 +186,17 @@ impl Disk {
     /// The oldest `count` units are on the disk.
     fn keep(&self, count: usize) {
         for _ in 0..count {
-            let Some((epoch, token, mut unit)) = self.waiting().units.pop_front() else { return };
+            let Some((epoch, token, mut unit)) = self.waiting().units.pop_front() else {
+                return;
+            };
             let now = self.clock.now().0.to_le_bytes();
             for change in &unit.changes {
                 let value = change.value.as_deref().unwrap_or_default();
                 self.hash.add(&[&now, &change.key.0, value]);
             }
             if !self.keeps_archive {
-                unit.changes.retain(|change| !change.key.0.starts_with(keys::ARCHIVE));
+                unit.changes
+                    .retain(|change| !change.key.0.starts_with(keys::ARCHIVE));
             }
             self.inner.append(epoch, token, unit);
         }
@@ -239,9 +252,13 @@ impl Disk {
 
     /// The power goes while the oldest unit is being written.
     fn tear(&self) {
-        let StoreDisk::Faulty(disk) = &self.store else { return };
+        let StoreDisk::Faulty(disk) = &self.store else {
+            return;
+        };
         let kind = self.waiting().units.front().map(|(.., unit)| kind_of(unit));
-        let Some((kind, kept)) = kind.zip(self.call_faults.draw_tear()) else { return };
+        let Some((kind, kept)) = kind.zip(self.call_faults.draw_tear()) else {
+            return;
+        };
         disk.strike_after(0, Fault::PowerCut { kept });
         if self.strikes(disk) {
             self.call_faults.tally().count(Kind::TornTail, kind);
@@ -285,7 +302,11 @@ impl Journal for MortalJournal {
         prefix: &[u8],
         visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let journal = self.0.hasty.as_ref().map_or(&self.0.inner, |hasty| &hasty.journal);
+        let journal = self
+            .0
+            .hasty
+            .as_ref()
+            .map_or(&self.0.inner, |hasty| &hasty.journal);
         journal.scan(prefix, visit)
     }
 

@@ -53,7 +53,11 @@ pub struct KillSwitch {
 impl KillSwitch {
     /// Dies at `moment`, if one is given, and when it is told to.
     pub fn at(moment: Option<KillPoint>, tally: Arc<Tally>) -> Arc<Self> {
-        Arc::new(Self { moment, tally, ..Self::default() })
+        Arc::new(Self {
+            moment,
+            tally,
+            ..Self::default()
+        })
     }
 
     /// Whether it is dead.
@@ -86,7 +90,8 @@ impl KillSwitch {
         let lives = !self.is_dead();
         let last = lives && self.moment == Some(KillPoint::AfterAppend(number));
         if last {
-            self.tally.count(KillPoint::AfterAppend(number).kind(), kind);
+            self.tally
+                .count(KillPoint::AfterAppend(number).kind(), kind);
         }
         (lives, last)
     }
@@ -131,7 +136,10 @@ mod tests {
         let tally = Arc::new(Tally::default());
         let kill_switch = KillSwitch::at(Some(KillPoint::AfterCall(2)), tally.clone());
         assert!(kill_switch.call("status") && kill_switch.carried_out("status"));
-        assert!(kill_switch.call("submit"), "it is made, and meets a site that does not answer");
+        assert!(
+            kill_switch.call("submit"),
+            "it is made, and meets a site that does not answer"
+        );
         assert!(tally.struck().is_empty(), "and nobody was killed yet");
         assert!(
             kill_switch.call("cancel")
@@ -139,7 +147,10 @@ mod tests {
                 && kill_switch.is_dead()
         );
         assert!(!kill_switch.call("status"), "the dead call nobody");
-        assert_eq!(tally.struck(), [((Kind::KilledAfterCall, "cancel"), 1)].into());
+        assert_eq!(
+            tally.struck(),
+            [((Kind::KilledAfterCall, "cancel"), 1)].into()
+        );
     }
 
     #[test]
@@ -152,8 +163,14 @@ mod tests {
         );
         assert!(kill_switch.call("decide-gate"));
         kill_switch.between_gates();
-        assert!(!kill_switch.carried_out("decide-gate"), "nobody hears that it was opened");
+        assert!(
+            !kill_switch.carried_out("decide-gate"),
+            "nobody hears that it was opened"
+        );
         assert!(!kill_switch.call("decide-gate"), "the other one stays shut");
-        assert_eq!(tally.struck(), [((Kind::KilledBetweenGates, "decide-gate"), 1)].into());
+        assert_eq!(
+            tally.struck(),
+            [((Kind::KilledBetweenGates, "decide-gate"), 1)].into()
+        );
     }
 }

@@ -164,7 +164,10 @@ kinds! {
 impl Kind {
     /// The kinds that strike there.
     pub fn of(place: Place) -> impl Iterator<Item = Kind> {
-        Kind::ALL.iter().copied().filter(move |kind| kind.place() == place)
+        Kind::ALL
+            .iter()
+            .copied()
+            .filter(move |kind| kind.place() == place)
     }
 }
 

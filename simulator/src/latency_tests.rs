@@ -21,11 +21,20 @@ const MINUTE: DurationMs = DurationMs(60_000);
 /// Sites of two processors, each with a host. It is far to delft, and near from leiden to
 /// utrecht; but it is said that delft and leiden are nearest.
 fn three_sites() -> SimEnvironment {
-    let pairs = || SITES.into_iter().flat_map(|from| SITES.map(|to| (name(from), name(to))));
+    let pairs = || {
+        SITES
+            .into_iter()
+            .flat_map(|from| SITES.map(|to| (name(from), name(to))))
+    };
     let links = pairs().filter(|(from, to)| from != to).map(|(from, to)| {
         let is_far = from.as_str() == "delft" || to.as_str() == "delft";
         let latency = DurationMs(if is_far { 40 } else { 1 });
-        LinkSpec { from, to, bandwidth: GIGABIT, latency }
+        LinkSpec {
+            from,
+            to,
+            bandwidth: GIGABIT,
+            latency,
+        }
     });
     let links: Vec<LinkSpec> = links.collect();
     let mut environment = linked(&SITES, &links);
@@ -53,28 +62,57 @@ async fn submit(plane_run: &ControlPlaneRun) {
         refuse_closed: false,
         asking: Default::default(),
     };
-    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
-    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
+    let (by, what) = (
+        KeyName::new("alice").unwrap(),
+        Ask::Submit(vec![submission]),
+    );
+    plane_run
+        .plane
+        .command(ApiCommand { by, what })
+        .await
+        .unwrap();
 }
 
 /// Where a job runs that is submitted now. Waits for its end.
 async fn placed(plane_run: &ControlPlaneRun) -> BTreeSet<String> {
     submit(plane_run).await;
-    let latest = || plane_run.plane.view().jobs.values().next_back().cloned().unwrap();
+    let latest = || {
+        plane_run
+            .plane
+            .view()
+            .jobs
+            .values()
+            .next_back()
+            .cloned()
+            .unwrap()
+    };
     let runs = |job: &Job| matches!(job.phase, Phase::Running { .. });
-    assert!(until(plane_run, || runs(&latest())).await, "{:?}", latest().phase);
+    assert!(
+        until(plane_run, || runs(&latest())).await,
+        "{:?}",
+        latest().phase
+    );
     let at = |job: &Job| {
         let placements = job.components.iter().filter_map(|c| c.placement.as_ref());
-        placements.map(|placement| placement.site.to_string()).collect()
+        placements
+            .map(|placement| placement.site.to_string())
+            .collect()
     };
     let sites = at(&latest());
-    assert!(until(plane_run, || latest().is_final()).await, "{:?}", latest().phase);
+    assert!(
+        until(plane_run, || latest().is_final()).await,
+        "{:?}",
+        latest().phase
+    );
     sites
 }
 
 fn latency(plane_run: &ControlPlaneRun, from: &str, to: &str) -> (Option<DurationUs>, bool) {
     let links = plane_run.plane.links_to(&name(to));
-    let link = links.into_iter().find(|link| link.from == name(from)).unwrap();
+    let link = links
+        .into_iter()
+        .find(|link| link.from == name(from))
+        .unwrap();
     (link.latency, link.measured_latency.is_some())
 }
 
@@ -85,26 +123,47 @@ fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
     let plan = Plan::undisturbed(BEGINS, 1);
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
-        assert_eq!(latency(&plane_run, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
+        assert_eq!(
+            latency(&plane_run, "leiden", "utrecht"),
+            (Some(DurationUs(5_000)), false)
+        );
         let said = BTreeSet::from(["delft".to_owned(), "leiden".to_owned()]);
         assert_eq!(placed(&plane_run).await, said, "as configured");
         plane_run.until(BEGINS + DurationMs(15 * MINUTE.0)).await;
-        assert_eq!(latency(&plane_run, "delft", "leiden"), (Some(DurationUs(40_000)), true));
-        assert_eq!(latency(&plane_run, "leiden", "utrecht"), (Some(DurationUs(1_000)), true));
+        assert_eq!(
+            latency(&plane_run, "delft", "leiden"),
+            (Some(DurationUs(40_000)), true)
+        );
+        assert_eq!(
+            latency(&plane_run, "leiden", "utrecht"),
+            (Some(DurationUs(1_000)), true)
+        );
         let near = BTreeSet::from(["leiden".to_owned(), "utrecht".to_owned()]);
         assert_eq!(placed(&plane_run).await, near);
         world.at(plane_run.clock.now(), |world| {
             for from in SITES {
                 let site = world.index_of(&name(from)).unwrap();
                 for to in SITES.into_iter().filter(|to| *to != from) {
-                    let cut = Trouble::Link { to: name(to), bandwidth: BitsPerSecond(0) };
+                    let cut = Trouble::Link {
+                        to: name(to),
+                        bandwidth: BitsPerSecond(0),
+                    };
                     world.plan(world.now(), site, cut);
                 }
             }
         });
-        plane_run.until(plane_run.clock.now() + DurationMs(75 * MINUTE.0)).await;
-        assert_eq!(latency(&plane_run, "leiden", "utrecht"), (Some(DurationUs(5_000)), false));
-        assert_eq!(placed(&plane_run).await, said, "nothing has come back for too long");
+        plane_run
+            .until(plane_run.clock.now() + DurationMs(75 * MINUTE.0))
+            .await;
+        assert_eq!(
+            latency(&plane_run, "leiden", "utrecht"),
+            (Some(DurationUs(5_000)), false)
+        );
+        assert_eq!(
+            placed(&plane_run).await,
+            said,
+            "nothing has come back for too long"
+        );
     });
     assert!(matches!(end.unwrap(), End::Done(..)));
 }

@@ -49,7 +49,9 @@ impl RunLives {
     ) -> DurationMs {
         let (mut total, mut until) = (DurationMs::ZERO, since);
         for (at, lived) in &self.lived {
-            let Lived::Stalled(id, lasts, _) = lived else { continue };
+            let Lived::Stalled(id, lasts, _) = lived else {
+                continue;
+            };
             let (from, to) = ((*at).max(until), (*at + *lasts).min(now));
             if from < to && which(id) {
                 total = total + to.since(from);
@@ -84,8 +86,9 @@ impl Lives {
 
     pub(super) fn note(&self, now: Timestamp, lived: Lived) {
         self.with(|control_plane_runs| {
-            if let Some(plane_run) =
-                control_plane_runs.last_mut().filter(|plane_run| plane_run.ended.is_none())
+            if let Some(plane_run) = control_plane_runs
+                .last_mut()
+                .filter(|plane_run| plane_run.ended.is_none())
             {
                 plane_run.lived.push((now, lived));
             }
@@ -152,7 +155,10 @@ mod tests {
             stall(160, ActorId::Journal, 10),
             stall(400, ActorId::Journal, 100),
         ];
-        let plane_run = RunLives { lived, ..RunLives::default() };
+        let plane_run = RunLives {
+            lived,
+            ..RunLives::default()
+        };
         let stalled = |since, now, which: fn(&ActorId) -> bool| {
             plane_run.stalled(Timestamp(since), Timestamp(now), which).0
         };

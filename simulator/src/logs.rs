@@ -48,12 +48,20 @@ pub struct Reading {
 impl Reading {
     /// Skips bad lines and keeps the first ten complaints of each kind.
     pub fn skipping(file: impl Into<String>) -> Self {
-        Self { file: file.into(), on_bad: OnBad::Skip { kept_per_kind_max: 10 } }
+        Self {
+            file: file.into(),
+            on_bad: OnBad::Skip {
+                kept_per_kind_max: 10,
+            },
+        }
     }
 
     /// Stops at the first bad line.
     pub fn refusing(file: impl Into<String>) -> Self {
-        Self { file: file.into(), on_bad: OnBad::Refuse }
+        Self {
+            file: file.into(),
+            on_bad: OnBad::Refuse,
+        }
     }
 }
 

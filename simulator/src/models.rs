@@ -46,5 +46,13 @@ fn check(
     value: f64,
     allowed: &'static str,
 ) -> Result<(), ParameterError> {
-    if is_allowed { Ok(()) } else { Err(ParameterError { parameter, value, allowed }) }
+    if is_allowed {
+        Ok(())
+    } else {
+        Err(ParameterError {
+            parameter,
+            value,
+            allowed,
+        })
+    }
 }

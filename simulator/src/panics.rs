@@ -39,7 +39,9 @@ pub(super) fn plant(
     let mut entered = None;
     panic_when(Some(Box::new(move |effect, point| {
         if point == Point::HandlerEntry && !effect.is_empty() {
-            entered = ActorKind::ALL.into_iter().find(|kind| kind.as_str() == effect);
+            entered = ActorKind::ALL
+                .into_iter()
+                .find(|kind| kind.as_str() == effect);
         }
         // Who cannot be built is not built anew: nothing would come of that site or job.
         if point == Point::Factory || point == Point::BeforeAnswer {

@@ -48,11 +48,18 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
     let sites = sites.iter().map(site).collect();
     let world = World::new(sites, links, Pace::default(), 1, BEGINS);
     let settings = Settings {
-        site: SiteParameters { site_error_threshold: 1, ..SiteParameters::default() },
+        site: SiteParameters {
+            site_error_threshold: 1,
+            ..SiteParameters::default()
+        },
         reconcile_interval: DurationMs::from_secs(86_400),
         ..default_settings()
     };
-    SimEnvironment::new(world, CallFaultModel::new(FaultRates::default(), 1), settings)
+    SimEnvironment::new(
+        world,
+        CallFaultModel::new(FaultRates::default(), 1),
+        settings,
+    )
 }
 
 /// Submits a job that runs for an hour.
@@ -65,8 +72,15 @@ pub(super) async fn submit(
     let mut spec = shared_job(components, hour, hour + hour, 0).unwrap();
     Arc::make_mut(&mut spec).run.restart_scope = restart_scope;
     let submission = Submission::of(spec);
-    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
-    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
+    let (by, what) = (
+        KeyName::new("alice").unwrap(),
+        Ask::Submit(vec![submission]),
+    );
+    plane_run
+        .plane
+        .command(ApiCommand { by, what })
+        .await
+        .unwrap();
 }
 
 /// Waits until it holds, for twenty minutes at most: longer than sites are avoided.
@@ -79,7 +93,12 @@ pub(super) async fn until(plane_run: &ControlPlaneRun, holds: impl Fn() -> bool)
 }
 
 pub(super) fn breaker(plane_run: &ControlPlaneRun, site: &str) -> Option<Breaker> {
-    plane_run.plane.view().sites.get(&name(site)).map(|record| record.breaker.clone())
+    plane_run
+        .plane
+        .view()
+        .sites
+        .get(&name(site))
+        .map(|record| record.breaker.clone())
 }
 
 pub(super) fn fail_node(plane_run: &ControlPlaneRun, world: &WorldHandle, site: &str) {
@@ -100,18 +119,32 @@ fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
         submit(&plane_run, &[2, 2], RestartScope::Job).await;
         let runs = || {
             let view = plane_run.plane.view();
-            view.jobs.values().all(|job| matches!(job.phase, Phase::Running { .. }))
+            view.jobs
+                .values()
+                .all(|job| matches!(job.phase, Phase::Running { .. }))
         };
         assert!(until(&plane_run, runs).await, "both sites take a component");
         fail_node(&plane_run, &world, "leiden");
-        let probed = || matches!(breaker(&plane_run, "leiden"), Some(Breaker::HalfOpen { .. }));
-        assert!(until(&plane_run, || probed() && runs()).await, "leiden is probed with the job");
+        let probed = || {
+            matches!(
+                breaker(&plane_run, "leiden"),
+                Some(Breaker::HalfOpen { .. })
+            )
+        };
+        assert!(
+            until(&plane_run, || probed() && runs()).await,
+            "leiden is probed with the job"
+        );
         fail_node(&plane_run, &world, "delft");
         let free = || match breaker(&plane_run, "leiden") {
             Some(Breaker::HalfOpen { running, .. }) => running.is_empty(),
             _ => false,
         };
-        assert!(until(&plane_run, free).await, "{:?}", breaker(&plane_run, "leiden"));
+        assert!(
+            until(&plane_run, free).await,
+            "{:?}",
+            breaker(&plane_run, "leiden")
+        );
     });
     assert!(matches!(end.unwrap(), End::Done(..)));
 }

@@ -57,33 +57,65 @@ fn wide(mode: AcquisitionMode) -> JobSpec {
     let mut spec = job(&[8, 8], RUN_TIME, RUN_TIME + RUN_TIME, 0).unwrap();
     spec.run.acquisition.mode = mode;
     let max_hold = DurationMs::from_secs(120);
-    spec.run.acquisition.limits = QueueLimits { max_hold, ..QueueLimits::default() };
+    spec.run.acquisition.limits = QueueLimits {
+        max_hold,
+        ..QueueLimits::default()
+    };
     spec
 }
 
 async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     let key = IdempotencyKey::new("wide").unwrap();
-    let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
-    let submission = Submission { idempotency, ..Submission::of(Arc::new(spec)) };
-    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(vec![submission]));
-    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
+    let idempotency = Some(Idempotency {
+        key,
+        body: Digest([0; 32]),
+    });
+    let submission = Submission {
+        idempotency,
+        ..Submission::of(Arc::new(spec))
+    };
+    let (by, what) = (
+        KeyName::new("alice").unwrap(),
+        Ask::Submit(vec![submission]),
+    );
+    plane_run
+        .plane
+        .command(ApiCommand { by, what })
+        .await
+        .unwrap();
 }
 
 /// Runs a job through control planes that die at these times, for six hours at most.
 fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) -> Arc<Job> {
-    let mut deaths = deaths.iter().map(|secs| BEGINS + DurationMs::from_secs(*secs));
+    let mut deaths = deaths
+        .iter()
+        .map(|secs| BEGINS + DurationMs::from_secs(*secs));
     let mut begins = BEGINS;
     loop {
-        let plan = Plan { killed_at: deaths.next(), ..Plan::undisturbed(begins, seed) };
+        let plan = Plan {
+            killed_at: deaths.next(),
+            ..Plan::undisturbed(begins, seed)
+        };
         let spec = spec.clone();
         let end = run_control_plane(environment, plan, move |plane_run| async move {
             while !plane_run.plane.is_ready() {
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
             submit(&plane_run, spec).await;
-            let job = || plane_run.plane.view().jobs.values().next().cloned().unwrap();
+            let job = || {
+                plane_run
+                    .plane
+                    .view()
+                    .jobs
+                    .values()
+                    .next()
+                    .cloned()
+                    .unwrap()
+            };
             while !job().is_final() && plane_run.clock.now() < BEGINS + DurationMs(21_600_000) {
-                plane_run.until(plane_run.clock.now() + DurationMs::from_secs(1)).await;
+                plane_run
+                    .until(plane_run.clock.now() + DurationMs::from_secs(1))
+                    .await;
             }
             job()
         });
@@ -98,7 +130,10 @@ fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) 
 fn ledger(environment: &SimEnvironment) -> (Vec<Timestamp>, usize) {
     environment.world.read(|world| {
         let entries = world.ledger().entries();
-        let began = entries.iter().filter(|entry| entry.deed == Deed::Began).map(|entry| entry.at);
+        let began = entries
+            .iter()
+            .filter(|entry| entry.deed == Deed::Began)
+            .map(|entry| entry.at);
         let submitted = |entry: &&Entry| matches!(entry.deed, Deed::Submitted { .. });
         (began.collect(), entries.iter().filter(submitted).count())
     })
@@ -112,12 +147,23 @@ fn a_job_that_waits_in_two_queues_starts_together_when_both_have_room() {
     assert_eq!(job.round.0, 1, "it never lost its place");
     assert_eq!(job.setbacks, Default::default());
     let (began, submitted) = ledger(&environment);
-    assert!(began.iter().all(|at| *at >= BEGINS + DurationMs(30 * 60_000)), "{began:?}");
+    assert!(
+        began
+            .iter()
+            .all(|at| *at >= BEGINS + DurationMs(30 * 60_000)),
+        "{began:?}"
+    );
     let spread = began[1].since(began[0]);
     assert!(began.len() == 2 && spread < DurationMs(10_000), "{began:?}");
-    assert!(submitted > 2, "the first gave back what it held for the other");
+    assert!(
+        submitted > 2,
+        "the first gave back what it held for the other"
+    );
     let seen = job.instants.started.unwrap().since(began[1]);
-    assert!(seen < DurationMs::from_secs(7), "looked at as often as what never waited: {seen}");
+    assert!(
+        seen < DurationMs::from_secs(7),
+        "looked at as often as what never waited: {seen}"
+    );
 }
 
 #[test]
@@ -134,7 +180,11 @@ fn what_waits_in_queues_lives_through_deaths_of_the_control_plane() {
         let environment = environment([10, 30], seed);
         let deaths: Vec<u64> = (1..=8).map(|death| death * 227 + seed * 13).collect();
         let job = run(&environment, &wide(AcquisitionMode::Queued), &deaths, seed);
-        assert_eq!(job.phase.kind(), PhaseKind::Finished, "seed {seed}: {job:?}");
+        assert_eq!(
+            job.phase.kind(),
+            PhaseKind::Finished,
+            "seed {seed}: {job:?}"
+        );
         let (began, _) = ledger(&environment);
         assert!(began.len() % 2 == 0, "seed {seed}: {began:?}");
         assert_eq!(job.setbacks.site_errors, 0, "seed {seed}");
@@ -147,12 +197,21 @@ fn it_starts_together_where_sites_are_driven_by_the_adapter_of_slurm() {
     for seed in 1..=20_u64 {
         let environment = environment([10, 30], seed);
         environment.world.at(BEGINS, World::drive_by_slurm);
-        let deaths: Vec<u64> = (1..=seed % 8).map(|death| death * 227 + seed * 13).collect();
+        let deaths: Vec<u64> = (1..=seed % 8)
+            .map(|death| death * 227 + seed * 13)
+            .collect();
         let job = run(&environment, &wide(AcquisitionMode::Queued), &deaths, seed);
-        assert_eq!(job.phase.kind(), PhaseKind::Finished, "seed {seed}: {job:?}");
+        assert_eq!(
+            job.phase.kind(),
+            PhaseKind::Finished,
+            "seed {seed}: {job:?}"
+        );
         let (began, _) = ledger(&environment);
         assert!(began.len() % 2 == 0, "seed {seed}: {began:?}");
-        assert!(began[1].since(began[0]) < DurationMs(10_000), "seed {seed}: {began:?}");
+        assert!(
+            began[1].since(began[0]) < DurationMs(10_000),
+            "seed {seed}: {began:?}"
+        );
         assert_eq!(job.setbacks.site_errors, 0, "seed {seed}");
     }
 }

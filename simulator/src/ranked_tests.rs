@@ -15,7 +15,10 @@ fn of_two_speeds(fast: &str, seed: u64) -> SimEnvironment {
     let mut environment = environment([240, 240], seed);
     let scores = |name: &str| {
         let score = Score::new(if name == fast { 60.0 } else { 1.0 }).unwrap();
-        (SiteName::new(name).unwrap(), Scores::from([("b".into(), score)]))
+        (
+            SiteName::new(name).unwrap(),
+            Scores::from([("b".into(), score)]),
+        )
     };
     environment.settings.scores = ["delft", "leiden"].into_iter().map(scores).collect();
     environment
@@ -25,8 +28,15 @@ fn of_two_speeds(fast: &str, seed: u64) -> SimEnvironment {
 fn preferring() -> JobSpec {
     let mut spec = wide(1, false);
     let reference = Score::new(1.0).unwrap();
-    let benchmarks = vec![Benchmark { name: "b".into(), reference, run_time: minutes(600) }];
-    spec.run.preferences = Some(Preferences { benchmarks, ..Preferences::default() });
+    let benchmarks = vec![Benchmark {
+        name: "b".into(),
+        reference,
+        run_time: minutes(600),
+    }];
+    spec.run.preferences = Some(Preferences {
+        benchmarks,
+        ..Preferences::default()
+    });
     spec
 }
 
@@ -46,9 +56,19 @@ fn a_job_runs_at_the_site_where_it_is_done_first() {
         assert_eq!(job.phase.kind(), PhaseKind::Finished, "{job:?}");
         assert_eq!(ran_at(&environment), [fast]);
         let rankings = &job.reservation.as_deref().unwrap().search.job.rankings;
-        let mut found = rankings[0].candidates.iter().map(|candidate| candidate.found);
-        assert!(found.all(|found| matches!(found, Found::Granted(_))), "{rankings:?}");
-        assert_eq!(environment.world.read(held), 0, "what was not chosen went back");
+        let mut found = rankings[0]
+            .candidates
+            .iter()
+            .map(|candidate| candidate.found);
+        assert!(
+            found.all(|found| matches!(found, Found::Granted(_))),
+            "{rankings:?}"
+        );
+        assert_eq!(
+            environment.world.read(held),
+            0,
+            "what was not chosen went back"
+        );
         assert!(began(&environment)[0] >= BEGINS + minutes(240));
     }
 }
@@ -58,11 +78,22 @@ fn deaths_while_sites_are_ranked_leave_one_reservation() {
     for seed in 1..=12_u64 {
         let environment = of_two_speeds("leiden", seed);
         // Each life gets a little further.
-        let deaths: Vec<u64> = (0..8).map(|death| 60 + death * 22 + (death * seed) % 3).collect();
+        let deaths: Vec<u64> = (0..8)
+            .map(|death| 60 + death * 22 + (death * seed) % 3)
+            .collect();
         let story = run(&environment, &preferring(), &deaths, seed);
-        assert_eq!(story.job.phase.kind(), PhaseKind::Finished, "seed {seed}: {:?}", story.job);
+        assert_eq!(
+            story.job.phase.kind(),
+            PhaseKind::Finished,
+            "seed {seed}: {:?}",
+            story.job
+        );
         assert_eq!(story.promised.len(), 1, "seed {seed}: {:?}", story.promised);
         assert_eq!(ran_at(&environment), ["leiden"], "seed {seed}");
-        assert_eq!(environment.world.read(held), 0, "seed {seed}: held by nobody");
+        assert_eq!(
+            environment.world.read(held),
+            0,
+            "seed {seed}: held by nobody"
+        );
     }
 }

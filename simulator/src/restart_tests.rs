@@ -16,10 +16,18 @@ fn plan() -> Plan {
 /// Where the payloads of all jobs run, in order of component; empty unless all do.
 fn run_at(plane_run: &ControlPlaneRun) -> Vec<String> {
     let view = plane_run.plane.view();
-    let jobs = view.jobs.values().filter(|job| matches!(job.phase, Phase::Running { .. }));
+    let jobs = view
+        .jobs
+        .values()
+        .filter(|job| matches!(job.phase, Phase::Running { .. }));
     let components: Vec<_> = jobs.flat_map(|job| &job.components).collect();
-    let runs = components.iter().all(|component| matches!(component.run, Run::Running { .. }));
-    let placed = components.iter().filter(|_| runs).filter_map(|c| c.placement.as_ref());
+    let runs = components
+        .iter()
+        .all(|component| matches!(component.run, Run::Running { .. }));
+    let placed = components
+        .iter()
+        .filter(|_| runs)
+        .filter_map(|c| c.placement.as_ref());
     placed.map(|placement| placement.site.to_string()).collect()
 }
 
@@ -47,7 +55,11 @@ fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
         break_site(&plane_run, &world, "delft", DurationMs::from_secs(7_200));
         until(&plane_run, || run_at(&plane_run) == ["utrecht", "leiden"]).await;
         let took = plane_run.clock.now().since(calm);
-        assert!(took < DurationMs::from_secs(120), "{took}, at {:?}", run_at(&plane_run));
+        assert!(
+            took < DurationMs::from_secs(120),
+            "{took}, at {:?}",
+            run_at(&plane_run)
+        );
     });
     assert!(matches!(end.unwrap(), End::Done(..)));
 }
@@ -64,7 +76,12 @@ fn a_site_whose_probe_fails_is_unusable_again() {
             "both sites take a component"
         );
         fail_node(&plane_run, &world, "leiden");
-        let probed = || matches!(breaker(&plane_run, "leiden"), Some(Breaker::HalfOpen { .. }));
+        let probed = || {
+            matches!(
+                breaker(&plane_run, "leiden"),
+                Some(Breaker::HalfOpen { .. })
+            )
+        };
         assert!(
             until(&plane_run, || probed() && !run_at(&plane_run).is_empty()).await,
             "it is probed"

@@ -42,7 +42,13 @@ fn environment() -> SimEnvironment {
         reserves: false,
         files: BTreeMap::new(),
     };
-    let world = World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), 1, BEGINS);
+    let world = World::new(
+        ["delft", "leiden"].map(site).into(),
+        &[],
+        Pace::default(),
+        1,
+        BEGINS,
+    );
     SimEnvironment {
         keeps_archive: true,
         ..SimEnvironment::new(
@@ -55,13 +61,23 @@ fn environment() -> SimEnvironment {
 
 async fn submit(plane_run: &ControlPlaneRun, number: u64) {
     let key = IdempotencyKey::new(&format!("job-{number}")).unwrap();
-    let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
+    let idempotency = Some(Idempotency {
+        key,
+        body: Digest([0; 32]),
+    });
     let run_time = DurationMs::from_secs(600);
     let spec = shared_job(&[2, 3], run_time, run_time + run_time, 0).unwrap();
-    let submission = Submission { idempotency, ..Submission::of(spec) };
+    let submission = Submission {
+        idempotency,
+        ..Submission::of(spec)
+    };
     let by = KeyName::new("alice").unwrap();
     let what = Ask::Submit(vec![submission]);
-    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
+    plane_run
+        .plane
+        .command(ApiCommand { by, what })
+        .await
+        .unwrap();
 }
 
 fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> Kept {
@@ -71,7 +87,10 @@ fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> Kept {
         live_jobs: plane_run.plane.view().jobs.len(),
         keys_but_archive: all.iter().filter(|stored| !archived(&stored.key.0)).count(),
         attempts_at_sites: world.read(|world| {
-            let sites = world.sites().iter().filter_map(|site| world.index_of(site.name()));
+            let sites = world
+                .sites()
+                .iter()
+                .filter_map(|site| world.index_of(site.name()));
             sites.map(|site| world.list_attempts(site).len()).sum()
         }),
     }
@@ -96,13 +115,18 @@ fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
             }
             days
         });
-    let End::Done(_, days) = end.unwrap() else { panic!("it was not to be killed") };
+    let End::Done(_, days) = end.unwrap() else {
+        panic!("it was not to be killed")
+    };
     let most = |days: &[Kept]| Kept {
         live_jobs: days.iter().map(|day| day.live_jobs).max().unwrap(),
         keys_but_archive: days.iter().map(|day| day.keys_but_archive).max().unwrap(),
         attempts_at_sites: days.iter().map(|day| day.attempts_at_sites).max().unwrap(),
     };
     let (early, late) = (most(&days[3..10]), most(&days[DAYS - 7..]));
-    assert!(early.live_jobs >= JOBS_A_DAY as usize, "ended jobs are kept for a day: {early:?}");
+    assert!(
+        early.live_jobs >= JOBS_A_DAY as usize,
+        "ended jobs are kept for a day: {early:?}"
+    );
     assert_eq!(early, late);
 }

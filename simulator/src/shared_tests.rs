@@ -93,7 +93,10 @@ fn wish(now: Timestamp, allowed: &[&str]) -> Operation {
 }
 
 async fn ask(plane_run: &ControlPlaneRun, by: &str, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
-    plane_run.plane.command(ApiCommand { by: key(by), what }).await
+    plane_run
+        .plane
+        .command(ApiCommand { by: key(by), what })
+        .await
 }
 
 async fn order(
@@ -101,7 +104,12 @@ async fn order(
     site: &str,
     what: Operation,
 ) -> Result<ApiAnswer, ApiRefusal> {
-    ask(plane_run, "operator", Ask::Site(SiteName::new(site).unwrap(), what)).await
+    ask(
+        plane_run,
+        "operator",
+        Ask::Site(SiteName::new(site).unwrap(), what),
+    )
+    .await
 }
 
 async fn wait(plane_run: &ControlPlaneRun, length: DurationMs) {
@@ -109,7 +117,14 @@ async fn wait(plane_run: &ControlPlaneRun, length: DurationMs) {
 }
 
 fn the_job(plane_run: &ControlPlaneRun) -> Arc<Job> {
-    plane_run.plane.view().jobs.values().next().cloned().unwrap()
+    plane_run
+        .plane
+        .view()
+        .jobs
+        .values()
+        .next()
+        .cloned()
+        .unwrap()
 }
 
 #[test]
@@ -121,7 +136,10 @@ fn a_name_that_is_wanted_at_two_sites_at_once_is_given_at_one() {
         let answers = futures_util::future::join_all(both).await;
         wait(plane_run, MINUTE).await;
         let held = |world: &World| world.sites().iter().flat_map(|site| site.leases()).count();
-        (answers.iter().filter(|answer| answer.is_ok()).count(), plane_run.world.read(held))
+        (
+            answers.iter().filter(|answer| answer.is_ok()).count(),
+            plane_run.world.read(held),
+        )
     });
     assert_eq!((granted, held), (1, 1));
 }
@@ -133,7 +151,9 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
         let parts = [("delft", delft), ("leiden", 8)];
         let parts =
             parts.map(|(site, count)| (SiteName::new(site).unwrap(), Resources::processors(count)));
-        let Operation::Reserve(wish) = wish(now, &[]) else { unreachable!() };
+        let Operation::Reserve(wish) = wish(now, &[]) else {
+            unreachable!()
+        };
         Operation::Reserve(Box::new(SharedWish {
             name: ReservationName::new(name).unwrap(),
             parts: parts.into(),
@@ -143,10 +163,14 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
     };
     let (jobs, held) = play(&environment, async move |plane_run: &ControlPlaneRun| {
         let now = plane_run.plane.now();
-        order(plane_run, "delft", wish_of(now, "course", 2)).await.unwrap();
+        order(plane_run, "delft", wish_of(now, "course", 2))
+            .await
+            .unwrap();
         wait(plane_run, MINUTE).await;
         // There is room for it at delft, and none at leiden.
-        order(plane_run, "delft", wish_of(now, "other", 4)).await.unwrap();
+        order(plane_run, "delft", wish_of(now, "other", 4))
+            .await
+            .unwrap();
         wait(plane_run, MINUTE).await;
         let held = |world: &World| {
             let sites = world.sites().iter();
@@ -159,7 +183,13 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
         ask(plane_run, "bob", submit).await.unwrap();
         wait(plane_run, HOUR + HOUR).await;
         let view = plane_run.plane.view();
-        (view.jobs.values().map(|job| job.phase.kind()).collect::<Vec<_>>(), held)
+        (
+            view.jobs
+                .values()
+                .map(|job| job.phase.kind())
+                .collect::<Vec<_>>(),
+            held,
+        )
     });
     assert_eq!(jobs, [PhaseKind::Finished]);
     assert_eq!(held, [1, 1]);
@@ -177,16 +207,24 @@ fn who_waits_is_not_let_into_what_is_not_for_it_by_the_same_name() {
         let submit = Ask::Submit(vec![Submission::of(Arc::new(spec))]);
         ask(plane_run, "bob", submit).await.unwrap();
         // What happens while it is frozen it hears of when it is thawed.
-        ask(plane_run, "bob", Ask::Freeze(vec![JobId(1)])).await.unwrap();
+        ask(plane_run, "bob", Ask::Freeze(vec![JobId(1)]))
+            .await
+            .unwrap();
         let cancel = Operation::CancelReservation { name: course() };
         order(plane_run, "delft", cancel).await.unwrap();
         wait(plane_run, MINUTE).await;
-        order(plane_run, "delft", wish(now, &["alice"])).await.unwrap();
-        ask(plane_run, "bob", Ask::Thaw(vec![JobId(1)])).await.unwrap();
+        order(plane_run, "delft", wish(now, &["alice"]))
+            .await
+            .unwrap();
+        ask(plane_run, "bob", Ask::Thaw(vec![JobId(1)]))
+            .await
+            .unwrap();
         wait(plane_run, HOUR + HOUR).await;
         the_job(plane_run)
     });
-    let Phase::Failed { reason, .. } = &job.phase else { panic!("{:?}", job.phase) };
+    let Phase::Failed { reason, .. } = &job.phase else {
+        panic!("{:?}", job.phase)
+    };
     assert!(reason.contains("is not for its key"), "{reason}");
 }
 
@@ -195,7 +233,9 @@ fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
     let environment = environment();
     let (jobs, kept) = play(&environment, async |plane_run: &ControlPlaneRun| {
         let now = plane_run.plane.now();
-        order(plane_run, "delft", wish(now, &["alice", "bob"])).await.unwrap();
+        order(plane_run, "delft", wish(now, &["alice", "bob"]))
+            .await
+            .unwrap();
         wait(plane_run, MINUTE).await;
         for by in ["alice", "bob", "alice"] {
             let mut spec = job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
@@ -211,10 +251,18 @@ fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
         wait(plane_run, HOUR + HOUR).await;
         let view = plane_run.plane.view();
         let stage = |record: &cospan_domain::site::state::SiteRecord| {
-            record.shared_named(&course()).map(|shared| shared.stage.clone())
+            record
+                .shared_named(&course())
+                .map(|shared| shared.stage.clone())
         };
         let kept = view.sites.values().find_map(|record| stage(record));
-        (view.jobs.values().map(|job| job.phase.kind()).collect::<Vec<_>>(), kept)
+        (
+            view.jobs
+                .values()
+                .map(|job| job.phase.kind())
+                .collect::<Vec<_>>(),
+            kept,
+        )
     });
     assert_eq!(jobs, [PhaseKind::Finished; 3]);
     assert_eq!(kept, Some(SharedStage::Confirmed));

@@ -76,7 +76,8 @@ impl SimulatedSite {
         pretended: Option<T>,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
     ) -> Result<T, SiteError> {
-        self.meet(self.call_faults.draw(), call, pretended, act).await
+        self.meet(self.call_faults.draw(), call, pretended, act)
+            .await
     }
 
     /// The same for a call of which it is known what becomes of it.
@@ -131,7 +132,8 @@ impl SimulatedSite {
         &self,
         act: &impl Fn(&mut World, SiteIndex) -> Result<T, SiteError>,
     ) -> Result<T, SiteError> {
-        self.world.at(self.clock.now(), |world| act(world, self.index))
+        self.world
+            .at(self.clock.now(), |world| act(world, self.index))
     }
 
     fn carry_out_later<T: Send + 'static>(
@@ -179,7 +181,8 @@ impl SimulatedSite {
     }
 
     fn is_frozen(&self) -> bool {
-        self.world.read(|world| world.sites()[self.index.index()].ailments().frozen)
+        self.world
+            .read(|world| world.sites()[self.index.index()].ailments().frozen)
     }
 
     /// Makes a status say what is not so, if that is its fate.
@@ -188,7 +191,9 @@ impl SimulatedSite {
         let is_false = match fault {
             Kind::Truncated => cut_short(status, fate.dice),
             Kind::WrongIdle => {
-                let total = self.world.read(|world| world.sites()[self.index.index()].processors());
+                let total = self
+                    .world
+                    .read(|world| world.sites()[self.index.index()].processors());
                 let wrong = (fate.dice % u64::from(total + 1)) as u32;
                 std::mem::replace(&mut status.idle.processors, wrong) != wrong
             }
@@ -236,7 +241,9 @@ impl SimulatedSite {
             Kind::NotSent => Err(SiteError::NotSent("connection refused".into())),
             Kind::Garbage => {
                 let _ = self.carry_out(&*act);
-                Err(SiteError::OutcomeUnknown("the answer cannot be read".into()))
+                Err(SiteError::OutcomeUnknown(
+                    "the answer cannot be read".into(),
+                ))
             }
             Kind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
             // Without a word from the hook: it is planned, and there may be many.
@@ -281,7 +288,10 @@ impl Attempts for SimulatedSite {
     }
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
-        self.call(CallKind::FindByTag, move |world, site| Ok(world.find_by_tag(site, tag))).await
+        self.call(CallKind::FindByTag, move |world, site| {
+            Ok(world.find_by_tag(site, tag))
+        })
+        .await
     }
 
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
@@ -303,11 +313,17 @@ impl Attempts for SimulatedSite {
     }
 
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
-        self.call(CallKind::RemoveAttempt, move |world, site| world.remove_attempt(site, tag)).await
+        self.call(CallKind::RemoveAttempt, move |world, site| {
+            world.remove_attempt(site, tag)
+        })
+        .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
-        self.call(CallKind::ListAttempts, |world, site| Ok(world.list_attempts(site))).await
+        self.call(CallKind::ListAttempts, |world, site| {
+            Ok(world.list_attempts(site))
+        })
+        .await
     }
 }
 
@@ -333,7 +349,10 @@ impl Gate for SimulatedSite {
 impl Files for SimulatedSite {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let place = place.clone();
-        self.call(CallKind::Inspect, move |world, site| world.inspect(site, &place)).await
+        self.call(CallKind::Inspect, move |world, site| {
+            world.inspect(site, &place)
+        })
+        .await
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
@@ -346,8 +365,10 @@ impl Files for SimulatedSite {
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
-        self.call(CallKind::CopyStatus, move |world, site| Ok(world.copy_status(site, &order)))
-            .await
+        self.call(CallKind::CopyStatus, move |world, site| {
+            Ok(world.copy_status(site, &order))
+        })
+        .await
     }
 
     async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
@@ -360,8 +381,10 @@ impl Files for SimulatedSite {
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call(CallKind::HasContent, move |world, site| Ok(world.has_content(site, digest)))
-            .await
+        self.call(CallKind::HasContent, move |world, site| {
+            Ok(world.has_content(site, digest))
+        })
+        .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
@@ -374,7 +397,8 @@ impl Files for SimulatedSite {
 
     async fn read(&self, what: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
-        self.call(CallKind::Read, move |world, site| world.read(site, &what)).await
+        self.call(CallKind::Read, move |world, site| world.read(site, &what))
+            .await
     }
 }
 
@@ -385,7 +409,9 @@ impl Site for SimulatedSite {
     }
 
     fn reservations(&self) -> Option<&dyn Reservations> {
-        let grants = self.world.read(|world| world.sites()[self.index.index()].grants());
+        let grants = self
+            .world
+            .read(|world| world.sites()[self.index.index()].grants());
         grants.then_some(self as &dyn Reservations)
     }
 
@@ -394,11 +420,15 @@ impl Site for SimulatedSite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.call(CallKind::Describe, |world, site| Ok(world.describe(site))).await
+        self.call(CallKind::Describe, |world, site| Ok(world.describe(site)))
+            .await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
         let to = to.clone();
-        self.call(CallKind::RoundTrip, move |world, site| world.round_trip(site, &to)).await
+        self.call(CallKind::RoundTrip, move |world, site| {
+            world.round_trip(site, &to)
+        })
+        .await
     }
 }

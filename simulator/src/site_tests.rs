@@ -45,10 +45,17 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
 /// An empty site of one processor, where everything meets this fault.
 fn site(fault: Option<Kind>, trouble: Option<Trouble>, moment: Option<KillPoint>) -> SimulatedSite {
     let (mut world, index) = world(1, Vec::new());
-    trouble.into_iter().for_each(|trouble| world.plan(BEGINS, index, trouble));
+    trouble
+        .into_iter()
+        .for_each(|trouble| world.plan(BEGINS, index, trouble));
     let faults = fault.into_iter().map(|fault| (fault, 1_000_000)).collect();
-    let call_faults =
-        Arc::new(CallFaultModel::new(FaultRates { faults, ..FaultRates::default() }, 1));
+    let call_faults = Arc::new(CallFaultModel::new(
+        FaultRates {
+            faults,
+            ..FaultRates::default()
+        },
+        1,
+    ));
     SimulatedSite {
         name: SiteName::new("delft").unwrap(),
         index,
@@ -84,7 +91,10 @@ fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
         }
         wrong
     });
-    assert!((1..100).contains(&wrong), "some numbers drawn are the true one: {wrong}");
+    assert!(
+        (1..100).contains(&wrong),
+        "some numbers drawn are the true one: {wrong}"
+    );
     assert_eq!(struck(&site), [((Kind::WrongIdle, "status"), wrong)].into());
 }
 
@@ -97,15 +107,28 @@ fn an_answer_that_is_cut_short_and_said_nothing_is_not_counted() {
 
 #[test]
 fn nobody_is_killed_after_a_call_that_was_turned_away() {
-    let site = site(None, Some(Trouble::Revoked(true)), Some(KillPoint::AfterCall(1)));
+    let site = site(
+        None,
+        Some(Trouble::Revoked(true)),
+        Some(KillPoint::AfterCall(1)),
+    );
     System::new().block_on(async { site.status(&[]).await.unwrap_err() });
     assert!(!site.kill_switch.is_dead());
-    assert_eq!(struck(&site), Struck::new(), "neither a kill nor, where nothing stands, trouble");
+    assert_eq!(
+        struck(&site),
+        Struck::new(),
+        "neither a kill nor, where nothing stands, trouble"
+    );
 }
 
 fn order() -> AttemptOrder {
     let (instance, component) = (InstanceId::from_random(1), ComponentIndex(0));
-    let tag = Tag { instance, job: JobId(1), component, attempt: Attempt(1) };
+    let tag = Tag {
+        instance,
+        job: JobId(1),
+        component,
+        attempt: Attempt(1),
+    };
     let second = DurationMs(1_000);
     let spec = job(&[1], second, second, 0).unwrap();
     AttemptOrder::plain(tag, spec.components[0].program.open(), second)
@@ -116,7 +139,14 @@ fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut World) -> T) -> T 
 }
 
 fn deeds(site: &SimulatedSite) -> Vec<Deed> {
-    site.world.read(|world| world.ledger().entries().iter().map(|line| line.deed.clone()).collect())
+    site.world.read(|world| {
+        world
+            .ledger()
+            .entries()
+            .iter()
+            .map(|line| line.deed.clone())
+            .collect()
+    })
 }
 
 #[test]
@@ -125,17 +155,29 @@ fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
     at(&site, 0, |world| {
         let ids = [(), ()].map(|()| world.submit(site.index, &order).unwrap().lrm_id);
         let found = world.find_by_tag(site.index, order.tag).found;
-        assert_eq!(found.iter().map(|found| &found.lrm_id).collect::<Vec<_>>(), ids.each_ref());
+        assert_eq!(
+            found.iter().map(|found| &found.lrm_id).collect::<Vec<_>>(),
+            ids.each_ref()
+        );
     });
     at(&site, 5_000, |world| {
-        let state = world.decide_gate(site.index, order.tag, &GateDecision::Void).unwrap();
+        let state = world
+            .decide_gate(site.index, order.tag, &GateDecision::Void)
+            .unwrap();
         assert_eq!(state, GateState::Voided);
     });
     at(&site, 20_000, |world| {
-        assert_eq!(world.find_by_tag(site.index, order.tag).found.len(), 1, "the other has left");
+        assert_eq!(
+            world.find_by_tag(site.index, order.tag).found.len(),
+            1,
+            "the other has left"
+        );
         world.remove_attempt(site.index, order.tag).unwrap();
     });
-    let ready = deeds(&site).into_iter().filter(|deed| *deed == Deed::Ready).count();
+    let ready = deeds(&site)
+        .into_iter()
+        .filter(|deed| *deed == Deed::Ready)
+        .count();
     assert_eq!(ready, 1, "{:?}", deeds(&site));
 }
 
@@ -155,7 +197,10 @@ fn whichever_submission_is_taken_back_the_attempt_goes_on_with_the_other() {
             assert_eq!(found[0].lrm_id, ids[1 - taken_back]);
             let seen = world.status(site.index, &[order.tag]).attempts;
             assert_eq!(seen[&order.tag], Observation::Queued(InQueue::default()));
-            assert!(world.remove_attempt(site.index, order.tag).is_err(), "it is in the queue");
+            assert!(
+                world.remove_attempt(site.index, order.tag).is_err(),
+                "it is in the queue"
+            );
             world.cancel(site.index, order.tag, None);
             world.remove_attempt(site.index, order.tag).unwrap();
             assert!(world.find_by_tag(site.index, order.tag).found.is_empty());
@@ -173,7 +218,10 @@ fn what_is_taken_back_too_late_ends_nothing() {
         at(&site, 5_000, |world| {
             world.withdraw(site.index, order.tag, &ids[late]);
             let seen = world.status(site.index, &[order.tag]).attempts;
-            assert!(matches!(seen[&order.tag], Observation::Ready(_)), "{seen:?}");
+            assert!(
+                matches!(seen[&order.tag], Observation::Ready(_)),
+                "{seen:?}"
+            );
         });
     }
 }
@@ -194,7 +242,13 @@ fn a_request_that_came_twice_is_submitted_twice() {
 /// An attempt of the job with this number.
 fn order_of(job: u64) -> AttemptOrder {
     let order = order();
-    AttemptOrder { tag: Tag { job: JobId(job), ..order.tag }, ..order }
+    AttemptOrder {
+        tag: Tag {
+            job: JobId(job),
+            ..order.tag
+        },
+        ..order
+    }
 }
 
 fn seen(world: &mut World, site: SiteIndex, order: &AttemptOrder) -> Observation {
@@ -204,12 +258,21 @@ fn seen(world: &mut World, site: SiteIndex, order: &AttemptOrder) -> Observation
 #[test]
 fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
     let (ten, second) = (DurationMs(10_000), DurationMs(1_000));
-    let local = LocalJob { at: BEGINS + second, processors: 1, run_time: ten, estimate: ten };
+    let local = LocalJob {
+        at: BEGINS + second,
+        processors: 1,
+        run_time: ten,
+        estimate: ten,
+    };
     let (mut world, site) = world(2, vec![local]);
     world.submit(site, &order_of(1)).unwrap();
     world.advance(BEGINS + DurationMs(2_000));
     world.node_down(site, 1, second);
-    assert_eq!(world.scheduler_forgets(site, ten), 1, "and both numbers are free again");
+    assert_eq!(
+        world.scheduler_forgets(site, ten),
+        1,
+        "and both numbers are free again"
+    );
     for job in [2, 3] {
         world.submit(site, &order_of(job)).unwrap();
     }
@@ -226,21 +289,37 @@ fn the_end_of_a_killed_local_job_ends_nobody_who_has_its_number_now() {
 #[test]
 fn a_black_hole_fails_what_starts_there_spares_what_runs_and_looks_idle() {
     let (ten, minute) = (DurationMs(10_000), DurationMs(60_000));
-    let later = LocalJob { at: BEGINS + ten, processors: 1, run_time: minute, estimate: minute };
+    let later = LocalJob {
+        at: BEGINS + ten,
+        processors: 1,
+        run_time: minute,
+        estimate: minute,
+    };
     let (mut world, site) = world(2, vec![later]);
     world.submit(site, &order_of(1)).unwrap();
     world.advance(BEGINS + DurationMs(5_000));
     for node in [0, 1] {
         world.node_fails_everything(site, node, DurationMs(20_000));
     }
-    assert_eq!(world.sites()[0].spare_processors(), Some(1), "nobody sees it");
+    assert_eq!(
+        world.sites()[0].spare_processors(),
+        Some(1),
+        "nobody sees it"
+    );
     world.submit(site, &order_of(2)).unwrap();
     world.advance(BEGINS + DurationMs(15_000));
     let runs = seen(&mut world, site, &order_of(1));
     assert!(matches!(runs, Observation::Ready(_)), "{runs:?}");
     let failed = seen(&mut world, site, &order_of(2));
-    assert!(matches!(failed, Observation::Vanished { began: false, .. }), "{failed:?}");
-    assert_eq!(world.sites()[0].spare_processors(), Some(1), "the local job failed as well");
+    assert!(
+        matches!(failed, Observation::Vanished { began: false, .. }),
+        "{failed:?}"
+    );
+    assert_eq!(
+        world.sites()[0].spare_processors(),
+        Some(1),
+        "the local job failed as well"
+    );
     world.advance(BEGINS + DurationMs(26_000));
     world.submit(site, &order_of(3)).unwrap();
     world.advance(BEGINS + DurationMs(30_000));
@@ -258,9 +337,16 @@ fn a_batch_job_that_waits_for_another_node_comes_to_no_gate() {
     }
     world.site_down(site, DurationMs(60_000));
     world.advance(BEGINS + DurationMs(30_000));
-    assert_eq!(seen(&mut world, site, &order()), Observation::Queued(InQueue::default()));
+    assert_eq!(
+        seen(&mut world, site, &order()),
+        Observation::Queued(InQueue::default())
+    );
     world.advance(BEGINS + DurationMs(90_000));
     let at_gate = seen(&mut world, site, &order());
     assert!(matches!(at_gate, Observation::Ready(_)), "{at_gate:?}");
-    assert_eq!(world.sites()[0].spare_processors(), Some(1), "the other has left");
+    assert_eq!(
+        world.sites()[0].spare_processors(),
+        Some(1),
+        "the other has left"
+    );
 }

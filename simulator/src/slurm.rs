@@ -109,7 +109,11 @@ impl Exec for SimulatedExec {
             Ok(answer) => answer + "done\n",
             Err(error) => failed(error)?,
         };
-        Ok(Output { ended: Ended::Code(0), stdout: stdout.into_bytes(), stderr: Vec::new() })
+        Ok(Output {
+            ended: Ended::Code(0),
+            stdout: stdout.into_bytes(),
+            stderr: Vec::new(),
+        })
     }
 }
 

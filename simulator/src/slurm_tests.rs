@@ -61,7 +61,9 @@ impl Fixture {
 
     fn trouble(&self, trouble: Trouble) {
         let (index, now) = (self.plain.index, self.plain.clock.now());
-        self.plain.world.at(now, |world| world.plan(now, index, trouble));
+        self.plain
+            .world
+            .at(now, |world| world.plan(now, index, trouble));
     }
 
     fn adapter(&self) -> Arc<dyn Site> {
@@ -87,7 +89,9 @@ impl SiteFixture for Fixture {
     }
 
     fn lose(&self, _: Tag) {
-        self.trouble(Trouble::SiteDown { repair: DurationMs(1_000) });
+        self.trouble(Trouble::SiteDown {
+            repair: DurationMs(1_000),
+        });
     }
 
     fn put_user_file(&self, _: &RelPath, _: &[u8]) {}
@@ -153,11 +157,21 @@ fn a_payload_goes_through_all_its_states_and_its_code_is_told() {
     with(async |fixture| {
         let site = fixture.site();
         for (number, code) in [(1, 0), (2, 3)] {
-            start(&*site, &order(tag(number), payload("90000", &code.to_string()))).await;
-            await_seen(&*site, tag(number), |seen| matches!(seen, Observation::Begun(_))).await;
-            let seen =
-                await_seen(&*site, tag(number), |seen| matches!(seen, Observation::Exited(_)));
-            let Observation::Exited(exit) = seen.await else { unreachable!() };
+            start(
+                &*site,
+                &order(tag(number), payload("90000", &code.to_string())),
+            )
+            .await;
+            await_seen(&*site, tag(number), |seen| {
+                matches!(seen, Observation::Begun(_))
+            })
+            .await;
+            let seen = await_seen(&*site, tag(number), |seen| {
+                matches!(seen, Observation::Exited(_))
+            });
+            let Observation::Exited(exit) = seen.await else {
+                unreachable!()
+            };
             assert_eq!(exit.cause, ExitCause::Code(code));
             assert_eq!(exit.ended_at.since(exit.began_at), DurationMs(90_000));
         }
@@ -176,9 +190,14 @@ fn what_waits_is_queued_and_what_it_waits_for_is_not_idle() {
     with(async |fixture| {
         let site = fixture.site();
         fill(&*site).await;
-        site.submit(&order(tag(2), payload("1000", "0"))).await.unwrap();
+        site.submit(&order(tag(2), payload("1000", "0")))
+            .await
+            .unwrap();
         let status = site.status(&[tag(2)]).await.unwrap();
-        assert_eq!(status.attempts[&tag(2)], Observation::Queued(InQueue::default()));
+        assert_eq!(
+            status.attempts[&tag(2)],
+            Observation::Queued(InQueue::default())
+        );
         assert_eq!(status.idle.processors, 0);
     });
 }
@@ -189,12 +208,17 @@ fn who_waits_behind_others_waits_for_priority() {
         let site = fixture.site();
         fill(&*site).await;
         for number in [2, 3] {
-            site.submit(&order(tag(number), payload("1000", "0"))).await.unwrap();
+            site.submit(&order(tag(number), payload("1000", "0")))
+                .await
+                .unwrap();
         }
         let behind = |why: &'static str| move |seen: &Observation| matches!(seen, Observation::Queued(InQueue { behind: Some(said), .. }) if &**said == why);
         await_seen(&*site, tag(3), behind("Priority")).await;
         let status = site.status(&[tag(2)]).await.unwrap();
-        assert_eq!(status.attempts[&tag(2)], Observation::Queued(InQueue::default()));
+        assert_eq!(
+            status.attempts[&tag(2)],
+            Observation::Queued(InQueue::default())
+        );
     });
 }
 
@@ -203,15 +227,26 @@ fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
     with(async |fixture| {
         let site = fixture.site();
         start(&*site, &order(tag(1), payload("1000", "0"))).await;
-        await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Exited(_))).await;
-        fixture.trouble(Trouble::Forgets { window: DurationMs(600_000), times: 0 });
+        await_seen(&*site, tag(1), |seen| {
+            matches!(seen, Observation::Exited(_))
+        })
+        .await;
+        fixture.trouble(Trouble::Forgets {
+            window: DurationMs(600_000),
+            times: 0,
+        });
         let now = fixture.plain.clock.now();
-        let said = fixture
-            .plain
-            .world
-            .at(now, |world| world.slurm_status(fixture.plain.index, &[tag(1)], true, None));
+        let said = fixture.plain.world.at(now, |world| {
+            world.slurm_status(fixture.plain.index, &[tag(1)], true, None)
+        });
         assert!(said.contains("|PENDING|Priority|"), "{said}");
-        let seen = fixture.reopened().status(&[tag(1)]).await.unwrap().attempts.remove(&tag(1));
+        let seen = fixture
+            .reopened()
+            .status(&[tag(1)])
+            .await
+            .unwrap()
+            .attempts
+            .remove(&tag(1));
         assert!(matches!(seen, Some(Observation::Exited(_))), "{seen:?}");
     });
 }
@@ -223,10 +258,17 @@ fn what_died_with_its_node_is_an_error_of_the_site() {
         let site = fixture.site();
         start(&*site, &order(tag(1), payload("600000", "0"))).await;
         await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
-        fixture.trouble(Trouble::SiteDown { repair: DurationMs(1_000) });
+        fixture.trouble(Trouble::SiteDown {
+            repair: DurationMs(1_000),
+        });
         let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
         let seen = await_seen(&*site, tag(1), over).await;
-        let Observation::Ended { began: true, why, .. } = seen else { panic!("{seen:?}") };
+        let Observation::Ended {
+            began: true, why, ..
+        } = seen
+        else {
+            panic!("{seen:?}")
+        };
         assert_eq!(why, EndedBySite::NodeFailed);
     });
 }
@@ -236,9 +278,16 @@ fn what_died_with_its_node_is_an_error_of_the_site() {
 fn an_adapter_describes_what_the_world_has() {
     with(async |fixture| {
         let told = fixture.site().describe().await.unwrap();
-        let true_one = fixture.plain.world.read(|world| world.describe(fixture.plain.index));
+        let true_one = fixture
+            .plain
+            .world
+            .read(|world| world.describe(fixture.plain.index));
         assert_eq!(told.total.processors, true_one.total.processors);
-        assert!(told.manager.starts_with("Slurm 22.05.8, cluster delft"), "{}", told.manager);
+        assert!(
+            told.manager.starts_with("Slurm 22.05.8, cluster delft"),
+            "{}",
+            told.manager
+        );
     });
 }
 
@@ -250,7 +299,10 @@ fn another_adapter_knows_what_the_first_one_submitted() {
         let second = fixture.reopened();
         assert_eq!(second.list_attempts().await.unwrap(), [tag(1)]);
         assert_eq!(second.find_by_tag(tag(1)).await.unwrap().found.len(), 1);
-        assert_eq!(contract::await_exit(&*second, tag(1)).await, ExitCause::Code(3));
+        assert_eq!(
+            contract::await_exit(&*second, tag(1)).await,
+            ExitCause::Code(3)
+        );
         second.remove_attempt(tag(1)).await.unwrap();
         assert_eq!(second.list_attempts().await.unwrap(), []);
     });
@@ -262,8 +314,14 @@ fn a_site_that_lets_nobody_in_tells_nothing() {
         let site = fixture.site();
         start(&*site, &order(tag(1), payload("600000", "0"))).await;
         fixture.take_away();
-        assert!(matches!(site.status(&[tag(1)]).await, Err(SiteError::NotSent(_))));
-        assert!(matches!(site.find_by_tag(tag(1)).await, Err(SiteError::NotSent(_))));
+        assert!(matches!(
+            site.status(&[tag(1)]).await,
+            Err(SiteError::NotSent(_))
+        ));
+        assert!(matches!(
+            site.find_by_tag(tag(1)).await,
+            Err(SiteError::NotSent(_))
+        ));
         fixture.bring_back();
         await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
     });

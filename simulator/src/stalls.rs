@@ -65,15 +65,28 @@ pub struct Stalls {
 impl Stalls {
     /// The kinds that are struck.
     pub fn kinds(&self) -> impl Iterator<Item = ActorKind> {
-        KINDS.into_iter().zip(self.kinds).filter(|(_, struck)| *struck).map(|(kind, _)| kind)
+        KINDS
+            .into_iter()
+            .zip(self.kinds)
+            .filter(|(_, struck)| *struck)
+            .map(|(kind, _)| kind)
     }
 }
 
 impl fmt::Display for Stalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<&str> = self.kinds().map(ActorKind::as_str).collect();
-        let Self { pause_max, lasts_max, full, .. } = self;
-        write!(f, "{} for {lasts_max} each {pause_max}, full:{full}", kinds.join(" "))
+        let Self {
+            pause_max,
+            lasts_max,
+            full,
+            ..
+        } = self;
+        write!(
+            f,
+            "{} for {lasts_max} each {pause_max}, full:{full}",
+            kinds.join(" ")
+        )
     }
 }
 
@@ -112,7 +125,13 @@ fn stall<A>(actor: &A, stall: Stall, ctx: &mut Context<A>)
 where
     A: Actor<Context = Context<A>> + Handler<Filler>,
 {
-    let Stall { lasts, bound, room, fill, struck } = stall;
+    let Stall {
+        lasts,
+        bound,
+        room,
+        fill,
+        struck,
+    } = stall;
     let fillers = room.map_or(0, |room| {
         ctx.set_mailbox_capacity(room);
         fill()
@@ -153,7 +172,15 @@ macro_rules! stalls {
     )*};
 }
 
-stalls!(Journal, Intake, Information, DataManager, CoAllocator, Claimer, Notifier);
+stalls!(
+    Journal,
+    Intake,
+    Information,
+    DataManager,
+    CoAllocator,
+    Claimer,
+    Notifier
+);
 stalls!(Cluster, JobActor, Transfer);
 
 /// From now on actors stall, if any do, each at most once at a time.
@@ -168,15 +195,21 @@ pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) 
         let lasts = DurationMs(chance.random_range(1..=stalls.lasts_max.0));
         let is_full = chance.random_range(0..1_000_000) < stalls.full;
         let room = is_full.then(|| chance.random_range(1..=ROOM_MAX));
-        let Some(kind) = kinds.choose(&mut chance) else { return };
-        let Some(id) = any_of(*kind, &patient.shared.actors, &mut chance) else { continue };
+        let Some(kind) = kinds.choose(&mut chance) else {
+            return;
+        };
+        let Some(id) = any_of(*kind, &patient.shared.actors, &mut chance) else {
+            continue;
+        };
         let now = patient.clock.now();
         if now >= stalls.until {
             return;
         }
         over.retain(|_, at| *at > now);
         if !over.contains_key(&id) && patient.stall(&id, lasts, room) {
-            patient.lives.note(now, Lived::Stalled(id.clone(), lasts, is_full));
+            patient
+                .lives
+                .note(now, Lived::Stalled(id.clone(), lasts, is_full));
             over.insert(id, now + lasts);
         }
     }
@@ -205,7 +238,11 @@ impl Patient {
     /// Has one stall; whether it lives.
     fn stall(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
         let (tally, kind) = (self.tally.clone(), id.kind());
-        let fault = if room.is_some() { Kind::MailboxFull } else { Kind::ActorStalls };
+        let fault = if room.is_some() {
+            Kind::MailboxFull
+        } else {
+            Kind::ActorStalls
+        };
         let struck = move |struck: bool| {
             if struck {
                 tally.count(fault, kind.as_str());
@@ -218,7 +255,16 @@ impl Patient {
         let bound = kind.mailbox_bound(&self.shared.settings);
         let room = room.map(|room| room.min(bound));
         let (fill, struck) = (Box::new(|| 0), Box::new(struck));
-        self.send(id, Stall { lasts, bound, room, fill, struck })
+        self.send(
+            id,
+            Stall {
+                lasts,
+                bound,
+                room,
+                fill,
+                struck,
+            },
+        )
     }
 
     fn send(&self, id: &ActorId, mut stall: Stall) -> bool {
@@ -254,7 +300,9 @@ impl Patient {
         K: Ord + Clone + Send + 'static,
         A: Actor<Context = Context<A>> + Handler<Look> + Handler<Stall> + Handler<Filler>,
     {
-        let Some(addr) = of(&self.shared.actors).addr(&key) else { return false };
+        let Some(addr) = of(&self.shared.actors).addr(&key) else {
+            return false;
+        };
         let shared = self.shared.clone();
         let offer = move || of(&shared.actors).offer(&key, Filler).is_ok();
         stall.fill = Box::new(move || fill(offer));

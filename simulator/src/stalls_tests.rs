@@ -14,15 +14,30 @@ const BOUND: usize = 3;
 
 async fn cancel_nothing(plane_run: &ControlPlaneRun) -> Result<ApiAnswer, ApiRefusal> {
     let by = KeyName::new("alice").unwrap();
-    plane_run.plane.command(ApiCommand { by, what: Ask::Cancel(vec![JobId(1)]) }).await
+    plane_run
+        .plane
+        .command(ApiCommand {
+            by,
+            what: Ask::Cancel(vec![JobId(1)]),
+        })
+        .await
 }
 
 fn stalled(kind: ActorKind, full: u32) -> Plan {
     let kinds = KINDS.map(|other| other == kind);
     let lasts_max = DurationMs::from_secs(600);
     let until = BEGINS + lasts_max;
-    let stalls = Stalls { kinds, pause_max: DurationMs(1), lasts_max, full, until };
-    Plan { stalls: Some(stalls), ..Plan::undisturbed(BEGINS, 1) }
+    let stalls = Stalls {
+        kinds,
+        pause_max: DurationMs(1),
+        lasts_max,
+        full,
+        until,
+    };
+    Plan {
+        stalls: Some(stalls),
+        ..Plan::undisturbed(BEGINS, 1)
+    }
 }
 
 #[test]
@@ -43,8 +58,15 @@ fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
             let is_busy = |answer: &&(Result<_, ApiRefusal>, _)| {
                 matches!(answer.0, Err(ApiRefusal::Busy { .. }))
             };
-            let at_once = answers.iter().filter(is_busy).filter(|(_, at)| *at == asked).count();
-            assert!(answers.iter().any(|(_, at)| *at > asked), "it does not stall");
+            let at_once = answers
+                .iter()
+                .filter(is_busy)
+                .filter(|(_, at)| *at == asked)
+                .count();
+            assert!(
+                answers.iter().any(|(_, at)| *at > asked),
+                "it does not stall"
+            );
             assert_eq!(answers.len() - at_once, BOUND, "so many wait");
         },
     );

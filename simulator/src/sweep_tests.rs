@@ -39,11 +39,20 @@ fn environment(seed: u64) -> SimEnvironment {
         reserves: false,
         files: BTreeMap::new(),
     };
-    let world =
-        World::new(["delft", "leiden"].map(site).into(), &[], Pace::default(), seed, BEGINS);
+    let world = World::new(
+        ["delft", "leiden"].map(site).into(),
+        &[],
+        Pace::default(),
+        seed,
+        BEGINS,
+    );
     let mut settings = default_settings();
     settings.targets = [(TargetName::new("team").unwrap(), "team".into())].into();
-    SimEnvironment::new(world, CallFaultModel::new(FaultRates::default(), seed), settings)
+    SimEnvironment::new(
+        world,
+        CallFaultModel::new(FaultRates::default(), seed),
+        settings,
+    )
 }
 
 fn sweep() -> Vec<JobSpec> {
@@ -51,19 +60,42 @@ fn sweep() -> Vec<JobSpec> {
     spec.run.runner = RunnerName::new("sweep").ok();
     spec.run.notify = [TargetName::new("team").unwrap()].into();
     let over = Over::Array(format!("1-{RUNS}").parse().unwrap());
-    let sweep = Some(Sweep { over, at_once: Some(LIMIT as u32) });
-    Described { spec, sweep, max_tasks: RUNS, max_bytes: Bytes(u64::MAX) }.jobs().unwrap()
+    let sweep = Some(Sweep {
+        over,
+        at_once: Some(LIMIT as u32),
+    });
+    Described {
+        spec,
+        sweep,
+        max_tasks: RUNS,
+        max_bytes: Bytes(u64::MAX),
+    }
+    .jobs()
+    .unwrap()
 }
 
 /// Submits the sweep; under its name it is accepted once, however often it is submitted.
 async fn submit(plane_run: &ControlPlaneRun) {
     let submissions = sweep().into_iter().enumerate().map(|(index, spec)| {
         let key = IdempotencyKey::new(&format!("sweep.{index}")).unwrap();
-        let idempotency = Some(Idempotency { key, body: Digest([0; 32]) });
-        Submission { idempotency, ..Submission::of(Arc::new(spec)) }
+        let idempotency = Some(Idempotency {
+            key,
+            body: Digest([0; 32]),
+        });
+        Submission {
+            idempotency,
+            ..Submission::of(Arc::new(spec))
+        }
     });
-    let (by, what) = (KeyName::new("alice").unwrap(), Ask::Submit(submissions.collect()));
-    plane_run.plane.command(ApiCommand { by, what }).await.unwrap();
+    let (by, what) = (
+        KeyName::new("alice").unwrap(),
+        Ask::Submit(submissions.collect()),
+    );
+    plane_run
+        .plane
+        .command(ApiCommand { by, what })
+        .await
+        .unwrap();
 }
 
 fn active(view: &View) -> usize {
@@ -98,7 +130,10 @@ fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
         let mut deaths = (1..=4).map(|death| BEGINS + DurationMs(death * seed * 7_919 + 2_000));
         loop {
             let killed_at = deaths.next();
-            let plan = Plan { killed_at, ..Plan::undisturbed(begins, seed) };
+            let plan = Plan {
+                killed_at,
+                ..Plan::undisturbed(begins, seed)
+            };
             let seen = most.clone();
             let end = run_control_plane(&environment, plan, move |plane_run| async move {
                 while !plane_run.plane.is_ready() {
@@ -110,7 +145,10 @@ fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
                 let first = view.jobs.keys().next().copied();
                 for job in view.jobs.values() {
                     let task = job.spec.run.task.as_ref().unwrap();
-                    assert_eq!((job.phase.kind(), Some(task.group)), (PhaseKind::Finished, first));
+                    assert_eq!(
+                        (job.phase.kind(), Some(task.group)),
+                        (PhaseKind::Finished, first)
+                    );
                     assert_eq!(job.told.len(), 1);
                 }
             });

@@ -41,9 +41,17 @@ fn run(place: &Path, size: usize, rounds: usize) {
     let area = |name: &str| {
         let root = place.join(name);
         std::fs::create_dir(&root).unwrap();
-        let agent = vec![std::env::current_exe().unwrap().into_os_string(), "agent".into()];
+        let agent = vec![
+            std::env::current_exe().unwrap().into_os_string(),
+            "agent".into(),
+        ];
         let stall = Duration::from_secs(60);
-        let area = FileArea::new(AreaConfig { root, attempts: "attempts".into(), agent, stall });
+        let area = FileArea::new(AreaConfig {
+            root,
+            attempts: "attempts".into(),
+            agent,
+            stall,
+        });
         let area = area.unwrap();
         area.prepare().unwrap();
         area
@@ -79,7 +87,10 @@ fn make_order(source: &Path, size: usize) -> CopyOrder {
     std::fs::write(source, &bytes).unwrap();
     let digest = Digest(*blake3::hash(&bytes).as_bytes());
     CopyOrder {
-        content: Content { digest, size: Bytes(size as u64) },
+        content: Content {
+            digest,
+            size: Bytes(size as u64),
+        },
         chunk: None,
         source: CopySource {
             site: SiteName::new("a").unwrap(),
@@ -108,7 +119,14 @@ fn copy(a: &FileArea, b: &FileArea, order: &CopyOrder) -> f64 {
 fn floor(source: &Path, to: &Path, digest: Digest) -> f64 {
     let _ = std::fs::remove_file(to);
     let started = Instant::now();
-    assert!(Command::new("cp").arg(source).arg(to).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg(source)
+            .arg(to)
+            .status()
+            .unwrap()
+            .success()
+    );
     let file = File::open(to).unwrap();
     file.sync_all().unwrap();
     let mut hasher = blake3::Hasher::new();

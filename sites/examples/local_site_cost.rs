@@ -30,7 +30,12 @@ const POLL_EVERY: Duration = Duration::from_millis(50);
 
 fn tag(job: u64) -> Tag {
     let (component, attempt) = (ComponentIndex(0), Attempt(1));
-    Tag { instance: InstanceId::from_random(2), job: JobId(job), component, attempt }
+    Tag {
+        instance: InstanceId::from_random(2),
+        job: JobId(job),
+        component,
+        attempt,
+    }
 }
 
 fn order(tag: Tag, executable: &str, argument: Option<&str>) -> AttemptOrder {
@@ -74,7 +79,10 @@ async fn await_seen(
 
 async fn start(site: &LocalSite, order: &AttemptOrder) -> Result<()> {
     site.submit(order).await?;
-    await_seen(site, order.tag, |seen| matches!(seen, Observation::Ready(_))).await?;
+    await_seen(site, order.tag, |seen| {
+        matches!(seen, Observation::Ready(_))
+    })
+    .await?;
     site.decide_gate(order.tag, &go()).await?;
     Ok(())
 }
@@ -141,18 +149,27 @@ async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
 
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
+    Duration::new(
+        time.tv_sec.try_into().unwrap_or(0),
+        time.tv_nsec.try_into().unwrap_or(0),
+    )
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let seconds = std::env::args().nth(1).map_or(Ok(3.0), |text| text.parse())?;
+    let seconds = std::env::args()
+        .nth(1)
+        .map_or(Ok(3.0), |text| text.parse())?;
     let length = Duration::from_secs_f64(seconds);
     let place = tempfile::tempdir_in(".")?;
     let root = place.path().canonicalize()?;
     let name = SiteName::new("bench")?;
-    let config =
-        LocalConfig::new(name, root, Resources::processors(128), vec!["/bin/false".into()]);
+    let config = LocalConfig::new(
+        name,
+        root,
+        Resources::processors(128),
+        vec!["/bin/false".into()],
+    );
     let site = Arc::new(LocalSite::new(config)?);
     site.initialise()?;
     let jobs = Arc::new(AtomicU64::new(1));
@@ -165,6 +182,9 @@ async fn main() -> Result<()> {
         let name = format!("attempts_at_once_{at_once}_per_s");
         figures.push(json!({"name": name, "value": value, "unit": "1/s", "target": "-"}));
     }
-    println!("{:#}", json!({"bench": "local_site_cost", "figures": figures, "floors": []}));
+    println!(
+        "{:#}",
+        json!({"bench": "local_site_cost", "figures": figures, "floors": []})
+    );
     Ok(())
 }

@@ -108,7 +108,8 @@ pub(crate) struct Request(Vec<u8>);
 impl Request {
     /// A line; what it says must be without line breaks.
     pub(crate) fn line(&mut self, key: &str, rest: &str) {
-        self.0.extend_from_slice(format!("{key} {rest}\n").as_bytes());
+        self.0
+            .extend_from_slice(format!("{key} {rest}\n").as_bytes());
     }
 
     /// A file as it is.
@@ -146,7 +147,9 @@ pub(crate) struct Answer(pub(crate) String);
 impl Answer {
     /// What follows a key in each line that begins with it.
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.lines().filter_map(move |line| line.strip_prefix(key)?.strip_prefix(' '))
+        self.0
+            .lines()
+            .filter_map(move |line| line.strip_prefix(key)?.strip_prefix(' '))
     }
 
     /// What follows a key in the last line that begins with it.
@@ -173,7 +176,11 @@ impl Agent {
     pub(crate) async fn initialise(&self) -> Result<(), SiteError> {
         // What a path says twice, or a slash at its end, would get past what is asked of a name.
         let root = self.root.components().collect();
-        let agent = Self { text: initialises(), root, ..self.clone() };
+        let agent = Self {
+            text: initialises(),
+            root,
+            ..self.clone()
+        };
         agent.ask(&["initialise"], Request::default()).await?;
         Ok(())
     }
@@ -192,7 +199,12 @@ impl Agent {
 
     /// The same where nobody else would end it, in words.
     pub(crate) fn limit(&self) -> String {
-        if self.exec.ends_overdue() { 0 } else { self.seconds() }.to_string()
+        if self.exec.ends_overdue() {
+            0
+        } else {
+            self.seconds()
+        }
+        .to_string()
     }
 
     pub(crate) fn command(
@@ -202,11 +214,18 @@ impl Agent {
         lane: Lane,
     ) -> Command {
         let root = self.root.clone().into_os_string();
-        let first = [root, self.site.as_str().into(), self.seconds().to_string().into()];
+        let first = [
+            root,
+            self.site.as_str().into(),
+            self.seconds().to_string().into(),
+        ];
         let words = words.iter().map(|word| word.as_ref().to_owned());
         let words = first.into_iter().chain(words).collect();
         Command {
-            work: Work::Script { text: self.text.clone(), words },
+            work: Work::Script {
+                text: self.text.clone(),
+                words,
+            },
             lane,
             input: request.0,
             environment: self.environment.clone(),
@@ -223,7 +242,9 @@ pub(crate) fn read(output: &Output) -> Result<Answer, Failure> {
     if last == "done" {
         return Ok(Answer(body.to_owned()));
     }
-    let failure = last.strip_prefix("fail ").and_then(|rest| rest.split_once(' '));
+    let failure = last
+        .strip_prefix("fail ")
+        .and_then(|rest| rest.split_once(' '));
     let site = |error: fn(String) -> SiteError, why: &str| {
         Err(Failure::Site(error(why.trim_end().to_owned())))
     };
@@ -252,7 +273,11 @@ mod tests {
 
     fn output(stdout: &str) -> Output {
         let ended = Ended::Code(0);
-        Output { ended, stdout: stdout.into(), stderr: b"sh: odd\nmore\n".to_vec() }
+        Output {
+            ended,
+            stdout: stdout.into(),
+            stderr: b"sh: odd\nmore\n".to_vec(),
+        }
     }
 
     #[test]
@@ -260,10 +285,16 @@ mod tests {
         let whole = "clock 1\nqueue a b\nqueue c\ndone\n";
         let answer = read(&output(whole)).unwrap();
         assert_eq!(answer.all("queue").collect::<Vec<_>>(), ["a b", "c"]);
-        assert_eq!((answer.last("clock"), answer.last("load")), (Some("1"), None));
+        assert_eq!(
+            (answer.last("clock"), answer.last("load")),
+            (Some("1"), None)
+        );
         for length in 0..whole.len() {
             let cut = read(&output(&whole[..length]));
-            assert!(matches!(cut, Err(Failure::Site(SiteError::OutcomeUnknown(_)))), "{length}");
+            assert!(
+                matches!(cut, Err(Failure::Site(SiteError::OutcomeUnknown(_)))),
+                "{length}"
+            );
         }
     }
 
@@ -271,8 +302,14 @@ mod tests {
     fn each_failure_is_what_the_agent_called_it() {
         let failed = |text: &str| read(&output(&format!("queue x\n{text}\n"))).unwrap_err();
         let site = |error: SiteError| Failure::Site(error);
-        assert_eq!(failed("fail refused no such "), site(SiteError::Refused("no such".into())));
-        assert_eq!(failed("fail unsent down"), site(SiteError::NotSent("down".into())));
+        assert_eq!(
+            failed("fail refused no such "),
+            site(SiteError::Refused("no such".into()))
+        );
+        assert_eq!(
+            failed("fail unsent down"),
+            site(SiteError::NotSent("down".into()))
+        );
         assert_eq!(failed("fail full 2"), site(SiteError::SiteFull("2".into())));
         assert_eq!(failed("fail missing it"), Failure::NotInstalled);
         let cut = site(SiteError::OutcomeUnknown(

@@ -8,7 +8,9 @@ use tracing::warn;
 
 /// What the machine's clock shows.
 pub fn of_machine() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -44,8 +46,10 @@ impl SteadyClock {
             let begun = Instant::now();
             let ms = |length: u128| i64::try_from(length).unwrap_or(i64::MAX);
             let system = || i64::try_from(of_machine().0).unwrap_or(i64::MAX);
-            let clock =
-                Self::new(Box::new(system), Box::new(move || ms(begun.elapsed().as_millis())));
+            let clock = Self::new(
+                Box::new(system),
+                Box::new(move || ms(begun.elapsed().as_millis())),
+            );
             Arc::new(clock)
         };
         MACHINE.get_or_init(begin).clone()
@@ -54,8 +58,16 @@ impl SteadyClock {
     /// Follows `system` by its corrections and `steady` by its length.
     pub fn new(system: Reading, steady: Reading) -> Self {
         let read_at = steady();
-        let followed = Followed { offset_ms: system() - read_at, absorbed_ms: 0, read_at };
-        Self { system, steady, followed: Mutex::new(followed) }
+        let followed = Followed {
+            offset_ms: system() - read_at,
+            absorbed_ms: 0,
+            read_at,
+        };
+        Self {
+            system,
+            steady,
+            followed: Mutex::new(followed),
+        }
     }
 
     /// Now.
@@ -69,7 +81,10 @@ impl SteadyClock {
             followed.offset_ms += difference;
         } else {
             followed.absorbed_ms += difference;
-            warn!(by_ms = difference, "this machine's clock was set; deadlines go on without it");
+            warn!(
+                by_ms = difference,
+                "this machine's clock was set; deadlines go on without it"
+            );
         }
         Timestamp(u64::try_from(steady + followed.offset_ms).unwrap_or(0))
     }
@@ -84,7 +99,10 @@ mod tests {
 
     #[test]
     fn a_step_is_passed_over_and_a_correction_is_followed() {
-        let (system, steady) = (Arc::new(AtomicI64::new(1_000_000)), Arc::new(AtomicI64::new(0)));
+        let (system, steady) = (
+            Arc::new(AtomicI64::new(1_000_000)),
+            Arc::new(AtomicI64::new(0)),
+        );
         let read = |from: &Arc<AtomicI64>| -> Reading {
             let from = from.clone();
             Box::new(move || from.load(Ordering::Relaxed))
@@ -97,8 +115,16 @@ mod tests {
         };
         assert_eq!(pass(500, 500), 1_000_500);
         assert_eq!(pass(1_000, 1_000 + 3_600_000), 1_001_500, "an hour forward");
-        assert_eq!(pass(1_000, 1_020), 1_002_520, "20 ms of correction after that");
+        assert_eq!(
+            pass(1_000, 1_020),
+            1_002_520,
+            "20 ms of correction after that"
+        );
         assert_eq!(pass(1_000, 1_000 - 7_200_000), 1_003_520, "two hours back");
-        assert_eq!(pass(10_000_000, 10_005_000), 11_008_520, "five seconds within three hours");
+        assert_eq!(
+            pass(10_000_000, 10_005_000),
+            11_008_520,
+            "five seconds within three hours"
+        );
     }
 }

@@ -4,7 +4,11 @@
 //! Nothing here waits for a fixed time to be right: conditions are awaited with
 //! a generous deadline, so that slow sites pass too.
 
-#![allow(clippy::unwrap_used, clippy::wildcard_imports, reason = "these are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::wildcard_imports,
+    reason = "these are tests"
+)]
 
 mod ending;
 mod gate;
@@ -130,7 +134,10 @@ pub async fn await_seen(
         if awaited(seen) {
             return seen.clone();
         }
-        assert!(started.elapsed() < PATIENCE, "{tag} is {seen:?} for too long");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{tag} is {seen:?} for too long"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -138,13 +145,19 @@ pub async fn await_seen(
 /// Submits and waits until it waits at the gate.
 pub async fn bring_to_gate(site: &dyn Site, order: &AttemptOrder) {
     site.submit(order).await.unwrap();
-    await_seen(site, order.tag, |seen| matches!(seen, Observation::Ready(_))).await;
+    await_seen(site, order.tag, |seen| {
+        matches!(seen, Observation::Ready(_))
+    })
+    .await;
 }
 
 /// Submits and opens the gate.
 pub async fn start(site: &dyn Site, order: &AttemptOrder) {
     bring_to_gate(site, order).await;
-    assert_eq!(site.decide_gate(order.tag, &go()).await, Ok(GateState::Opened));
+    assert_eq!(
+        site.decide_gate(order.tag, &go()).await,
+        Ok(GateState::Opened)
+    );
 }
 
 /// Waits for the end.
@@ -163,7 +176,10 @@ pub async fn run(site: &dyn Site, order: &AttemptOrder) -> ExitCause {
 
 /// What a payload printed; nothing if it has not come so far.
 pub async fn printed(site: &dyn Site, tag: Tag) -> String {
-    match site.read(&Readable::Log(tag, Stream::Stdout), Bytes(0), 60_000).await {
+    match site
+        .read(&Readable::Log(tag, Stream::Stdout), Bytes(0), 60_000)
+        .await
+    {
         Ok(piece) => String::from_utf8(piece.bytes).unwrap(),
         Err(SiteError::Refused(_)) => String::new(),
         Err(error) => panic!("{error}"),
@@ -187,7 +203,10 @@ pub async fn await_idle(site: &dyn Site, processors: u32) {
         if idle == processors {
             return;
         }
-        assert!(started.elapsed() < PATIENCE, "{idle} processors are idle, not {processors}");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{idle} processors are idle, not {processors}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -198,12 +217,23 @@ pub fn kill_all_of(root: &Path, tag: Tag) {
     let wrapper = state::ready(&file("ready"), tag).unwrap().wrapper.pid;
     let payload = state::begun(&file("begun"), tag).unwrap().pid;
     // The payload leads its own group, unless it has only just begun.
-    let all = [wrapper.to_string(), payload.to_string(), format!("-{payload}")];
-    Command::new("kill").args(["-KILL", "--"]).args(all).status().unwrap();
+    let all = [
+        wrapper.to_string(),
+        payload.to_string(),
+        format!("-{payload}"),
+    ];
+    Command::new("kill")
+        .args(["-KILL", "--"])
+        .args(all)
+        .status()
+        .unwrap();
 }
 
 fn content_of(bytes: &[u8]) -> Content {
-    Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
+    Content {
+        digest: Digest(*blake3::hash(bytes).as_bytes()),
+        size: Bytes(bytes.len() as u64),
+    }
 }
 
 /// One test per promise, each on a new fixture: `site_contract!(|| MyFixture::new())`. Where a

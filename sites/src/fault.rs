@@ -104,7 +104,10 @@ pub struct Faults {
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { state: Arc::default(), changed: Arc::new(watch::Sender::new(0)) }
+        Self {
+            state: Arc::default(),
+            changed: Arc::new(watch::Sender::new(0)),
+        }
     }
 }
 
@@ -121,13 +124,18 @@ impl Faults {
 
     /// Strikes the next `count` calls of a kind.
     pub fn arm_next(&self, call: CallKind, fault: Fault, count: u64) {
-        let armed = Armed { fault, left: Some(count) };
+        let armed = Armed {
+            fault,
+            left: Some(count),
+        };
         self.change(|state| state.armed.extend([(call, armed)]));
     }
 
     /// Strikes calls of every kind.
     pub fn arm_all(&self, fault: Fault) {
-        CallKind::ALL.into_iter().for_each(|call| self.arm(call, fault));
+        CallKind::ALL
+            .into_iter()
+            .for_each(|call| self.arm(call, fault));
     }
 
     /// Calls of a kind go well again; frozen ones go on.
@@ -182,7 +190,10 @@ impl Faults {
     }
 
     fn is_frozen(&self, call: CallKind) -> bool {
-        self.state().armed.get(&call).is_some_and(|armed| armed.fault == Fault::Freeze)
+        self.state()
+            .armed
+            .get(&call)
+            .is_some_and(|armed| armed.fault == Fault::Freeze)
     }
 
     /// Waits while a kind of call is frozen.
@@ -209,7 +220,8 @@ impl Faults {
 
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state());
-        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+        self.changed
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -182,7 +182,10 @@ impl LocalSite {
             waker: Waker::new(),
             trouble: Mutex::default(),
         };
-        Ok(Self { shared: Arc::new(shared), calls: Arc::new(Semaphore::new(CALLS_MAX)) })
+        Ok(Self {
+            shared: Arc::new(shared),
+            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+        })
     }
 
     /// Its configuration.
@@ -198,7 +201,10 @@ impl LocalSite {
         let config = &self.shared.config;
         let refused = |error: &dyn std::fmt::Display| {
             let place = config.root.display();
-            SiteError::Refused(format!("{place} cannot be the root of {}: {error}", config.name))
+            SiteError::Refused(format!(
+                "{place} cannot be the root of {}: {error}",
+                config.name
+            ))
         };
         place::look(&config.root, &config.name).map_err(|error| refused(&error))?;
         Root::initialise(&config.root, &config.name).map_err(|error| refused(&error))?;
@@ -214,7 +220,9 @@ impl LocalSite {
         let config = &self.shared.config;
         // One that cannot be mended says so each time that it is opened.
         let _ = Root::mend(&config.root, &config.name);
-        let Ok(root) = Root::open(&config.root, &config.name) else { return Ok(()) };
+        let Ok(root) = Root::open(&config.root, &config.name) else {
+            return Ok(());
+        };
         // Nor is one that is not in order: it says so in each call.
         if !matches!(root.disorder(), Ok(None)) {
             return Ok(());
@@ -233,7 +241,9 @@ impl LocalSite {
         let deadline = Duration::from_millis(self.shared.config.deadline.0);
         let turn = tokio::time::timeout(deadline, self.calls.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
-            return Err(SiteError::NotSent("earlier calls hang in its file system".to_owned()));
+            return Err(SiteError::NotSent(
+                "earlier calls hang in its file system".to_owned(),
+            ));
         };
         let shared = self.shared.clone();
         let task = tokio::task::spawn_blocking(move || {
@@ -242,9 +252,9 @@ impl LocalSite {
         });
         match tokio::time::timeout(deadline, task).await {
             Ok(Ok(result)) => result,
-            Ok(Err(error)) => {
-                Err(SiteError::OutcomeUnknown(format!("the call broke off: {error}")))
-            }
+            Ok(Err(error)) => Err(SiteError::OutcomeUnknown(format!(
+                "the call broke off: {error}"
+            ))),
             Err(_) => Err(SiteError::OutcomeUnknown(format!(
                 "no answer from its file system within {}",
                 self.shared.config.deadline
@@ -333,7 +343,8 @@ impl Attempts for LocalSite {
 impl Gate for LocalSite {
     async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
         let decision = decision.clone();
-        self.call(move |shared| shared.decide_gate(tag, &decision)).await
+        self.call(move |shared| shared.decide_gate(tag, &decision))
+            .await
     }
 }
 
@@ -355,20 +366,24 @@ impl Files for LocalSite {
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
-        self.call(move |shared| shared.area()?.copy_status(&order)).await
+        self.call(move |shared| shared.area()?.copy_status(&order))
+            .await
     }
 
     async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
         let order = order.clone();
-        self.call(move |shared| shared.area()?.stop_copy(&order, discard)).await
+        self.call(move |shared| shared.area()?.stop_copy(&order, discard))
+            .await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.call(move |shared| shared.area()?.has_content(digest)).await
+        self.call(move |shared| shared.area()?.has_content(digest))
+            .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.call(move |shared| shared.area()?.delete_content(digest)).await
+        self.call(move |shared| shared.area()?.delete_content(digest))
+            .await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
@@ -378,7 +393,8 @@ impl Files for LocalSite {
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
-        self.call(move |shared| shared.read(&what, offset, limit)).await
+        self.call(move |shared| shared.read(&what, offset, limit))
+            .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
@@ -403,7 +419,11 @@ impl Site for LocalSite {
     }
 
     fn trouble(&self) -> Option<String> {
-        self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared
+            .trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn reservations(&self) -> Option<&dyn Reservations> {

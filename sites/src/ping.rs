@@ -8,7 +8,9 @@ const LONGEST_MS: f64 = 3_600_000.0;
 /// The ordinary command line, but for the host: three messages, a second apart, and an end
 /// after ten seconds whatever happens.
 pub fn command() -> Vec<String> {
-    ["ping", "-n", "-q", "-c", "3", "-w", "10"].map(str::to_owned).into()
+    ["ping", "-n", "-q", "-c", "3", "-w", "10"]
+        .map(str::to_owned)
+        .into()
 }
 
 /// The shortest round trip of a summary: `rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms` of
@@ -23,7 +25,9 @@ pub fn shortest(output: &str) -> Option<DurationUs> {
         let times = times.split(',').next()?.trim();
         let times = times.strip_suffix("ms").filter(|_| is_summary)?;
         let ms: f64 = times.split('/').next()?.trim().parse().ok()?;
-        (0.0..=LONGEST_MS).contains(&ms).then(|| DurationUs((ms * 1_000.0).round() as u64))
+        (0.0..=LONGEST_MS)
+            .contains(&ms)
+            .then(|| DurationUs((ms * 1_000.0).round() as u64))
     })
 }
 
@@ -33,15 +37,30 @@ mod tests {
 
     fn us(line: &str) -> Option<u64> {
         let before = "PING fs0 (10.141.0.1) 56(84) bytes of data.\n\n--- fs0 ping statistics ---\n";
-        shortest(&format!("{before}3 packets transmitted, 3 received\n{line}\n")).map(|us| us.0)
+        shortest(&format!(
+            "{before}3 packets transmitted, 3 received\n{line}\n"
+        ))
+        .map(|us| us.0)
     }
 
     #[test]
     fn the_shortest_round_trip_of_each_kind_of_summary_is_read() {
-        assert_eq!(us("rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms"), Some(22));
-        assert_eq!(us("rtt min/avg/max/mdev = 98.4/99/100.1/0.5 ms, pipe 2"), Some(98_400));
-        assert_eq!(us("round-trip min/avg/max = 11.320/11.5/12.01 ms"), Some(11_320));
-        assert_eq!(us("round-trip min/avg/max/stddev = 0.035/0.035/0.035/0.000 ms"), Some(35));
+        assert_eq!(
+            us("rtt min/avg/max/mdev = 0.022/0.031/0.040/0.007 ms"),
+            Some(22)
+        );
+        assert_eq!(
+            us("rtt min/avg/max/mdev = 98.4/99/100.1/0.5 ms, pipe 2"),
+            Some(98_400)
+        );
+        assert_eq!(
+            us("round-trip min/avg/max = 11.320/11.5/12.01 ms"),
+            Some(11_320)
+        );
+        assert_eq!(
+            us("round-trip min/avg/max/stddev = 0.035/0.035/0.035/0.000 ms"),
+            Some(35)
+        );
     }
 
     #[test]

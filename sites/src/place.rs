@@ -131,8 +131,12 @@ pub fn look(path: &Path, site: &SiteName) -> Result<Standing, Unfit> {
 
 /// Where a path leads, if some of it is there: what is missing is to be made.
 pub fn whole(path: &Path) -> PathBuf {
-    let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, mut real)) = found else { return path.to_owned() };
+    let found = path
+        .ancestors()
+        .find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, mut real)) = found else {
+        return path.to_owned();
+    };
     for part in path.strip_prefix(above).unwrap_or(path).components() {
         match part {
             Component::ParentDir => {
@@ -152,7 +156,11 @@ pub fn check_name(path: &Path) -> Result<(), Unfit> {
     let is = |all: &[&str]| all.iter().any(|one| path == Path::new(one));
     let is_top = is(&TOPS);
     let below = || WHOLE.iter().any(|one| path.starts_with(one));
-    let is_kept = || ["/dev/shm", "/usr/local"].iter().any(|one| path.starts_with(one));
+    let is_kept = || {
+        ["/dev/shm", "/usr/local"]
+            .iter()
+            .any(|one| path.starts_with(one))
+    };
     if is_top || below() && !is_kept() {
         let found = match path == Path::new("/") {
             true => "the root directory of the machine".to_owned(),
@@ -185,7 +193,11 @@ fn read_mark(path: &Path) -> Option<Vec<u8>> {
         return None;
     }
     let mut mark = Vec::new();
-    std::fs::File::open(file).ok()?.take(1 << 10).read_to_end(&mut mark).ok()?;
+    std::fs::File::open(file)
+        .ok()?
+        .take(1 << 10)
+        .read_to_end(&mut mark)
+        .ok()?;
     Some(mark)
 }
 
@@ -194,7 +206,10 @@ fn resolve(path: &Path) -> Result<PathBuf, Unfit> {
     let plain: PathBuf = path.components().collect();
     let is_detour = plain.components().any(|part| part == Component::ParentDir);
     if is_detour {
-        return Err(Unfit::Detour { found: "way of \"..\"".to_owned(), real: whole(&plain) });
+        return Err(Unfit::Detour {
+            found: "way of \"..\"".to_owned(),
+            real: whole(&plain),
+        });
     }
     let mut at: Vec<&Path> = plain.ancestors().collect();
     at.reverse();
@@ -203,11 +218,17 @@ fn resolve(path: &Path) -> Result<PathBuf, Unfit> {
         if found.is_symlink() {
             let to = std::fs::read_link(above).map_err(unseen(above))?;
             let found = format!("a symbolic link, {} -> {}", above.display(), to.display());
-            return Err(Unfit::Detour { found, real: whole(&plain) });
+            return Err(Unfit::Detour {
+                found,
+                real: whole(&plain),
+            });
         }
         if !found.is_dir() && above != plain {
             let found = format!("below {}, which is {}", above.display(), kind(found.mode()));
-            return Err(Unfit::NotOurs { found, example: beside(above) });
+            return Err(Unfit::NotOurs {
+                found,
+                example: beside(above),
+            });
         }
     }
     Ok(plain)
@@ -230,7 +251,10 @@ fn check_use(path: &Path) -> Result<(), Unfit> {
     match is_mount_point(path) {
         true => {
             let found = "the mount point of a file system".to_owned();
-            Err(Unfit::NotOurs { found, example: path.join("cospan") })
+            Err(Unfit::NotOurs {
+                found,
+                example: path.join("cospan"),
+            })
         }
         false => Ok(()),
     }
@@ -244,15 +268,29 @@ fn homes() -> Vec<PathBuf> {
         Some(PathBuf::from(OsStr::from_bytes(home)))
     });
     let ours = std::env::var_os("HOME").map(PathBuf::from);
-    let homes = listed.chain(ours).filter(|home| home.is_absolute() && home != Path::new("/"));
-    homes.flat_map(|home| [home.canonicalize().ok(), Some(home)]).flatten().collect()
+    let homes = listed
+        .chain(ours)
+        .filter(|home| home.is_absolute() && home != Path::new("/"));
+    homes
+        .flat_map(|home| [home.canonicalize().ok(), Some(home)])
+        .flatten()
+        .collect()
 }
 
 fn is_mount_point(path: &Path) -> bool {
-    let told = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
+    let told = rustix::fs::statx(
+        CWD,
+        path,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxFlags::BASIC_STATS,
+    );
     let told = told.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
     // An older kernel does not tell.
-    let device = |path: &Path| std::fs::symlink_metadata(path).map(|found| found.dev()).ok();
+    let device = |path: &Path| {
+        std::fs::symlink_metadata(path)
+            .map(|found| found.dev())
+            .ok()
+    };
     let above = path.parent().and_then(device);
     told || device(path).is_some_and(|own| above.is_some_and(|above| own != above))
 }
@@ -261,16 +299,27 @@ fn is_mount_point(path: &Path) -> bool {
 /// group of the account's own is nobody else; one that shares a project is trusted not to rename
 /// what is further up.
 fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
-    let Some(found) = metadata(above)? else { return Ok(()) };
+    let Some(found) = metadata(above)? else {
+        return Ok(());
+    };
     if !found.is_dir() {
         return Ok(());
     }
     if read_mark(above).is_some_and(|mark| mark.starts_with(b"cospan site ")) {
-        return Err(Unfit::Within { other: above.into() });
+        return Err(Unfit::Within {
+            other: above.into(),
+        });
     }
-    let groups = if path.parent() == Some(above) { wide(&found) } else { BY_OTHERS };
+    let groups = if path.parent() == Some(above) {
+        wide(&found)
+    } else {
+        BY_OTHERS
+    };
     match found.mode() & groups != 0 && found.mode() & STICKY == 0 {
-        true => Err(Unfit::Above { above: above.into(), mode: found.mode() & 0o7777 }),
+        true => Err(Unfit::Above {
+            above: above.into(),
+            mode: found.mode() & 0o7777,
+        }),
         false => Ok(()),
     }
 }
@@ -278,24 +327,37 @@ fn check_above(path: &Path, above: &Path) -> Result<(), Unfit> {
 /// Whose right to write counts.
 fn wide(found: &Metadata) -> u32 {
     let is_ours = [0, rustix::process::getegid().as_raw()].contains(&found.gid());
-    if is_ours { BY_OTHERS } else { BY_GROUP | BY_OTHERS }
+    if is_ours {
+        BY_OTHERS
+    } else {
+        BY_GROUP | BY_OTHERS
+    }
 }
 
 fn check_owner(path: &Path, found: &Metadata) -> Result<(), Unfit> {
     if !found.is_dir() {
-        return Err(Unfit::NotOurs { found: kind(found.mode()).to_owned(), example: beside(path) });
+        return Err(Unfit::NotOurs {
+            found: kind(found.mode()).to_owned(),
+            example: beside(path),
+        });
     }
     let us = rustix::process::geteuid().as_raw();
     match found.uid() == us {
         true => Ok(()),
-        false => Err(Unfit::Foreign { owner: found.uid(), us }),
+        false => Err(Unfit::Foreign {
+            owner: found.uid(),
+            us,
+        }),
     }
 }
 
 fn check_rights(path: &Path, found: &Metadata) -> Result<(), Unfit> {
     match found.mode() & wide(found) {
         0 => Ok(()),
-        _ => Err(Unfit::Loose { path: path.into(), mode: found.mode() & 0o7777 }),
+        _ => Err(Unfit::Loose {
+            path: path.into(),
+            mode: found.mode() & 0o7777,
+        }),
     }
 }
 
@@ -314,11 +376,19 @@ fn check_contents(path: &Path) -> Result<(), Unfit> {
     held.sort_unstable();
     match &held[..] {
         [] => Ok(()),
-        [one] => Err(Unfit::Occupied { held: format!("{one:?}") }),
+        [one] => Err(Unfit::Occupied {
+            held: format!("{one:?}"),
+        }),
         [one, .., last] => {
             let rest = held.len() - 2;
-            let more = if rest == 0 { String::new() } else { format!(" and {rest} more") };
-            Err(Unfit::Occupied { held: format!("{one:?}, {last:?}{more}") })
+            let more = if rest == 0 {
+                String::new()
+            } else {
+                format!(" and {rest} more")
+            };
+            Err(Unfit::Occupied {
+                held: format!("{one:?}, {last:?}{more}"),
+            })
         }
     }
 }
@@ -359,7 +429,10 @@ fn metadata(path: &Path) -> Result<Option<Metadata>, Unfit> {
 }
 
 fn unseen(path: &Path) -> impl Fn(io::Error) -> Unfit + '_ {
-    |source| Unfit::Unseen { path: path.into(), source }
+    |source| Unfit::Unseen {
+        path: path.into(),
+        source,
+    }
 }
 
 fn beside(path: &Path) -> PathBuf {

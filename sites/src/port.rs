@@ -451,7 +451,9 @@ pub trait Files: Send + Sync {
     /// Takes a step in bringing what a user sent below the site's file root. Those of one file
     /// come one after the other; sites of some kinds take none.
     async fn upload(&self, _step: &UploadStep) -> Result<(), SiteError> {
-        Err(SiteError::Unfit("it takes no uploads; register files that are there".to_owned()))
+        Err(SiteError::Unfit(
+            "it takes no uploads; register files that are there".to_owned(),
+        ))
     }
 }
 

@@ -51,8 +51,15 @@ pub(crate) fn remove(parent: BorrowedFd<'_>, name: &CStr, most: u64) -> io::Resu
         Ok(()) => return Ok(Removed::All),
         Err(error) => error,
     };
-    let removal =
-        Removal { parent, name, levels: Vec::new(), held: 0, moved: 0, left: most, failed: None };
+    let removal = Removal {
+        parent,
+        name,
+        levels: Vec::new(),
+        held: 0,
+        moved: 0,
+        left: most,
+        failed: None,
+    };
     match open(parent, name) {
         Ok(top) => removal.run(top),
         Err(Errno::NOENT) => Ok(Removed::All),
@@ -149,14 +156,22 @@ impl Removal<'_> {
     /// Begins with a directory that was opened.
     fn enter(&mut self, mut open: Open, name: CString) -> Open {
         let pending = Vec::new();
-        self.levels.push(Level { name, id: open.id, pending, progress: false, read: 0 });
+        self.levels.push(Level {
+            name,
+            id: open.id,
+            pending,
+            progress: false,
+            read: 0,
+        });
         self.read(&mut open.directory);
         open
     }
 
     /// Removes what is in the open directory and is none itself, and remembers the others.
     fn read(&mut self, directory: &mut Dir) {
-        let Some(mut level) = self.levels.pop() else { return };
+        let Some(mut level) = self.levels.pop() else {
+            return;
+        };
         level.progress = false;
         level.read += 1;
         directory.rewind();
@@ -198,7 +213,9 @@ impl Removal<'_> {
 
     /// Removes a directory in the open one, or enters it.
     fn go_down(&mut self, at: Open, name: CString) -> Turn {
-        let Ok(here) = at.directory.fd() else { return Turn::Lost };
+        let Ok(here) = at.directory.fd() else {
+            return Turn::Lost;
+        };
         // If it is not empty, that is told by what happens inside.
         if unlink(here, &name, AtFlags::REMOVEDIR).is_ok() {
             self.note_progress();
@@ -222,11 +239,19 @@ impl Removal<'_> {
 
     /// Moves a directory to the top, to be removed there; `false` if that cannot be.
     fn move_up(&mut self, here: BorrowedFd<'_>, name: &CStr) -> bool {
-        let Some(top) = self.levels.first().map(|level| level.id) else { return false };
-        let Ok(open) = open(self.parent, self.name) else { return false };
-        let Ok(to) = open.directory.fd() else { return false };
+        let Some(top) = self.levels.first().map(|level| level.id) else {
+            return false;
+        };
+        let Ok(open) = open(self.parent, self.name) else {
+            return false;
+        };
+        let Ok(to) = open.directory.fd() else {
+            return false;
+        };
         self.moved += 1;
-        let Ok(new) = CString::new(format!(".cospan-moved-{}", self.moved)) else { return false };
+        let Ok(new) = CString::new(format!(".cospan-moved-{}", self.moved)) else {
+            return false;
+        };
         if open.id != top || rustix::fs::renameat(here, name, to, &*new).is_err() {
             return false;
         }
@@ -244,7 +269,9 @@ impl Removal<'_> {
 
     /// Leaves a directory whose names are done, and removes it.
     fn go_up(&mut self, mut at: Open) -> Turn {
-        let Some(level) = self.levels.pop() else { return Turn::Over };
+        let Some(level) = self.levels.pop() else {
+            return Turn::Over;
+        };
         let (above, expected) = match self.levels.last() {
             None => (None, None),
             Some(last) => (parent_of(&at).ok(), Some(last.id)),
@@ -252,7 +279,10 @@ impl Removal<'_> {
         if above.as_ref().map(|above| above.id) != expected {
             return Turn::Lost;
         }
-        let removed = match above.as_ref().map_or(Ok(self.parent), |above| above.directory.fd()) {
+        let removed = match above
+            .as_ref()
+            .map_or(Ok(self.parent), |above| above.directory.fd())
+        {
             Ok(parent) => unlink(parent, &level.name, AtFlags::REMOVEDIR),
             Err(error) => Err(error),
         };
@@ -291,7 +321,10 @@ impl Removal<'_> {
 
 fn stays((name, error): &(CString, Errno)) -> io::Error {
     let error = io::Error::from(*error);
-    io::Error::new(error.kind(), format!("{:?} in it stays: {error}", name.to_string_lossy()))
+    io::Error::new(
+        error.kind(),
+        format!("{:?} in it stays: {error}", name.to_string_lossy()),
+    )
 }
 
 /// Opens a directory in another one, such that its owner may do all with it. Never through a link.
@@ -324,7 +357,10 @@ fn parent_of(at: &Open) -> Result<Open, Errno> {
 }
 
 fn of(directory: OwnedFd, id: (u64, u64)) -> Result<Open, Errno> {
-    Ok(Open { directory: Dir::new(directory)?, id })
+    Ok(Open {
+        directory: Dir::new(directory)?,
+        id,
+    })
 }
 
 fn unlink(parent: impl AsFd, name: &CStr, flags: AtFlags) -> Result<(), Errno> {

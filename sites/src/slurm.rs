@@ -182,7 +182,13 @@ impl SlurmConfig {
             stall: Duration::from_millis(self.stall.0),
         })?;
         let deadline = Duration::from_millis(self.deadline.0);
-        Ok(Attached::new(area, name, root, self.neighbours.clone(), deadline))
+        Ok(Attached::new(
+            area,
+            name,
+            root,
+            self.neighbours.clone(),
+            deadline,
+        ))
     }
 }
 
@@ -202,8 +208,10 @@ struct Facts {
 }
 
 /// How often a wrapper looks at its gate that waits there for long.
-pub const SELDOM: Seldom =
-    Seldom { poll: DurationMs::from_secs(5), after: DurationMs::from_secs(60) };
+pub const SELDOM: Seldom = Seldom {
+    poll: DurationMs::from_secs(5),
+    after: DurationMs::from_secs(60),
+};
 
 /// What is left of KillWait for a payload: Slurm then kills its wrapper too, which has to tell.
 const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
@@ -218,12 +226,18 @@ fn setting<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
 
 /// Reads `5 sec`.
 fn kill_wait(text: &str) -> Option<DurationMs> {
-    text.split(' ').next()?.parse().ok().map(DurationMs::from_secs)
+    text.split(' ')
+        .next()?
+        .parse()
+        .ok()
+        .map(DurationMs::from_secs)
 }
 
 /// From TERM to KILL of a payload: shorter than Slurm gives a job itself.
 fn grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationMs {
-    let most = kill_wait.map_or(wanted, |wait| DurationMs(wait.0.saturating_sub(BEFORE_KILL.0)));
+    let most = kill_wait.map_or(wanted, |wait| {
+        DurationMs(wait.0.saturating_sub(BEFORE_KILL.0))
+    });
     most.min(wanted).max(DurationMs::from_secs(1))
 }
 
@@ -253,7 +267,12 @@ impl SlurmSite {
     pub fn new(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
         let agent = agent(&config, exec)?;
         let files = config.attached(config.name.clone(), config.root.clone())?;
-        Ok(Self::with(config, agent, Box::new(files), Held::Here(Arc::default())))
+        Ok(Self::with(
+            config,
+            agent,
+            Box::new(files),
+            Held::Here(Arc::default()),
+        ))
     }
 
     /// A cluster of which this machine has nothing: files go by `exec`, too. Its inputs come
@@ -264,12 +283,21 @@ impl SlurmSite {
     pub fn remote(config: SlurmConfig, exec: Arc<dyn Exec>) -> Result<Self, SiteError> {
         let agent = agent(&config, exec)?;
         let mut sources = config.sources.clone();
-        for (name, root) in config.neighbours.iter().filter(|(name, _)| **name != config.name) {
+        for (name, root) in config
+            .neighbours
+            .iter()
+            .filter(|(name, _)| **name != config.name)
+        {
             let files = config.attached(name.clone(), root.clone())?;
             sources.insert(name.clone(), Arc::new(files));
         }
         let files = RemoteFiles::new(agent.clone(), sources);
-        Ok(Self::with(config, agent, Box::new(files), Held::There(Mutex::default())))
+        Ok(Self::with(
+            config,
+            agent,
+            Box::new(files),
+            Held::There(Mutex::default()),
+        ))
     }
 
     /// The files of such a cluster, to be read only.
@@ -280,13 +308,26 @@ impl SlurmSite {
         config: &SlurmConfig,
         exec: Arc<dyn Exec>,
     ) -> Result<Arc<dyn SiteFiles>, SiteError> {
-        Ok(Arc::new(RemoteFiles::new(agent(config, exec)?, Sources::new())))
+        Ok(Arc::new(RemoteFiles::new(
+            agent(config, exec)?,
+            Sources::new(),
+        )))
     }
 
     fn with(config: SlurmConfig, agent: Agent, files: Box<dyn SiteFiles>, held: Held) -> Self {
         let (facts, heard, trouble) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (over, told_to_end) = (Mutex::default(), Mutex::default());
-        Self { config, agent, files, facts, over, told_to_end, heard, held, trouble }
+        Self {
+            config,
+            agent,
+            files,
+            facts,
+            over,
+            told_to_end,
+            heard,
+            held,
+            trouble,
+        }
     }
 
     /// Makes a directory the root of a new site, or finds that it is already.
@@ -327,7 +368,9 @@ impl SlurmSite {
     }
 
     fn told_to_end(&self) -> MutexGuard<'_, BTreeMap<Tag, Instant>> {
-        self.told_to_end.lock().unwrap_or_else(PoisonError::into_inner)
+        self.told_to_end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -352,7 +395,8 @@ fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<Agent, SiteError> 
 
 fn environment(config: &SlurmConfig) -> BTreeMap<OsString, OsString> {
     let conf = config.slurm_conf.iter();
-    conf.map(|path| ("SLURM_CONF".into(), path.clone().into_os_string())).collect()
+    conf.map(|path| ("SLURM_CONF".into(), path.clone().into_os_string()))
+        .collect()
 }
 
 /// The control plane's time.
@@ -453,7 +497,10 @@ impl Site for SlurmSite {
     }
 
     fn trouble(&self) -> Option<String> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn reservations(&self) -> Option<&dyn Reservations> {

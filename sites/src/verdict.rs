@@ -172,7 +172,10 @@ impl Left {
 
     /// How a payload ended that may have been ended from outside.
     pub(crate) fn is_exit(self) -> bool {
-        matches!(self, Left::Success | Left::Failure | Left::Killed | Left::Terminated)
+        matches!(
+            self,
+            Left::Success | Left::Failure | Left::Killed | Left::Terminated
+        )
     }
 
     fn as_str(self) -> &'static str {
@@ -297,7 +300,13 @@ pub fn verdict(word: Word, left: Left, settled: bool) -> Verdict {
 fn by_itself(left: Left, word: Word, settled: bool) -> Verdict {
     let told = |verdict| if settled { verdict } else { Verdict::Untold };
     // While it is tidied up, that it was ended from outside may still be said.
-    let stands = |verdict| if word.is_active() { told(verdict) } else { verdict };
+    let stands = |verdict| {
+        if word.is_active() {
+            told(verdict)
+        } else {
+            verdict
+        }
+    };
     match left {
         // A wrapper that wrote this ends well: it was ended right behind it, or never wrote it.
         Left::Success if word == Word::Failed => Verdict::Lost,
@@ -320,7 +329,9 @@ fn by_itself(left: Left, word: Word, settled: bool) -> Verdict {
 pub fn to_markdown() -> String {
     let mut out = "| the batch system says |".to_owned();
     let columns = Left::ALL;
-    columns.iter().for_each(|left| cell(&mut out, left.as_str()));
+    columns
+        .iter()
+        .for_each(|left| cell(&mut out, left.as_str()));
     out.push_str("\n|---|");
     out.push_str(&"---|".repeat(columns.len()));
     for word in Word::ALL {

@@ -19,5 +19,8 @@ pub const EXIT_TAKEN: i32 = 75;
 
 /// Name of this version of the wrapper below a site's root: others may be in use there.
 pub(crate) fn script_name() -> String {
-    format!("wrapper-{}.sh", &blake3::hash(SCRIPT.as_bytes()).to_hex()[..16])
+    format!(
+        "wrapper-{}.sh",
+        &blake3::hash(SCRIPT.as_bytes()).to_hex()[..16]
+    )
 }

@@ -71,14 +71,20 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
     for (job, fault, effect) in [(1, Fault::LostAfter, true), (2, Fault::LostBefore, false)] {
         site.faults().arm_next(CallKind::Submit, fault, 1);
         let answer = site.submit(&order(tag(job), script("exit 0"))).await;
-        assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
+        assert!(
+            matches!(answer, Err(SiteError::OutcomeUnknown(_))),
+            "{answer:?}"
+        );
         let found = site.find_by_tag(tag(job)).await.unwrap().found;
         assert_eq!(!found.is_empty(), effect, "{fault:?}");
     }
     assert_eq!(site.faults().struck(CallKind::Submit), 2);
     await_seen(&site, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
     site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
-    assert_eq!(run(&site, &order(tag(3), script("exit 0"))).await, ExitCause::Code(0));
+    assert_eq!(
+        run(&site, &order(tag(3), script("exit 0"))).await,
+        ExitCause::Code(0)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,7 +94,10 @@ async fn errors_without_effect_have_none() {
     for fault in [Fault::NotSent, Fault::Refused, Fault::SiteFull] {
         site.faults().arm_next(CallKind::Submit, fault, 1);
         assert!(site.submit(&order(tag(1), script("exit 0"))).await.is_err());
-        assert_eq!(await_seen(&site, tag(1), |_| true).await, Observation::Absent);
+        assert_eq!(
+            await_seen(&site, tag(1), |_| true).await,
+            Observation::Absent
+        );
     }
 }
 
@@ -98,10 +107,16 @@ async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
     let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
     site.faults().arm(CallKind::Status, Fault::Absent);
-    assert_eq!(await_seen(&site, tag(1), |_| true).await, Observation::Absent);
+    assert_eq!(
+        await_seen(&site, tag(1), |_| true).await,
+        Observation::Absent
+    );
     site.faults().arm(CallKind::Status, Fault::Unknown);
     let status = site.status(&[tag(1)]).await.unwrap();
-    assert!(matches!(status.attempts[&tag(1)], Observation::Unknown(_)), "{status:?}");
+    assert!(
+        matches!(status.attempts[&tag(1)], Observation::Unknown(_)),
+        "{status:?}"
+    );
     assert_eq!(status.idle.processors, 0);
     site.faults().lift(CallKind::Status);
     let seen = await_seen(&site, tag(1), |_| true).await;
@@ -147,8 +162,12 @@ const LONG: Duration = Duration::from_secs(600);
 async fn a_doubled_submission_runs_once() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
-    site.faults().inject(vec![injection(Fault::Doubled, CallKind::Submit, LONG)]);
-    assert_eq!(run(&site, &order(tag(1), script("exit 0"))).await, ExitCause::Code(0));
+    site.faults()
+        .inject(vec![injection(Fault::Doubled, CallKind::Submit, LONG)]);
+    assert_eq!(
+        run(&site, &order(tag(1), script("exit 0"))).await,
+        ExitCause::Code(0)
+    );
     assert_eq!(site.find_by_tag(tag(1)).await.unwrap().found.len(), 1);
     assert_eq!(site.list_attempts().await.unwrap(), [tag(1)]);
 }
@@ -157,7 +176,11 @@ async fn a_doubled_submission_runs_once() {
 async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
     let fixture = LocalSiteFixture::new();
     let site = Arc::new(faulty(&fixture));
-    site.faults().inject(vec![injection(Fault::LateAnswer(LONG), CallKind::Submit, LONG)]);
+    site.faults().inject(vec![injection(
+        Fault::LateAnswer(LONG),
+        CallKind::Submit,
+        LONG,
+    )]);
     let submitting = tokio::spawn({
         let site = site.clone();
         async move { site.submit(&order(tag(1), script("exit 0"))).await }
@@ -178,9 +201,11 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         async move { site.submit(&order).await }
     };
     let short = Duration::from_millis(50);
-    site.faults().inject(vec![injection(Fault::Hang(LONG), CallKind::Submit, short)]);
+    site.faults()
+        .inject(vec![injection(Fault::Hang(LONG), CallKind::Submit, short)]);
     assert!(submit(1).await.is_ok(), "the window ended");
-    site.faults().inject(vec![injection(Fault::Hang(LONG), CallKind::Submit, LONG)]);
+    site.faults()
+        .inject(vec![injection(Fault::Hang(LONG), CallKind::Submit, LONG)]);
     let lift = async {
         while site.faults().tallies().is_empty() {
             tokio::task::yield_now().await;
@@ -188,15 +213,33 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         site.faults().lift_all();
     };
     assert!(tokio::join!(submit(2), lift).0.is_ok(), "it was lifted");
-    site.faults().inject(vec![injection(Fault::Hang(short), CallKind::Submit, LONG)]);
+    site.faults()
+        .inject(vec![injection(Fault::Hang(short), CallKind::Submit, LONG)]);
     let answer = submit(3).await;
-    assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
-    assert_eq!(await_seen(&site, tag(3), |_| true).await, Observation::Absent);
-    let tally = Tally { calls: 1, strikes: 1 };
-    assert_eq!(site.faults().tallies()[&("frozen", CallKind::Submit)], tally);
+    assert!(
+        matches!(answer, Err(SiteError::OutcomeUnknown(_))),
+        "{answer:?}"
+    );
+    assert_eq!(
+        await_seen(&site, tag(3), |_| true).await,
+        Observation::Absent
+    );
+    let tally = Tally {
+        calls: 1,
+        strikes: 1,
+    };
+    assert_eq!(
+        site.faults().tallies()[&("frozen", CallKind::Submit)],
+        tally
+    );
     for job in [1, 2] {
-        await_seen(&site, tag(job), |seen| matches!(seen, Observation::Ready(_))).await;
-        site.decide_gate(tag(job), &GateDecision::Void).await.unwrap();
+        await_seen(&site, tag(job), |seen| {
+            matches!(seen, Observation::Ready(_))
+        })
+        .await;
+        site.decide_gate(tag(job), &GateDecision::Void)
+            .await
+            .unwrap();
     }
 }
 
@@ -205,10 +248,14 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
-    site.faults().inject(vec![injection(Fault::NoneIdle, CallKind::Status, LONG)]);
+    site.faults()
+        .inject(vec![injection(Fault::NoneIdle, CallKind::Status, LONG)]);
     let status = site.status(&[tag(1)]).await.unwrap();
     assert_eq!(status.idle.processors, 0);
-    assert!(matches!(status.attempts[&tag(1)], Observation::Ready(_)), "{status:?}");
+    assert!(
+        matches!(status.attempts[&tag(1)], Observation::Ready(_)),
+        "{status:?}"
+    );
     site.cancel(tag(1), None).await.unwrap();
 }
 
@@ -219,7 +266,10 @@ async fn a_control_file_switches_faults_of_a_running_server() {
     let site = FaultySite::new(fixture.site(), Faults::new()).controlled_by(path.clone());
     assert!(site.status(&[]).await.is_ok(), "no file, no faults");
     replace(&path, "all not-sent\nstatus lost-before next 1\n");
-    assert!(matches!(site.status(&[]).await, Err(SiteError::OutcomeUnknown(_))));
+    assert!(matches!(
+        site.status(&[]).await,
+        Err(SiteError::OutcomeUnknown(_))
+    ));
     assert!(site.status(&[]).await.is_ok(), "the one is spent");
     assert!(matches!(site.describe().await, Err(SiteError::NotSent(_))));
     replace(&path, "nonsense\n");

@@ -52,7 +52,10 @@ fn spoil(place: &Path, with: &str) {
 }
 
 async fn status(site: &dyn Site) -> Result<(), SiteError> {
-    tokio::time::timeout(SOON, site.status(&[tag(1)])).await.expect("it waits").map(drop)
+    tokio::time::timeout(SOON, site.status(&[tag(1)]))
+        .await
+        .expect("it waits")
+        .map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,13 +65,28 @@ async fn whatever_is_in_the_place_of_an_entry_is_said_at_once_and_until_it_is_me
         std::fs::write(root.join("leases.json"), "{}").unwrap();
         status(&*site).await.unwrap();
         let is_near = root.ends_with("near");
-        let directories = ["attempts", "spool", "gone", "live", "store", "incoming", "files"];
+        let directories = [
+            "attempts", "spool", "gone", "live", "store", "incoming", "files",
+        ];
         let files = ["owner", "site-id"];
-        let wrongs =
-            ["a named pipe", "a file", "a directory", "a symbolic link", "dangling", "socket"];
-        for (entry, with) in directories.iter().chain(&files).flat_map(|e| wrongs.map(|w| (*e, w)))
+        let wrongs = [
+            "a named pipe",
+            "a file",
+            "a directory",
+            "a symbolic link",
+            "dangling",
+            "socket",
+        ];
+        for (entry, with) in directories
+            .iter()
+            .chain(&files)
+            .flat_map(|e| wrongs.map(|w| (*e, w)))
         {
-            let fits = if files.contains(&entry) { "a file" } else { "a directory" };
+            let fits = if files.contains(&entry) {
+                "a file"
+            } else {
+                "a directory"
+            };
             let (path, away) = (root.join(entry), root.with_extension("away"));
             // What a site is known by is missed in other words.
             if with == fits || entry == "site-id" && (is_near || with != "a named pipe") {
@@ -77,12 +95,18 @@ async fn whatever_is_in_the_place_of_an_entry_is_said_at_once_and_until_it_is_me
             std::fs::rename(&path, &away).unwrap();
             spoil(&path, with);
             let said = status(&*site).await;
-            let Err(SiteError::OutOfOrder(why)) = &said else { panic!("{entry} {with}: {said:?}") };
-            assert!(why.contains(entry) && why.contains("put back"), "{entry} {with}: {why}");
+            let Err(SiteError::OutOfOrder(why)) = &said else {
+                panic!("{entry} {with}: {said:?}")
+            };
+            assert!(
+                why.contains(entry) && why.contains("put back"),
+                "{entry} {with}: {why}"
+            );
             let mut order = order(tag(1), script("exit 0"));
             order.hold_max = cospan_domain::units::DurationMs::from_secs(1);
-            let submitted =
-                tokio::time::timeout(SOON, site.submit(&order)).await.expect("it waits");
+            let submitted = tokio::time::timeout(SOON, site.submit(&order))
+                .await
+                .expect("it waits");
             let certain = matches!(
                 submitted,
                 Err(SiteError::OutOfOrder(_) | SiteError::NotSent(_) | SiteError::Refused(_))
@@ -116,9 +140,13 @@ async fn what_is_in_the_place_of_the_wrapper_is_said() {
             site.submit(&order).await.unwrap();
             site.cancel(tag(1), None).await.unwrap();
         }
-        let names = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = std::fs::read_dir(&root)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
         let mut names = names.filter_map(|name| name.into_string().ok());
-        let name = names.find(|name| name.ends_with(".sh")).unwrap_or("wrapper-0.sh".to_owned());
+        let name = names
+            .find(|name| name.ends_with(".sh"))
+            .unwrap_or("wrapper-0.sh".to_owned());
         let path = root.join(&name);
         let _ = std::fs::remove_file(&path);
         for with in ["a named pipe", "a symbolic link"] {
@@ -141,11 +169,16 @@ impl Mounted {
     fn at(path: &Path) -> Option<Self> {
         std::fs::create_dir_all(path).unwrap();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=4m,mode=700", "cospan-test"]).arg(path);
+        mount
+            .args(["-t", "tmpfs", "-o", "size=4m,mode=700", "cospan-test"])
+            .arg(path);
         let mounted = mount.output().is_ok_and(|output| output.status.success());
         if !mounted {
             use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "SKIPPED: no file system can be mounted here");
+            let _ = writeln!(
+                std::io::stderr(),
+                "SKIPPED: no file system can be mounted here"
+            );
         }
         mounted.then(|| Self(path.to_owned()))
     }
@@ -166,7 +199,9 @@ impl Drop for Mounted {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_and_one_that_can_only_be_read_are_said_and_what_runs_is_seen() {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let Some(disk) = Mounted::at(&place.path().join("disk")) else { return };
+    let Some(disk) = Mounted::at(&place.path().join("disk")) else {
+        return;
+    };
     // What is open for writing keeps a file system from being made one that is only read.
     for (site, root) in sites(&disk.0, None).await {
         status(&*site).await.unwrap();
@@ -175,7 +210,10 @@ async fn a_full_disk_and_one_that_can_only_be_read_are_said_and_what_runs_is_see
         let _ = std::fs::write(&big, vec![7; 5 << 20]);
         status(&*site).await.unwrap();
         let why = site.trouble().unwrap_or_default();
-        assert!(why.contains("is full") && why.contains(&root.display().to_string()), "{why}");
+        assert!(
+            why.contains("is full") && why.contains(&root.display().to_string()),
+            "{why}"
+        );
         std::fs::remove_file(&big).unwrap();
         status(&*site).await.unwrap();
         assert_eq!(site.trouble(), None, "there is room again");
@@ -214,11 +252,18 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
     // Where this machine has the root it is locked.
     let first = site(false, "/data/first");
     first.take().await.unwrap();
-    let refusal = site(false, "/data/copy").take().await.unwrap_err().to_string();
+    let refusal = site(false, "/data/copy")
+        .take()
+        .await
+        .unwrap_err()
+        .to_string();
     let process = format!("(process {})", std::process::id());
-    for word in
-        [&*process, "data directory /data/first", "data directory /data/copy", "stop the other"]
-    {
+    for word in [
+        &*process,
+        "data directory /data/first",
+        "data directory /data/copy",
+        "stop the other",
+    ] {
         assert!(refusal.contains(word), "no {word} in: {refusal}");
     }
     drop(first);
@@ -226,7 +271,13 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
     // Elsewhere a process of this machine that lives is told by its name.
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", other.id())).unwrap();
-    let start = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap();
+    let start = stat
+        .rsplit_once(") ")
+        .unwrap()
+        .1
+        .split(' ')
+        .nth(19)
+        .unwrap();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let text = format!(
         "instance {}\nhost {}\npid {}\nstart {start}\ndata /data/first\n",
@@ -237,16 +288,26 @@ async fn a_copy_of_a_data_directory_is_kept_out_of_a_root_by_its_process_and_dir
     std::fs::write(root.join("owner"), &text).unwrap();
     let copy = site(true, "/data/copy");
     let refusal = copy.take().await.unwrap_err().to_string();
-    assert!(refusal.contains(&format!("(process {})", other.id())), "{refusal}");
+    assert!(
+        refusal.contains(&format!("(process {})", other.id())),
+        "{refusal}"
+    );
     assert!(refusal.contains("data directory /data/first"), "{refusal}");
     assert_eq!(std::fs::read_to_string(root.join("owner")).unwrap(), text);
     other.kill().unwrap();
     other.wait().unwrap();
     copy.take().await.unwrap();
     copy.take().await.unwrap();
-    assert!(std::fs::read_to_string(root.join("owner")).unwrap().contains("data /data/copy"));
+    assert!(
+        std::fs::read_to_string(root.join("owner"))
+            .unwrap()
+            .contains("data /data/copy")
+    );
     // One that was taken from it says so.
     std::fs::write(root.join("owner"), text.replace(host.trim(), "elsewhere")).unwrap();
     let taken = copy.take().await.unwrap_err().to_string();
-    assert!(taken.contains("on host elsewhere") && taken.contains("/data/first"), "{taken}");
+    assert!(
+        taken.contains("on host elsewhere") && taken.contains("/data/first"),
+        "{taken}"
+    );
 }

@@ -52,12 +52,17 @@ impl World {
         far.initialise().await.unwrap();
         let relays = root("relays");
         let mut near = LocalConfig::new(name("near"), root("near"), total, agent);
-        near.neighbours.insert(name("far"), relay(&relays, &name("near"), &name("far")));
+        near.neighbours
+            .insert(name("far"), relay(&relays, &name("near"), &name("far")));
         let near = LocalSite::new(near).unwrap();
         near.initialise().unwrap();
         let sources = [(name("far"), source)].into();
         let near = Fetching::new(Arc::new(near), sources, relays);
-        Self { place, far: Arc::new(far), near: Arc::new(near) }
+        Self {
+            place,
+            far: Arc::new(far),
+            near: Arc::new(near),
+        }
     }
 
     fn root(&self, site: &str) -> PathBuf {
@@ -75,16 +80,30 @@ impl World {
 }
 
 fn content(bytes: &[u8]) -> Content {
-    Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
+    Content {
+        digest: Digest(*blake3::hash(bytes).as_bytes()),
+        size: Bytes(bytes.len() as u64),
+    }
 }
 
 fn bytes(length: u32) -> Vec<u8> {
-    (0..length).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect()
+    (0..length)
+        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+        .collect()
 }
 
 fn order(from: &str, place: &FilePlace, content: Content) -> CopyOrder {
-    let source = CopySource { site: name(from), place: place.clone() };
-    CopyOrder { content, chunk: None, source, nonce: "n-1".to_owned(), limit: None }
+    let source = CopySource {
+        site: name(from),
+        place: place.clone(),
+    };
+    CopyOrder {
+        content,
+        chunk: None,
+        source,
+        nonce: "n-1".to_owned(),
+        limit: None,
+    }
 }
 
 /// Copies, and says how it ended.
@@ -96,7 +115,10 @@ async fn copy(to: &Arc<dyn Site>, order: &CopyOrder) -> CopyStatus {
             CopyStatus::Running { .. } => {}
             status => return status,
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "the copy takes too long");
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "the copy takes too long"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -112,21 +134,36 @@ async fn copies_go_there_within_it_and_back_whole() {
         let bytes = bytes(length);
         let content = content(&bytes);
         let here = world.put("near", ODD, &bytes);
-        assert_eq!(copy(&world.far, &order("near", &here, content)).await, CopyStatus::Complete);
+        assert_eq!(
+            copy(&world.far, &order("near", &here, content)).await,
+            CopyStatus::Complete
+        );
         assert!(world.stored("far", content) == bytes);
         assert_eq!(world.far.has_content(content.digest).await, Ok(true));
         world.far.delete_content(content.digest).await.unwrap();
         assert_eq!(world.far.has_content(content.digest).await, Ok(false));
         let there = world.put("far", ODD, &bytes);
-        let inspected = Inspected { content, directory: false };
+        let inspected = Inspected {
+            content,
+            directory: false,
+        };
         assert_eq!(world.far.inspect(&there).await, Ok(inspected));
-        assert_eq!(copy(&world.far, &order("far", &there, content)).await, CopyStatus::Complete);
+        assert_eq!(
+            copy(&world.far, &order("far", &there, content)).await,
+            CopyStatus::Complete
+        );
         assert!(world.stored("far", content) == bytes);
-        assert_eq!(copy(&world.near, &order("far", &there, content)).await, CopyStatus::Complete);
+        assert_eq!(
+            copy(&world.near, &order("far", &there, content)).await,
+            CopyStatus::Complete
+        );
         assert!(world.stored("near", content) == bytes);
     }
     assert!(is_empty(&world.root("far/incoming")));
-    assert!(is_empty(&world.root("relays/near/far/store")), "what was fetched is gone");
+    assert!(
+        is_empty(&world.root("relays/near/far/store")),
+        "what was fetched is gone"
+    );
     assert!(!world.root("far/pwned").exists());
 }
 
@@ -135,12 +172,22 @@ async fn a_chunk_is_cut_and_the_whole_file_is_checked() {
     let world = World::new().await;
     let bytes = bytes(3_000_001);
     let (whole, run) = (content(&bytes), 900_000..2_500_000);
-    let mut chunk = order("near", &world.put("near", "x", &bytes), content(&bytes[run.clone()]));
-    chunk.chunk =
-        Some(Chunk { of: whole, offset: Bytes(run.start as u64), length: Bytes(run.len() as u64) });
+    let mut chunk = order(
+        "near",
+        &world.put("near", "x", &bytes),
+        content(&bytes[run.clone()]),
+    );
+    chunk.chunk = Some(Chunk {
+        of: whole,
+        offset: Bytes(run.start as u64),
+        length: Bytes(run.len() as u64),
+    });
     assert_eq!(copy(&world.far, &chunk).await, CopyStatus::Complete);
     assert!(world.stored("far", chunk.content) == bytes[run.clone()]);
-    chunk.source = CopySource { site: name("far"), place: world.put("far", "x", &bytes) };
+    chunk.source = CopySource {
+        site: name("far"),
+        place: world.put("far", "x", &bytes),
+    };
     assert_eq!(copy(&world.near, &chunk).await, CopyStatus::Complete);
     assert!(world.stored("near", chunk.content) == bytes[run]);
 }
@@ -150,21 +197,40 @@ async fn what_is_there_already_is_built_upon_or_dropped_if_it_is_wrong() {
     let world = World::new().await;
     let bytes = bytes(3_000_001);
     let copy_of = order("near", &world.put("near", "x", &bytes), content(&bytes));
-    let data = world.root("far/incoming").join(format!("{}.n-1", copy_of.content.digest));
-    for before in [&bytes[..1_500_000], b"something else", &[&bytes[..], b"more"].concat()] {
+    let data = world
+        .root("far/incoming")
+        .join(format!("{}.n-1", copy_of.content.digest));
+    for before in [
+        &bytes[..1_500_000],
+        b"something else",
+        &[&bytes[..], b"more"].concat(),
+    ] {
         std::fs::write(&data, before).unwrap();
         let status = world.far.copy_status(&copy_of).await.unwrap();
         assert!(
-            matches!(status, CopyStatus::Failed { blame: CopyBlame::Process, .. }),
+            matches!(
+                status,
+                CopyStatus::Failed {
+                    blame: CopyBlame::Process,
+                    ..
+                }
+            ),
             "{status:?}"
         );
         assert_eq!(copy(&world.far, &copy_of).await, CopyStatus::Complete);
         assert!(world.stored("far", copy_of.content) == bytes);
-        world.far.delete_content(copy_of.content.digest).await.unwrap();
+        world
+            .far
+            .delete_content(copy_of.content.digest)
+            .await
+            .unwrap();
     }
     std::fs::write(&data, b"x").unwrap();
     world.far.stop_copy(&copy_of, true).await.unwrap();
-    assert_eq!(world.far.copy_status(&copy_of).await, Ok(CopyStatus::Absent));
+    assert_eq!(
+        world.far.copy_status(&copy_of).await,
+        Ok(CopyStatus::Absent)
+    );
 }
 
 #[tokio::test]
@@ -173,18 +239,30 @@ async fn a_source_that_is_not_what_was_ordered_is_to_blame() {
     let wrong = [
         (world.put("near", "x", b"abcd"), content(b"abce")),
         (world.put("near", "x", b"abcd"), content(b"abc")),
-        (FilePlace::User(RelPath::new("missing").unwrap()), content(b"abc")),
+        (
+            FilePlace::User(RelPath::new("missing").unwrap()),
+            content(b"abc"),
+        ),
     ];
     for (place, content) in wrong {
         let status = copy(&world.far, &order("near", &place, content)).await;
         assert!(
-            matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. }),
+            matches!(
+                status,
+                CopyStatus::Failed {
+                    blame: CopyBlame::Source,
+                    ..
+                }
+            ),
             "{status:?}"
         );
         assert_eq!(world.far.has_content(content.digest).await, Ok(false));
     }
     let stranger = order("elsewhere", &world.put("near", "x", b"x"), content(b"x"));
-    assert!(matches!(world.far.start_copy(&stranger).await, Err(SiteError::Refused(_))));
+    assert!(matches!(
+        world.far.start_copy(&stranger).await,
+        Err(SiteError::Refused(_))
+    ));
 }
 
 #[tokio::test]
@@ -195,7 +273,10 @@ async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
         let (site, what) = (world.far.clone(), Readable::File(place.clone()));
         async move { site.read(&what, Bytes(offset), limit).await.unwrap() }
     };
-    assert_eq!((read(3, 4).await.bytes, read(3, 4).await.size), (b"3456".to_vec(), Bytes(10)));
+    assert_eq!(
+        (read(3, 4).await.bytes, read(3, 4).await.size),
+        (b"3456".to_vec(), Bytes(10))
+    );
     assert_eq!(read(8, 100).await.bytes, b"89");
     assert_eq!(read(10, 5).await.bytes, b"");
     std::fs::create_dir(world.root("far/files/d")).unwrap();
@@ -205,7 +286,10 @@ async fn pieces_are_read_from_anywhere_in_a_file_and_of_files_alone() {
         assert!(matches!(answer, Err(SiteError::Refused(_))), "{answer:?}");
     }
     std::fs::rename(world.root("far"), world.root("away")).unwrap();
-    let answer = world.far.read(&Readable::File(place.clone()), Bytes(0), 5).await;
+    let answer = world
+        .far
+        .read(&Readable::File(place.clone()), Bytes(0), 5)
+        .await;
     assert!(matches!(answer, Err(SiteError::NotSent(_))), "{answer:?}");
 }
 
@@ -221,9 +305,19 @@ fn snapshot(root: &Path) -> BTreeMap<PathBuf, (char, Vec<u8>)> {
                 ahead.push(path.clone());
                 ('d', Vec::new())
             } else if meta.is_symlink() {
-                ('l', std::fs::read_link(&path).unwrap().into_os_string().into_vec())
+                (
+                    'l',
+                    std::fs::read_link(&path)
+                        .unwrap()
+                        .into_os_string()
+                        .into_vec(),
+                )
             } else {
-                let kind = if meta.permissions().mode() & 0o111 == 0 { 'f' } else { 'x' };
+                let kind = if meta.permissions().mode() & 0o111 == 0 {
+                    'f'
+                } else {
+                    'x'
+                };
                 (kind, std::fs::read(&path).unwrap())
             };
             found.insert(path.strip_prefix(root).unwrap().to_owned(), what);
@@ -268,22 +362,41 @@ async fn directories_go_there_within_it_and_back_as_they_were() {
     assert!(found.directory);
     let digest = found.content.digest;
     let stored = |site: &str| world.root(site).join(format!("store/{digest}"));
-    assert_eq!(copy(&world.far, &order("near", &place, found.content)).await, CopyStatus::Complete);
+    assert_eq!(
+        copy(&world.far, &order("near", &place, found.content)).await,
+        CopyStatus::Complete
+    );
     assert!(snapshot(&stored("far")) == planted);
-    let mode = std::fs::metadata(stored("far")).unwrap().permissions().mode();
+    let mode = std::fs::metadata(stored("far"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o555);
     let kept = FilePlace::Store(found.content.digest);
     assert_eq!(world.far.inspect(&kept).await, Ok(found.clone()));
-    assert_eq!(copy(&world.near, &order("far", &kept, found.content)).await, CopyStatus::Complete);
+    assert_eq!(
+        copy(&world.near, &order("far", &kept, found.content)).await,
+        CopyStatus::Complete
+    );
     assert!(snapshot(&stored("near")) == planted);
-    world.far.delete_content(found.content.digest).await.unwrap();
+    world
+        .far
+        .delete_content(found.content.digest)
+        .await
+        .unwrap();
     assert_eq!(world.far.has_content(found.content.digest).await, Ok(false));
     let (place, _) = tree(&world, "far");
     assert_eq!(world.far.inspect(&place).await, Ok(found.clone()));
-    assert_eq!(copy(&world.far, &order("far", &place, found.content)).await, CopyStatus::Complete);
+    assert_eq!(
+        copy(&world.far, &order("far", &place, found.content)).await,
+        CopyStatus::Complete
+    );
     assert!(snapshot(&stored("far")) == planted);
     assert!(is_empty(&world.root("far/incoming")));
-    assert!(is_empty(&world.root("relays/near/far/store")), "what was fetched is gone");
+    assert!(
+        is_empty(&world.root("relays/near/far/store")),
+        "what was fetched is gone"
+    );
     for site in ["far", "near"] {
         assert!(!world.root(site).join("pwned").exists());
     }
@@ -294,9 +407,17 @@ async fn what_is_there_of_a_directory_is_built_upon_or_dropped_if_wrong() {
     let world = World::new().await;
     let (place, root) = tree(&world, "near");
     let planted = snapshot(&root);
-    let copy_of = order("near", &place, world.near.inspect(&place).await.unwrap().content);
-    let store = world.root("far").join(format!("store/{}", copy_of.content.digest));
-    let data = world.root("far/incoming").join(format!("{}.n-1", copy_of.content.digest));
+    let copy_of = order(
+        "near",
+        &place,
+        world.near.inspect(&place).await.unwrap().content,
+    );
+    let store = world
+        .root("far")
+        .join(format!("store/{}", copy_of.content.digest));
+    let data = world
+        .root("far/incoming")
+        .join(format!("{}.n-1", copy_of.content.digest));
     let begun = || {
         std::fs::create_dir(&data).unwrap();
         std::fs::write(data.join("big"), bytes(1_500_000)).unwrap();
@@ -314,27 +435,44 @@ async fn what_is_there_of_a_directory_is_built_upon_or_dropped_if_wrong() {
     for (number, spoil) in wrong.iter().enumerate() {
         begun();
         spoil();
-        assert_eq!(copy(&world.far, &copy_of).await, CopyStatus::Complete, "{number}");
+        assert_eq!(
+            copy(&world.far, &copy_of).await,
+            CopyStatus::Complete,
+            "{number}"
+        );
         assert!(snapshot(&store) == planted, "{number}");
-        world.far.delete_content(copy_of.content.digest).await.unwrap();
+        world
+            .far
+            .delete_content(copy_of.content.digest)
+            .await
+            .unwrap();
     }
     begun();
     world.far.stop_copy(&copy_of, true).await.unwrap();
-    assert_eq!(world.far.copy_status(&copy_of).await, Ok(CopyStatus::Absent));
+    assert_eq!(
+        world.far.copy_status(&copy_of).await,
+        Ok(CopyStatus::Absent)
+    );
 }
 
 #[tokio::test]
 async fn a_fetch_of_a_directory_goes_on_where_it_stood() {
     let world = World::new().await;
     let (place, root) = tree(&world, "far");
-    let copy_of = order("far", &place, world.far.inspect(&place).await.unwrap().content);
+    let copy_of = order(
+        "far",
+        &place,
+        world.far.inspect(&place).await.unwrap().content,
+    );
     let relay = world.root("relays/near/far/store");
     let part = relay.join(format!("{}.part", copy_of.content.digest));
     std::fs::create_dir_all(part.join("bin")).unwrap();
     std::fs::write(part.join("big"), bytes(1_500_000)).unwrap();
     symlink("/tmp", part.join("void")).unwrap();
     assert_eq!(copy(&world.near, &copy_of).await, CopyStatus::Complete);
-    let store = world.root("near").join(format!("store/{}", copy_of.content.digest));
+    let store = world
+        .root("near")
+        .join(format!("store/{}", copy_of.content.digest));
     assert!(snapshot(&store) == snapshot(&root));
     assert!(is_empty(&relay));
 }
@@ -349,7 +487,12 @@ async fn what_leads_out_of_a_directory_or_is_no_content_is_refused() {
         symlink(target, far.join(name).join("link")).unwrap();
     }
     std::fs::create_dir(far.join("pipe")).unwrap();
-    rustix::fs::mkfifoat(rustix::fs::CWD, far.join("pipe/pipe"), rustix::fs::Mode::RWXU).unwrap();
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        far.join("pipe/pipe"),
+        rustix::fs::Mode::RWXU,
+    )
+    .unwrap();
     let outside = world.place.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("x"), "secret").unwrap();
@@ -358,18 +501,32 @@ async fn what_leads_out_of_a_directory_or_is_no_content_is_refused() {
     for path in ["up", "absolute", "round", "pipe", "away", "away/x", "file"] {
         let place = FilePlace::User(RelPath::new(path).unwrap());
         let answer = world.far.inspect(&place).await;
-        assert!(matches!(answer, Err(SiteError::Refused(_))), "{path}: {answer:?}");
+        assert!(
+            matches!(answer, Err(SiteError::Refused(_))),
+            "{path}: {answer:?}"
+        );
         let wanted = order("far", &place, content(b"abc"));
         for to in [&world.far, &world.near] {
             let status = copy(to, &wanted).await;
-            let is_refused = matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. });
+            let is_refused = matches!(
+                status,
+                CopyStatus::Failed {
+                    blame: CopyBlame::Source,
+                    ..
+                }
+            );
             assert!(is_refused, "{path}: {status:?}");
         }
     }
 }
 
 fn piece(offset: u64, bytes: &[u8], last: bool) -> UploadStep {
-    UploadStep::Append { name: "u1".into(), offset: Bytes(offset), bytes: bytes.into(), last }
+    UploadStep::Append {
+        name: "u1".into(),
+        offset: Bytes(offset),
+        bytes: bytes.into(),
+        last,
+    }
 }
 
 #[tokio::test]
@@ -378,8 +535,14 @@ async fn what_a_user_sends_is_a_file_once_it_is_whole_though_steps_are_said_twic
     for (site, name) in [(&world.far, "far"), (&world.near, "near")] {
         let file = world.root(name).join("files/uploads/u1");
         // Left from a try that was given up.
-        site.upload(&piece(0, b"something longer", false)).await.unwrap();
-        for step in [piece(0, b"abc", false), piece(3, b"def", false), piece(6, b"g", true)] {
+        site.upload(&piece(0, b"something longer", false))
+            .await
+            .unwrap();
+        for step in [
+            piece(0, b"abc", false),
+            piece(3, b"def", false),
+            piece(6, b"g", true),
+        ] {
             site.upload(&step).await.unwrap();
             if !matches!(step, UploadStep::Append { last: true, .. }) {
                 site.upload(&step).await.unwrap();
@@ -387,11 +550,17 @@ async fn what_a_user_sends_is_a_file_once_it_is_whole_though_steps_are_said_twic
         }
         assert_eq!(std::fs::read(&file).unwrap(), b"abcdefg", "{name}");
         let place = FilePlace::User(RelPath::new("uploads/u1").unwrap());
-        assert_eq!(site.inspect(&place).await.unwrap().content, content(b"abcdefg"));
+        assert_eq!(
+            site.inspect(&place).await.unwrap().content,
+            content(b"abcdefg")
+        );
         let remove = UploadStep::Remove { name: "u1".into() };
         site.upload(&remove).await.unwrap();
         site.upload(&remove).await.unwrap();
-        assert!(!file.exists() && is_empty(&world.root(name).join("files/uploads")), "{name}");
+        assert!(
+            !file.exists() && is_empty(&world.root(name).join("files/uploads")),
+            "{name}"
+        );
         site.upload(&piece(0, b"abc", false)).await.unwrap();
         let gap = site.upload(&piece(4, b"e", true)).await.unwrap_err();
         assert!(matches!(gap, SiteError::Refused(_)), "{name}: {gap}");
@@ -408,7 +577,10 @@ async fn nothing_is_sent_where_a_link_leads() {
         std::fs::create_dir(&elsewhere).unwrap();
         symlink(&elsewhere, world.root(name).join("files/uploads")).unwrap();
         let refused = site.upload(&piece(0, b"abc", true)).await;
-        assert!(refused.is_err() && is_empty(&elsewhere), "{name}: {refused:?}");
+        assert!(
+            refused.is_err() && is_empty(&elsewhere),
+            "{name}: {refused:?}"
+        );
     }
 }
 
@@ -423,12 +595,20 @@ async fn directories_that_no_answer_can_tell_of_are_refused_with_the_bound() {
         std::fs::write(files.join(format!("wide/{n:0>240}")), "").unwrap();
     }
     let wide = "its names take more than 30000000 bytes; pack it";
-    for (directory, bound) in [("deep", "more than 128 levels deep; pack it"), ("wide", wide)] {
+    for (directory, bound) in [
+        ("deep", "more than 128 levels deep; pack it"),
+        ("wide", wide),
+    ] {
         let place = FilePlace::User(RelPath::new(directory).unwrap());
         let refused = world.far.inspect(&place).await;
-        let Err(SiteError::Refused(why)) = refused else { panic!("{directory}: {refused:?}") };
+        let Err(SiteError::Refused(why)) = refused else {
+            panic!("{directory}: {refused:?}")
+        };
         assert!(why.contains(bound), "{why}");
         let within = copy(&world.far, &order("far", &place, content(b""))).await;
-        assert!(matches!(within, CopyStatus::Failed { .. }), "{directory}: {within:?}");
+        assert!(
+            matches!(within, CopyStatus::Failed { .. }),
+            "{directory}: {within:?}"
+        );
     }
 }

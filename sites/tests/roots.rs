@@ -42,7 +42,9 @@ impl Kind {
             Kind::Slurm => SlurmSite::new(slurm, exec).unwrap(),
             Kind::Far => SlurmSite::remote(slurm, exec).unwrap(),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         runtime.unwrap().block_on(site.initialise())
     }
 }
@@ -72,11 +74,16 @@ fn make(path: &Path, mode: u32) {
 fn refused(place: &Path, root: &Path, words: &[&str]) {
     let before = snapshot(place);
     for kind in KINDS {
-        let refusal = kind.initialise("here", root).map_err(|error| error.to_string());
+        let refusal = kind
+            .initialise("here", root)
+            .map_err(|error| error.to_string());
         assert_eq!(snapshot(place), before, "{kind:?}, {root:?}: {refusal:?}");
         let said = refusal.unwrap_err();
         let missing: Vec<_> = words.iter().filter(|word| !said.contains(**word)).collect();
-        assert!(missing.is_empty(), "{kind:?}, {root:?}: no {missing:?} in: {said}");
+        assert!(
+            missing.is_empty(),
+            "{kind:?}, {root:?}: no {missing:?} in: {said}"
+        );
     }
 }
 
@@ -100,7 +107,11 @@ fn what_is_no_directory_never_becomes_a_root() {
     let place = place();
     let at = |name: &str| place.path().join(name);
     std::fs::write(at("file"), "").unwrap();
-    refused(place.path(), &at("file"), &["a file", "directory of its own"]);
+    refused(
+        place.path(),
+        &at("file"),
+        &["a file", "directory of its own"],
+    );
     refused(place.path(), &at("file").join("below"), &["a file"]);
     let pipe = rustix::fs::FileType::Fifo;
     let mode = rustix::fs::Mode::RUSR;
@@ -120,12 +131,23 @@ fn a_root_that_a_link_leads_to_is_refused_and_named_without_it() {
     refused(place.path(), &at("link"), &["symbolic link", &shown]);
     refused(place.path(), &at("twice"), &["symbolic link", &shown]);
     for end in ["/", "//", "/.", "/./"] {
-        refused(place.path(), &at(&format!("link{end}")), &["symbolic link", &shown]);
+        refused(
+            place.path(),
+            &at(&format!("link{end}")),
+            &["symbolic link", &shown],
+        );
     }
     let below = format!("{shown}/a/b");
     refused(place.path(), &at("link/a/b"), &["symbolic link", &below]);
-    refused(place.path(), &at("real/../other"), &["..", &format!("{}", at("other").display())]);
-    let elsewhere = format!(": {}", place.path().canonicalize().unwrap().join("other").display());
+    refused(
+        place.path(),
+        &at("real/../other"),
+        &["..", &format!("{}", at("other").display())],
+    );
+    let elsewhere = format!(
+        ": {}",
+        place.path().canonicalize().unwrap().join("other").display()
+    );
     refused(place.path(), &at("missing/../other"), &["..", &elsewhere]);
     symlink(at("nowhere"), at("dangling")).unwrap();
     refused(place.path(), &at("dangling"), &["symbolic link"]);
@@ -139,9 +161,21 @@ fn a_root_that_others_can_change_or_replace_is_refused() {
     let place = place();
     let at = |name: &str| place.path().join(name);
     make(&at("open"), 0o777);
-    refused(place.path(), &at("open"), &["others can write", "chmod 700"]);
-    refused(place.path(), &at("open/root"), &["others can put another", "not sticky"]);
-    refused(place.path(), &at("open/deep/root"), &["others can put another"]);
+    refused(
+        place.path(),
+        &at("open"),
+        &["others can write", "chmod 700"],
+    );
+    refused(
+        place.path(),
+        &at("open/root"),
+        &["others can put another", "not sticky"],
+    );
+    refused(
+        place.path(),
+        &at("open/deep/root"),
+        &["others can put another"],
+    );
     make(&at("sticky"), 0o1777);
     for (kind, name) in KINDS.iter().zip(["a", "b", "c"]) {
         kind.initialise("here", &at("sticky").join(name)).unwrap();
@@ -163,10 +197,23 @@ fn a_root_of_another_account_is_refused() {
 fn what_people_and_the_machine_live_by_never_becomes_a_root() {
     let nowhere = place();
     let homes = std::fs::read_to_string("/etc/passwd").unwrap();
-    let homes = homes.lines().filter_map(|line| line.split(':').nth(5).map(str::to_owned));
-    let systems =
-        ["/", "/home", "/tmp", "/var/tmp", "/usr", "/usr/share/new", "/etc/cospan", "/proc"];
-    for root in homes.chain(systems.map(str::to_owned)).chain(std::env::var("HOME")) {
+    let homes = homes
+        .lines()
+        .filter_map(|line| line.split(':').nth(5).map(str::to_owned));
+    let systems = [
+        "/",
+        "/home",
+        "/tmp",
+        "/var/tmp",
+        "/usr",
+        "/usr/share/new",
+        "/etc/cospan",
+        "/proc",
+    ];
+    for root in homes
+        .chain(systems.map(str::to_owned))
+        .chain(std::env::var("HOME"))
+    {
         // What some accounts have for a home is nobody's, and would be made.
         if !Path::new(&root).is_dir() && !systems.contains(&&*root) {
             continue;
@@ -187,7 +234,11 @@ fn a_root_inside_the_root_of_another_site_is_refused() {
     let outer = place.path().join("outer");
     Kind::Local.initialise("outer", &outer).unwrap();
     for inner in ["inner", "files/inner", "attempts/deep/inner"] {
-        refused(place.path(), &outer.join(inner), &["inside the root of another site", "outer"]);
+        refused(
+            place.path(),
+            &outer.join(inner),
+            &["inside the root of another site", "outer"],
+        );
     }
     refused(place.path(), &outer, &["names another site"]);
 }
@@ -219,7 +270,11 @@ fn a_root_that_was_begun_or_lost_its_mark_is_made_whole_and_its_mode_stays() {
         make(&root, 0o777);
         std::fs::write(root.join("more"), "").unwrap();
         kind.initialise("here", &root).unwrap();
-        assert_eq!(std::fs::metadata(&root).unwrap().mode() & 0o7777, 0o777, "{kind:?}");
+        assert_eq!(
+            std::fs::metadata(&root).unwrap().mode() & 0o7777,
+            0o777,
+            "{kind:?}"
+        );
         assert!(root.join("attempts/old").exists());
     }
 }

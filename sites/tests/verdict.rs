@@ -63,7 +63,11 @@ fn an_end_means_what_its_row_and_column_say() {
             let late = meant(cell.chars().last().unwrap());
             let early = if waits { Verdict::Untold } else { late };
             assert_eq!(verdict(word, left, true), late, "{word:?}, {left:?}");
-            assert_eq!(verdict(word, left, false), early, "{word:?}, {left:?}, early");
+            assert_eq!(
+                verdict(word, left, false),
+                early,
+                "{word:?}, {left:?}, early"
+            );
         }
     }
 }
@@ -71,14 +75,19 @@ fn an_end_means_what_its_row_and_column_say() {
 #[test]
 fn what_was_ended_from_outside_is_never_success_and_seldom_the_sites_error() {
     for word in Word::ALL {
-        let outside =
-            !matches!(word, Word::Forgotten | Word::Running | Word::Completing | Word::Completed);
+        let outside = !matches!(
+            word,
+            Word::Forgotten | Word::Running | Word::Completing | Word::Completed
+        );
         // A controller that forgot that it started something ended nothing, whatever it calls it.
         let forgot = matches!(word, Word::Waiting | Word::NeverRuns | Word::Cancelled);
         let outside = outside && !forgot;
         for left in Left::ALL {
             let verdict = verdict(word, left, true);
-            assert!(!outside || verdict != Verdict::Succeeded, "{word:?}, {left:?}");
+            assert!(
+                !outside || verdict != Verdict::Succeeded,
+                "{word:?}, {left:?}"
+            );
             let by_people = [
                 Word::Cancelled,
                 Word::Preempted,
@@ -88,7 +97,10 @@ fn what_was_ended_from_outside_is_never_success_and_seldom_the_sites_error() {
                 Word::NeverRuns,
             ];
             let charged = verdict.blame() == Some(Blame::Site);
-            assert!(!(charged && by_people.contains(&word)), "{word:?}, {left:?}");
+            assert!(
+                !(charged && by_people.contains(&word)),
+                "{word:?}, {left:?}"
+            );
         }
     }
 }
@@ -106,6 +118,9 @@ fn the_table_of_the_book_is_that_of_the_code() {
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(page, format!("{before}{BEGIN}{current}{END}{after}")).unwrap();
     } else {
-        assert_eq!(table, current, "run: UPDATE_DOCS=1 cargo test -p cospan-sites --test verdict");
+        assert_eq!(
+            table, current,
+            "run: UPDATE_DOCS=1 cargo test -p cospan-sites --test verdict"
+        );
     }
 }

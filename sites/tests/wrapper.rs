@@ -1,6 +1,11 @@
 //! The wrapper by itself, under every POSIX shell that this machine has.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, unreachable_pub, reason = "a test program")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    unreachable_pub,
+    reason = "a test program"
+)]
 
 #[path = "support/unprivileged.rs"]
 mod unprivileged;

@@ -36,15 +36,37 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let many = load(&server, bulk_body(numbered), AT_ONCE, jobs / BULK);
     let waited = beside(&server, &other, many)?;
     report.figure("other_submit_p50_ms", waited.quantile_ms(0.5), "ms", "");
-    report.figure("other_submit_p99_ms", waited.quantile_ms(0.99), "ms", "<= 100");
+    report.figure(
+        "other_submit_p99_ms",
+        waited.quantile_ms(0.99),
+        "ms",
+        "<= 100",
+    );
     crate::cli::progress("submissions of one beside the largest dry runs of another");
     let path = "/v1/jobs?dry_run=true&allow_unplaceable=true";
     let largest = load(&server, largest(), AT_ONCE, if quick { 8 } else { 80 });
-    let waited = beside(&server, &other, Load { path, insists: true, ..largest })?;
+    let waited = beside(
+        &server,
+        &other,
+        Load {
+            path,
+            insists: true,
+            ..largest
+        },
+    )?;
     report.figure("other_dry_run_p50_ms", waited.quantile_ms(0.5), "ms", "");
-    report.figure("other_dry_run_p99_ms", waited.quantile_ms(0.99), "ms", "<= 100");
+    report.figure(
+        "other_dry_run_p99_ms",
+        waited.quantile_ms(0.99),
+        "ms",
+        "<= 100",
+    );
     drop(server);
-    let (memory, target) = if quick { ("100MB", "<= 100") } else { ("1GB", "<= 1000") };
+    let (memory, target) = if quick {
+        ("100MB", "<= 100")
+    } else {
+        ("1GB", "<= 1000")
+    };
     let most = start_when_full(&place.join("full"), memory, &mut report)?;
     report.figure("full_start_most_mb", most, "MB", target);
     Ok(report)
@@ -74,7 +96,12 @@ fn start_when_full(place: &Path, memory: &str, report: &mut Report) -> Result<f6
 
 /// Submits some more jobs: how many, if there was room for them.
 fn fits(server: &Server, from: usize) -> Result<Option<usize>> {
-    match post(load(server, bulk_body(|index| numbered(from + index)), 1, 1)) {
+    match post(load(
+        server,
+        bulk_body(|index| numbered(from + index)),
+        1,
+        1,
+    )) {
         Ok(_) => Ok(Some(BULK)),
         Err(refused) if refused.to_string().contains("answered 429") => Ok(None),
         Err(problem) => Err(problem),
@@ -82,7 +109,10 @@ fn fits(server: &Server, from: usize) -> Result<Option<usize>> {
 }
 
 fn single(server: &Server, other: &str, requests: usize) -> Load {
-    Load { token: other.to_owned(), ..load(server, JOB.to_vec(), 1, requests) }
+    Load {
+        token: other.to_owned(),
+        ..load(server, JOB.to_vec(), 1, requests)
+    }
 }
 
 /// The other's submissions, one after another as long as the crowd is there.
@@ -92,7 +122,9 @@ fn beside(server: &Server, other: &str, crowd: Load) -> Result<Loaded> {
     while turns.is_empty() || !crowd.is_finished() {
         turns.push(post(single(server, other, TURN))?);
     }
-    crowd.join().map_err(|_| anyhow!("the crowd's thread panicked"))??;
+    crowd
+        .join()
+        .map_err(|_| anyhow!("the crowd's thread panicked"))??;
     Ok(Loaded::join(turns))
 }
 
@@ -105,5 +137,9 @@ fn largest() -> Vec<u8> {
         )
     };
     let components: Vec<String> = (0..COMPONENTS).map(component).collect();
-    format!(r#"{{"wall_time":"1h","component":[{}]}}"#, components.join(",")).into_bytes()
+    format!(
+        r#"{{"wall_time":"1h","component":[{}]}}"#,
+        components.join(",")
+    )
+    .into_bytes()
 }

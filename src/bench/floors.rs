@@ -29,7 +29,9 @@ pub(super) fn file_system(path: &Path) -> Result<String> {
         let (mount, kind) = (fields.next()?, fields.next()?);
         path.starts_with(mount).then_some((mount.len(), kind))
     });
-    Ok(below.max().map_or_else(|| "unknown".into(), |(_, kind)| kind.to_owned()))
+    Ok(below
+        .max()
+        .map_or_else(|| "unknown".into(), |(_, kind)| kind.to_owned()))
 }
 
 /// Appends of 4 KiB, each made durable, a second.
@@ -49,7 +51,10 @@ pub(super) fn fdatasync_per_s(place: &Path) -> Result<f64> {
 pub(super) fn spawn_per_s() -> Result<f64> {
     let (begin, mut count) = (Instant::now(), 0);
     while begin.elapsed() < LENGTH {
-        Command::new("/bin/true").stdin(Stdio::null()).status().context("no /bin/true")?;
+        Command::new("/bin/true")
+            .stdin(Stdio::null())
+            .status()
+            .context("no /bin/true")?;
         count += 1;
     }
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
@@ -82,13 +87,19 @@ pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
     });
     let opened = cospan_storage::open(directory, &Options::new(EngineKind::Sled), sink)?;
     let next = AtomicU64::new(0);
-    let floor = Floor { journal: opened.journal, epoch: opened.epoch, next, waiting };
+    let floor = Floor {
+        journal: opened.journal,
+        epoch: opened.epoch,
+        next,
+        waiting,
+    };
     let floor = web::Data::new(floor);
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     actix_web::rt::System::new().block_on(async move {
         HttpServer::new(move || {
             let app = App::new().app_data(floor.clone());
-            app.route("/", web::post().to(keep)).route("/readyz", web::get().to(HttpResponse::Ok))
+            app.route("/", web::post().to(keep))
+                .route("/readyz", web::get().to(HttpResponse::Ok))
         })
         .disable_signals()
         .workers(2)
@@ -102,10 +113,24 @@ pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
 async fn keep(floor: web::Data<Floor>, body: web::Bytes) -> HttpResponse {
     let number = floor.next.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
-    floor.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(number, reply);
+    floor
+        .waiting
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(number, reply);
     let key = Key::from(format!("j/{number:016x}").as_str());
-    let change = Change { key, expected: None, value: Some(body.as_ref().into()) };
-    floor.journal.append(floor.epoch, Token(number), Unit { changes: vec![change] });
+    let change = Change {
+        key,
+        expected: None,
+        value: Some(body.as_ref().into()),
+    };
+    floor.journal.append(
+        floor.epoch,
+        Token(number),
+        Unit {
+            changes: vec![change],
+        },
+    );
     match answer.await {
         Ok(true) => HttpResponse::Created().body("{}"),
         Ok(false) | Err(_) => HttpResponse::InternalServerError().finish(),

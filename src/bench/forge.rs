@@ -38,7 +38,9 @@ pub(super) struct Forged {
 /// that is killed at once, as a server would be.
 pub(super) fn spread(store: &Path) -> Result<Forged> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["bench", "forge-store", "--directory"]).arg(store);
+    command
+        .args(["bench", "forge-store", "--directory"])
+        .arg(store);
     let output = command.stderr(Stdio::inherit()).output()?;
     if output.status.signal() != Some(Signal::KILL.as_raw()) {
         bail!("the store was not forged: {}", output.status);
@@ -75,7 +77,11 @@ fn forge(store: &Path) -> Result<Forged> {
     )?;
     damage.map_or(Ok(()), Err)?;
     let jobs = loader.finish()?.jobs;
-    let now = jobs.iter().map(|job| job.submitted_at).max().unwrap_or_default();
+    let now = jobs
+        .iter()
+        .map(|job| job.submitted_at)
+        .max()
+        .unwrap_or_default();
     let mut units = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let (next, events) = match index % 10 {
@@ -83,21 +89,32 @@ fn forge(store: &Path) -> Result<Forged> {
             1 => running(job, now)?,
             _ => continue,
         };
-        units.push(Unit { changes: job::update(job, &next, &events)? });
+        units.push(Unit {
+            changes: job::update(job, &next, &events)?,
+        });
     }
     let small = small_job(&jobs, now)?;
-    units.push(Unit { changes: job::submission(&small)? });
-    units.push(Unit { changes: vec![object::put_next_job(JobId(small.id.0 + 1))?] });
+    units.push(Unit {
+        changes: job::submission(&small)?,
+    });
+    units.push(Unit {
+        changes: vec![object::put_next_job(JobId(small.id.0 + 1))?],
+    });
     write(&opened, &reports, units)?;
     // Neither closed nor let go of: what closing would write is not to be there.
     std::mem::forget(opened);
-    Ok(Forged { live: jobs.len() + 1, fits: small.id.0 })
+    Ok(Forged {
+        live: jobs.len() + 1,
+        fits: small.id.0,
+    })
 }
 
 fn write(opened: &Opened, reports: &Receiver<Report>, units: Vec<Unit>) -> Result<()> {
     let count = units.len();
     for (token, unit) in units.into_iter().enumerate() {
-        opened.journal.append(opened.epoch, Token(token as u64), unit);
+        opened
+            .journal
+            .append(opened.epoch, Token(token as u64), unit);
     }
     let mut done = 0;
     while done < count {
@@ -126,7 +143,9 @@ struct Life {
 impl Life {
     fn command(&mut self, command: JobCommand) -> Result<()> {
         let decided = decide(&self.job, &JobParameters::default(), command, self.now)?;
-        decided.iter().for_each(|event| evolve(&mut self.job, event));
+        decided
+            .iter()
+            .for_each(|event| evolve(&mut self.job, event));
         self.events.extend(decided);
         Ok(())
     }
@@ -147,7 +166,11 @@ impl Life {
 }
 
 fn placed(job: &Job, now: Timestamp) -> Result<Life> {
-    let mut life = Life { job: job.clone(), events: Vec::new(), now };
+    let mut life = Life {
+        job: job.clone(),
+        events: Vec::new(),
+        now,
+    };
     let placement = |site: &str| -> Result<Placement> {
         let site = SiteName::new(site)?;
         Ok(Placement {
@@ -177,7 +200,10 @@ fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
         attempt: job.components[component.0 as usize].attempt,
         answer: SubmitAnswer::Accepted(lrm_id.clone()),
     })?;
-    for sighting in [Sighting::Ready("host".into()), Sighting::Begun("host".into())] {
+    for sighting in [
+        Sighting::Ready("host".into()),
+        Sighting::Begun("host".into()),
+    ] {
         life.each(|component, job| JobCommand::AttemptObserved {
             component,
             attempt: job.components[component.0 as usize].attempt,
@@ -200,7 +226,10 @@ fn small_job(jobs: &[Job], now: Timestamp) -> Result<Job> {
     let spec = Arc::make_mut(&mut small.spec);
     spec.components.truncate(1);
     spec.components[0].resources = Resources::processors(1);
-    small.phase = Phase::Queued { since: now, not_before: Timestamp(0) };
+    small.phase = Phase::Queued {
+        since: now,
+        not_before: Timestamp(0),
+    };
     small.revision = 1;
     small.idempotency = None;
     Ok(small)

@@ -38,7 +38,11 @@ pub(super) struct Loaded {
 impl Loaded {
     /// One of several turns.
     pub(super) fn join(all: Vec<Self>) -> Self {
-        let mut joined = Self { turns: Vec::new(), latencies: Vec::new(), answers: Vec::new() };
+        let mut joined = Self {
+            turns: Vec::new(),
+            latencies: Vec::new(),
+            answers: Vec::new(),
+        };
         for loaded in all {
             joined.turns.extend(loaded.turns);
             joined.latencies.extend(loaded.latencies);
@@ -53,7 +57,10 @@ impl Loaded {
         let rate = |(count, elapsed): &(usize, Duration)| *count as f64 / elapsed.as_secs_f64();
         let mut rates: Vec<f64> = self.turns.iter().map(rate).collect();
         rates.sort_unstable_by(f64::total_cmp);
-        rates.get(rates.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+        rates
+            .get(rates.len().saturating_sub(1) / 2)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The latency that `share` of the requests kept below, in milliseconds.
@@ -65,7 +72,9 @@ impl Loaded {
 
 /// Posts everything.
 pub(super) fn post(load: Load) -> Result<Loaded> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(post_all(Arc::new(load)))
 }
 
@@ -89,11 +98,17 @@ async fn post_all(load: Arc<Load>) -> Result<Loaded> {
     }
     let turns = vec![(latencies.len(), begin.elapsed())];
     latencies.sort_unstable();
-    Ok(Loaded { turns, latencies, answers })
+    Ok(Loaded {
+        turns,
+        latencies,
+        answers,
+    })
 }
 
 async fn connect(port: u16) -> Result<TcpStream> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await.context("no connection")?;
+    let stream = TcpStream::connect(("127.0.0.1", port))
+        .await
+        .context("no connection")?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
@@ -118,7 +133,12 @@ async fn client(
     let (mut done, mut buffer) = (Vec::new(), Vec::with_capacity(4_096));
     let take = |left: usize| left.checked_sub(1);
     while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-        write_number(&mut request, &places, load.number.map_or(0, str::len), number);
+        write_number(
+            &mut request,
+            &places,
+            load.number.map_or(0, str::len),
+            number,
+        );
         let begin = Instant::now();
         let answer = loop {
             match ask(&mut stream, &request, &mut buffer).await {
@@ -129,7 +149,10 @@ async fn client(
                     stream = connect(load.port).await?;
                 }
                 Ok((code, answer)) => {
-                    bail!("the server answered {code}: {}", String::from_utf8_lossy(&answer))
+                    bail!(
+                        "the server answered {code}: {}",
+                        String::from_utf8_lossy(&answer)
+                    )
                 }
                 Err(problem) => return Err(problem),
             }
@@ -144,7 +167,9 @@ fn places(load: &Load) -> impl Iterator<Item = usize> {
     let digits = load.number.map(str::as_bytes);
     let length = digits.map_or(load.body.len() + 1, <[u8]>::len);
     let windows = load.body.windows(length).enumerate();
-    windows.filter(move |(_, window)| Some(*window) == digits).map(|(at, _)| at)
+    windows
+        .filter(move |(_, window)| Some(*window) == digits)
+        .map(|(at, _)| at)
 }
 
 fn write_number(request: &mut [u8], places: &[usize], digits: usize, number: usize) {
@@ -165,13 +190,20 @@ async fn ask(
     buffer.clear();
     loop {
         if stream.read_buf(buffer).await? == 0 {
-            bail!("the server closed the connection: {}", String::from_utf8_lossy(buffer));
+            bail!(
+                "the server closed the connection: {}",
+                String::from_utf8_lossy(buffer)
+            );
         }
         let mut headers = [httparse::EMPTY_HEADER; 32];
         let mut response = httparse::Response::new(&mut headers);
-        let httparse::Status::Complete(head) = response.parse(buffer)? else { continue };
-        let length =
-            response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
+        let httparse::Status::Complete(head) = response.parse(buffer)? else {
+            continue;
+        };
+        let length = response
+            .headers
+            .iter()
+            .find(|h| h.name.eq_ignore_ascii_case("content-length"));
         let length = length.and_then(|h| std::str::from_utf8(h.value).ok()?.parse::<usize>().ok());
         let length = length.context("an answer without content-length")?;
         if buffer.len() < head + length {

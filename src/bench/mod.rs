@@ -80,9 +80,9 @@ pub fn run(plan: &Plan) -> Result<Report> {
         Bench::Recover => on_disk(plan, recover::bench),
         Bench::Run => on_disk(plan, run::bench),
         Bench::Place => on_disk(plan, place::bench),
-        Bench::Reserve(log) => {
-            on_disk(plan, |place, quick| reserve::bench(place, quick, log.as_ref()))
-        }
+        Bench::Reserve(log) => on_disk(plan, |place, quick| {
+            reserve::bench(place, quick, log.as_ref())
+        }),
         Bench::Simulate(log) => simulate::bench(plan.quick, log.as_ref()),
         Bench::Sites { full } => sites::bench(*full),
     }

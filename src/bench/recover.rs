@@ -21,7 +21,11 @@ const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
 
 pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::new("recover");
-    report.floor("floor_fdatasync_per_s", floors::fdatasync_per_s(place)?, "1/s");
+    report.floor(
+        "floor_fdatasync_per_s",
+        floors::fdatasync_per_s(place)?,
+        "1/s",
+    );
     let jobs = if quick { 5_000 } else { 100_000 };
     let directory = place.join("server");
     let mut server = Server::start(&directory, &SITES)?;
@@ -32,9 +36,10 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let forged = forge::spread(&data.join(STORE[0]))?;
     report.floor("live_jobs", forged.live as f64, "jobs");
     copy(&data, &kept)?;
-    for (name, cold, target) in
-        [("recover_100k_s", false, "<= 1"), ("recover_100k_cold_s", true, "<= 2")]
-    {
+    for (name, cold, target) in [
+        ("recover_100k_s", false, "<= 1"),
+        ("recover_100k_cold_s", true, "<= 2"),
+    ] {
         crate::cli::progress(name);
         let mut taken = Vec::new();
         for _ in 0..ROUNDS {
@@ -57,12 +62,29 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
 }
 
 fn fill(server: &Server, jobs: usize) -> Result<()> {
-    let body = [b"[".as_slice(), &[JOB.trim_ascii(); 1_000].join(&b","[..]), b"]"].concat();
-    let (port, token, path) =
-        (server.port, server.token.clone(), "/v1/jobs?allow_unplaceable=true");
+    let body = [
+        b"[".as_slice(),
+        &[JOB.trim_ascii(); 1_000].join(&b","[..]),
+        b"]",
+    ]
+    .concat();
+    let (port, token, path) = (
+        server.port,
+        server.token.clone(),
+        "/v1/jobs?allow_unplaceable=true",
+    );
     let requests = jobs.div_ceil(1_000);
     let (number, insists, connections) = (None, false, 2);
-    post(Load { port, path, token, body, number, insists, connections, requests })?;
+    post(Load {
+        port,
+        path,
+        token,
+        body,
+        number,
+        insists,
+        connections,
+        requests,
+    })?;
     Ok(())
 }
 
@@ -73,7 +95,12 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         let (from, to) = (from.join(name), to.join(name));
         let removed = Command::new("rm").arg("-rf").arg(&to).status()?;
         if !removed.success()
-            || !Command::new("cp").arg("-a").arg(&from).arg(&to).status()?.success()
+            || !Command::new("cp")
+                .arg("-a")
+                .arg(&from)
+                .arg(&to)
+                .status()?
+                .success()
         {
             bail!("{} could not be copied to {}", from.display(), to.display());
         }
@@ -87,7 +114,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn live_jobs(server: &Server) -> Result<usize> {
     let metrics = server.text("/metrics")?;
     let ended = ["finished", "failed", "cancelled"].map(|phase| format!("\"{phase}\""));
-    let lines = metrics.lines().filter(|line| line.starts_with("cospan_jobs{"));
+    let lines = metrics
+        .lines()
+        .filter(|line| line.starts_with("cospan_jobs{"));
     let live = lines.filter(|line| !ended.iter().any(|phase| line.contains(phase.as_str())));
     let counts = live.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
     Ok(counts.sum())
@@ -98,7 +127,9 @@ fn first_placement(server: &mut Server, job: u64) -> Result<Duration> {
     server.restart()?;
     loop {
         if let Ok(job) = server.get(&format!("/v1/jobs/{job}"))
-            && job["phase"]["state"].as_str().is_some_and(|state| state != "queued")
+            && job["phase"]["state"]
+                .as_str()
+                .is_some_and(|state| state != "queued")
         {
             return Ok(begin.elapsed());
         }

@@ -43,7 +43,12 @@ impl Figure {
         target: &'static str,
     ) -> Self {
         let name = name.into();
-        Self { name, value: (value * 1_000.0).round() / 1_000.0, unit, target }
+        Self {
+            name,
+            value: (value * 1_000.0).round() / 1_000.0,
+            unit,
+            target,
+        }
     }
 }
 
@@ -53,14 +58,30 @@ impl Report {
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let cpu = read("/proc/cpuinfo");
-        let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let model = cpu
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
         let machine = [
             ("cores".to_owned(), cores.to_string()),
-            ("processor".to_owned(), model.map_or_else(String::new, |(_, name)| name.to_owned())),
-            ("kernel".to_owned(), read("/proc/sys/kernel/osrelease").trim().to_owned()),
-            ("load_before".to_owned(), read("/proc/loadavg").trim().to_owned()),
+            (
+                "processor".to_owned(),
+                model.map_or_else(String::new, |(_, name)| name.to_owned()),
+            ),
+            (
+                "kernel".to_owned(),
+                read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            ),
+            (
+                "load_before".to_owned(),
+                read("/proc/loadavg").trim().to_owned(),
+            ),
         ];
-        Self { bench, figures: Vec::new(), floors: Vec::new(), machine: machine.into() }
+        Self {
+            bench,
+            figures: Vec::new(),
+            floors: Vec::new(),
+            machine: machine.into(),
+        }
     }
 
     pub(super) fn figure(
@@ -95,7 +116,11 @@ mod tests {
         report.figure("jobs", 9.0, "jobs", "");
         report.figure("lost", 0.0, "jobs", MUST_BE_NONE);
         report.figure("doubled", 2.0, "jobs", MUST_BE_NONE);
-        let made: Vec<&str> = report.mistakes().iter().map(|figure| &*figure.name).collect();
+        let made: Vec<&str> = report
+            .mistakes()
+            .iter()
+            .map(|figure| &*figure.name)
+            .collect();
         assert_eq!(made, ["doubled"]);
     }
 }

@@ -25,10 +25,19 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::new("run");
     let length = Duration::from_millis(if quick { 500 } else { 3_000 });
     let place = place.canonicalize()?;
-    report.floor("floor_fdatasync_per_s", floors::fdatasync_per_s(&place)?, "1/s");
+    report.floor(
+        "floor_fdatasync_per_s",
+        floors::fdatasync_per_s(&place)?,
+        "1/s",
+    );
     report.floor("floor_spawn_per_s", floors::spawn_per_s()?, "1/s");
     let server = Server::start(&place.join("server"), &SITES)?;
-    report.figure("idle_cpu_percent", idle_cpu_percent(&server, length * 3)?, "%", "< 1");
+    report.figure(
+        "idle_cpu_percent",
+        idle_cpu_percent(&server, length * 3)?,
+        "%",
+        "< 1",
+    );
     let jobs = if quick { 100 } else { 1_000 };
     let mut floors = vec![wrapper(&place, 0, length)?];
     let mut rates = Vec::new();
@@ -39,7 +48,10 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let best = |around: &[WrapperCost]| {
         around.iter().map(WrapperCost::best_per_s).sum::<f64>() / around.len() as f64
     };
-    let ratios = rates.iter().zip(floors.windows(2)).map(|(rate, around)| rate / best(around));
+    let ratios = rates
+        .iter()
+        .zip(floors.windows(2))
+        .map(|(rate, around)| rate / best(around));
     let ratio = median(ratios.collect());
     let wrapper_ms = median(floors.iter().map(|floor| floor.wrapper_ms).collect());
     report.floor("floor_wrappers_best_per_s", best(&floors), "1/s");
@@ -74,12 +86,26 @@ fn idle_cpu_percent(server: &Server, length: Duration) -> Result<f64> {
 /// `done` before.
 fn run_jobs(server: &Server, jobs: usize, done: usize) -> Result<f64> {
     crate::cli::progress("local components");
-    let body = [b"[".as_slice(), &[JOB.trim_ascii(); 100].join(&b","[..]), b"]"].concat();
+    let body = [
+        b"[".as_slice(),
+        &[JOB.trim_ascii(); 100].join(&b","[..]),
+        b"]",
+    ]
+    .concat();
     let begin = Instant::now();
     let (port, token) = (server.port, server.token.clone());
     let requests = jobs.div_ceil(100);
     let (path, number, insists, connections) = ("/v1/jobs", None, false, 1);
-    post(Load { port, path, token, body, number, insists, connections, requests })?;
+    post(Load {
+        port,
+        path,
+        token,
+        body,
+        number,
+        insists,
+        connections,
+        requests,
+    })?;
     loop {
         let ended = ended(server)?;
         if ended.0 >= (done + jobs) as f64 {
@@ -89,7 +115,11 @@ fn run_jobs(server: &Server, jobs: usize, done: usize) -> Result<f64> {
             bail!("{} of the components failed", ended.1);
         }
         if begin.elapsed() > Duration::from_secs(600) {
-            bail!("{} of {} components had finished after 10 minutes", ended.0, done + jobs);
+            bail!(
+                "{} of {} components had finished after 10 minutes",
+                ended.0,
+                done + jobs
+            );
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -101,7 +131,9 @@ fn ended(server: &Server) -> Result<(f64, f64)> {
     let metrics = server.text("/metrics")?;
     let count = |how: &str| {
         let name = format!("cospan_jobs_ended_total{{how=\"{how}\"}} ");
-        let value = metrics.lines().find_map(|line| line.strip_prefix(name.as_str())?.parse().ok());
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(name.as_str())?.parse().ok());
         value.unwrap_or(0.0)
     };
     Ok((count("finished"), count("failed") + count("cancelled")))

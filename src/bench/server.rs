@@ -57,8 +57,12 @@ impl Server {
         std::fs::create_dir_all(directory)?;
         std::fs::write(directory.join("cospan.toml"), text)?;
         let child = spawn(directory)?;
-        let mut server =
-            Self { directory: directory.to_owned(), child, port, token: String::new() };
+        let mut server = Self {
+            directory: directory.to_owned(),
+            child,
+            port,
+            token: String::new(),
+        };
         server.wait_ready()?;
         server.token = std::fs::read_to_string(data.join("keys/admin.token"))
             .context("the server made no key")?
@@ -98,7 +102,9 @@ impl Server {
 
     /// Makes another key, and waits until it is taken.
     pub(super) fn add_key(&self, name: &str) -> Result<String> {
-        let made = command(&self.directory)?.args(["key", "add", name]).output()?;
+        let made = command(&self.directory)?
+            .args(["key", "add", name])
+            .output()?;
         if !made.status.success() {
             bail!("no key was made: {}", String::from_utf8_lossy(&made.stderr));
         }

@@ -86,7 +86,12 @@ fn year(log: &ClusterLog, report: &mut Report) -> Result<()> {
     };
     let jobs = Box::new(jobs.into_iter().map(planned));
     run_through(jobs, count, vec![site(SITES[0], log.processors)?])?;
-    report.figure("simulate_das2_year_s", begun.elapsed().as_secs_f64(), "s", "< 10");
+    report.figure(
+        "simulate_das2_year_s",
+        begun.elapsed().as_secs_f64(),
+        "s",
+        "< 10",
+    );
     report.figure("simulate_log_jobs", count as f64, "jobs", "");
     Ok(())
 }
@@ -127,7 +132,10 @@ fn simulate(count: usize) -> Result<Outcome<()>> {
         let spec = shared_job(&[processors], run_time, DurationMs(2_000_000), 0)?;
         Ok(PlannedJob { at, spec })
     };
-    let sites = SITES.iter().map(|name| site(name, NODES)).collect::<Result<_>>()?;
+    let sites = SITES
+        .iter()
+        .map(|name| site(name, NODES))
+        .collect::<Result<_>>()?;
     run_through(Box::new((0..count).map(job)), count, sites)
 }
 
@@ -157,7 +165,12 @@ fn run_through(jobs: PlannedJobs, count: usize, sites: Vec<ClusterSpec>) -> Resu
         seed: 1,
         call_faults: CallFaultModel::new(FaultRates::default(), 1),
     };
-    run(experiment, Surroundings::default(), |_| (), Rc::new(|_, _| {}))
+    run(
+        experiment,
+        Surroundings::default(),
+        |_| (),
+        Rc::new(|_, _| {}),
+    )
 }
 
 /// By how much time grows with jobs: the slope of a line through the logarithms.

@@ -40,9 +40,17 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     report.figure("submit_http_over_floor", ratio, "ratio", ">= 0.7");
     let resident = server.resident_bytes()? as f64 / 1e6;
     crate::cli::progress("submissions that all differ, 256 connections");
-    let distinct = Load { number: Some(NUMBER), ..load(&server, JOB.to_vec(), 256, requests / 4) };
+    let distinct = Load {
+        number: Some(NUMBER),
+        ..load(&server, JOB.to_vec(), 256, requests / 4)
+    };
     let distinct = post(distinct)?;
-    report.figure("submit_http_distinct_per_s", distinct.per_second(), "jobs/s", "");
+    report.figure(
+        "submit_http_distinct_per_s",
+        distinct.per_second(),
+        "jobs/s",
+        "",
+    );
     let target = if quick { "" } else { "<= 400" };
     report.figure("rss_100k_queued_mb", resident, "MB", target);
     crate::cli::progress("submissions, one connection");
@@ -54,7 +62,12 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
         "<= 1.5 and <= 4 x floor_append_ms",
     );
     crate::cli::progress("submissions in bulk");
-    let bulk = post(load(&server, bulk_body(|_| numbered(17)), 4, if quick { 8 } else { 60 }))?;
+    let bulk = post(load(
+        &server,
+        bulk_body(|_| numbered(17)),
+        4,
+        if quick { 8 } else { 60 },
+    ))?;
     let jobs_per_s = bulk.per_second() * BULK as f64;
     report.figure("submit_bulk_jobs_per_s", jobs_per_s, "jobs/s", ">= 35000");
     crate::cli::progress("kill -9, and every acknowledged id read back");
@@ -91,7 +104,12 @@ fn distinct_jobs(place: &Path, jobs: usize) -> Result<f64> {
     fill_sites(&server)?;
     for request in 0..jobs / BULK {
         let first = request * BULK;
-        post(load(&server, bulk_body(|index| numbered(first + index)), 1, 1))?;
+        post(load(
+            &server,
+            bulk_body(|index| numbered(first + index)),
+            1,
+            1,
+        ))?;
     }
     Ok(server.resident_bytes()? as f64 / 1e6)
 }
@@ -104,7 +122,16 @@ pub(super) fn numbered(number: usize) -> String {
 pub(super) fn load(server: &Server, body: Vec<u8>, connections: usize, requests: usize) -> Load {
     let (port, token) = (server.port, server.token.clone());
     let (path, number, insists) = ("/v1/jobs", None, false);
-    Load { port, path, token, body, number, insists, connections, requests }
+    Load {
+        port,
+        path,
+        token,
+        body,
+        number,
+        insists,
+        connections,
+        requests,
+    }
 }
 
 pub(super) fn bulk_body(job: impl Fn(usize) -> String) -> Vec<u8> {
@@ -124,7 +151,10 @@ pub(super) fn fill_sites(server: &Server) -> Result<()> {
         post(load(server, body.into_bytes(), 1, 1))?;
     }
     let begin = std::time::Instant::now();
-    while server.get("/v1/jobs?state=running")?["jobs"].as_array().map_or(0, Vec::len) < SITES.len()
+    while server.get("/v1/jobs?state=running")?["jobs"]
+        .as_array()
+        .map_or(0, Vec::len)
+        < SITES.len()
     {
         if begin.elapsed().as_secs() > 60 {
             bail!("the sites could not be filled within a minute");
@@ -144,7 +174,13 @@ impl Floor {
     fn start(directory: &Path) -> Result<Self> {
         let port = free_port()?;
         let child = Command::new(std::env::current_exe()?)
-            .args(["bench", "floor-server", "--port", &port.to_string(), "--directory"])
+            .args([
+                "bench",
+                "floor-server",
+                "--port",
+                &port.to_string(),
+                "--directory",
+            ])
             .arg(directory)
             .stdin(Stdio::null())
             .spawn()
@@ -157,7 +193,16 @@ impl Floor {
     fn load(&self, requests: usize) -> Load {
         let (port, token, body) = (self.port, "none".to_owned(), JOB.to_vec());
         let (path, number, insists, connections) = ("/", None, false, 256);
-        Load { port, path, token, body, number, insists, connections, requests }
+        Load {
+            port,
+            path,
+            token,
+            body,
+            number,
+            insists,
+            connections,
+            requests,
+        }
     }
 }
 
@@ -171,7 +216,10 @@ impl Drop for Floor {
 
 fn wait_for(port: u16) -> Result<()> {
     let begin = std::time::Instant::now();
-    while ureq::get(&format!("http://127.0.0.1:{port}/readyz")).call().is_err() {
+    while ureq::get(&format!("http://127.0.0.1:{port}/readyz"))
+        .call()
+        .is_err()
+    {
         if begin.elapsed().as_secs() > 30 {
             bail!("the floor's server was not ready after 30 s");
         }
@@ -198,7 +246,9 @@ fn read_back(server: &Server, mut missing: BTreeSet<u64>) -> Result<()> {
     loop {
         let page = server.get(&format!("/v1/jobs?limit=1000&after={after}"))?;
         let jobs = page["jobs"].as_array().cloned().unwrap_or_default();
-        let Some(last) = jobs.last().and_then(|job| job["id"].as_u64()) else { break };
+        let Some(last) = jobs.last().and_then(|job| job["id"].as_u64()) else {
+            break;
+        };
         for id in jobs.iter().filter_map(|job| job["id"].as_u64()) {
             missing.remove(&id);
         }

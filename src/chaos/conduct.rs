@@ -145,7 +145,11 @@ impl Rehearsals {
 
     /// The faults that are being injected at a site.
     pub fn faults_at(&self, site: &str) -> Vec<String> {
-        let faults = self.0.as_ref().map(|stage| stage.faults_at(site)).unwrap_or_default();
+        let faults = self
+            .0
+            .as_ref()
+            .map(|stage| stage.faults_at(site))
+            .unwrap_or_default();
         faults.into_iter().map(str::to_owned).collect()
     }
 }

@@ -44,7 +44,10 @@ impl Deeds {
             Happened::SubmissionUncertain { .. } => jobs.submissions_uncertain += 1,
             Happened::AttemptRenewed { .. } => jobs.attempts_renewed += 1,
             Happened::RoundAborted { why, .. } => {
-                *jobs.rounds_aborted.entry(cause_name(why).to_owned()).or_default() += 1;
+                *jobs
+                    .rounds_aborted
+                    .entry(cause_name(why).to_owned())
+                    .or_default() += 1;
                 self.set_back.insert(job);
             }
             Happened::JobPlaced { round, .. } if *round > Round(1) => jobs.placed_again += 1,
@@ -80,7 +83,10 @@ impl Deeds {
     }
 
     fn site(&mut self, name: &SiteName) -> &mut SiteDeeds {
-        let fresh = || SiteDeeds { site: name.to_string(), ..SiteDeeds::default() };
+        let fresh = || SiteDeeds {
+            site: name.to_string(),
+            ..SiteDeeds::default()
+        };
         self.sites.entry(name.clone()).or_insert_with(fresh)
     }
 
@@ -90,7 +96,10 @@ impl Deeds {
         site.errors_charged = charged;
         let known = site.states.last().is_some_and(|last| last.state == state);
         if !known && site.states.len() < STATES_MAX {
-            site.states.push(StateSince { at: now.into(), state: state.into() });
+            site.states.push(StateSince {
+                at: now.into(),
+                state: state.into(),
+            });
         }
     }
 
@@ -119,7 +128,12 @@ mod tests {
 
     fn placed(round: u32) -> Happened {
         let (round, placements) = (Round(round), Vec::new());
-        Happened::JobPlaced { round, placements, start_estimate: NOW, by: None }
+        Happened::JobPlaced {
+            round,
+            placements,
+            start_estimate: NOW,
+            by: None,
+        }
     }
 
     #[test]
@@ -128,25 +142,56 @@ mod tests {
         for job in [1, 2] {
             see(&mut deeds, job, placed(1));
             let then = AfterAbort::Requeue { not_before: NOW };
-            see(&mut deeds, job, Happened::RoundAborted { why: AbortCause::Cancelled, then });
+            see(
+                &mut deeds,
+                job,
+                Happened::RoundAborted {
+                    why: AbortCause::Cancelled,
+                    then,
+                },
+            );
         }
         assert_eq!((deeds.set_back(), deeds.jobs.placed_again), (2, 0));
         see(&mut deeds, 1, placed(2));
         assert_eq!((deeds.set_back(), deeds.jobs.placed_again), (2, 1));
         see(&mut deeds, 1, Happened::JobStarted);
-        see(&mut deeds, 2, Happened::JobFailed { reason: "none".into() });
+        see(
+            &mut deeds,
+            2,
+            Happened::JobFailed {
+                reason: "none".into(),
+            },
+        );
         assert_eq!(deeds.set_back(), 0);
-        assert_eq!(deeds.jobs.rounds_aborted, BTreeMap::from([("cancelled".into(), 2)]));
-        assert_eq!((deeds.jobs.started, deeds.jobs.failed, deeds.jobs.finished), (1, 1, 0));
+        assert_eq!(
+            deeds.jobs.rounds_aborted,
+            BTreeMap::from([("cancelled".into(), 2)])
+        );
+        assert_eq!(
+            (deeds.jobs.started, deeds.jobs.failed, deeds.jobs.finished),
+            (1, 1, 0)
+        );
     }
 
     #[test]
     fn each_opening_of_a_breaker_counts_even_if_it_opens_while_tried() {
-        let open = |trips| Breaker::Open { since: NOW, probe_at: NOW, trips };
+        let open = |trips| Breaker::Open {
+            since: NOW,
+            probe_at: NOW,
+            trips,
+        };
         let running = BTreeSet::new();
-        let half = Breaker::HalfOpen { since: NOW, allowed: 1, running, trips: 1 };
+        let half = Breaker::HalfOpen {
+            since: NOW,
+            allowed: 1,
+            running,
+            trips: 1,
+        };
         let name: SiteName = "delft".parse().unwrap();
-        let record = |breaker| SiteRecord { breaker, ..SiteRecord::new(name.clone()) };
+        let record = |breaker| SiteRecord {
+            breaker,
+            ..SiteRecord::new(name.clone())
+        };
         let mut deeds = Deeds::default();
         deeds.see_site(None, &record(open(1)));
         deeds.see_site(Some(&record(open(1))), &record(half.clone()));
@@ -161,7 +206,11 @@ mod tests {
         let mut deeds = Deeds::default();
         let name: SiteName = "delft".parse().unwrap();
         for at in 0..1_000 {
-            let state = if at / 2 % 2 == 0 { "usable" } else { "unreachable" };
+            let state = if at / 2 % 2 == 0 {
+                "usable"
+            } else {
+                "unreachable"
+            };
             deeds.note(&name, state, 3, Timestamp(at));
         }
         let site = &deeds.sites()[0];

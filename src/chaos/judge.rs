@@ -28,8 +28,17 @@ pub struct Grounds {
 
 impl From<ChaosStatus> for Grounds {
     fn from(status: ChaosStatus) -> Self {
-        let ChaosStatus { sites, max_duration: Length(max_duration), max_sites, .. } = status;
-        Self { sites, max_duration, max_sites }
+        let ChaosStatus {
+            sites,
+            max_duration: Length(max_duration),
+            max_sites,
+            ..
+        } = status;
+        Self {
+            sites,
+            max_duration,
+            max_sites,
+        }
     }
 }
 
@@ -50,7 +59,12 @@ pub(super) fn judge(
     injections: &[(usize, InjectionPlan)],
     grounds: &Grounds,
 ) -> Vec<Flaw> {
-    let mut judge = Judge { grounds, lasting, index: 0, flaws: Vec::new() };
+    let mut judge = Judge {
+        grounds,
+        lasting,
+        index: 0,
+        flaws: Vec::new(),
+    };
     judge.whole(injections);
     for (index, injection) in injections {
         judge.index = *index;
@@ -72,12 +86,24 @@ struct Judge<'g> {
 impl Judge<'_> {
     fn wrong(&mut self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) {
         let place = format!("inject[{}].{key}", self.index);
-        let problem = format!("{key} of [[inject]] number {}: {}", self.index + 1, problem.into());
-        self.flaws.push(Flaw { place, problem, remedy: remedy.into() });
+        let problem = format!(
+            "{key} of [[inject]] number {}: {}",
+            self.index + 1,
+            problem.into()
+        );
+        self.flaws.push(Flaw {
+            place,
+            problem,
+            remedy: remedy.into(),
+        });
     }
 
     fn wrong_plan(&mut self, key: &str, problem: String, remedy: String) {
-        self.flaws.push(Flaw { place: key.into(), problem, remedy });
+        self.flaws.push(Flaw {
+            place: key.into(),
+            problem,
+            remedy,
+        });
     }
 
     fn whole(&mut self, injections: &[(usize, InjectionPlan)]) {
@@ -97,8 +123,11 @@ impl Judge<'_> {
             self.wrong_plan("inject", problem, format!("give at most {INJECTIONS_MAX}"));
         }
         let known = |site: &&String| self.grounds.sites.contains(site);
-        let mut struck: Vec<&String> =
-            injections.iter().flat_map(|(_, one)| &one.sites).filter(known).collect();
+        let mut struck: Vec<&String> = injections
+            .iter()
+            .flat_map(|(_, one)| &one.sites)
+            .filter(known)
+            .collect();
         struck.sort();
         struck.dedup();
         let (count, most) = (struck.len(), self.grounds.max_sites);
@@ -115,7 +144,11 @@ impl Judge<'_> {
     fn sites(&mut self, injection: &InjectionPlan) {
         let known = self.grounds.sites.clone();
         if injection.sites.is_empty() {
-            self.wrong("sites", "none is named", format!("there are: {}", known.join(", ")));
+            self.wrong(
+                "sites",
+                "none is named",
+                format!("there are: {}", known.join(", ")),
+            );
         }
         for unknown in injection.sites.iter().filter(|site| !known.contains(site)) {
             let remedy = instead(unknown, known.iter().map(String::as_str));
@@ -124,7 +157,12 @@ impl Judge<'_> {
     }
 
     fn kind(&mut self, injection: &InjectionPlan) {
-        let InjectionPlan { fault, calls, probability, .. } = injection;
+        let InjectionPlan {
+            fault,
+            calls,
+            probability,
+            ..
+        } = injection;
         let kind = kinds::named(fault);
         if kind.is_none() {
             let remedy = instead(fault, kinds::all().map(Kind::as_str));
@@ -133,12 +171,18 @@ impl Judge<'_> {
         for name in calls {
             let Some(call) = call_named(name) else {
                 let remedy = instead(name, CallKind::ALL.map(CallKind::as_str));
-                self.wrong("calls", format!("there is no kind of call {name:?}"), remedy);
+                self.wrong(
+                    "calls",
+                    format!("there is no kind of call {name:?}"),
+                    remedy,
+                );
                 continue;
             };
             if let Some(kind) = kind.filter(|kind| !kinds::can_strike(*kind, call)) {
-                let able: Vec<&str> =
-                    kinds::calls(kind).into_iter().map(CallKind::as_str).collect();
+                let able: Vec<&str> = kinds::calls(kind)
+                    .into_iter()
+                    .map(CallKind::as_str)
+                    .collect();
                 let remedy = format!("it strikes: {}", able.join(", "));
                 self.wrong("calls", format!("{fault} cannot strike {name}"), remedy);
             }
@@ -146,12 +190,18 @@ impl Judge<'_> {
         // Not `<= 0`: what is no number at all is wrong too.
         if !(*probability > 0.0 && *probability <= 1.0) {
             let problem = format!("{probability} is no share of calls");
-            self.wrong("probability", problem, "give a number above 0 and at most 1");
+            self.wrong(
+                "probability",
+                problem,
+                "give a number above 0 and at most 1",
+            );
         }
     }
 
     fn times(&mut self, injection: &InjectionPlan) {
-        let after = injection.after.map_or(DurationMs::ZERO, |Length(after)| after);
+        let after = injection
+            .after
+            .map_or(DurationMs::ZERO, |Length(after)| after);
         if after >= self.lasting && self.lasting > DurationMs::ZERO {
             let problem = format!(
                 "it would begin {} after the rehearsal, which takes {}",
@@ -161,20 +211,36 @@ impl Judge<'_> {
             self.wrong("after", problem, "begin earlier, or rehearse for longer");
         }
         if injection.lasting == Some(Length(DurationMs::ZERO)) {
-            self.wrong("lasting", "it lasts no time", "give a length of time like \"2m\"");
+            self.wrong(
+                "lasting",
+                "it lasts no time",
+                "give a length of time like \"2m\"",
+            );
         }
         let late = injection.fault == Kind::Late.as_str();
         match injection.delay {
             None if late => {
-                self.wrong("delay", "it is not given", "say how late answers come: delay = \"5s\"");
+                self.wrong(
+                    "delay",
+                    "it is not given",
+                    "say how late answers come: delay = \"5s\"",
+                );
             }
             Some(_) if !late && kinds::named(&injection.fault).is_some() => {
                 let problem = format!("{} has none", injection.fault);
-                self.wrong("delay", problem, "leave it out, or choose the fault \"late\"");
+                self.wrong(
+                    "delay",
+                    problem,
+                    "leave it out, or choose the fault \"late\"",
+                );
             }
             Some(Length(delay)) if delay > DELAY_MAX => {
                 let problem = format!("{} is later than any call waits", Length(delay));
-                self.wrong("delay", problem, format!("give at most {}", Length(DELAY_MAX)));
+                self.wrong(
+                    "delay",
+                    problem,
+                    format!("give at most {}", Length(DELAY_MAX)),
+                );
             }
             _ => {}
         }

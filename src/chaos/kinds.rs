@@ -32,7 +32,10 @@ pub(super) fn fault(kind: Kind, delay: Duration) -> Option<Fault> {
 
 /// All kinds that may be injected.
 pub(super) fn all() -> impl Iterator<Item = Kind> {
-    Kind::ALL.iter().copied().filter(|kind| fault(*kind, Duration::ZERO).is_some())
+    Kind::ALL
+        .iter()
+        .copied()
+        .filter(|kind| fault(*kind, Duration::ZERO).is_some())
 }
 
 /// The kind of this name.
@@ -46,7 +49,10 @@ pub(super) fn can_strike(kind: Kind, call: CallKind) -> bool {
         // What only asks may be asked twice; nobody would notice.
         Kind::Doubled => call.acts(),
         // A refusal is an answer: of a file it would say that there is none.
-        Kind::Refused => matches!(call, CallKind::Submit | CallKind::DecideGate | CallKind::Cancel),
+        Kind::Refused => matches!(
+            call,
+            CallKind::Submit | CallKind::DecideGate | CallKind::Cancel
+        ),
         Kind::SiteFull => call == CallKind::Submit,
         Kind::Truncated | Kind::WrongIdle => call == CallKind::Status,
         _ => true,
@@ -55,5 +61,8 @@ pub(super) fn can_strike(kind: Kind, call: CallKind) -> bool {
 
 /// All kinds of calls that a kind can strike.
 pub(super) fn calls(kind: Kind) -> Vec<CallKind> {
-    CallKind::ALL.into_iter().filter(|call| can_strike(kind, *call)).collect()
+    CallKind::ALL
+        .into_iter()
+        .filter(|call| can_strike(kind, *call))
+        .collect()
 }

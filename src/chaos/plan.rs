@@ -30,7 +30,9 @@ impl Value for Share {
             DeValue::Integer(number) => number.as_str().parse(),
             other => return Err(format!("{} where a number is expected", kind(other))),
         };
-        number.map(Share).map_err(|_| format!("{} where a number is expected", kind(value)))
+        number
+            .map(Share)
+            .map_err(|_| format!("{} where a number is expected", kind(value)))
     }
 
     fn show(&self) -> String {
@@ -96,7 +98,11 @@ pub fn read(
     let (root, title) = (root.get_ref(), "the plan".to_owned());
     let tables = sub_tables(root, Injection::KEY, &mut problems, &mut places);
     if tables.is_empty() && problems.is_empty() {
-        problems.add(None, "the plan injects nothing", "add an [[inject]] with sites and a fault");
+        problems.add(
+            None,
+            "the plan injects nothing",
+            "add an [[inject]] with sites and a fault",
+        );
     }
     let mut injections = Vec::new();
     for (index, (path, table)) in tables.into_iter().enumerate() {
@@ -105,7 +111,9 @@ pub fn read(
         injections.extend(Injection::read(reader).map(|read| (index, read.into())));
     }
     let mut reader = Reader::new(String::new(), title, Some(root), &mut problems, &mut places);
-    let written = reader.option::<Option<DurationMs>>("for", Some(None)).flatten();
+    let written = reader
+        .option::<Option<DurationMs>>("for", Some(None))
+        .flatten();
     let seed = reader.option::<Option<u64>>("seed", Some(None)).flatten();
     reader.finish(&["for", "seed", Injection::KEY]);
     let lasting = lasting.or(written).unwrap_or_default();
@@ -115,15 +123,29 @@ pub fn read(
     if !problems.is_empty() {
         return Err(problems.sorted());
     }
-    let inject = injections.into_iter().map(|(_, injection)| injection).collect();
-    Ok(ChaosPlan { lasting: Length(lasting), seed, inject })
+    let inject = injections
+        .into_iter()
+        .map(|(_, injection)| injection)
+        .collect();
+    Ok(ChaosPlan {
+        lasting: Length(lasting),
+        seed,
+        inject,
+    })
 }
 
 /// A flaw stands where its key does, else where its table or the first of several begins.
 fn note(problems: &mut Problems, places: &Places, flaw: Flaw) {
-    let table = flaw.place.rsplit_once('.').map(|(table, _)| table.to_owned());
+    let table = flaw
+        .place
+        .rsplit_once('.')
+        .map(|(table, _)| table.to_owned());
     let (root, first) = (format!(".{}", flaw.place), format!("{}[0]", flaw.place));
     let known = [Some(flaw.place), Some(root), Some(first), table];
-    let place = known.iter().flatten().find_map(|place| places.get(place)).cloned();
+    let place = known
+        .iter()
+        .flatten()
+        .find_map(|place| places.get(place))
+        .cloned();
     problems.add(place, flaw.problem, flaw.remedy);
 }

@@ -81,7 +81,11 @@ impl Rehearsal {
 
     /// The injections at one site, for a rehearsal that begins at `instant`.
     pub(super) fn at_site(&self, site: &SiteName, instant: Instant) -> Vec<Injection> {
-        let here = self.parts.iter().enumerate().filter(|(_, part)| part.sites.contains(site));
+        let here = self
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(_, part)| part.sites.contains(site));
         here.map(|(index, part)| {
             let time = |at: Timestamp| instant + Duration::from_millis(at.since(self.begun_at).0);
             Injection {
@@ -99,7 +103,10 @@ impl Rehearsal {
     /// No two sites and no two faults draw alike.
     fn seed_at(&self, site: &SiteName, index: usize) -> u64 {
         let hash = blake3::hash(format!("{}/{index}/{site}", self.seed).as_bytes());
-        hash.as_bytes().iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
+        hash.as_bytes()
+            .iter()
+            .take(8)
+            .fold(0, |seed, byte| seed << 8 | u64::from(*byte))
     }
 
     fn strikes(&self, part: &Part, now: Timestamp) -> bool {
@@ -108,13 +115,20 @@ impl Rehearsal {
 
     /// How many of its faults strike at the moment.
     pub(super) fn active(&self, now: Timestamp) -> usize {
-        self.parts.iter().filter(|part| self.strikes(part, now)).count()
+        self.parts
+            .iter()
+            .filter(|part| self.strikes(part, now))
+            .count()
     }
 
     /// The faults that strike at a site at the moment.
     pub(super) fn faults_at(&self, site: &str, now: Timestamp) -> Vec<&'static str> {
         let here = |part: &&Part| part.sites.iter().any(|name| name.as_str() == site);
-        let striking = self.parts.iter().filter(|part| self.strikes(part, now)).filter(here);
+        let striking = self
+            .parts
+            .iter()
+            .filter(|part| self.strikes(part, now))
+            .filter(here);
         striking.map(|part| part.fault.as_str()).collect()
     }
 
@@ -138,7 +152,11 @@ impl Rehearsal {
         let one =
             |((site, kind), count): (&(SiteName, &str), &u64)| format!("{count} {kind} at {site}");
         let all: Vec<String> = struck.map(one).collect();
-        if all.is_empty() { "nothing".into() } else { all.join(", ") }
+        if all.is_empty() {
+            "nothing".into()
+        } else {
+            all.join(", ")
+        }
     }
 
     /// As the API shows it.
@@ -149,8 +167,15 @@ impl Rehearsal {
             begun_at: self.begun_at.into(),
             ends_at: self.ends_at.into(),
             ended_at: self.ended.as_ref().map(|end| end.at.into()),
-            stopped_by: self.ended.as_ref().and_then(|end| Some(end.by.as_ref()?.to_string())),
-            injections: self.parts.iter().map(|part| self.part_report(part, now)).collect(),
+            stopped_by: self
+                .ended
+                .as_ref()
+                .and_then(|end| Some(end.by.as_ref()?.to_string())),
+            injections: self
+                .parts
+                .iter()
+                .map(|part| self.part_report(part, now))
+                .collect(),
         }
     }
 
@@ -164,7 +189,11 @@ impl Rehearsal {
             state: state.into(),
             sites: part.sites.iter().map(SiteName::to_string).collect(),
             fault: part.fault.as_str().into(),
-            calls: part.calls.iter().map(|call| call.as_str().to_owned()).collect(),
+            calls: part
+                .calls
+                .iter()
+                .map(|call| call.as_str().to_owned())
+                .collect(),
             probability: part.probability,
             from: part.from.into(),
             until: part.until.into(),
@@ -179,12 +208,26 @@ impl Part {
         let kind = kinds::named(&plan.fault)?;
         let delay = plan.delay.map(|Length(delay)| delay);
         let from = begun_at + plan.after.map_or(DurationMs::ZERO, |Length(after)| after);
-        let until = plan.lasting.map_or(ends_at, |Length(lasting)| from + lasting);
-        let named = plan.calls.iter().filter_map(|call| call_named(call)).collect();
+        let until = plan
+            .lasting
+            .map_or(ends_at, |Length(lasting)| from + lasting);
+        let named = plan
+            .calls
+            .iter()
+            .filter_map(|call| call_named(call))
+            .collect();
         Some(Self {
             fault: kinds::fault(kind, Duration::from_millis(delay.unwrap_or_default().0))?,
-            sites: plan.sites.iter().filter_map(|site| SiteName::new(site).ok()).collect(),
-            calls: if plan.calls.is_empty() { kinds::calls(kind) } else { named },
+            sites: plan
+                .sites
+                .iter()
+                .filter_map(|site| SiteName::new(site).ok())
+                .collect(),
+            calls: if plan.calls.is_empty() {
+                kinds::calls(kind)
+            } else {
+                named
+            },
             probability: plan.probability,
             delay,
             from,
@@ -214,8 +257,16 @@ mod tests {
             lasting: Some(secs(120)),
             delay: Some(secs(5)),
         };
-        let whole = InjectionPlan { after: None, lasting: Some(secs(9_999)), ..one.clone() };
-        let plan = ChaosPlan { lasting: secs(600), seed: None, inject: vec![one, whole] };
+        let whole = InjectionPlan {
+            after: None,
+            lasting: Some(secs(9_999)),
+            ..one.clone()
+        };
+        let plan = ChaosPlan {
+            lasting: secs(600),
+            seed: None,
+            inject: vec![one, whole],
+        };
         Rehearsal::new(&plan, 7, "drill".parse().unwrap(), BEGIN)
     }
 
@@ -228,7 +279,10 @@ mod tests {
         assert_eq!(counts, [1, 1, 2, 2, 1, 1, 0]);
         assert_eq!(rehearsal.faults_at("delft", BEGIN), ["late"]);
         assert!(rehearsal.faults_at("utrecht", BEGIN).is_empty());
-        rehearsal.ended = Some(End { at: BEGIN, by: None });
+        rehearsal.ended = Some(End {
+            at: BEGIN,
+            by: None,
+        });
         assert_eq!(active(&rehearsal, 60), 0);
         let report = rehearsal.report(BEGIN);
         assert!(report.injections.iter().all(|one| one.state == "over"));

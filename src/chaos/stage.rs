@@ -45,7 +45,13 @@ impl Stage {
         limits: Limits,
         metrics: ChaosMetrics,
     ) -> Self {
-        Self { plane, faults, limits, metrics, latest: Mutex::new(None) }
+        Self {
+            plane,
+            faults,
+            limits,
+            metrics,
+            latest: Mutex::new(None),
+        }
     }
 
     pub(super) fn subscribe(&self) -> Receiver<Committed> {
@@ -55,7 +61,9 @@ impl Stage {
     /// Ends what runs, because somebody asked for it.
     pub(super) fn stop(&self, by: KeyName) -> Result<ChaosReport, Refusal> {
         let mut latest = self.latest();
-        let running = latest.as_mut().filter(|rehearsal| rehearsal.ended.is_none());
+        let running = latest
+            .as_mut()
+            .filter(|rehearsal| rehearsal.ended.is_none());
         let rehearsal = running.ok_or(Refusal::None)?;
         self.end(rehearsal, Some(by));
         Ok(self.report(rehearsal))
@@ -74,7 +82,10 @@ impl Stage {
     pub(super) fn faults_at(&self, site: &str) -> Vec<&'static str> {
         let latest = self.latest();
         let now = self.plane.now();
-        latest.as_ref().map(|one| one.faults_at(site, now)).unwrap_or_default()
+        latest
+            .as_ref()
+            .map(|one| one.faults_at(site, now))
+            .unwrap_or_default()
     }
 
     fn latest(&self) -> MutexGuard<'_, Option<Rehearsal>> {
@@ -92,12 +103,24 @@ impl Stage {
     }
 
     pub(super) fn status(&self) -> ChaosStatus {
-        let Grounds { sites, max_duration, max_sites } = self.grounds();
+        let Grounds {
+            sites,
+            max_duration,
+            max_sites,
+        } = self.grounds();
         let latest = self.latest();
-        let running = latest.as_ref().filter(|rehearsal| rehearsal.ended.is_none());
+        let running = latest
+            .as_ref()
+            .filter(|rehearsal| rehearsal.ended.is_none());
         let rehearsal = running.map(|rehearsal| rehearsal.report(self.plane.now()));
         let max_duration = Length(max_duration);
-        ChaosStatus { allowed: true, max_duration, max_sites, sites, rehearsal }
+        ChaosStatus {
+            allowed: true,
+            max_duration,
+            max_sites,
+            sites,
+            rehearsal,
+        }
     }
 
     pub(super) fn prepare(&self, by: KeyName, plan: &ChaosPlan) -> Result<Rehearsal, Refusal> {
@@ -124,11 +147,17 @@ impl Stage {
     ) -> Result<(u64, RehearsalReport), Refusal> {
         let mut latest = self.latest();
         if let Some(other) = latest.as_ref().filter(|other| other.ended.is_none()) {
-            return Err(Refusal::Busy { by: other.by.to_string(), ends_at: other.ends_at });
+            return Err(Refusal::Busy {
+                by: other.by.to_string(),
+                ends_at: other.ends_at,
+            });
         }
         rehearsal.number = latest.as_ref().map_or(1, |other| other.number + 1);
-        rehearsal.charged_before =
-            self.faults.keys().map(|site| (site.clone(), self.charged(site))).collect();
+        rehearsal.charged_before = self
+            .faults
+            .keys()
+            .map(|site| (site.clone(), self.charged(site)))
+            .collect();
         let instant = Instant::now();
         for (site, faults) in &self.faults {
             faults.inject(rehearsal.at_site(site, instant));
@@ -176,16 +205,25 @@ impl Stage {
             }
             for (kind, count) in strikes {
                 let counted = rehearsal.counted.entry((site.clone(), kind)).or_default();
-                let counter = self.metrics.strikes.with_label_values(&[site.as_str(), kind]);
+                let counter = self
+                    .metrics
+                    .strikes
+                    .with_label_values(&[site.as_str(), kind]);
                 counter.inc_by(count.saturating_sub(*counted));
                 *counted = count;
             }
         }
         rehearsal.deeds.isolated |= self.plane.isolated();
         for site in self.plane.sites() {
-            let before = rehearsal.charged_before.get(&site.name).copied().unwrap_or(0);
+            let before = rehearsal
+                .charged_before
+                .get(&site.name)
+                .copied()
+                .unwrap_or(0);
             let charged = self.charged(&site.name).saturating_sub(before);
-            rehearsal.deeds.note(&site.name, site.state.as_str(), charged, now);
+            rehearsal
+                .deeds
+                .note(&site.name, site.state.as_str(), charged, now);
         }
     }
 
@@ -196,27 +234,31 @@ impl Stage {
         let sites = self.plane.sites().into_iter();
         let ill = sites.filter(|site| struck.contains(&site.name));
         let ill = ill.filter(|site| !WELL.contains(&site.state.as_str()));
-        let mut found: Vec<String> =
-            ill.map(|site| format!("site {} is {}", site.name, site.state.as_str())).collect();
+        let mut found: Vec<String> = ill
+            .map(|site| format!("site {} is {}", site.name, site.state.as_str()))
+            .collect();
         match rehearsal.deeds.set_back() {
             0 => {}
             1 => found.push("one job whose round was given up has not begun again".into()),
-            jobs => {
-                found.push(format!("{jobs} jobs whose round was given up have not begun again"))
-            }
+            jobs => found.push(format!(
+                "{jobs} jobs whose round was given up have not begun again"
+            )),
         }
         found
     }
 
     fn report(&self, rehearsal: &Rehearsal) -> ChaosReport {
         let strikes = self.faults.iter().flat_map(|(site, faults)| {
-            faults.tallies().into_iter().map(|((fault, call), tally)| StrikeReport {
-                site: site.to_string(),
-                fault: fault.to_owned(),
-                call: call.as_str().to_owned(),
-                calls: tally.calls,
-                strikes: tally.strikes,
-            })
+            faults
+                .tallies()
+                .into_iter()
+                .map(|((fault, call), tally)| StrikeReport {
+                    site: site.to_string(),
+                    fault: fault.to_owned(),
+                    call: call.as_str().to_owned(),
+                    calls: tally.calls,
+                    strikes: tally.strikes,
+                })
         });
         let well = rehearsal.recovered_at.is_some();
         ChaosReport {
@@ -227,7 +269,11 @@ impl Stage {
             isolated: rehearsal.deeds.isolated,
             changes_missed: rehearsal.deeds.changes_missed,
             recovered_at: rehearsal.recovered_at.map(Into::into),
-            not_recovered: if well { Vec::new() } else { self.not_recovered(rehearsal) },
+            not_recovered: if well {
+                Vec::new()
+            } else {
+                self.not_recovered(rehearsal)
+            },
         }
     }
 

@@ -12,7 +12,11 @@ const MINUTE: DurationMs = DurationMs::from_secs(60);
 
 fn grounds() -> Grounds {
     let sites = ["delft", "leiden", "utrecht"].map(String::from).to_vec();
-    Grounds { sites, max_duration: DurationMs(10 * MINUTE.0), max_sites: 1 }
+    Grounds {
+        sites,
+        max_duration: DurationMs(10 * MINUTE.0),
+        max_sites: 1,
+    }
 }
 
 fn read(text: &str) -> Result<ChaosPlan, String> {
@@ -24,11 +28,21 @@ const GOOD: &str = "for = \"5m\"\n[[inject]]\nsites = [\"delft\"]\nfault = \"rep
 #[test]
 fn a_plan_needs_sites_a_fault_and_a_length_only() {
     let plan = read(GOOD).unwrap();
-    assert_eq!((plan.lasting, plan.seed), (Length(DurationMs(5 * MINUTE.0)), None));
+    assert_eq!(
+        (plan.lasting, plan.seed),
+        (Length(DurationMs(5 * MINUTE.0)), None)
+    );
     let one = &plan.inject[0];
-    assert_eq!((one.probability, one.calls.len(), one.after), (1.0, 0, None));
+    assert_eq!(
+        (one.probability, one.calls.len(), one.after),
+        (1.0, 0, None)
+    );
     let longer = plan::read(Path::new("plan.toml"), GOOD, Some(MINUTE), &grounds()).unwrap();
-    assert_eq!(longer.lasting, Length(MINUTE), "what is asked for on the spot wins");
+    assert_eq!(
+        longer.lasting,
+        Length(MINUTE),
+        "what is asked for on the spot wins"
+    );
 }
 
 /// Each line of a bad plan, and what must be told of it.
@@ -40,14 +54,26 @@ fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
             "4: fault of [[inject]] number 1: there is no fault",
             "did you mean \"reply-lost\"?",
         ),
-        ("fault = \"x\"", "there is no fault \"x\"", "there are: request-lost"),
-        ("fault = 7", "4: fault in [[inject]] number 1: the number 7", "give a text"),
+        (
+            "fault = \"x\"",
+            "there is no fault \"x\"",
+            "there are: request-lost",
+        ),
+        (
+            "fault = 7",
+            "4: fault in [[inject]] number 1: the number 7",
+            "give a text",
+        ),
         (
             "sites = [\"delf\"]",
             "3: sites of [[inject]] number 1: there is no site \"delf\"",
             "did you mean \"delft\"?",
         ),
-        ("sites = []", "none is named", "there are: delft, leiden, utrecht"),
+        (
+            "sites = []",
+            "none is named",
+            "there are: delft, leiden, utrecht",
+        ),
         (
             "sites = [\"delft\", \"leiden\"]",
             "2: the plan strikes 2 of 3 sites; at most 1",
@@ -59,11 +85,23 @@ fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
             "max_duration",
         ),
         ("for = \"5\"", "1: for in the plan", "give a duration"),
-        ("for = \"0s\"", "1: the rehearsal lasts no time", "--for 10m"),
-        ("probability = 0", "5: probability of [[inject]] number 1: 0 is no share", "above 0"),
+        (
+            "for = \"0s\"",
+            "1: the rehearsal lasts no time",
+            "--for 10m",
+        ),
+        (
+            "probability = 0",
+            "5: probability of [[inject]] number 1: 0 is no share",
+            "above 0",
+        ),
         ("probability = 1.5", "1.5 is no share", "at most 1"),
         ("probability = nan", "NaN is no share", "at most 1"),
-        ("probability = \"half\"", "the text \"half\" where a number", "above 0"),
+        (
+            "probability = \"half\"",
+            "the text \"half\" where a number",
+            "above 0",
+        ),
         (
             "calls = [\"submitt\"]",
             "there is no kind of call \"submitt\"",
@@ -76,17 +114,27 @@ fn every_slip_in_a_plan_is_told_with_its_line_and_a_remedy() {
         ),
         ("lasting = \"0s\"", "it lasts no time", "2m"),
         ("delay = \"5s\"", "reply-lost has none", "leave it out"),
-        ("sit = \"delft\"", "unknown key \"sit\"", "did you mean \"sites\"?"),
+        (
+            "sit = \"delft\"",
+            "unknown key \"sit\"",
+            "did you mean \"sites\"?",
+        ),
     ];
     for (line, problem, remedy) in cases {
         let key = line.split(' ').next().unwrap();
         let mut lines: Vec<&str> = GOOD.lines().collect();
-        match lines.iter().position(|old| old.starts_with(&format!("{key} ="))) {
+        match lines
+            .iter()
+            .position(|old| old.starts_with(&format!("{key} =")))
+        {
             Some(at) => lines[at] = line,
             None => lines.push(line),
         }
         let told = read(&lines.join("\n")).unwrap_err();
-        assert!(told.contains(problem) && told.contains(remedy), "{line}:\n{told}");
+        assert!(
+            told.contains(problem) && told.contains(remedy),
+            "{line}:\n{told}"
+        );
     }
 }
 
@@ -107,7 +155,11 @@ fn all_slips_are_told_at_once() {
         assert!(told.contains(words), "{words:?} is not in:\n{told}");
     }
     assert!(read("[[inject]\n").unwrap_err().contains("toml.io"));
-    assert!(read("for = \"1m\"\n").unwrap_err().contains("injects nothing"));
+    assert!(
+        read("for = \"1m\"\n")
+            .unwrap_err()
+            .contains("injects nothing")
+    );
 }
 
 #[test]
@@ -125,7 +177,12 @@ fn no_kind_lies_about_an_attempt_or_a_file() {
         assert!(!kinds::calls(kind).is_empty(), "{}", kind.as_str());
     }
     // Refused, a file would be taken for missing.
-    for call in [CallKind::Inspect, CallKind::Read, CallKind::StartCopy, CallKind::HasContent] {
+    for call in [
+        CallKind::Inspect,
+        CallKind::Read,
+        CallKind::StartCopy,
+        CallKind::HasContent,
+    ] {
         assert!(!kinds::can_strike(Kind::Refused, call), "{}", call.as_str());
     }
 }

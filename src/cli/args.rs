@@ -208,7 +208,10 @@ Example:
     #[command(subcommand)]
     Chaos(ChaosCommand),
     /// Measure this program on this machine, beside what the machine can do at all
-    #[command(subcommand, after_help = "Example:\n  cospan bench submit --directory /var/tmp")]
+    #[command(
+        subcommand,
+        after_help = "Example:\n  cospan bench submit --directory /var/tmp"
+    )]
     Bench(BenchCommand),
     /// Copies or reads a file for a site; started by the server, not by people
     #[command(hide = true, disable_help_flag = true)]

@@ -22,7 +22,12 @@ pub(crate) struct LineArgs {
     pub(crate) components: Option<u32>,
     /// The site to run at; several, separated by commas, for a component at each. [default: the
     /// policy chooses]
-    #[arg(long, value_name = "SITES", value_delimiter = ',', conflicts_with = "files")]
+    #[arg(
+        long,
+        value_name = "SITES",
+        value_delimiter = ',',
+        conflicts_with = "files"
+    )]
     pub(crate) site: Vec<SiteName>,
     /// A file that every component finds in its work directory: one of this machine, which is
     /// uploaded, or the logical name of one that is registered; may be given again.

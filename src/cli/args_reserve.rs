@@ -180,7 +180,11 @@ Examples:
         /// Its name.
         name: ReservationName,
         /// So much later than now planned.
-        #[arg(long = "for", value_name = "DURATION", required_unless_present = "until")]
+        #[arg(
+            long = "for",
+            value_name = "DURATION",
+            required_unless_present = "until"
+        )]
         longer: Option<Length>,
         /// At this time.
         #[arg(long, value_name = "TIME", conflicts_with = "longer")]

@@ -79,7 +79,12 @@ pub(crate) struct WorkloadArgs {
     pub(crate) input: Vec<LogicalName>,
     /// Sizes of files, separated by commas, instead of --input: each job reads a file that no
     /// other reads, of a size that it draws.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', conflicts_with = "input")]
+    #[arg(
+        long,
+        value_name = "SIZES",
+        value_delimiter = ',',
+        conflicts_with = "input"
+    )]
     pub(crate) input_size: Vec<Size>,
     /// With --input-size: at how many sites each file lies, drawn for each.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "input_size",
@@ -101,7 +106,12 @@ pub(crate) struct WorkloadArgs {
     pub(crate) interarrival: Length,
     /// Poisson only: processors of a job, each entry equally likely; 4x9 is a job of four
     /// components of nine, whatever --split says.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "1,2,4,8,16")]
+    #[arg(
+        long,
+        value_name = "SIZES",
+        value_delimiter = ',',
+        default_value = "1,2,4,8,16"
+    )]
     pub(crate) sizes: Vec<JobSize>,
     /// Poisson only: the shortest run time.
     #[arg(long, value_name = "DURATION", default_value = "1m")]
@@ -139,7 +149,12 @@ pub(crate) struct RunArgs {
     )]
     pub(crate) rerunnable: Vec<YesNoArg>,
     /// Divides the times between submissions: 2 doubles the load (0.001 to 1000).
-    #[arg(long, value_name = "FACTORS", value_delimiter = ',', default_value = "1")]
+    #[arg(
+        long,
+        value_name = "FACTORS",
+        value_delimiter = ',',
+        default_value = "1"
+    )]
     pub(crate) load_scale: Vec<f64>,
     /// Longest time from the start of a batch job until its component is ready, drawn evenly for
     /// each: what the middleware takes.
@@ -163,7 +178,10 @@ pub(crate) struct RunArgs {
 
 /// A share from 0 to 100.
 fn share(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share| (0.0..=100.0).contains(share));
+    let share = text
+        .parse()
+        .ok()
+        .filter(|share| (0.0..=100.0).contains(share));
     share.ok_or_else(|| "write a number from 0 to 100, like 0.2".to_owned())
 }
 

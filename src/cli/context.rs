@@ -80,7 +80,10 @@ impl Context {
             ("--server", self.global.server.as_ref()),
             ("COSPAN_SERVER", self.environment.server.as_ref()),
         ];
-        match given.iter().find_map(|(from, text)| text.map(|text| (from, text))) {
+        match given
+            .iter()
+            .find_map(|(from, text)| text.map(|text| (from, text)))
+        {
             Some((from, text)) => text.parse().map_err(|problem| {
                 CliError::usage(format!("{from}: {problem}"), "correct it, or leave it out")
             }),
@@ -92,11 +95,24 @@ impl Context {
     fn address_here(&self, located: &Located) -> ServerAddress {
         let config = &located.loaded.config;
         let configured = ServerAddress::of_server(&config.server);
-        if config.server.listen.first().is_none_or(|address| address.port() != 0) {
+        if config
+            .server
+            .listen
+            .first()
+            .is_none_or(|address| address.port() != 0)
+        {
             return configured;
         }
         let data = config.data_directory(&self.environment);
-        let said = || Running::look(&data).ok().flatten()?.addresses.first()?.parse().ok();
+        let said = || {
+            Running::look(&data)
+                .ok()
+                .flatten()?
+                .addresses
+                .first()?
+                .parse()
+                .ok()
+        };
         soon(Instant::now() + STARTING_MAX, said).unwrap_or(configured)
     }
 
@@ -121,7 +137,11 @@ impl Context {
             None => {
                 let keys = self.keys(&located);
                 // At its first start the server makes the first key.
-                let until = if self.names_server() { Instant::now() } else { starting };
+                let until = if self.names_server() {
+                    Instant::now()
+                } else {
+                    starting
+                };
                 let token = soon(until, || keys.local_token().transpose()).transpose()?;
                 token.map(|token| token.secret().to_owned())
             }
@@ -135,7 +155,11 @@ impl Context {
         ];
         let trusted = trusted.into_iter().find_map(Option::as_deref);
         let client = Client::new(address, token, trusted)?;
-        Ok(if here { client.patient_until(starting) } else { client })
+        Ok(if here {
+            client.patient_until(starting)
+        } else {
+            client
+        })
     }
 
     /// Jobs as numbers, in the order given, each once.
@@ -163,7 +187,13 @@ impl Context {
     /// # Errors
     /// There are none, or the server is not reachable.
     pub(crate) fn runs(&self, client: &Client, group: u64) -> Result<Vec<u64>, CliError> {
-        let mut runs = every(client, JobFilter { group: Some(group), ..JobFilter::default() })?;
+        let mut runs = every(
+            client,
+            JobFilter {
+                group: Some(group),
+                ..JobFilter::default()
+            },
+        )?;
         runs.reverse();
         if runs.is_empty() {
             return Err(CliError::usage(
@@ -200,15 +230,24 @@ fn soon<T>(until: Instant, look: impl Fn() -> Option<T>) -> Option<T> {
 }
 
 fn last(client: &Client) -> Result<u64, CliError> {
-    let page = client.jobs(&JobFilter { limit: 1, ..JobFilter::default() })?;
+    let page = client.jobs(&JobFilter {
+        limit: 1,
+        ..JobFilter::default()
+    })?;
     page.jobs.first().map(|row| row.id).ok_or_else(|| {
-        CliError::usage("there is no last job: nothing was submitted yet", "submit one first")
+        CliError::usage(
+            "there is no last job: nothing was submitted yet",
+            "submit one first",
+        )
     })
 }
 
 fn every(client: &Client, only: JobFilter) -> Result<Vec<u64>, CliError> {
     let mut ids = Vec::new();
-    let mut filter = JobFilter { limit: PAGE, ..only };
+    let mut filter = JobFilter {
+        limit: PAGE,
+        ..only
+    };
     loop {
         let page = client.jobs(&filter)?;
         ids.extend(page.jobs.iter().map(|row| row.id));

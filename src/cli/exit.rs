@@ -88,10 +88,20 @@ impl From<ClientError> for CliError {
             ClientError::Local(error) => {
                 let quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
                 let exit = if quiet { Exit::Done } else { Exit::Usage };
-                return Self { exit, message: error.to_string(), remedy: None, quiet };
+                return Self {
+                    exit,
+                    message: error.to_string(),
+                    remedy: None,
+                    quiet,
+                };
             }
         };
-        Self { exit, remedy: error.remedy(), message: error.to_string(), quiet: false }
+        Self {
+            exit,
+            remedy: error.remedy(),
+            message: error.to_string(),
+            quiet: false,
+        }
     }
 }
 
@@ -112,12 +122,22 @@ impl From<ConfigError> for CliError {
             }
             ConfigError::Unreadable { .. } => error.to_string(),
         };
-        Self { exit: Exit::Usage, message, remedy: None, quiet: false }
+        Self {
+            exit: Exit::Usage,
+            message,
+            remedy: None,
+            quiet: false,
+        }
     }
 }
 
 impl From<KeyError> for CliError {
     fn from(error: KeyError) -> Self {
-        Self { exit: Exit::Usage, message: error.to_string(), remedy: None, quiet: false }
+        Self {
+            exit: Exit::Usage,
+            message: error.to_string(),
+            remedy: None,
+            quiet: false,
+        }
     }
 }

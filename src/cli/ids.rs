@@ -30,7 +30,10 @@ impl FromStr for IdList {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.split(',').map(|part| item(part.trim())).collect::<Result<_, _>>().map(IdList)
+        text.split(',')
+            .map(|part| item(part.trim()))
+            .collect::<Result<_, _>>()
+            .map(IdList)
     }
 }
 
@@ -49,7 +52,9 @@ fn item(text: &str) -> Result<IdItem, String> {
                 if from > to {
                     Err(format!("{text} goes backwards; write {to}-{from}"))
                 } else if to.0 - from.0 >= MAX_RANGE {
-                    Err(format!("{text} is more than {MAX_RANGE} jobs; give a shorter range"))
+                    Err(format!(
+                        "{text} is more than {MAX_RANGE} jobs; give a shorter range"
+                    ))
                 } else {
                     Ok(IdItem::Range(from, to))
                 }
@@ -63,7 +68,9 @@ fn number(text: &str) -> Result<JobId, String> {
     match digits.then(|| text.parse()).and_then(Result::ok) {
         Some(0) => Err("jobs are numbered from 1".into()),
         Some(number) => Ok(JobId(number)),
-        None => Err(format!("{text:?} is no job; write jobs like 1,3,5-8,last,all")),
+        None => Err(format!(
+            "{text:?} is no job; write jobs like 1,3,5-8,last,all"
+        )),
     }
 }
 

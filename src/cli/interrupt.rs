@@ -19,7 +19,11 @@ struct Plan {
     last_act: Option<Box<dyn FnOnce() + Send>>,
 }
 
-static PLAN: Mutex<Plan> = Mutex::new(Plan { hint: None, half_written: None, last_act: None });
+static PLAN: Mutex<Plan> = Mutex::new(Plan {
+    hint: None,
+    half_written: None,
+    last_act: None,
+});
 
 /// An interruption is being carried out, and will end the process.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
@@ -34,24 +38,26 @@ fn plan() -> MutexGuard<'static, Plan> {
 /// The system does not let us.
 pub(crate) fn listen() -> std::io::Result<()> {
     let mut caught = signals::catch_unless_ignored()?;
-    std::thread::Builder::new().name("interrupt".into()).spawn(move || {
-        if signals::wait_for_end(&mut caught).is_some() {
-            UNDER_WAY.store(true, Ordering::Release);
-            let plan = std::mem::take(&mut *plan());
-            if let Some(file) = plan.half_written {
-                // It may be gone already, which is what is wanted.
-                let _ = std::fs::remove_file(file);
+    std::thread::Builder::new()
+        .name("interrupt".into())
+        .spawn(move || {
+            if signals::wait_for_end(&mut caught).is_some() {
+                UNDER_WAY.store(true, Ordering::Release);
+                let plan = std::mem::take(&mut *plan());
+                if let Some(file) = plan.half_written {
+                    // It may be gone already, which is what is wanted.
+                    let _ = std::fs::remove_file(file);
+                }
+                if let Some(hint) = plan.hint {
+                    note(&format!("\n{hint}"));
+                }
+                if let Some(act) = plan.last_act {
+                    end_at_the_next(caught);
+                    act();
+                }
+                std::process::exit(Exit::Interrupted as i32);
             }
-            if let Some(hint) = plan.hint {
-                note(&format!("\n{hint}"));
-            }
-            if let Some(act) = plan.last_act {
-                end_at_the_next(caught);
-                act();
-            }
-            std::process::exit(Exit::Interrupted as i32);
-        }
-    })?;
+        })?;
     Ok(())
 }
 

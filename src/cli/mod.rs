@@ -57,7 +57,10 @@ pub fn main() -> ExitCode {
     if !matches!(cli.command, Command::Serve(_) | Command::Quickstart(_))
         && let Err(error) = interrupt::listen()
     {
-        note(&format!("{}: cannot listen for signals: {error}", error_word()));
+        note(&format!(
+            "{}: cannot listen for signals: {error}",
+            error_word()
+        ));
         return Exit::Usage.into();
     }
     let mut context = Context {
@@ -81,7 +84,9 @@ pub fn main() -> ExitCode {
 fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let hides = |given: OsString| given.to_str().is_none_or(|text| text.contains(is_hidden));
     // Some arguments are taken from there.
-    let environment = variables(&Cli::command()).into_iter().filter_map(std::env::var_os);
+    let environment = variables(&Cli::command())
+        .into_iter()
+        .filter_map(std::env::var_os);
     if !std::env::args_os().chain(environment).any(hides) {
         error.exit();
     }
@@ -102,7 +107,9 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
 
 /// Variables of the environment that stand for arguments.
 fn variables(command: &clap::Command) -> BTreeSet<OsString> {
-    let own = command.get_arguments().filter_map(|argument| argument.get_env());
+    let own = command
+        .get_arguments()
+        .filter_map(|argument| argument.get_env());
     let below = command.get_subcommands().flat_map(variables);
     own.map(OsStr::to_owned).chain(below).collect()
 }
@@ -165,7 +172,9 @@ fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> 
         Command::Man(args) => man(context, args),
         Command::Store(command) => store::run(context, command),
         Command::Openapi => {
-            context.out.text(&(crate::http::openapi_document() + "\n"))?;
+            context
+                .out
+                .text(&(crate::http::openapi_document() + "\n"))?;
             Ok(Exit::Done)
         }
         Command::Simulate(args) => simulate::run(context, args),

@@ -18,13 +18,19 @@ pub(crate) struct Out {
 impl Out {
     /// Prints to standard output.
     pub(crate) fn stdout(format: Format) -> Self {
-        Self { format, to: terminal::stdout() }
+        Self {
+            format,
+            to: terminal::stdout(),
+        }
     }
 
     /// Prints to `to`, without colours.
     #[cfg(test)]
     pub(crate) fn to(format: Format, to: Box<dyn Write + Send>) -> Self {
-        Self { format, to: Printer::plain(to) }
+        Self {
+            format,
+            to: Printer::plain(to),
+        }
     }
 
     /// How answers are printed.
@@ -75,7 +81,11 @@ fn yaml(value: &impl Serialize) -> io::Result<String> {
         true => terminal::yaml(&serde_json::to_string_pretty(value)?).into_owned(),
         false => text,
     };
-    Ok(if text.ends_with('\n') { text } else { text + "\n" })
+    Ok(if text.ends_with('\n') {
+        text
+    } else {
+        text + "\n"
+    })
 }
 
 /// Tells the user something beside the answer.
@@ -93,9 +103,14 @@ pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>]) -> String {
         let cells: Vec<String> = line.iter().map(|text| cell(text)).collect();
         let _ = writeln!(writer, "{}", cells.join("\t"));
     }
-    let text = writer.into_inner().map(String::from_utf8).map(Result::unwrap_or_default);
+    let text = writer
+        .into_inner()
+        .map(String::from_utf8)
+        .map(Result::unwrap_or_default);
     let text = text.unwrap_or_default();
-    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    text.lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }
 
 /// Names and values below each other.
@@ -104,7 +119,10 @@ pub(crate) fn fields(fields: &[(&str, String)]) -> String {
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = writeln!(writer, "{}\t{}", bold(name), cell(value));
     }
-    let text = writer.into_inner().map(String::from_utf8).map(Result::unwrap_or_default);
+    let text = writer
+        .into_inner()
+        .map(String::from_utf8)
+        .map(Result::unwrap_or_default);
     text.unwrap_or_default()
 }
 
@@ -174,10 +192,21 @@ mod tests {
             state: &'static str,
         }
         let shared = Shared::default();
-        let rows = [Row { id: 7, state: "running" }, Row { id: 11, state: "queued" }];
+        let rows = [
+            Row {
+                id: 7,
+                state: "running",
+            },
+            Row {
+                id: 11,
+                state: "queued",
+            },
+        ];
         Out::to(format, Box::new(shared.clone()))
             .answer(&rows, |rows| {
-                let cells = rows.iter().map(|row| vec![row.id.to_string(), state(row.state)]);
+                let cells = rows
+                    .iter()
+                    .map(|row| vec![row.id.to_string(), state(row.state)]);
                 columns(&["ID", "STATE"], &cells.collect::<Vec<_>>())
             })
             .unwrap();
@@ -187,10 +216,16 @@ mod tests {
 
     #[test]
     fn the_same_answer_is_printed_in_three_forms() {
-        assert_eq!(printed(Format::Table), "ID  STATE\n7   running\n11  queued\n");
+        assert_eq!(
+            printed(Format::Table),
+            "ID  STATE\n7   running\n11  queued\n"
+        );
         let json: serde_json::Value = serde_json::from_str(&printed(Format::Json)).unwrap();
         assert_eq!(json[1]["state"], "queued");
-        assert_eq!(printed(Format::Yaml), "- id: 7\n  state: running\n- id: 11\n  state: queued\n");
+        assert_eq!(
+            printed(Format::Yaml),
+            "- id: 7\n  state: running\n- id: 11\n  state: queued\n"
+        );
     }
 
     #[test]
@@ -213,7 +248,10 @@ mod tests {
             let mut out = Out::to(format, Box::new(shared.clone()));
             out.answer(&value, |_| String::new()).unwrap();
             let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
-            assert!(!text.contains(|c| c != '\n' && terminal::is_hidden(c)), "{text:?}");
+            assert!(
+                !text.contains(|c| c != '\n' && terminal::is_hidden(c)),
+                "{text:?}"
+            );
             let read: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
             assert_eq!(read, value);
         }

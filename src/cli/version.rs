@@ -2,14 +2,25 @@
 
 use std::sync::LazyLock;
 
-const PROFILE: &str = if cfg!(debug_assertions) { "debug build" } else { "release build" };
-const CHAOS: &str = if cfg!(cospan_chaos) { ", WITH PLANTED FAULTS: for tests only" } else { "" };
+const PROFILE: &str = if cfg!(debug_assertions) {
+    "debug build"
+} else {
+    "release build"
+};
+const CHAOS: &str = if cfg!(cospan_chaos) {
+    ", WITH PLANTED FAULTS: for tests only"
+} else {
+    ""
+};
 
 static LONG: LazyLock<String> = LazyLock::new(|| {
     // Set by whoever packages it; absent from a plain `cargo build`.
     let commit = option_env!("COSPAN_BUILD_COMMIT").unwrap_or("not recorded");
     let (arch, os) = (std::env::consts::ARCH, std::env::consts::OS);
-    format!("{}\ncommit: {commit}\nbuild: {arch}-{os}, {PROFILE}{CHAOS}", short())
+    format!(
+        "{}\ncommit: {commit}\nbuild: {arch}-{os}, {PROFILE}{CHAOS}",
+        short()
+    )
 });
 
 /// Version alone.

@@ -8,7 +8,9 @@ use crate::api::v1::Instant;
 
 /// This machine's time.
 pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
@@ -40,9 +42,10 @@ pub(crate) fn clock(at: Instant) -> String {
 pub(crate) fn local(at: Instant) -> String {
     let ms = i64::try_from(at.0.0).unwrap_or(i64::MAX);
     match jiff::Timestamp::from_millisecond(ms) {
-        Ok(time) => {
-            time.to_zoned_datetime(jiff::tz::TimeZone::system()).strftime(LOCAL).to_string()
-        }
+        Ok(time) => time
+            .to_zoned_datetime(jiff::tz::TimeZone::system())
+            .strftime(LOCAL)
+            .to_string(),
         Err(_) => clock(at),
     }
 }
@@ -57,10 +60,18 @@ mod tests {
     #[test]
     fn ages_are_told_in_one_unit() {
         let now = Timestamp(10_000_000_000);
-        for (ms, text) in [(0, "0s"), (119_000, "119s"), (120_000, "2m"), (7_200_000, "2h")] {
+        for (ms, text) in [
+            (0, "0s"),
+            (119_000, "119s"),
+            (120_000, "2m"),
+            (7_200_000, "2h"),
+        ] {
             assert_eq!(age(Instant(Timestamp(now.0 - ms)), now), text);
         }
         assert_eq!(rough(DurationMs::from_secs(3 * 86_400)), "3d");
-        assert_eq!(clock(Instant(Timestamp(1_772_366_400_123))), "2026-03-01 12:00:00Z");
+        assert_eq!(
+            clock(Instant(Timestamp(1_772_366_400_123))),
+            "2026-03-01 12:00:00Z"
+        );
     }
 }

@@ -28,7 +28,9 @@ impl FromStr for ServerAddress {
                 false => Err(format!("{text:?} is no absolute path of a socket; {FORMS}")),
             };
         }
-        let scheme = ["http://", "https://"].into_iter().find(|scheme| text.starts_with(scheme));
+        let scheme = ["http://", "https://"]
+            .into_iter()
+            .find(|scheme| text.starts_with(scheme));
         let base = text.trim_end_matches('/');
         match scheme.map(|scheme| base.len() > scheme.len()) {
             Some(true) if !base.contains(char::is_whitespace) => {
@@ -70,7 +72,9 @@ impl ServerAddress {
 
     /// Whether it is on this machine.
     pub fn is_local(&self) -> bool {
-        let ServerAddress::Http(base) = self else { return true };
+        let ServerAddress::Http(base) = self else {
+            return true;
+        };
         let host = base.split_once("://").map_or("", |(_, rest)| rest);
         let host = host.split('/').next().unwrap_or_default();
         let host = host.rsplit('@').next().unwrap_or_default();
@@ -78,7 +82,10 @@ impl ServerAddress {
             Some(v6) => v6.split(']').next().unwrap_or_default(),
             None => host.split(':').next().unwrap_or_default(),
         };
-        name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        name == "localhost"
+            || name
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
     }
 
     /// What requests are addressed to.
@@ -98,11 +105,25 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_written_in_three_forms() {
-        for text in ["http://127.0.0.1:7440", "https://cospan.example.org", "unix:/run/c.sock"] {
+        for text in [
+            "http://127.0.0.1:7440",
+            "https://cospan.example.org",
+            "unix:/run/c.sock",
+        ] {
             assert_eq!(text.parse::<ServerAddress>().unwrap().to_string(), text);
         }
-        assert_eq!("http://h:1/".parse(), Ok(ServerAddress::Http("http://h:1".into())));
-        for text in ["", "localhost:7440", "ftp://x", "http://", "unix:relative", "http://a b"] {
+        assert_eq!(
+            "http://h:1/".parse(),
+            Ok(ServerAddress::Http("http://h:1".into()))
+        );
+        for text in [
+            "",
+            "localhost:7440",
+            "ftp://x",
+            "http://",
+            "unix:relative",
+            "http://a b",
+        ] {
             assert!(text.parse::<ServerAddress>().is_err(), "{text:?}");
         }
     }
@@ -121,6 +142,9 @@ mod tests {
         let mut server = Config::defaults().unwrap().server;
         server.listen = vec!["0.0.0.0:7000".parse().unwrap()];
         server.tls_certificate = Some("/c.pem".into());
-        assert_eq!(ServerAddress::of_server(&server).to_string(), "https://127.0.0.1:7000");
+        assert_eq!(
+            ServerAddress::of_server(&server).to_string(),
+            "https://127.0.0.1:7000"
+        );
     }
 }

@@ -22,9 +22,12 @@ use crate::api::v1::tree::TreeReport;
 
 fn log_path(log: &LogRequest<'_>) -> Query {
     let component = encoded(log.component);
-    Query::of(&format!("/v1/jobs/{}/logs/{component}/{}", log.job, log.stream))
-        .with("offset", log.offset)
-        .with_some("attempt", log.attempt)
+    Query::of(&format!(
+        "/v1/jobs/{}/logs/{component}/{}",
+        log.job, log.stream
+    ))
+    .with("offset", log.offset)
+    .with_some("attempt", log.attempt)
 }
 
 fn header_number(response: &Response<Body>, name: &str) -> Option<u64> {
@@ -208,10 +211,15 @@ impl Client {
         dry_run: bool,
     ) -> Result<T, ClientError> {
         let path = Query::of("/v1/jobs")
-            .with_some("allow_unplaceable", options.allow_unplaceable.then_some(true))
+            .with_some(
+                "allow_unplaceable",
+                options.allow_unplaceable.then_some(true),
+            )
             .with_some("refuse_closed", options.refuse_closed.then_some(true))
             .with_some("dry_run", dry_run.then_some(true));
-        let mut request = self.request("POST", &path.0).header("content-type", "application/json");
+        let mut request = self
+            .request("POST", &path.0)
+            .header("content-type", "application/json");
         if let Some(key) = &options.idempotency_key {
             request = request.header("idempotency-key", key);
         }
@@ -225,7 +233,11 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn jobs(&self, filter: &JobFilter) -> Result<JobPage, ClientError> {
-        self.get(&filter.added_to(Query::of("/v1/jobs").with("newest", true)).0)
+        self.get(
+            &filter
+                .added_to(Query::of("/v1/jobs").with("newest", true))
+                .0,
+        )
     }
 
     /// One page of what jobs cost, by number, archived ones included.
@@ -253,7 +265,8 @@ impl Client {
         struct PhaseOnly {
             phase: PhaseReport,
         }
-        self.get::<PhaseOnly>(&format!("/v1/jobs/{id}")).map(|job| job.phase)
+        self.get::<PhaseOnly>(&format!("/v1/jobs/{id}"))
+            .map(|job| job.phase)
     }
 
     /// What happened to a job.
@@ -281,7 +294,9 @@ impl Client {
         let mut response = self.send(self.request("GET", &path.0), &[])?;
         let size = header_number(&response, "cospan-size").unwrap_or(0);
         let body = response.body_mut().with_config().limit(super::MAX_ANSWER);
-        let bytes = body.read_to_vec().map_err(|error| self.unreachable(&error))?;
+        let bytes = body
+            .read_to_vec()
+            .map_err(|error| self.unreachable(&error))?;
         Ok(FilePiece { bytes, size })
     }
 
@@ -314,15 +329,30 @@ impl Client {
     /// A file that need not fit into memory, and may come slowly.
     fn download(&self, path: &str) -> Result<Download, ClientError> {
         let request = self.request("GET", path);
-        let request = request.body(()).map_err(|error| self.strange(error.to_string()))?;
-        let request = self.agent.configure_request(request).timeout_per_read(None).build();
-        let response = self.run(request).map_err(|error| self.unreachable(&error))?;
+        let request = request
+            .body(())
+            .map_err(|error| self.strange(error.to_string()))?;
+        let request = self
+            .agent
+            .configure_request(request)
+            .timeout_per_read(None)
+            .build();
+        let response = self
+            .run(request)
+            .map_err(|error| self.unreachable(&error))?;
         if !response.status().is_success() {
             return Err(self.refusal(response));
         }
         let size = response.body().content_length();
-        let bytes = response.into_body().into_with_config().limit(u64::MAX).reader();
-        Ok(Download { bytes: Box::new(bytes), size })
+        let bytes = response
+            .into_body()
+            .into_with_config()
+            .limit(u64::MAX)
+            .reader();
+        Ok(Download {
+            bytes: Box::new(bytes),
+            size,
+        })
     }
 
     /// All sites.
@@ -434,10 +464,17 @@ impl Client {
     /// See [`ClientError`].
     pub fn server_clock(&self) -> Result<Option<u64>, ClientError> {
         let response = self.send(self.request("GET", "/livez"), &[])?;
-        let date = response.headers().get("date").and_then(|date| date.to_str().ok());
-        Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()).and_then(|date| {
-            date.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())
-        }))
+        let date = response
+            .headers()
+            .get("date")
+            .and_then(|date| date.to_str().ok());
+        Ok(date
+            .and_then(|date| httpdate::parse_http_date(date).ok())
+            .and_then(|date| {
+                date.duration_since(std::time::UNIX_EPOCH)
+                    .ok()
+                    .map(|since| since.as_secs())
+            }))
     }
 
     /// A page of text that is no JSON: `/metrics`, `/readyz`.
@@ -446,6 +483,9 @@ impl Client {
     /// See [`ClientError`].
     pub fn text(&self, path: &str) -> Result<String, ClientError> {
         let mut response = self.send(self.request("GET", path), &[])?;
-        response.body_mut().read_to_string().map_err(|error| self.unreachable(&error))
+        response
+            .body_mut()
+            .read_to_string()
+            .map_err(|error| self.unreachable(&error))
     }
 }

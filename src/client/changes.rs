@@ -20,14 +20,28 @@ impl Client {
         let request = self
             .request("GET", &Query::of("/v1/events").with_some("job", job).0)
             .header("accept", "text/event-stream");
-        let request = request.body(()).map_err(|error| self.strange(error.to_string()))?;
-        let request = self.agent.configure_request(request).timeout_per_read(Some(silence)).build();
-        let response = self.run(request).map_err(|error| self.unreachable(&error))?;
+        let request = request
+            .body(())
+            .map_err(|error| self.strange(error.to_string()))?;
+        let request = self
+            .agent
+            .configure_request(request)
+            .timeout_per_read(Some(silence))
+            .build();
+        let response = self
+            .run(request)
+            .map_err(|error| self.unreachable(&error))?;
         if !response.status().is_success() {
             return Err(self.refusal(response));
         }
-        let body = response.into_body().into_with_config().limit(u64::MAX).reader();
-        Ok(ChangeStream { events: SseReader::new(Box::new(body)) })
+        let body = response
+            .into_body()
+            .into_with_config()
+            .limit(u64::MAX)
+            .reader();
+        Ok(ChangeStream {
+            events: SseReader::new(Box::new(body)),
+        })
     }
 }
 

@@ -18,7 +18,12 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn inject(&self, plan: &ChaosPlan, dry_run: bool) -> Result<RehearsalReport, ClientError> {
-        self.post(&Query::of("/v1/chaos").with_some("dry_run", dry_run.then_some(true)).0, plan)
+        self.post(
+            &Query::of("/v1/chaos")
+                .with_some("dry_run", dry_run.then_some(true))
+                .0,
+            plan,
+        )
     }
 
     /// Ends all injected faults.

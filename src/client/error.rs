@@ -115,7 +115,8 @@ impl ClientError {
 
     /// Whether the server said no for this reason.
     pub fn is(&self, code: Code) -> bool {
-        self.problem().is_some_and(|problem| problem.code == code.as_str())
+        self.problem()
+            .is_some_and(|problem| problem.code == code.as_str())
     }
 
     /// Whether it may go away by itself: the server restarts, or has too much to do.

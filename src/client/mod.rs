@@ -79,13 +79,21 @@ impl Client {
                 Agent::with_parts(config, unix::UnixConnector(path.clone()), unix::NoResolver)
             }
         };
-        Ok(Self { agent, address, token, starting: None })
+        Ok(Self {
+            agent,
+            address,
+            token,
+            starting: None,
+        })
     }
 
     /// The same, but until then a refused connection is tried again: the server may be being
     /// started at this moment.
     pub fn patient_until(self, starting: Instant) -> Self {
-        Self { starting: Some(starting), ..self }
+        Self {
+            starting: Some(starting),
+            ..self
+        }
     }
 
     /// The server that is asked.
@@ -109,7 +117,9 @@ impl Client {
         body: &B,
     ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| self.strange(error.to_string()))?;
-        let request = self.request("POST", path).header("content-type", "application/json");
+        let request = self
+            .request("POST", path)
+            .header("content-type", "application/json");
         let response = self.send(request, &body)?;
         self.read_json(response)
     }
@@ -129,9 +139,12 @@ impl Client {
         request: ureq::http::request::Builder,
         body: &[u8],
     ) -> Result<Response<Body>, ClientError> {
-        let request =
-            request.body(body).map_err(|error| self.strange(format!("bad request: {error}")))?;
-        let response = self.run(request).map_err(|error| self.unreachable(&error))?;
+        let request = request
+            .body(body)
+            .map_err(|error| self.strange(format!("bad request: {error}")))?;
+        let response = self
+            .run(request)
+            .map_err(|error| self.unreachable(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -157,10 +170,14 @@ impl Client {
 
     fn refusal(&self, mut response: Response<Body>) -> ClientError {
         let status = response.status().as_u16();
-        let is_problem =
-            response.body().mime_type().is_some_and(|mime| mime.eq_ignore_ascii_case(MEDIA_TYPE));
+        let is_problem = response
+            .body()
+            .mime_type()
+            .is_some_and(|mime| mime.eq_ignore_ascii_case(MEDIA_TYPE));
         let text = response.body_mut().read_to_string().unwrap_or_default();
-        let problem = serde_json::from_str::<Problem>(&text).ok().filter(|_| is_problem);
+        let problem = serde_json::from_str::<Problem>(&text)
+            .ok()
+            .filter(|_| is_problem);
         match problem {
             Some(problem) => ClientError::Refused(Box::new(self.with_key_remedy(problem))),
             None => self.strange(format!("status {status} without a reason")),
@@ -191,13 +208,18 @@ impl Client {
     ) -> Result<T, ClientError> {
         let mut text = Vec::new();
         let body = response.body_mut().with_config().limit(MAX_ANSWER);
-        body.reader().read_to_end(&mut text).map_err(|error| self.broken(&error))?;
+        body.reader()
+            .read_to_end(&mut text)
+            .map_err(|error| self.broken(&error))?;
         serde_json::from_slice(&text).map_err(|error| self.strange(error.to_string()))
     }
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
         if let Some(problem) = TlsProblem::behind(error) {
-            return ClientError::Tls { server: self.address.clone(), problem };
+            return ClientError::Tls {
+                server: self.address.clone(),
+                problem,
+            };
         }
         let cause = match error {
             // What was read is no HTTP: a server with TLS answers a plain request so.
@@ -206,18 +228,31 @@ impl Client {
             ureq::Error::Timeout(_) => "no answer in time".to_owned(),
             other => other.to_string(),
         };
-        ClientError::Unreachable { server: self.address.clone(), cause }
+        ClientError::Unreachable {
+            server: self.address.clone(),
+            cause,
+        }
     }
 
     /// The connection broke while an answer was read.
     pub(crate) fn broken(&self, error: &std::io::Error) -> ClientError {
         // The system's own words, without its number.
         let text = error.to_string();
-        let cause = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
-        ClientError::Unreachable { server: self.address.clone(), cause }
+        let cause = text
+            .split(" (os error")
+            .next()
+            .unwrap_or(&text)
+            .to_lowercase();
+        ClientError::Unreachable {
+            server: self.address.clone(),
+            cause,
+        }
     }
 
     fn strange(&self, what: String) -> ClientError {
-        ClientError::Strange { server: self.address.clone(), what }
+        ClientError::Strange {
+            server: self.address.clone(),
+            what,
+        }
     }
 }

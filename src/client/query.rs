@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What may stand in a path or query as it is.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// The same, with slashes.
 const PLAIN_PATH: &AsciiSet = &PLAIN.remove(b'/');
@@ -54,7 +58,12 @@ mod tests {
     fn what_a_user_names_cannot_change_the_path_or_query() {
         assert_eq!(encoded("a/b?c=d&e#f %"), "a%2Fb%3Fc%3Dd%26e%23f%20%25");
         assert_eq!(encoded_path("data/x y.dat"), "data/x%20y.dat");
-        let query = Query::of("/v1/jobs").with("limit", 5).with_some("site", Some("a&b"));
-        assert_eq!(query.with_some("owner", None::<&str>).0, "/v1/jobs?limit=5&site=a%26b");
+        let query = Query::of("/v1/jobs")
+            .with("limit", 5)
+            .with_some("site", Some("a&b"));
+        assert_eq!(
+            query.with_some("owner", None::<&str>).0,
+            "/v1/jobs?limit=5&site=a%26b"
+        );
     }
 }

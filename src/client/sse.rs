@@ -24,7 +24,9 @@ const MAX_LINE: u64 = 16 << 20;
 impl<R: Read> SseReader<R> {
     /// Reads events from here.
     pub fn new(from: R) -> Self {
-        Self { from: BufReader::new(from) }
+        Self {
+            from: BufReader::new(from),
+        }
     }
 
     /// The next event; `None` at the end of the stream.
@@ -86,7 +88,10 @@ mod tests {
         assert_eq!(events[0].name, "job");
         assert_eq!(events[0].id.as_deref(), Some("7"));
         assert_eq!(events[0].data, "{\"a\":1}");
-        assert_eq!((events[1].name.as_str(), events[1].data.as_str()), ("message", "x\ny"));
+        assert_eq!(
+            (events[1].name.as_str(), events[1].data.as_str()),
+            ("message", "x\ny")
+        );
     }
 
     #[test]

@@ -10,7 +10,9 @@ use super::ClientError;
 
 /// Trusts `ca_certificate` instead of the public authorities.
 pub(super) fn config(ca_certificate: Option<&Path>) -> Result<TlsConfig, ClientError> {
-    let Some(file) = ca_certificate else { return Ok(TlsConfig::default()) };
+    let Some(file) = ca_certificate else {
+        return Ok(TlsConfig::default());
+    };
     let wrong =
         |problem: String| ClientError::Certificate(format!("{}: {problem}", file.display()));
     let pem = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
@@ -93,9 +95,15 @@ impl TlsProblem {
             ),
             other => {
                 let cause = format!("its certificate is not valid: {other}");
-                return Self { cause, remedy: "have server.tls_certificate mended there" };
+                return Self {
+                    cause,
+                    remedy: "have server.tls_certificate mended there",
+                };
             }
         };
-        Self { cause: cause.into(), remedy }
+        Self {
+            cause: cause.into(),
+            remedy,
+        }
     }
 }

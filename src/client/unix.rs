@@ -73,14 +73,18 @@ impl Transport for UnixTransport {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let timeout = timeout.for_write();
-        self.stream.set_write_timeout(timeout.not_zero().map(|length| *length))?;
+        self.stream
+            .set_write_timeout(timeout.not_zero().map(|length| *length))?;
         let output = &self.buffers.output()[..amount];
-        self.stream.write_all(output).map_err(|error| timed(error, timeout))
+        self.stream
+            .write_all(output)
+            .map_err(|error| timed(error, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         let timeout = timeout.for_read();
-        self.stream.set_read_timeout(timeout.not_zero().map(|length| *length))?;
+        self.stream
+            .set_read_timeout(timeout.not_zero().map(|length| *length))?;
         let amount = loop {
             match self.stream.read(self.buffers.input_append_buf()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -56,7 +56,9 @@ impl Client {
         bytes: &[u8],
     ) -> Result<UploadReport, ClientError> {
         let at = Query::of(&path(id)).with("offset", offset).0;
-        let request = self.request("PATCH", &at).header("content-type", "application/octet-stream");
+        let request = self
+            .request("PATCH", &at)
+            .header("content-type", "application/octet-stream");
         let response = self.send(request, bytes)?;
         self.read_json(response)
     }

@@ -37,7 +37,9 @@ pub fn show_bandwidth(bandwidth: BitsPerSecond) -> String {
 
 fn parse(text: &str) -> Result<u64, &'static str> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim_start();
     if unit.is_empty() {
@@ -46,10 +48,15 @@ fn parse(text: &str) -> Result<u64, &'static str> {
     let known = UNITS.iter().find(|(name, _)| *name == unit);
     let (_, scale) = known.ok_or("its unit is not known")?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits: u128 =
-        format!("{whole}{fraction}").parse().map_err(|_| "it does not begin with a number")?;
-    let product = digits.checked_mul(u128::from(*scale)).ok_or("it is too large")?;
-    let divisor = u32::try_from(fraction.len()).ok().and_then(|n| 10u128.checked_pow(n));
+    let digits: u128 = format!("{whole}{fraction}")
+        .parse()
+        .map_err(|_| "it does not begin with a number")?;
+    let product = digits
+        .checked_mul(u128::from(*scale))
+        .ok_or("it is too large")?;
+    let divisor = u32::try_from(fraction.len())
+        .ok()
+        .and_then(|n| 10u128.checked_pow(n));
     match divisor {
         Some(divisor) if product % divisor == 0 => {
             u64::try_from(product / divisor).map_err(|_| "it is too large")
@@ -66,15 +73,31 @@ mod tests {
     fn bits_and_bytes_are_kept_apart() {
         assert_eq!(parse_bandwidth("100Mbit/s"), Ok(BitsPerSecond(100_000_000)));
         assert_eq!(parse_bandwidth("12MB/s"), Ok(BitsPerSecond(96_000_000)));
-        assert_eq!(parse_bandwidth("2.5 Gbit/s"), Ok(BitsPerSecond(2_500_000_000)));
+        assert_eq!(
+            parse_bandwidth("2.5 Gbit/s"),
+            Ok(BitsPerSecond(2_500_000_000))
+        );
     }
 
     #[test]
     fn a_bandwidth_that_could_be_misread_is_refused() {
-        for text in ["", "100", "100MB", "100Mb/s", "fast", "1.2.3MB/s", "0.5bit/s", "-1bit/s"] {
+        for text in [
+            "",
+            "100",
+            "100MB",
+            "100Mb/s",
+            "fast",
+            "1.2.3MB/s",
+            "0.5bit/s",
+            "-1bit/s",
+        ] {
             assert!(parse_bandwidth(text).is_err(), "{text}");
         }
-        assert!(parse_bandwidth("99999999999999999999GB/s").unwrap_err().contains("too large"));
+        assert!(
+            parse_bandwidth("99999999999999999999GB/s")
+                .unwrap_err()
+                .contains("too large")
+        );
     }
 
     #[test]

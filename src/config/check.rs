@@ -30,7 +30,12 @@ pub(super) fn check(
     problems: &mut Problems,
     warnings: &mut Problems,
 ) {
-    let mut check = Check { config, places, problems, warnings };
+    let mut check = Check {
+        config,
+        places,
+        problems,
+        warnings,
+    };
     check.server();
     check.placement();
     check.queue();
@@ -49,7 +54,10 @@ impl Check<'_> {
     /// The place of an option, or of its section if it is not given.
     fn place(&self, path: &str) -> Option<Range<usize>> {
         let section = path.rsplit_once('.').map_or(path, |(section, _)| section);
-        self.places.get(path).or_else(|| self.places.get(section)).cloned()
+        self.places
+            .get(path)
+            .or_else(|| self.places.get(section))
+            .cloned()
     }
 
     pub(super) fn wrong(
@@ -87,9 +95,16 @@ impl Check<'_> {
         }
         if server.listen.is_empty() {
             let remedy = "name at least one, like \"127.0.0.1:7440\"";
-            self.wrong("server.listen", "listen in [server] names no address", remedy);
+            self.wrong(
+                "server.listen",
+                "listen in [server] names no address",
+                remedy,
+            );
         }
-        if let Some(open) = server.listen.iter().find(|address| !address.ip().is_loopback())
+        if let Some(open) = server
+            .listen
+            .iter()
+            .find(|address| !address.ip().is_loopback())
             && !tls
         {
             let message = format!(
@@ -118,7 +133,11 @@ impl Check<'_> {
             }
         }
         let known: BTreeSet<&SiteName> = self.config.site.iter().map(|site| &site.name).collect();
-        let unknown = placement.history_seed.sites().into_iter().find(|name| !known.contains(name));
+        let unknown = placement
+            .history_seed
+            .sites()
+            .into_iter()
+            .find(|name| !known.contains(name));
         if let Some(name) = unknown {
             let message = format!("history_seed in [placement] names the site {name}");
             let remedy = "name sites that are configured with [[site]]";
@@ -131,23 +150,41 @@ impl Check<'_> {
         if claim.l_min > claim.l {
             let (least, first) = (claim.l_min.show(), claim.l.show());
             let message = format!("L_min = {least} is above L = {first} in [claim]");
-            let path =
-                if self.places.contains_key("claim.L_min") { "claim.L_min" } else { "claim.L" };
-            self.wrong(path, message, "L falls from L to L_min: lower L_min, or raise L");
+            let path = if self.places.contains_key("claim.L_min") {
+                "claim.L_min"
+            } else {
+                "claim.L"
+            };
+            self.wrong(
+                path,
+                message,
+                "L falls from L to L_min: lower L_min, or raise L",
+            );
         }
     }
 
     fn queue(&mut self) {
         let queue = &self.config.queue;
         if queue.n_h < queue.n_l {
-            let message = format!("N_h = {} is below N_l = {} in [queue]", queue.n_h, queue.n_l);
-            let path =
-                if self.places.contains_key("queue.N_h") { "queue.N_h" } else { "queue.N_l" };
-            self.wrong(path, message, "the high queues need at least as many turns: raise N_h");
+            let message = format!(
+                "N_h = {} is below N_l = {} in [queue]",
+                queue.n_h, queue.n_l
+            );
+            let path = if self.places.contains_key("queue.N_h") {
+                "queue.N_h"
+            } else {
+                "queue.N_l"
+            };
+            self.wrong(
+                path,
+                message,
+                "the high queues need at least as many turns: raise N_h",
+            );
         }
-        for (low, high, low_key, high_key) in
-            [(queue.n2, queue.n1, "n2", "n1"), (queue.n4, queue.n3, "n4", "n3")]
-        {
+        for (low, high, low_key, high_key) in [
+            (queue.n2, queue.n1, "n2", "n1"),
+            (queue.n4, queue.n3, "n4", "n3"),
+        ] {
             if low > high {
                 let message = format!(
                     "{low_key} = {low} is above {high_key} = {high} in [queue]: \
@@ -169,12 +206,17 @@ impl Check<'_> {
                 "raise hold_max or lower hold_slack",
             );
         }
-        for (first, value) in
-            [("claim_backoff", claim.claim_backoff), ("site_backoff", claim.site_backoff)]
-        {
+        for (first, value) in [
+            ("claim_backoff", claim.claim_backoff),
+            ("site_backoff", claim.site_backoff),
+        ] {
             if value > claim.backoff_max {
                 let message = format!("{first} is longer than backoff_max in [claim]");
-                self.wrong(&format!("claim.{first}"), message, "raise backoff_max or lower it");
+                self.wrong(
+                    &format!("claim.{first}"),
+                    message,
+                    "raise backoff_max or lower it",
+                );
             }
         }
         let sites = &self.config.sites;
@@ -207,8 +249,11 @@ impl Check<'_> {
         for (i, site) in self.config.site.iter().enumerate() {
             let path = |key: &str| format!("site[{i}].{key}");
             if let Some(first) = seen.insert(&site.name, i) {
-                let message =
-                    format!("site {:?} is given twice (also as number {})", site.name, first + 1);
+                let message = format!(
+                    "site {:?} is given twice (also as number {})",
+                    site.name,
+                    first + 1
+                );
                 self.wrong(&path("name"), message, "give each site its own name");
             }
             if site.root.is_relative() {
@@ -220,24 +265,42 @@ impl Check<'_> {
                 .find(|other| (&other.root, &other.ssh) == (&site.root, &site.ssh));
             if let Some(other) = twin {
                 let message = format!("sites {:?} and {:?} share a root", other.name, site.name);
-                self.wrong(&path("root"), message, "give each site a directory of its own");
+                self.wrong(
+                    &path("root"),
+                    message,
+                    "give each site a directory of its own",
+                );
             }
             if site.keys.as_ref().is_some_and(Vec::is_empty) {
-                let message =
-                    format!("keys of site {:?} is empty: no job ever goes there", site.name);
-                self.odd(&path("keys"), message, "name the keys that it is for, or leave it out");
+                let message = format!(
+                    "keys of site {:?} is empty: no job ever goes there",
+                    site.name
+                );
+                self.odd(
+                    &path("keys"),
+                    message,
+                    "name the keys that it is for, or leave it out",
+                );
             }
             self.keys_of_kind(i, site);
             self.acquisition(i, site);
             self.ssh(i, site);
             let reserved = ["processors", "memory_mb", "disk_mb", "gpus", GFLOPS];
-            for name in site.resources.keys().filter(|name| reserved.contains(&name.as_ref())) {
+            for name in site
+                .resources
+                .keys()
+                .filter(|name| reserved.contains(&name.as_ref()))
+            {
                 let option = match name.trim_end_matches("_mb") {
                     GFLOPS => "gflops_per_processor",
                     option => option,
                 };
                 let message = format!("resources of site {:?} names {name}", site.name);
-                self.wrong(&path("resources"), message, format!("use the option {option} instead"));
+                self.wrong(
+                    &path("resources"),
+                    message,
+                    format!("use the option {option} instead"),
+                );
             }
         }
     }
@@ -258,7 +321,11 @@ impl Check<'_> {
                  ahead of its input would give up before the input is there",
                 site.name
             );
-            self.wrong(&format!("site[{i}].hold_max"), message, "raise it, or lower hold_slack");
+            self.wrong(
+                &format!("site[{i}].hold_max"),
+                message,
+                "raise it, or lower hold_slack",
+            );
         }
     }
 
@@ -268,13 +335,21 @@ impl Check<'_> {
         if host
             .is_some_and(|host| host.is_empty() || host.starts_with('-') || host.contains(is_bad))
         {
-            let message = format!("ssh of site {:?} is {:?}", site.name, host.unwrap_or_default());
+            let message = format!(
+                "ssh of site {:?} is {:?}",
+                site.name,
+                host.unwrap_or_default()
+            );
             let remedy = "give a host as you would after the word ssh, without options";
             self.wrong(&format!("site[{i}].ssh"), message, remedy);
         }
         if host.is_none() && site.ssh_config.is_some() {
             let message = format!("site {:?} has ssh_config, and no ssh", site.name);
-            self.odd(&format!("site[{i}].ssh_config"), message, "give ssh, or drop it");
+            self.odd(
+                &format!("site[{i}].ssh_config"),
+                message,
+                "give ssh, or drop it",
+            );
         }
     }
 
@@ -304,7 +379,11 @@ impl Check<'_> {
         let filter = &self.config.log.filter;
         let remedy = "write a level, or levels by module: info,cospan=debug";
         if let Err(error) = tracing_subscriber::EnvFilter::try_new(filter) {
-            self.wrong("log.filter", format!("filter in [log] is {filter:?}: {error}"), remedy);
+            self.wrong(
+                "log.filter",
+                format!("filter in [log] is {filter:?}: {error}"),
+                remedy,
+            );
         } else if filter.is_empty() {
             // tracing-subscriber 0.3.23 takes it for "off".
             self.wrong("log.filter", "filter in [log] is empty", remedy);

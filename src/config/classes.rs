@@ -68,7 +68,12 @@ impl PriorityRule {
 impl Check<'_> {
     /// Each rule by itself, then behind those before it.
     pub(super) fn classes(&mut self) {
-        let rules: Vec<ClassRule> = self.config.priority.iter().map(PriorityRule::rule).collect();
+        let rules: Vec<ClassRule> = self
+            .config
+            .priority
+            .iter()
+            .map(PriorityRule::rule)
+            .collect();
         for (i, rule) in rules.iter().enumerate() {
             let (path, number) = (|key: &str| format!("priority[{i}].{key}"), i + 1);
             if let (Some(least), Some(most)) = (rule.min_wall_time, rule.max_wall_time)
@@ -79,7 +84,11 @@ impl Check<'_> {
                     "min_wall_time = {least} is above max_wall_time = {most} in [[priority]] \
                      number {number}: it matches no job"
                 );
-                self.wrong(&path("min_wall_time"), message, "lower it, or raise max_wall_time");
+                self.wrong(
+                    &path("min_wall_time"),
+                    message,
+                    "lower it, or raise max_wall_time",
+                );
             }
             if let (Some(class), Some(highest)) = (rule.class, rule.highest)
                 && class > highest
@@ -96,7 +105,11 @@ impl Check<'_> {
                      it matches",
                     first + 1
                 );
-                self.odd(&format!("priority[{i}]"), message, "put it before that one, or drop it");
+                self.odd(
+                    &format!("priority[{i}]"),
+                    message,
+                    "put it before that one, or drop it",
+                );
             }
         }
     }

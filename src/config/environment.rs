@@ -72,9 +72,14 @@ pub struct Located {
 /// # Errors
 /// The file cannot be read, or anything in it is wrong.
 pub fn locate(given: Option<&Path>, environment: &Environment) -> Result<Located, ConfigError> {
-    let named = given.map(Path::to_path_buf).or_else(|| environment.config.clone());
+    let named = given
+        .map(Path::to_path_buf)
+        .or_else(|| environment.config.clone());
     let file = named.or_else(|| {
-        let user = environment.config_home.as_ref().map(|home| home.join("cospan/cospan.toml"));
+        let user = environment
+            .config_home
+            .as_ref()
+            .map(|home| home.join("cospan/cospan.toml"));
         let machine = PathBuf::from("/etc/cospan/cospan.toml");
         user.into_iter().chain([machine]).find(|file| file.exists())
     });
@@ -93,7 +98,12 @@ impl Config {
             Auto::Auto => environment
                 .state_directory
                 .clone()
-                .or_else(|| environment.data_home.as_ref().map(|home| home.join("cospan")))
+                .or_else(|| {
+                    environment
+                        .data_home
+                        .as_ref()
+                        .map(|home| home.join("cospan"))
+                })
                 .unwrap_or_else(|| PathBuf::from("/var/lib/cospan")),
         }
     }
@@ -115,7 +125,10 @@ mod tests {
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
         Environment::from_variables(|name| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+            variables
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.into())
         })
     }
 
@@ -123,7 +136,10 @@ mod tests {
     fn the_data_directory_is_systemds_before_the_users() {
         let config = Config::defaults().unwrap();
         let home = environment(&[("HOME", "/home/a")]);
-        assert_eq!(config.data_directory(&home), Path::new("/home/a/.local/share/cospan"));
+        assert_eq!(
+            config.data_directory(&home),
+            Path::new("/home/a/.local/share/cospan")
+        );
         let both = environment(&[("HOME", "/h"), ("STATE_DIRECTORY", "/var/lib/x:/var/lib/y")]);
         assert_eq!(config.store_directory(&both), Path::new("/var/lib/x/store"));
     }
@@ -139,9 +155,17 @@ mod tests {
     fn a_named_file_that_is_missing_is_an_error_but_no_file_at_all_is_not() {
         let nowhere = tempfile::tempdir().unwrap();
         let missing = nowhere.path().join("missing.toml");
-        let error = locate(Some(&missing), &Environment::default()).unwrap_err().to_string();
-        assert!(error.contains("missing.toml") && error.contains("COSPAN_CONFIG"), "{error}");
-        let home = Environment { config_home: Some(nowhere.path().into()), ..Default::default() };
+        let error = locate(Some(&missing), &Environment::default())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("missing.toml") && error.contains("COSPAN_CONFIG"),
+            "{error}"
+        );
+        let home = Environment {
+            config_home: Some(nowhere.path().into()),
+            ..Default::default()
+        };
         assert!(locate(None, &home).is_ok());
     }
 }

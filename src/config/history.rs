@@ -17,9 +17,10 @@ impl HistorySeed {
     pub fn sites(&self) -> BTreeSet<&SiteName> {
         match &self.0 {
             History::All => BTreeSet::new(),
-            History::Pairs(pairs) => {
-                pairs.iter().flat_map(|(execution, file)| [execution, file]).collect()
-            }
+            History::Pairs(pairs) => pairs
+                .iter()
+                .flat_map(|(execution, file)| [execution, file])
+                .collect(),
         }
     }
 }
@@ -40,10 +41,17 @@ impl Value for HistorySeed {
                             .into(),
                     );
                 }
-                let pairs = texts.iter().map(|text| pair(text)).collect::<Result<_, _>>()?;
+                let pairs = texts
+                    .iter()
+                    .map(|text| pair(text))
+                    .collect::<Result<_, _>>()?;
                 Ok(HistorySeed(History::Pairs(pairs)))
             }
-            other => Err(format!("{} where {} is expected", kind(other), Self::form())),
+            other => Err(format!(
+                "{} where {} is expected",
+                kind(other),
+                Self::form()
+            )),
         }
     }
 
@@ -54,15 +62,19 @@ impl Value for HistorySeed {
                 let shown = |(execution, file): &(SiteName, SiteName)| {
                     quoted(&format!("{execution}<{file}"))
                 };
-                format!("[{}]", pairs.iter().map(shown).collect::<Vec<_>>().join(", "))
+                format!(
+                    "[{}]",
+                    pairs.iter().map(shown).collect::<Vec<_>>().join(", ")
+                )
             }
         }
     }
 }
 
 fn pair(text: &str) -> Result<(SiteName, SiteName), String> {
-    let (execution, file) =
-        text.split_once('<').ok_or_else(|| format!("{text:?} is no pair like \"delft<leiden\""))?;
+    let (execution, file) = text
+        .split_once('<')
+        .ok_or_else(|| format!("{text:?} is no pair like \"delft<leiden\""))?;
     let name = |text: &str| SiteName::new(text.trim()).map_err(|e| e.to_string());
     Ok((name(execution)?, name(file)?))
 }

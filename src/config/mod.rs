@@ -113,14 +113,20 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or anything in it is wrong.
     pub fn load(file: &Path) -> Result<Loaded, ConfigError> {
-        let bytes = std::fs::read(file)
-            .map_err(|cause| ConfigError::Unreadable { file: file.into(), cause })?;
+        let bytes = std::fs::read(file).map_err(|cause| ConfigError::Unreadable {
+            file: file.into(),
+            cause,
+        })?;
         match std::str::from_utf8(&bytes) {
             Ok(text) => Self::parse(file, text),
             Err(error) => {
                 let mut problems = Problems::of(file, &String::from_utf8_lossy(&bytes));
                 let at = error.valid_up_to();
-                problems.add(Some(at..at + 1), "the text is not UTF-8 here", "save it as UTF-8");
+                problems.add(
+                    Some(at..at + 1),
+                    "the text is not UTF-8 here",
+                    "save it as UTF-8",
+                );
                 Err(ConfigError::Wrong(problems))
             }
         }
@@ -148,9 +154,10 @@ impl Config {
             check::check(config, &places, &mut problems, &mut warnings);
         }
         match config {
-            Some(config) if problems.is_empty() => {
-                Ok(Loaded { config, warnings: warnings.sorted() })
-            }
+            Some(config) if problems.is_empty() => Ok(Loaded {
+                config,
+                warnings: warnings.sorted(),
+            }),
             _ => Err(ConfigError::Wrong(problems.sorted())),
         }
     }
@@ -183,9 +190,18 @@ fn one<S: Section>(root: &DeTable<'_>, problems: &mut Problems, places: &mut Pla
 
 fn several<S: Section>(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Vec<S> {
     let mut found = Vec::new();
-    for (i, (path, table)) in sub_tables(root, S::KEY, problems, places).into_iter().enumerate() {
+    for (i, (path, table)) in sub_tables(root, S::KEY, problems, places)
+        .into_iter()
+        .enumerate()
+    {
         let title = format!("[[{}]] number {}", S::KEY, i + 1);
-        found.push(S::read(Reader::new(path, title, Some(table), problems, places)));
+        found.push(S::read(Reader::new(
+            path,
+            title,
+            Some(table),
+            problems,
+            places,
+        )));
     }
     // If one cannot be read the others are not compared with each other: their numbers would
     // be wrong, and the file is refused anyway.

@@ -15,15 +15,24 @@ pub fn show(config: &Config, annotated: bool) -> String {
     section(&mut text, &config.limits, annotated);
     section(&mut text, &config.placement, annotated);
     section(&mut text, &config.queue, annotated);
-    config.priority.iter().for_each(|rule| section(&mut text, rule, annotated));
+    config
+        .priority
+        .iter()
+        .for_each(|rule| section(&mut text, rule, annotated));
     section(&mut text, &config.claim, annotated);
     section(&mut text, &config.sites, annotated);
     section(&mut text, &config.notify, annotated);
     section(&mut text, &config.reservations, annotated);
     section(&mut text, &config.chaos, annotated);
     section(&mut text, &config.log, annotated);
-    config.site.iter().for_each(|site| section(&mut text, site, annotated));
-    config.link.iter().for_each(|link| section(&mut text, link, annotated));
+    config
+        .site
+        .iter()
+        .for_each(|site| section(&mut text, site, annotated));
+    config
+        .link
+        .iter()
+        .for_each(|link| section(&mut text, link, annotated));
     text
 }
 
@@ -40,13 +49,21 @@ fn section<S: Section>(text: &mut String, section: &S, annotated: bool) {
         if annotated {
             comment(text, &option.doc);
         }
-        let mark = if option.default.as_ref() == Some(&value) { "  # default" } else { "" };
+        let mark = if option.default.as_ref() == Some(&value) {
+            "  # default"
+        } else {
+            ""
+        };
         line(text, &format!("{} = {value}{mark}", option.key));
     }
 }
 
 fn heading(section: &SectionDoc) -> String {
-    if section.repeated { format!("[[{}]]", section.key) } else { format!("[{}]", section.key) }
+    if section.repeated {
+        format!("[[{}]]", section.key)
+    } else {
+        format!("[{}]", section.key)
+    }
 }
 
 fn line(text: &mut String, line: &str) {
@@ -84,7 +101,9 @@ pub fn reference() -> String {
          seconds), sizes `500MB`, `4GB` (10^9 bytes) or `4GiB` (2^30 bytes), bandwidths\n\
          `100Mbit/s` or `12MB/s`.\n",
     );
-    describe_all().iter().for_each(|section| describe(&mut page, section));
+    describe_all()
+        .iter()
+        .for_each(|section| describe(&mut page, section));
     page
 }
 
@@ -94,7 +113,10 @@ fn describe(page: &mut String, section: &SectionDoc) {
     if section.repeated {
         page.push_str("May be given any number of times.\n\n");
     }
-    section.options.iter().for_each(|option| describe_option(page, option));
+    section
+        .options
+        .iter()
+        .for_each(|option| describe_option(page, option));
 }
 
 fn describe_option(page: &mut String, option: &OptionDoc) {

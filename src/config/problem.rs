@@ -27,7 +27,11 @@ pub struct Problems {
 impl Problems {
     /// None yet, of this file with this text.
     pub fn of(file: &Path, text: &str) -> Self {
-        Self { file: file.into(), text: text.into(), list: Vec::new() }
+        Self {
+            file: file.into(),
+            text: text.into(),
+            list: Vec::new(),
+        }
     }
 
     /// Adds one.
@@ -37,7 +41,11 @@ impl Problems {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        self.list.push(Problem { span, message: message.into(), remedy: remedy.into() });
+        self.list.push(Problem {
+            span,
+            message: message.into(),
+            remedy: remedy.into(),
+        });
     }
 
     /// Whether there are none.
@@ -61,7 +69,14 @@ impl Problems {
     fn line(&self, at: usize) -> (usize, &str) {
         let before = self.text.get(..at).unwrap_or(&self.text);
         let number = before.matches('\n').count() + 1;
-        (number, self.text.lines().nth(number - 1).unwrap_or_default().trim_end())
+        (
+            number,
+            self.text
+                .lines()
+                .nth(number - 1)
+                .unwrap_or_default()
+                .trim_end(),
+        )
     }
 }
 

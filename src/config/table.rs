@@ -29,7 +29,13 @@ impl<'r, 'i> Reader<'r, 'i> {
         problems: &'r mut Problems,
         places: &'r mut Places,
     ) -> Self {
-        Self { path, title, table, problems, places }
+        Self {
+            path,
+            title,
+            table,
+            problems,
+            places,
+        }
     }
 
     /// The option's value; its default where it is not given or wrong. `None` if
@@ -49,11 +55,13 @@ impl<'r, 'i> Reader<'r, 'i> {
             if default.is_none() {
                 let place = self.places.get(&self.path).cloned();
                 let message = format!("{} has no {key:?}", self.title);
-                self.problems.add(place, message, format!("add `{key} = ...`: {}", T::form()));
+                self.problems
+                    .add(place, message, format!("add `{key} = ...`: {}", T::form()));
             }
             return default;
         };
-        self.places.insert(format!("{}.{key}", self.path), name.span());
+        self.places
+            .insert(format!("{}.{key}", self.path), name.span());
         match T::read(value.get_ref()) {
             Ok(value) => Some(value),
             Err(problem) => {
@@ -65,7 +73,8 @@ impl<'r, 'i> Reader<'r, 'i> {
                     return default;
                 }
                 let message = format!("{key} in {}: {problem}", self.title);
-                self.problems.add(Some(value.span()), message, format!("give {}", T::form()));
+                self.problems
+                    .add(Some(value.span()), message, format!("give {}", T::form()));
                 default
             }
         }
@@ -81,7 +90,8 @@ impl<'r, 'i> Reader<'r, 'i> {
 
     fn out_of_range(&mut self, key: &str, place: Option<Range<usize>>, low: &str, high: &str) {
         let message = format!("{key} in {} is out of range", self.title);
-        self.problems.add(place, message, format!("give a value from {low} to {high}"));
+        self.problems
+            .add(place, message, format!("give a value from {low} to {high}"));
     }
 
     /// Notes every key that is not known.
@@ -103,12 +113,20 @@ pub(super) fn unknown_keys(
         if known.contains(&name) {
             continue;
         }
-        let what = if matches!(value.get_ref(), DeValue::Table(_)) { "table" } else { "key" };
+        let what = if matches!(value.get_ref(), DeValue::Table(_)) {
+            "table"
+        } else {
+            "key"
+        };
         let remedy = match nearest(name, known.iter().copied()) {
             Some(near) => format!("did you mean {near:?}?"),
             None => format!("known here: {}", known.join(", ")),
         };
-        problems.add(Some(key.span()), format!("unknown {what} {name:?} in {title}"), remedy);
+        problems.add(
+            Some(key.span()),
+            format!("unknown {what} {name:?} in {title}"),
+            remedy,
+        );
     }
 }
 
@@ -138,10 +156,16 @@ pub(crate) fn sub_tables<'r, 'i>(
     problems: &mut Problems,
     places: &mut Places,
 ) -> Vec<(String, &'r DeTable<'i>)> {
-    let Some((name, value)) = root.get_key_value(key) else { return Vec::new() };
+    let Some((name, value)) = root.get_key_value(key) else {
+        return Vec::new();
+    };
     let DeValue::Array(items) = value.get_ref() else {
         let message = format!("{key} is {}, not a list of tables", kind(value.get_ref()));
-        problems.add(Some(name.span()), message, format!("write each as [[{key}]]"));
+        problems.add(
+            Some(name.span()),
+            message,
+            format!("write each as [[{key}]]"),
+        );
         return Vec::new();
     };
     let mut tables = Vec::new();
@@ -154,7 +178,11 @@ pub(crate) fn sub_tables<'r, 'i>(
             }
             other => {
                 let message = format!("an item of {key} is {}, not a table", kind(other));
-                problems.add(Some(item.span()), message, format!("write each as [[{key}]]"));
+                problems.add(
+                    Some(item.span()),
+                    message,
+                    format!("write each as [[{key}]]"),
+                );
             }
         }
     }

@@ -9,12 +9,19 @@ fn parse(text: &str) -> Result<Loaded, ConfigError> {
 
 /// Compares what a person sees with a file beside the tests.
 fn golden(name: &str, text: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/golden").join(name);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/config/golden")
+        .join(name);
     if std::env::var_os("COSPAN_REGENERATE").is_some() {
         std::fs::write(&file, text).unwrap();
     }
     let expected = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(text, expected, "run with COSPAN_REGENERATE=1 to accept {}", file.display());
+    assert_eq!(
+        text,
+        expected,
+        "run with COSPAN_REGENERATE=1 to accept {}",
+        file.display()
+    );
 }
 
 fn problems_of(text: &str) -> String {
@@ -40,7 +47,10 @@ fn an_empty_file_means_all_defaults_without_any_warning() {
 
 #[test]
 fn every_problem_is_told_at_once_with_its_line_and_a_remedy() {
-    golden("many-problems.txt", &problems_of(include_str!("golden/many-problems.toml")));
+    golden(
+        "many-problems.txt",
+        &problems_of(include_str!("golden/many-problems.toml")),
+    );
 }
 
 #[test]
@@ -51,26 +61,45 @@ fn sites_that_no_link_joins_are_warned_of_unless_that_is_meant() {
     let warned = |text: &str| parse(text).unwrap().warnings.to_string();
     let apart = site("delft", "slurm") + &site("leiden", "local");
     let warning = warned(&apart);
-    assert!(warning.contains("no [[link]] between delft and leiden"), "{warning}");
-    assert!(warning.contains("from = \"delft\", to = \"leiden\""), "{warning}");
+    assert!(
+        warning.contains("no [[link]] between delft and leiden"),
+        "{warning}"
+    );
+    assert!(
+        warning.contains("from = \"delft\", to = \"leiden\""),
+        "{warning}"
+    );
     let link = "[[link]]\nfrom = \"leiden\"\nto = \"delft\"\nbandwidth = \"0bit/s\"\n";
     assert_eq!(warned(&format!("{apart}{link}")), "");
     // Between sites of this machine it is measured.
     assert_eq!(warned(&(site("a", "local") + &site("b", "local"))), "");
     let many: String = (0..4).map(|n| site(&format!("s{n}"), "slurm")).collect();
-    assert!(warned(&many).contains("s0 and s3, and 3 pairs more"), "{}", warned(&many));
+    assert!(
+        warned(&many).contains("s0 and s3, and 3 pairs more"),
+        "{}",
+        warned(&many)
+    );
 }
 
 #[test]
 fn text_that_is_no_toml_is_told_with_its_line() {
-    golden("not-toml.txt", &problems_of("[server]\nlisten = 127.0.0.1\n[queue\nN_h = 2\n"));
+    golden(
+        "not-toml.txt",
+        &problems_of("[server]\nlisten = 127.0.0.1\n[queue\nN_h = 2\n"),
+    );
 }
 
 #[test]
 fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     let problems = problems_of("[queue]\nscan_intervall = \"60s\"\n");
-    assert!(problems.contains("cospan.toml:2: unknown key \"scan_intervall\""), "{problems}");
-    assert!(problems.contains("did you mean \"scan_interval\"?"), "{problems}");
+    assert!(
+        problems.contains("cospan.toml:2: unknown key \"scan_intervall\""),
+        "{problems}"
+    );
+    assert!(
+        problems.contains("did you mean \"scan_interval\"?"),
+        "{problems}"
+    );
 }
 
 #[test]
@@ -88,7 +117,10 @@ fn a_host_that_could_be_an_option_or_two_words_of_a_command_is_refused() {
     }
     for host in ["fs0.delft.example", "10.141.0.1", "2001:db8::1"] {
         let config = parse(&site(host)).unwrap().config;
-        assert_eq!(config.site[0].host.as_ref().map(|host| host.as_str()), Some(host));
+        assert_eq!(
+            config.site[0].host.as_ref().map(|host| host.as_str()),
+            Some(host)
+        );
     }
 }
 
@@ -101,7 +133,10 @@ fn an_option_of_another_kind_is_refused_and_an_unknown_kind_lists_all() {
         )
     };
     let problems = problems_of(&site("local"));
-    assert!(problems.contains("cospan.toml:6: partition of site \"delft\""), "{problems}");
+    assert!(
+        problems.contains("cospan.toml:6: partition of site \"delft\""),
+        "{problems}"
+    );
     assert!(problems.contains("give kind = \"slurm\""), "{problems}");
     let problems = problems_of(&site("slrum"));
     assert!(problems.contains("\"local\" or \"slurm\""), "{problems}");
@@ -119,17 +154,26 @@ fn a_site_says_which_way_its_processors_are_got_by_the_older_word_too() {
     assert!(has_queue("") && has_queue("acquisition = \"queued\""));
     assert!(!has_queue("queues = false") && !has_queue("acquisition = \"immediate\""));
     let problems = problems_of(&site("acquisition = \"queued\"\nqueues = false"));
-    assert!(problems.contains("cospan.toml:7: site \"delft\" has acquisition"), "{problems}");
+    assert!(
+        problems.contains("cospan.toml:7: site \"delft\" has acquisition"),
+        "{problems}"
+    );
     assert!(problems.contains("> drop queues"), "{problems}");
     let problems = problems_of(&site("hold_max = \"30s\""));
-    assert!(problems.contains("cospan.toml:6: hold_max of site \"delft\""), "{problems}");
+    assert!(
+        problems.contains("cospan.toml:6: hold_max of site \"delft\""),
+        "{problems}"
+    );
 }
 
 #[test]
 fn a_ping_without_a_program_is_refused() {
     for ping in ["[]", "[\"\", \"-c\"]"] {
         let problems = problems_of(&format!("[sites]\nping = {ping}\n"));
-        assert!(problems.contains("cospan.toml:2: ping in [sites] names no program"), "{problems}");
+        assert!(
+            problems.contains("cospan.toml:2: ping in [sites] names no program"),
+            "{problems}"
+        );
     }
 }
 
@@ -137,17 +181,31 @@ fn a_ping_without_a_program_is_refused() {
 #[test]
 fn an_empty_history_seed_is_refused_by_name() {
     let problems = problems_of("[placement]\nhistory_seed = []\n");
-    assert!(problems.contains("cospan.toml:2: history_seed"), "{problems}");
-    assert!(problems.contains("close-to-files could place nothing"), "{problems}");
-    let all = parse("[placement]\nhistory_seed = \"all\"\n").unwrap().config;
-    assert_eq!(all.placement.history_seed.0, cospan_domain::placement::History::All);
+    assert!(
+        problems.contains("cospan.toml:2: history_seed"),
+        "{problems}"
+    );
+    assert!(
+        problems.contains("close-to-files could place nothing"),
+        "{problems}"
+    );
+    let all = parse("[placement]\nhistory_seed = \"all\"\n")
+        .unwrap()
+        .config;
+    assert_eq!(
+        all.placement.history_seed.0,
+        cospan_domain::placement::History::All
+    );
 }
 
 #[test]
 fn what_is_odd_but_allowed_is_a_warning() {
     let loaded = parse("[queue]\nn1 = 1\nn2 = 2\n").unwrap();
     let warnings = loaded.warnings.to_string();
-    assert!(warnings.contains("cospan.toml:3: n2 = 2 is above n1 = 1"), "{warnings}");
+    assert!(
+        warnings.contains("cospan.toml:3: n2 = 2 is above n1 = 1"),
+        "{warnings}"
+    );
     assert!(warnings.contains("usually n2 is at most n1"), "{warnings}");
 }
 
@@ -190,8 +248,15 @@ fn a_rule_for_priorities_behind_one_that_takes_all_its_jobs_is_a_warning() {
     let warnings = rules("max_wall_time = \"2h\"");
     let words = "cospan.toml:4: [[priority]] number 2 never counts: number 1 matches every job";
     assert!(warnings.contains(words), "{warnings}");
-    assert!(warnings.contains("> put it before that one, or drop it"), "{warnings}");
-    for narrower in ["max_wall_time = \"30m\"", "key = \"alice\"", "runner = \"sweep\""] {
+    assert!(
+        warnings.contains("> put it before that one, or drop it"),
+        "{warnings}"
+    );
+    for narrower in [
+        "max_wall_time = \"30m\"",
+        "key = \"alice\"",
+        "runner = \"sweep\"",
+    ] {
         assert_eq!(rules(narrower), "", "{narrower}");
     }
 }
@@ -219,7 +284,10 @@ fn the_effective_configuration_reads_back_as_itself() {
 fn the_secret_part_of_a_webhook_is_never_shown() {
     let text = "[notify]\nwebhooks = [\"https://hooks.example.org/T0/s3cret\"]\n";
     let shown = show(&parse(text).unwrap().config, true);
-    assert!(!shown.contains("s3cret") && shown.contains("hooks.example.org"), "{shown}");
+    assert!(
+        !shown.contains("s3cret") && shown.contains("hooks.example.org"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -227,7 +295,13 @@ fn every_option_has_a_text_a_version_and_a_default_that_is_accepted() {
     for section in describe_all() {
         assert!(section.doc.ends_with('.'), "{}", section.key);
         for option in section.options {
-            assert!(option.doc.ends_with('.'), "{}.{}: {}", section.key, option.key, option.doc);
+            assert!(
+                option.doc.ends_with('.'),
+                "{}.{}: {}",
+                section.key,
+                option.key,
+                option.doc
+            );
             assert_eq!(option.since.split('.').count(), 3);
             if let (false, Some(default)) = (section.repeated, &option.default) {
                 let text = format!("[{}]\n{} = {default}\n", section.key, option.key);
@@ -250,7 +324,13 @@ fn a_number_out_of_its_range_is_refused_with_the_range() {
 
 /// A value above or below an end of a range, as it is written.
 fn beyond(end: &str, above: bool) -> Option<String> {
-    let step = |end: u64| if above { end.checked_add(1) } else { end.checked_sub(1) };
+    let step = |end: u64| {
+        if above {
+            end.checked_add(1)
+        } else {
+            end.checked_sub(1)
+        }
+    };
     if let Ok(number) = end.parse::<u64>() {
         return step(number).map(|number| number.to_string());
     }
@@ -262,7 +342,10 @@ fn beyond(end: &str, above: bool) -> Option<String> {
     if let Ok(Length(length)) = text.parse() {
         return step(length.0).map(|ms| format!("\"{ms}ms\""));
     }
-    if let Some(rate) = text.strip_suffix("bit/s").and_then(|number| number.parse().ok()) {
+    if let Some(rate) = text
+        .strip_suffix("bit/s")
+        .and_then(|number| number.parse().ok())
+    {
         return step(rate).map(|rate| format!("\"{rate}bit/s\""));
     }
     let Size(size) = text.parse().unwrap();
@@ -274,18 +357,26 @@ fn options_beyond_their_range_are_refused_with_their_line_and_the_range() {
     let mut tried = 0;
     for section in describe_all() {
         let (heading, title) = match section.repeated {
-            true => (format!("[[{}]]", section.key), format!("[[{}]] number 1", section.key)),
+            true => (
+                format!("[[{}]]", section.key),
+                format!("[[{}]] number 1", section.key),
+            ),
             false => (format!("[{}]", section.key), format!("[{}]", section.key)),
         };
         for option in section.options {
-            let Some((low, high)) = option.range else { continue };
+            let Some((low, high)) = option.range else {
+                continue;
+            };
             let ends = [(&low, false), (&high, true)];
             for beyond in ends.iter().filter_map(|(end, above)| beyond(end, *above)) {
                 let key = option.key;
                 let problems = problems_of(&format!("{heading}\n{key} = {beyond}\n"));
                 let place = format!("cospan.toml:2: {key} in {title}");
                 let range = format!("give a value from {low} to {high}");
-                assert!(problems.contains(&place) && problems.contains(&range), "{problems}");
+                assert!(
+                    problems.contains(&place) && problems.contains(&range),
+                    "{problems}"
+                );
                 tried += 1;
             }
         }
@@ -296,11 +387,23 @@ fn options_beyond_their_range_are_refused_with_their_line_and_the_range() {
 #[test]
 fn l_min_above_l_and_fewer_high_turns_than_low_ones_are_refused_by_name() {
     let problems = problems_of("[claim]\nL = 0.5\nL_min = 0.75\n");
-    assert!(problems.contains("cospan.toml:3: L_min = 0.75 is above L = 0.5"), "{problems}");
-    assert!(problems.contains("> L falls from L to L_min: lower L_min, or raise L"), "{problems}");
+    assert!(
+        problems.contains("cospan.toml:3: L_min = 0.75 is above L = 0.5"),
+        "{problems}"
+    );
+    assert!(
+        problems.contains("> L falls from L to L_min: lower L_min, or raise L"),
+        "{problems}"
+    );
     let problems = problems_of("[queue]\nN_l = 2\n");
-    assert!(problems.contains("cospan.toml:2: N_h = 1 is below N_l = 2"), "{problems}");
-    assert!(problems.contains("> the high queues need at least as many turns"), "{problems}");
+    assert!(
+        problems.contains("cospan.toml:2: N_h = 1 is below N_l = 2"),
+        "{problems}"
+    );
+    assert!(
+        problems.contains("> the high queues need at least as many turns"),
+        "{problems}"
+    );
 }
 
 #[test]
@@ -312,7 +415,10 @@ fn a_number_that_no_type_holds_is_refused_with_the_usual_range() {
             problems.contains("cospan.toml:2: exec_limit in [sites] is out of range"),
             "{problems}"
         );
-        assert!(problems.contains("give a value from 1 to 256"), "{problems}");
+        assert!(
+            problems.contains("give a value from 1 to 256"),
+            "{problems}"
+        );
         assert!(!problems.contains("4294967295"), "{problems}");
     }
     assert!(at("\"many\"").contains("where a whole number is expected"));
@@ -321,7 +427,10 @@ fn a_number_that_no_type_holds_is_refused_with_the_usual_range() {
 #[test]
 fn a_list_without_its_brackets_is_told_how_to_write_them() {
     let problems = problems_of("[server]\nlisten = \"127.0.0.1:7441\"\n");
-    assert!(problems.contains("write it as [\"127.0.0.1:7441\"]"), "{problems}");
+    assert!(
+        problems.contains("write it as [\"127.0.0.1:7441\"]"),
+        "{problems}"
+    );
     assert!(
         problems_of("[server]\nlisten = 7441\n").contains("a list in brackets, each an address")
     );
@@ -343,7 +452,10 @@ fn bytes_that_are_no_text_are_told_with_their_line() {
     let file = directory.path().join("cospan.toml");
     std::fs::write(&file, b"[server]\n# caf\xe9\n").unwrap();
     let error = Config::load(&file).unwrap_err().to_string();
-    assert!(error.contains("cospan.toml:2: the text is not UTF-8"), "{error}");
+    assert!(
+        error.contains("cospan.toml:2: the text is not UTF-8"),
+        "{error}"
+    );
 }
 
 #[test]

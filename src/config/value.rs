@@ -175,18 +175,27 @@ text_value!(
 
 /// In the binary unit that makes it a whole number, if a decimal one does not.
 fn show_size(size: Bytes) -> String {
-    const UNITS: [(u64, &str); 4] =
-        [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let binary = UNITS.iter().find(|(unit, _)| size.0 > 0 && size.0.is_multiple_of(*unit));
+    const UNITS: [(u64, &str); 4] = [
+        (1 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+    ];
+    let binary = UNITS
+        .iter()
+        .find(|(unit, _)| size.0 > 0 && size.0.is_multiple_of(*unit));
     match binary {
         Some((unit, name)) if !size.0.is_multiple_of(1_000) => format!("{}{name}", size.0 / unit),
         _ => Size(size).to_string(),
     }
 }
 
-text_value!(BitsPerSecond, "a bandwidth like \"100Mbit/s\"", parse_bandwidth, |b| show_bandwidth(
-    *b
-));
+text_value!(
+    BitsPerSecond,
+    "a bandwidth like \"100Mbit/s\"",
+    parse_bandwidth,
+    |b| show_bandwidth(*b)
+);
 text_value!(String, "a text", |text| Ok(text.into()), String::clone);
 text_value!(
     PathBuf,
@@ -201,7 +210,9 @@ text_value!(
 text_value!(
     SocketAddr,
     "an address and port like \"127.0.0.1:7440\"",
-    |text| text.parse().map_err(|_| format!("{text:?} is no address and port")),
+    |text| text
+        .parse()
+        .map_err(|_| format!("{text:?} is no address and port")),
     SocketAddr::to_string
 );
 text_value!(
@@ -224,7 +235,9 @@ impl Value for bool {
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
-        value.as_bool().ok_or_else(|| format!("{} where true or false is expected", kind(value)))
+        value
+            .as_bool()
+            .ok_or_else(|| format!("{} where true or false is expected", kind(value)))
     }
 
     fn show(&self) -> String {
@@ -241,7 +254,10 @@ impl<T: Value> Value for Vec<T> {
         let DeValue::Array(items) = value else {
             let alone = T::read(value).map(|item| format!("; write it as [{}]", item.show()));
             let hint = alone.unwrap_or_default();
-            return Err(format!("{} where a list in brackets is expected{hint}", kind(value)));
+            return Err(format!(
+                "{} where a list in brackets is expected{hint}",
+                kind(value)
+            ));
         };
         items
             .iter()
@@ -261,7 +277,10 @@ fn entries<T>(
     mut read: impl FnMut(&DeValue<'_>) -> Result<T, String>,
 ) -> Result<BTreeMap<Arc<str>, T>, String> {
     let DeValue::Table(table) = value else {
-        return Err(format!("{} where a table like {{ key = ... }} is expected", kind(value)));
+        return Err(format!(
+            "{} where a table like {{ key = ... }} is expected",
+            kind(value)
+        ));
     };
     table
         .iter()
@@ -275,14 +294,17 @@ fn entries<T>(
 }
 
 fn shown_key(key: &str) -> String {
-    let bare =
-        !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let bare = !key.is_empty()
+        && key
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
     if bare { key.into() } else { quoted(key) }
 }
 
 fn show_entries<'a>(entries: impl Iterator<Item = (&'a Arc<str>, String)>) -> String {
-    let entries: Vec<String> =
-        entries.map(|(key, value)| format!("{} = {value}", shown_key(key))).collect();
+    let entries: Vec<String> = entries
+        .map(|(key, value)| format!("{} = {value}", shown_key(key)))
+        .collect();
     match entries.as_slice() {
         [] => "{}".into(),
         entries => format!("{{ {} }}", entries.join(", ")),
@@ -315,7 +337,10 @@ impl Value for Scores {
     }
 
     fn show(&self) -> String {
-        show_entries(self.iter().map(|(key, score)| (key, format!("{:?}", score.as_f64()))))
+        show_entries(
+            self.iter()
+                .map(|(key, score)| (key, format!("{:?}", score.as_f64()))),
+        )
     }
 }
 
@@ -346,7 +371,10 @@ impl Value for Labels {
                 DeValue::Array(_) => Vec::<String>::read(value)?,
                 other => vec![String::read(other)?],
             };
-            Ok(values.into_iter().map(Arc::from).collect::<BTreeSet<Arc<str>>>())
+            Ok(values
+                .into_iter()
+                .map(Arc::from)
+                .collect::<BTreeSet<Arc<str>>>())
         })
     }
 
@@ -383,7 +411,9 @@ impl Value for SecretUrl {
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         let url = text(value, "an address in quotes")?;
-        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        let rest = url
+            .strip_prefix("http://")
+            .or_else(|| url.strip_prefix("https://"));
         match rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default()) {
             Some(host) if !host.is_empty() && !url.contains(char::is_whitespace) => {
                 Ok(SecretUrl(url.into()))
@@ -444,7 +474,11 @@ mod tests {
 
     #[test]
     fn a_number_without_a_unit_is_no_duration() {
-        assert!(read::<DurationMs>("60").unwrap_err().contains("the number 60"));
+        assert!(
+            read::<DurationMs>("60")
+                .unwrap_err()
+                .contains("the number 60")
+        );
     }
 
     #[test]
@@ -460,6 +494,10 @@ mod tests {
         let labels: Labels = read("{ arch = \"x86_64\", software = [\"gcc\", \"mpi\"] }").unwrap();
         assert_eq!(labels["software"].len(), 2);
         assert_eq!(read(&labels.show()), Ok(labels));
-        assert!(read::<Labels>("{ arch = 1 }").unwrap_err().starts_with("arch:"));
+        assert!(
+            read::<Labels>("{ arch = 1 }")
+                .unwrap_err()
+                .starts_with("arch:")
+        );
     }
 }

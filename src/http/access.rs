@@ -146,9 +146,18 @@ impl Access {
             // What the document calls a part may have slashes here.
             let tail = rule.path.ends_with("/files/{name}") || rule.path.ends_with("/{path}");
             let open = rule.path.trim_end_matches('}');
-            if tail { format!("{open}:.+}}") } else { rule.path.to_owned() }
+            if tail {
+                format!("{open}:.+}}")
+            } else {
+                rule.path.to_owned()
+            }
         };
-        Self(RULES.iter().map(|rule| (ResourceDef::new(pattern(rule)), rule)).collect())
+        Self(
+            RULES
+                .iter()
+                .map(|rule| (ResourceDef::new(pattern(rule)), rule))
+                .collect(),
+        )
     }
 
     /// The line for a request. The path is as the router takes it, so that both mean the same.
@@ -156,8 +165,13 @@ impl Access {
     /// # Errors
     /// There is no such address, or it does not take the method.
     pub(super) fn rule(&self, method: &str, path: &str) -> Result<&'static Rule, Failure> {
-        let found = self.0.iter().find(|(at, rule)| rule.method == method && at.is_match(path));
-        found.map(|(_, rule)| *rule).ok_or_else(|| self.nowhere(method, path))
+        let found = self
+            .0
+            .iter()
+            .find(|(at, rule)| rule.method == method && at.is_match(path));
+        found
+            .map(|(_, rule)| *rule)
+            .ok_or_else(|| self.nowhere(method, path))
     }
 
     fn nowhere(&self, method: &str, path: &str) -> Failure {
@@ -206,8 +220,11 @@ pub fn access_table() -> String {
         let others = rule.others.map(|role| role.to_string()).unwrap_or_default();
         let commands = rule.commands;
         // Writing into a text cannot fail.
-        let _ =
-            writeln!(text, "| `{} {}` | {needs} | {others} | {commands} |", rule.method, rule.path);
+        let _ = writeln!(
+            text,
+            "| `{} {}` | {needs} | {others} | {commands} |",
+            rule.method, rule.path
+        );
     }
     text
 }

@@ -172,7 +172,11 @@ impl ExplainPage {
     /// Verdicts on a page: about a megabyte.
     pub const ROWS: usize = 5_000;
     /// The first page of as many components as have room on it.
-    pub const FIRST: Self = Self { after: 0, limit: usize::MAX, rows: Self::ROWS };
+    pub const FIRST: Self = Self {
+        after: 0,
+        limit: usize::MAX,
+        rows: Self::ROWS,
+    };
 }
 
 /// The kept history of a job.

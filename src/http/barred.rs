@@ -49,13 +49,18 @@ pub(super) fn watched<B: MessageBody + 'static>(
     edge: &Data<Edge>,
     caller: Option<&Caller>,
 ) -> ServiceResponse<BoxBody> {
-    let Some(caller) = caller.cloned() else { return answer.map_into_boxed_body() };
+    let Some(caller) = caller.cloned() else {
+        return answer.map_into_boxed_body();
+    };
     let edge = edge.clone();
     answer.map_body(move |_, body| match body.try_into_bytes() {
         Ok(bytes) => BoxBody::new(bytes),
         Err(body) => {
             let barred = Box::pin(barred(edge, caller));
-            BoxBody::new(Watched { body: body.boxed(), barred })
+            BoxBody::new(Watched {
+                body: body.boxed(),
+                barred,
+            })
         }
     })
 }

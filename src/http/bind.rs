@@ -37,9 +37,16 @@ pub enum BindError {
     )]
     InUse(SocketAddr),
     #[error("cannot listen on {address}: {source}")]
-    Listen { address: SocketAddr, source: std::io::Error },
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
     #[error("cannot read {what} from {path}: {problem}", path = path.display())]
-    Tls { what: &'static str, path: PathBuf, problem: String },
+    Tls {
+        what: &'static str,
+        path: PathBuf,
+        problem: String,
+    },
 }
 
 /// Addresses that are taken; nobody is served yet, but clients can connect and wait.
@@ -65,12 +72,18 @@ impl Bound {
         }
         let tls = settings.tls.as_ref().map(load_tls).transpose()?;
         let listeners = settings.listen.iter().map(|address| listen(*address));
-        Ok(Self { listeners: listeners.collect::<Result<_, _>>()?, tls })
+        Ok(Self {
+            listeners: listeners.collect::<Result<_, _>>()?,
+            tls,
+        })
     }
 
     /// The addresses, with the ports that were chosen.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+        self.listeners
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect()
     }
 
     /// Serves from now on. Must be called where an actix system runs; the server's
@@ -89,7 +102,12 @@ impl Bound {
         })
         .disable_signals()
         .workers(settings.workers.max(1))
-        .max_connections(settings.max_connections.div_ceil(settings.workers.max(1)).max(1))
+        .max_connections(
+            settings
+                .max_connections
+                .div_ceil(settings.workers.max(1))
+                .max(1),
+        )
         .client_request_timeout(settings.head_timeout)
         .keep_alive(settings.keep_alive)
         .shutdown_timeout(settings.stop_timeout.as_secs());
@@ -102,7 +120,12 @@ impl Bound {
         let server = server.run();
         let refresh = actix_web::rt::spawn(refresh_keys(edge.clone(), settings.key_refresh));
         let tidy = actix_web::rt::spawn(tidy::tidy(edge.clone()));
-        Ok(Running { handle: server.handle(), server: Some(server), edge, beside: [refresh, tidy] })
+        Ok(Running {
+            handle: server.handle(),
+            server: Some(server),
+            edge,
+            beside: [refresh, tidy],
+        })
     }
 }
 
@@ -122,7 +145,9 @@ fn listen(address: SocketAddr) -> Result<TcpListener, BindError> {
             Err(_) => std::thread::sleep(PAUSE),
         }
     };
-    listener.set_nonblocking(true).map_err(|source| BindError::Listen { address, source })?;
+    listener
+        .set_nonblocking(true)
+        .map_err(|source| BindError::Listen { address, source })?;
     Ok(listener)
 }
 

@@ -25,7 +25,9 @@ pub(super) async fn read(
     let length = request.headers().get(header::CONTENT_LENGTH);
     let announced = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > limit as u64) {
-        request.extensions_mut().insert(Unread(payload.into_inner()));
+        request
+            .extensions_mut()
+            .insert(Unread(payload.into_inner()));
         return Err(too_large(limit));
     }
     let mut whole = pin!(payload.to_bytes_limited(limit));
@@ -40,9 +42,10 @@ pub(super) async fn read(
     };
     match read {
         Ok(Ok(Ok(bytes))) => Ok(bytes),
-        Ok(Ok(Err(error))) => {
-            Err(Failure::new(Code::BadRequest, format!("the body did not arrive whole: {error}")))
-        }
+        Ok(Ok(Err(error))) => Err(Failure::new(
+            Code::BadRequest,
+            format!("the body did not arrive whole: {error}"),
+        )),
         Ok(Err(_)) => Err(too_large(limit)),
         Err(_) => {
             let seconds = settings.body_timeout.as_secs();
@@ -53,7 +56,10 @@ pub(super) async fn read(
 }
 
 fn too_large(limit: usize) -> Failure {
-    Failure::new(Code::BodyTooLarge, format!("the body is longer than {limit} bytes"))
+    Failure::new(
+        Code::BodyTooLarge,
+        format!("the body is longer than {limit} bytes"),
+    )
 }
 
 /// Reads the body as JSON of one shape.

@@ -87,12 +87,18 @@ pub(super) async fn report(edge: Data<Edge>) -> Answer {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let problem = match refusal {
-            Refusal::Off => {
-                Problem::new(Code::ChaosOff, "this server does not let anybody inject faults")
-            }
+            Refusal::Off => Problem::new(
+                Code::ChaosOff,
+                "this server does not let anybody inject faults",
+            ),
             Refusal::Plan(flaws) => {
-                let first = flaws.first().map(|flaw| flaw.place.clone()).unwrap_or_default();
-                let all = flaws.iter().map(|flaw| format!("{} ({})", flaw.problem, flaw.remedy));
+                let first = flaws
+                    .first()
+                    .map(|flaw| flaw.place.clone())
+                    .unwrap_or_default();
+                let all = flaws
+                    .iter()
+                    .map(|flaw| format!("{} ({})", flaw.problem, flaw.remedy));
                 Problem::new(Code::BadPlan, all.collect::<Vec<_>>().join("; ")).key(first)
             }
             Refusal::Busy { by, ends_at } => Problem::new(

@@ -14,11 +14,16 @@ use crate::api::v1::problem::{MEDIA_TYPE, Problem};
 /// Completes the document.
 pub(super) fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_with(Default::default);
-    let problem = (Problem::name().into_owned(), <Problem as utoipa::PartialSchema>::schema());
+    let problem = (
+        Problem::name().into_owned(),
+        <Problem as utoipa::PartialSchema>::schema(),
+    );
     components.schemas.insert(problem.0, problem.1);
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
-            let rule = RULES.iter().find(|rule| rule.path == path && rule.method == method);
+            let rule = RULES
+                .iter()
+                .find(|rule| rule.path == path && rule.method == method);
             let keyed = rule.is_none_or(|rule| rule.needs != Needs::Nothing);
             operation.operation_id = Some(id_of(method, path));
             add_problems(operation, keyed);
@@ -34,15 +39,21 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut O
         ("PATCH", &mut item.patch),
         ("DELETE", &mut item.delete),
     ];
-    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+    all.into_iter()
+        .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 /// Unique in the document, and a name in any language: `get_jobs_id_events`.
 fn id_of(method: &str, path: &str) -> String {
     let path = path.strip_prefix("/v1").unwrap_or(path);
-    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let words = path
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
     let method = method.to_ascii_lowercase();
-    std::iter::once(method.as_str()).chain(words).collect::<Vec<_>>().join("_")
+    std::iter::once(method.as_str())
+        .chain(words)
+        .collect::<Vec<_>>()
+        .join("_")
 }
 
 fn add_problems(operation: &mut Operation, keyed: bool) {
@@ -53,7 +64,10 @@ fn add_problems(operation: &mut Operation, keyed: bool) {
             .build()
     };
     let mut add = |status: &str, response: Response| {
-        operation.responses.responses.insert(status.to_owned(), RefOr::T(response));
+        operation
+            .responses
+            .responses
+            .insert(status.to_owned(), RefOr::T(response));
     };
     if keyed {
         let challenge = header("How to send a key");
@@ -61,15 +75,19 @@ fn add_problems(operation: &mut Operation, keyed: bool) {
         add("401", refused.build());
         add("403", problem("The key may not do this").build());
     }
-    add("4XX", problem("The request is refused; the problem says why, and what to do").build());
+    add(
+        "4XX",
+        problem("The request is refused; the problem says why, and what to do").build(),
+    );
     add("5XX", problem("The server cannot do it now").build());
 }
 
 fn problem(description: &str) -> ResponseBuilder {
     let schema = Ref::from_schema_name(Problem::name());
-    ResponseBuilder::new()
-        .description(description)
-        .content(MEDIA_TYPE, ContentBuilder::new().schema(Some(schema)).build())
+    ResponseBuilder::new().description(description).content(
+        MEDIA_TYPE,
+        ContentBuilder::new().schema(Some(schema)).build(),
+    )
 }
 
 /// Says of every number without a sign how large it may be, and of no parameter that it is `null`.
@@ -77,7 +95,9 @@ pub(super) fn state_bounds(part: &mut Value) {
     match part {
         Value::Array(items) => items.iter_mut().for_each(state_bounds),
         Value::Object(fields) => {
-            let is_unsigned = fields.get("minimum").is_some_and(|least| least.as_u64().is_some());
+            let is_unsigned = fields
+                .get("minimum")
+                .is_some_and(|least| least.as_u64().is_some());
             if is_unsigned && fields.get("format").is_some_and(|format| format == "int32") {
                 fields.insert("format".into(), json!("int64"));
                 fields.entry("maximum").or_insert(json!(u32::MAX));
@@ -95,7 +115,10 @@ pub(super) fn state_bounds(part: &mut Value) {
 
 fn never_null(schema: &mut Value) {
     if let Some(choices) = schema.get("oneOf").and_then(Value::as_array) {
-        let real = choices.iter().find(|choice| choice["type"] != "null").cloned();
+        let real = choices
+            .iter()
+            .find(|choice| choice["type"] != "null")
+            .cloned();
         *schema = real.unwrap_or_default();
     } else if let Some(types) = schema.get("type").and_then(Value::as_array) {
         let real = types.iter().find(|name| *name != "null").cloned();

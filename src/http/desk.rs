@@ -40,7 +40,10 @@ impl Place {
         // Nobody closes them.
         let turn = self.turn.acquire_owned().await;
         let turn = turn.map_err(|error| Failure::internal("wait for a turn", error))?;
-        Ok(Turn { _place: self.place, _turn: turn })
+        Ok(Turn {
+            _place: self.place,
+            _turn: turn,
+        })
     }
 }
 
@@ -61,14 +64,18 @@ async fn done<T: Send + 'static>(
         drop(holds);
         done
     });
-    done.await.map_err(|error| Failure::internal("work out the answer", error))?
+    done.await
+        .map_err(|error| Failure::internal("work out the answer", error))?
 }
 
 impl Desk {
     /// One with room for half of the processors, and for two keys at least.
     pub(super) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-        Self { lines: Mutex::default(), seats: Arc::new(Semaphore::new((processors / 2).max(2))) }
+        Self {
+            lines: Mutex::default(),
+            seats: Arc::new(Semaphore::new((processors / 2).max(2))),
+        }
     }
 
     /// Does the work once it is the key's turn.
@@ -97,7 +104,9 @@ impl Desk {
     ) -> Result<T, Failure> {
         let place = self.place(key)?;
         let asked = actix_web::rt::spawn(async move { (said.await, place) });
-        let (said, place) = asked.await.map_err(|error| Failure::internal("ask sites", error))?;
+        let (said, place) = asked
+            .await
+            .map_err(|error| Failure::internal("ask sites", error))?;
         self.in_turn(place.turn().await?, move || work(said)).await
     }
 
@@ -119,8 +128,10 @@ impl Desk {
 
     fn line(&self, key: &KeyName) -> Line {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let new =
-            || Line { places: Arc::new(Semaphore::new(PLACES)), turn: Arc::new(Semaphore::new(1)) };
+        let new = || Line {
+            places: Arc::new(Semaphore::new(PLACES)),
+            turn: Arc::new(Semaphore::new(1)),
+        };
         lines.entry(key.clone()).or_insert_with(new).clone()
     }
 }
@@ -169,7 +180,10 @@ mod tests {
         assert_eq!((refused.0.status, refused.0.retry_after_s), (429, Some(1)));
         assert!(turn(&desk, &key("otto")).await.is_ok());
         waiting.pop();
-        assert!(turn(&desk, &key("anna")).now_or_never().is_none(), "it waits in its place");
+        assert!(
+            turn(&desk, &key("anna")).now_or_never().is_none(),
+            "it waits in its place"
+        );
     }
 
     #[actix_web::test]
@@ -183,7 +197,10 @@ mod tests {
         assert!(turn(&desk, &anna).now_or_never().is_none(), "it goes on");
         go.send(()).unwrap();
         let next = desk.work(&anna, || Ok(()));
-        tokio::time::timeout(Duration::from_secs(60), next).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(60), next)
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     #[actix_web::test]
@@ -193,10 +210,18 @@ mod tests {
         let mut asks = Box::pin(desk.ask(&anna, said, |said| Ok(said.is_ok())));
         assert!(asks.as_mut().now_or_never().is_none());
         let others = desk.work(&anna, || Ok(()));
-        tokio::time::timeout(Duration::from_secs(60), others).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(60), others)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(desk.line(&anna).places.available_permits(), PLACES - 1);
         say.send(()).unwrap();
-        assert!(tokio::time::timeout(Duration::from_secs(60), asks).await.unwrap().unwrap());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), asks)
+                .await
+                .unwrap()
+                .unwrap()
+        );
         assert_eq!(desk.line(&anna).places.available_permits(), PLACES);
     }
 }

@@ -35,7 +35,11 @@ fn lock(keys: &Mutex<BTreeSet<KeyName>>) -> MutexGuard<'_, BTreeSet<KeyName>> {
 
 impl DryRuns {
     pub(super) fn new(at_once: usize, budget: Duration) -> Self {
-        Self { keys: Arc::default(), at_once, budget }
+        Self {
+            keys: Arc::default(),
+            at_once,
+            budget,
+        }
     }
 
     /// Whether there is leave for one more, before anything is read of it.
@@ -56,7 +60,12 @@ impl DryRuns {
         keys.insert(key.clone());
         drop(keys);
         let (keys, key) = (self.keys.clone(), key.clone());
-        Ok(DryRun { keys, key, begun: Instant::now(), budget: self.budget })
+        Ok(DryRun {
+            keys,
+            key,
+            begun: Instant::now(),
+            budget: self.budget,
+        })
     }
 
     fn room(&self, under_way: &BTreeSet<KeyName>, key: &KeyName) -> Result<(), Failure> {
@@ -68,7 +77,9 @@ impl DryRuns {
         } else {
             return Ok(());
         };
-        Err(Problem::new(Code::TooManyDryRuns, problem).retry_after(1).into())
+        Err(Problem::new(Code::TooManyDryRuns, problem)
+            .retry_after(1)
+            .into())
     }
 }
 

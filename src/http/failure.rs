@@ -89,16 +89,25 @@ impl From<ApiRefusal> for Failure {
                 let remedy =
                     format!("register it with `cospan file add {name} --site SITE --path PATH`");
                 let detail = format!("no file is registered as {name}");
-                Problem::new(Code::UnknownFile, detail).remedy(remedy).index(index)
+                Problem::new(Code::UnknownFile, detail)
+                    .remedy(remedy)
+                    .index(index)
             }
-            ApiRefusal::FileChanged { index, name, site, path } => {
+            ApiRefusal::FileChanged {
+                index,
+                name,
+                site,
+                path,
+            } => {
                 let remedy = format!(
                     "`cospan file add {name} --site {site} --path {path} --replace` registers what \
                      is there now"
                 );
                 let detail =
                     format!("file {name} is not what was registered: it changed at {site}");
-                Problem::new(Code::Conflict, detail).remedy(remedy).index(index)
+                Problem::new(Code::Conflict, detail)
+                    .remedy(remedy)
+                    .index(index)
             }
             ApiRefusal::AboveHighest { index, above } => {
                 let problem = Problem::new(Code::Forbidden, above.to_string()).key("priority");
@@ -112,9 +121,13 @@ impl From<ApiRefusal> for Failure {
             ApiRefusal::Busy { retry_after_s } => {
                 Problem::new(Code::Busy, detail).retry_after(retry_after_s)
             }
-            ApiRefusal::NoRoom { problem, remedy, retry_after_s } => {
-                Problem::new(Code::NoRoom, problem).remedy(remedy).retry_after(retry_after_s)
-            }
+            ApiRefusal::NoRoom {
+                problem,
+                remedy,
+                retry_after_s,
+            } => Problem::new(Code::NoRoom, problem)
+                .remedy(remedy)
+                .retry_after(retry_after_s),
             ApiRefusal::NeverRoom { problem, remedy } => {
                 Problem::new(Code::NeverRoom, problem).remedy(remedy)
             }

@@ -57,7 +57,10 @@ pub(super) struct Sight<'a> {
 
 impl<'a> Sight<'a> {
     pub(super) fn of(edge: &Edge, caller: &'a Caller) -> Self {
-        Self { caller, common: edge.keys.names_with(Role::Operator) }
+        Self {
+            caller,
+            common: edge.keys.names_with(Role::Operator),
+        }
     }
 
     /// Whether a file that this key registered is seen.
@@ -73,9 +76,12 @@ impl<'a> Sight<'a> {
 
 /// The name is that of another key's file.
 pub(super) fn taken(name: &LogicalName) -> Failure {
-    Problem::new(Code::Conflict, format!("the name {name:?} is taken by another key's file"))
-        .remedy("choose another name, or ask that key or an administrator to remove the file")
-        .into()
+    Problem::new(
+        Code::Conflict,
+        format!("the name {name:?} is taken by another key's file"),
+    )
+    .remedy("choose another name, or ask that key or an administrator to remove the file")
+    .into()
 }
 
 /// The name stands for other content, and nobody asked for that to be replaced.
@@ -98,11 +104,21 @@ pub(super) fn other_content(detail: String) -> Failure {
 pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
     let asked: ListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, 100, 1000)?;
-    let after = asked.after.as_deref().map(|text| query::part("after", text)).transpose()?;
-    let site = asked.site.as_deref().map(|text| query::part("site", text)).transpose()?;
+    let after = asked
+        .after
+        .as_deref()
+        .map(|text| query::part("after", text))
+        .transpose()?;
+    let site = asked
+        .site
+        .as_deref()
+        .map(|text| query::part("site", text))
+        .transpose()?;
     let sight = Sight::of(&edge, &caller);
     let shows = |by: &KeyName| sight.shows(by);
-    let page = edge.backend.files(after.as_ref(), site.as_ref(), &shows, limit);
+    let page = edge
+        .backend
+        .files(after.as_ref(), site.as_ref(), &shows, limit);
     Ok(HttpResponse::Ok().json(page))
 }
 
@@ -126,13 +142,34 @@ pub(super) async fn add(
     let file: FileRegistration = body::read_json(&request, payload, &edge.settings).await?;
     let name = file.name.clone();
     let sight = Sight::of(&edge, &caller);
-    if edge.backend.file_owner(&name).is_some_and(|by| !sight.changes(&by)) {
+    if edge
+        .backend
+        .file_owner(&name)
+        .is_some_and(|by| !sight.changes(&by))
+    {
         return Err(taken(&name));
     }
-    let FileRegistration { name: asked, site, path, replace } = file;
+    let FileRegistration {
+        name: asked,
+        site,
+        path,
+        replace,
+    } = file;
     let reaches_all = caller.has(Role::Administrator);
-    let what = Ask::AddFile { name: asked, site, path, replace, reaches_all };
-    let answer = edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await;
+    let what = Ask::AddFile {
+        name: asked,
+        site,
+        path,
+        replace,
+        reaches_all,
+    };
+    let answer = edge
+        .backend
+        .command(ApiCommand {
+            by: caller.name().clone(),
+            what,
+        })
+        .await;
     let in_the_way = !replace && edge.backend.file(&name).is_some();
     let refused = |refusal| match refusal {
         ApiRefusal::Conflict(detail) if in_the_way => other_content(detail),
@@ -144,7 +181,10 @@ pub(super) async fn add(
             // Somebody was quicker to remove it.
             None => Err(no_file(&name)),
         },
-        other => Err(Failure::internal("register it", format!("the answer was {other:?}"))),
+        other => Err(Failure::internal(
+            "register it",
+            format!("the answer was {other:?}"),
+        )),
     }
 }
 
@@ -164,8 +204,15 @@ fn no_file(name: &LogicalName) -> Failure {
 pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -> Answer {
     let name: LogicalName = query::part("name", &name)?;
     let sight = Sight::of(&edge, &caller);
-    let is_shown = edge.backend.file_owner(&name).is_some_and(|by| sight.shows(&by));
-    let file = edge.backend.file(&name).filter(|_| is_shown).ok_or_else(|| no_file(&name))?;
+    let is_shown = edge
+        .backend
+        .file_owner(&name)
+        .is_some_and(|by| sight.shows(&by));
+    let file = edge
+        .backend
+        .file(&name)
+        .filter(|_| is_shown)
+        .ok_or_else(|| no_file(&name))?;
     Ok(HttpResponse::Ok().json(file))
 }
 
@@ -199,12 +246,26 @@ pub(super) async fn remove(
     }
     let what = Ask::RemoveFile {
         name,
-        site: asked.site.as_deref().map(|text| query::part("site", text)).transpose()?,
+        site: asked
+            .site
+            .as_deref()
+            .map(|text| query::part("site", text))
+            .transpose()?,
         force: asked.force,
         reaches_all: caller.has(Role::Administrator),
     };
-    match edge.backend.command(ApiCommand { by: caller.name().clone(), what }).await? {
+    match edge
+        .backend
+        .command(ApiCommand {
+            by: caller.name().clone(),
+            what,
+        })
+        .await?
+    {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
-        other => Err(Failure::internal("forget it", format!("the answer was {other:?}"))),
+        other => Err(Failure::internal(
+            "forget it",
+            format!("the answer was {other:?}"),
+        )),
     }
 }

@@ -68,14 +68,21 @@ impl Caller {
             Needs::Role(role) => Some(role),
             Needs::Nothing | Needs::KeyUnlessPublic => None,
         });
-        let others = self.rule.and_then(|rule| rule.others).filter(|_| self.reaches_all);
-        let lost = needed.into_iter().chain(others).find(|role| !now.roles.allow(*role));
+        let others = self
+            .rule
+            .and_then(|rule| rule.others)
+            .filter(|_| self.reaches_all);
+        let lost = needed
+            .into_iter()
+            .chain(others)
+            .find(|role| !now.roles.allow(*role));
         lost.map_or(Ok(()), |role| Err(no_role(&now.name, role)))
     }
 
     /// Whether its request may wait for something to happen, and changes nothing by itself.
     fn waits(&self) -> bool {
-        self.rule.is_some_and(|rule| rule.method == "GET" || rule.path.ends_with("/complete"))
+        self.rule
+            .is_some_and(|rule| rule.method == "GET" || rule.path.ends_with("/complete"))
     }
 
     /// Whether it has a role.
@@ -97,18 +104,27 @@ impl FromRequest for Caller {
     type Future = Ready<Result<Self, Failure>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(request.extensions().get::<Caller>().cloned().ok_or_else(no_key))
+        ready(
+            request
+                .extensions()
+                .get::<Caller>()
+                .cloned()
+                .ok_or_else(no_key),
+        )
     }
 }
 
 fn no_role(key: &KeyName, role: Role) -> Failure {
-    Problem::new(Code::Forbidden, format!("the key {key} has not the role {role}"))
-        .role(role.as_str())
-        .remedy(format!(
-            "give it with `cospan key grant {key} --role {role}`, or set COSPAN_TOKEN to the token \
+    Problem::new(
+        Code::Forbidden,
+        format!("the key {key} has not the role {role}"),
+    )
+    .role(role.as_str())
+    .remedy(format!(
+        "give it with `cospan key grant {key} --role {role}`, or set COSPAN_TOKEN to the token \
              of a key that has it"
-        ))
-        .into()
+    ))
+    .into()
 }
 
 fn no_key() -> Failure {
@@ -146,7 +162,8 @@ pub(super) async fn pass(
         Ok(answer) => answer.status(),
         Err(error) => error.as_response_error().status_code(),
     };
-    edge.metrics.answered(endpoint, status.as_u16(), begun.elapsed().as_secs_f64());
+    edge.metrics
+        .answered(endpoint, status.as_u16(), begun.elapsed().as_secs_f64());
     answer.map(|mut answer| {
         let ends = status == StatusCode::PAYLOAD_TOO_LARGE
             || is_flood(status, &answer)
@@ -183,7 +200,9 @@ async fn handled(
 /// Sees to a body that its handler has not read.
 async fn left_unread(answer: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
     let unread = answer.request().extensions_mut().remove::<Unread>();
-    let Some(Unread(payload)) = unread else { return answer };
+    let Some(Unread(payload)) = unread else {
+        return answer;
+    };
     let (request, response) = answer.into_parts();
     let response = unread::turn_away(response, payload, unread::MUCH).await;
     ServiceResponse::new(request, response)
@@ -206,27 +225,45 @@ fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
 
 /// Lets a request pass if the table does. Who has no key is not told which addresses there are.
 fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Failure> {
-    let rule = edge.access.rule(request.method().as_str(), request.match_info().as_str());
+    let rule = edge
+        .access
+        .rule(request.method().as_str(), request.match_info().as_str());
     match rule.as_ref().map(|rule| rule.needs) {
         Ok(Needs::Nothing) => return Ok(()),
         Ok(Needs::KeyUnlessPublic) if edge.settings.metrics_without_key => return Ok(()),
         _ => {}
     }
-    let given = request.headers().get(header::AUTHORIZATION).and_then(bearer);
+    let given = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(bearer);
     let Some(member) = given.and_then(|token| find(edge, token)) else {
         return Err(refuse(request, edge, begun));
     };
-    let admitted = member.admit(edge.second_of(begun), edge.settings.max_requests_per_s_per_key);
+    let admitted = member.admit(
+        edge.second_of(begun),
+        edge.settings.max_requests_per_s_per_key,
+    );
     let known = rule.as_ref().ok().copied();
     let others = known.and_then(|rule| rule.others);
     let reaches_all = others.is_some_and(|role| member.roles.allow(role));
     let address = request.peer_addr().map(|peer| peer.ip());
-    let caller = Caller { member: member.clone(), rule: known, reaches_all, address };
+    let caller = Caller {
+        member: member.clone(),
+        rule: known,
+        reaches_all,
+        address,
+    };
     request.extensions_mut().insert(caller);
     if !admitted {
         let limit = edge.settings.max_requests_per_s_per_key;
-        let detail = format!("key {} sent more than {limit} requests in a second", member.name);
-        return Err(Problem::new(Code::TooManyRequests, detail).retry_after(1).into());
+        let detail = format!(
+            "key {} sent more than {limit} requests in a second",
+            member.name
+        );
+        return Err(Problem::new(Code::TooManyRequests, detail)
+            .retry_after(1)
+            .into());
     }
     let rule = rule?;
     match rule.needs {
@@ -256,10 +293,14 @@ fn refuse(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Failure {
         return no_key();
     }
     let detail = format!("more than {limit} requests without a valid key came from this address");
-    Problem::new(Code::TooManyFailures, detail).retry_after(60).into()
+    Problem::new(Code::TooManyFailures, detail)
+        .retry_after(60)
+        .into()
 }
 
 fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, token) = value.as_bytes().split_at_checked(7)?;
-    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
 }

@@ -13,7 +13,9 @@ use crate::api::v1::problem::{Code, Problem};
 #[utoipa::path(tag = "server", security(()), responses((status = 200, body = String, description = "It does")))]
 #[get("/livez")]
 pub(super) async fn livez() -> HttpResponse {
-    HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("ok\n")
+    HttpResponse::Ok()
+        .content_type("text/plain; charset=utf-8")
+        .body("ok\n")
 }
 
 /// The server takes work. Needs no key.
@@ -32,7 +34,9 @@ pub(super) async fn readyz(edge: Data<Edge>) -> Answer {
                 None => "ok\n".into(),
                 Some(running) => format!("ok, but faults are injected until {}\n", running.ends_at),
             };
-            Ok(HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(text))
+            Ok(HttpResponse::Ok()
+                .content_type("text/plain; charset=utf-8")
+                .body(text))
         }
         Err(why) => Err(Problem::new(Code::NotReady, why).retry_after(1).into()),
     }
@@ -49,7 +53,9 @@ pub(super) async fn metrics(edge: Data<Edge>) -> Answer {
     encoder
         .encode(&edge.registry.gather(), &mut text)
         .map_err(|error| Failure::internal("write the metrics", error))?;
-    Ok(HttpResponse::Ok().content_type(encoder.format_type()).body(text))
+    Ok(HttpResponse::Ok()
+        .content_type(encoder.format_type())
+        .body(text))
 }
 
 /// This interface as an OpenAPI document. Needs no key.
@@ -57,5 +63,7 @@ pub(super) async fn metrics(edge: Data<Edge>) -> Answer {
 #[get("/v1/openapi.json")]
 pub(super) async fn openapi(edge: Data<Edge>) -> HttpResponse {
     let json = HeaderValue::from_static("application/json");
-    HttpResponse::Ok().insert_header((header::CONTENT_TYPE, json)).body(edge.openapi.clone())
+    HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, json))
+        .body(edge.openapi.clone())
 }

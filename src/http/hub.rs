@@ -52,7 +52,11 @@ pub(super) enum Next {
 
 impl Hub {
     pub(super) fn new(kept: usize) -> Self {
-        Self { ring: Mutex::default(), kept: kept.max(1), grown: watch::Sender::new(Seq(0)) }
+        Self {
+            ring: Mutex::default(),
+            kept: kept.max(1),
+            grown: watch::Sender::new(Seq(0)),
+        }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -67,7 +71,11 @@ impl Hub {
             // First follow, then look: what was sent before is in the view.
             let changes = backend.subscribe();
             let floor = backend.view().seq;
-            *ring = Ring { running: true, floor, changes: VecDeque::new() };
+            *ring = Ring {
+                running: true,
+                floor,
+                changes: VecDeque::new(),
+            };
             self.grown.send_replace(floor);
             actix_web::rt::spawn(fill(self.clone(), backend.clone(), changes));
         }
@@ -88,7 +96,9 @@ impl Hub {
         }
         let from = ring.changes.partition_point(|change| change.seq <= seen);
         let mut batch: Vec<Arc<Change>> = ring.changes.range(from..).take(BATCH).cloned().collect();
-        let Some(last) = batch.last().map(|change| change.seq) else { return Next::Nothing };
+        let Some(last) = batch.last().map(|change| change.seq) else {
+            return Next::Nothing;
+        };
         // A position is handed out whole, so that a follower can resume after it.
         let rest = ring.changes.range(from + batch.len()..);
         batch.extend(rest.take_while(|change| change.seq == last).cloned());
@@ -103,12 +113,18 @@ impl Hub {
         }
         ring.changes.push_back(Arc::new(change));
         while ring.changes.len() > self.kept {
-            let Some(gone) = ring.changes.pop_front() else { break };
+            let Some(gone) = ring.changes.pop_front() else {
+                break;
+            };
             ring.floor = gone.seq;
         }
         // Half a position is worth nothing.
         let floor = ring.floor;
-        while ring.changes.front().is_some_and(|change| change.seq <= floor) {
+        while ring
+            .changes
+            .front()
+            .is_some_and(|change| change.seq <= floor)
+        {
             ring.changes.pop_front();
         }
         drop(ring);

@@ -82,25 +82,48 @@ impl Filter {
     ) -> Result<Self, Failure> {
         let owner = owner.map(|text| query::part("owner", text)).transpose()?;
         let site = site.map(|text| query::part("site", text)).transpose()?;
-        Ok(Self { state, owner, site, name, ..Self::all(caller) })
+        Ok(Self {
+            state,
+            owner,
+            site,
+            name,
+            ..Self::all(caller)
+        })
     }
 
     /// All that the caller reaches.
     pub(super) fn all(caller: Caller) -> Self {
-        Self { caller, state: None, owner: None, site: None, name: None, group: None }
+        Self {
+            caller,
+            state: None,
+            owner: None,
+            site: None,
+            name: None,
+            group: None,
+        }
     }
 
     /// Only the runs of this sweep.
     pub(super) fn of_group(self, group: Option<u64>) -> Self {
-        Self { group: group.map(JobId), ..self }
+        Self {
+            group: group.map(JobId),
+            ..self
+        }
     }
 
     /// Refuses a site that is not configured and has no job: an empty answer would hide a slip
     /// of the pen. Jobs may still be at a site that left the configuration.
     pub(super) fn of_known_site(self, edge: &Edge) -> Result<Self, Failure> {
-        let Some(site) = &self.site else { return Ok(self) };
-        let known: Vec<String> =
-            edge.backend.sites().sites.into_iter().map(|site| site.name).collect();
+        let Some(site) = &self.site else {
+            return Ok(self);
+        };
+        let known: Vec<String> = edge
+            .backend
+            .sites()
+            .sites
+            .into_iter()
+            .map(|site| site.name)
+            .collect();
         let is_seen = |job: &Job| self.caller.reaches(&job.owner) && is_at(job, site);
         let has_jobs = || edge.backend.view().jobs.values().any(|job| is_seen(job));
         if known.iter().any(|name| name == site.as_str()) || has_jobs() {
@@ -113,12 +136,19 @@ impl Filter {
         self.caller.reaches(&job.owner)
             && self.state.is_none_or(|state| job.phase.kind() == state.0)
             && self.group.is_none_or(|group| {
-                job.spec.run.task.as_ref().is_some_and(|task| task.group == group)
+                job.spec
+                    .run
+                    .task
+                    .as_ref()
+                    .is_some_and(|task| task.group == group)
             })
             && self.owner.as_ref().is_none_or(|owner| job.owner == *owner)
             && self.site.as_ref().is_none_or(|site| is_at(job, site))
             && self.name.as_ref().is_none_or(|part| {
-                job.spec.name.as_ref().is_some_and(|name| name.contains(part.as_str()))
+                job.spec
+                    .name
+                    .as_ref()
+                    .is_some_and(|name| name.contains(part.as_str()))
             })
     }
 }
@@ -126,9 +156,15 @@ impl Filter {
 /// Whether a component is at the site, or must go there.
 fn is_at(job: &Job, site: &SiteName) -> bool {
     if job.components.is_empty() {
-        return job.spec.components.iter().any(|c| c.site.as_ref() == Some(site));
+        return job
+            .spec
+            .components
+            .iter()
+            .any(|c| c.site.as_ref() == Some(site));
     }
-    job.components.iter().any(|c| c.placement.as_ref().is_some_and(|p| p.site == *site))
+    job.components
+        .iter()
+        .any(|c| c.placement.as_ref().is_some_and(|p| p.site == *site))
 }
 
 /// Lists jobs that are not archived, by number.
@@ -153,7 +189,11 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     let after = asked.after.map(JobId);
     let page = if asked.newest {
         let end = after.map_or(Bound::Unbounded, Bound::Excluded);
-        page(view.jobs.range((Bound::Unbounded, end)).rev(), &filter, limit)
+        page(
+            view.jobs.range((Bound::Unbounded, end)).rev(),
+            &filter,
+            limit,
+        )
     } else {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
         page(view.jobs.range((begin, Bound::Unbounded)), &filter, limit)
@@ -212,7 +252,9 @@ pub(super) fn written(report: &impl Serialize) -> Result<Vec<u8>, Failure> {
 }
 
 pub(super) fn json(body: Vec<u8>) -> HttpResponse {
-    HttpResponse::Ok().content_type(ContentType::json()).body(body)
+    HttpResponse::Ok()
+        .content_type(ContentType::json())
+        .body(body)
 }
 
 /// Shows a job.
@@ -229,7 +271,10 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
     if !is_large(&job) {
         return Ok(HttpResponse::Ok().json(JobReport::from(&*job)));
     }
-    edge.desk.work(caller.name(), move || written(&JobReport::from(&*job))).await.map(json)
+    edge.desk
+        .work(caller.name(), move || written(&JobReport::from(&*job)))
+        .await
+        .map(json)
 }
 
 /// Shows what happened to a job, oldest first.
@@ -245,7 +290,11 @@ pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -
     let id = query::job_id(&id)?;
     let job = find(&edge, &caller, id).await?;
     if !is_large(&job) {
-        let history = edge.backend.history(id).await?.ok_or_else(|| Failure::no_job(id))?;
+        let history = edge
+            .backend
+            .history(id)
+            .await?
+            .ok_or_else(|| Failure::no_job(id))?;
         return Ok(HttpResponse::Ok().json(told(&job, &history)));
     }
     let (backend, runtime) = (edge.backend.clone(), Handle::current());
@@ -259,9 +308,15 @@ pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -
 fn told(job: &Job, history: &History) -> HistoryReport {
     let names = Names::of(job);
     let first = EventReport::submitted(job);
-    let later = history.events.iter().map(|event| EventReport::of(event, &names));
+    let later = history
+        .events
+        .iter()
+        .map(|event| EventReport::of(event, &names));
     let all = std::iter::once(first).chain(later).collect();
-    HistoryReport { events: all, shortened: history.shortened }
+    HistoryReport {
+        events: all,
+        shortened: history.shortened,
+    }
 }
 
 /// Which components are told of.
@@ -297,11 +352,21 @@ pub(super) async fn explain(
 ) -> Answer {
     let asked: ExplainQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, MAX_PAGE, MAX_PAGE)?;
-    let after = asked.after.map_or(0, |after| usize::try_from(after).unwrap_or(usize::MAX));
-    let page = ExplainPage { after, limit, ..ExplainPage::FIRST };
+    let after = asked
+        .after
+        .map_or(0, |after| usize::try_from(after).unwrap_or(usize::MAX));
+    let page = ExplainPage {
+        after,
+        limit,
+        ..ExplainPage::FIRST
+    };
     let id = query::job_id(&id)?;
     find(&edge, &caller, id).await?;
-    let facts = edge.backend.ask_about(id, page).await?.ok_or_else(|| Failure::no_job(id))?;
+    let facts = edge
+        .backend
+        .ask_about(id, page)
+        .await?
+        .ok_or_else(|| Failure::no_job(id))?;
     let backend = edge.backend.clone();
     let work = move || written(&backend.explain(facts, page)?);
     edge.desk.work(caller.name(), work).await.map(json)

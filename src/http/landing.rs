@@ -80,7 +80,12 @@ async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, F
             }
         }
     }
-    let gone = || Failure::new(Code::NotFound, format!("the file {} was removed", record.name));
+    let gone = || {
+        Failure::new(
+            Code::NotFound,
+            format!("the file {} was removed", record.name),
+        )
+    };
     edge.backend.file(&record.name).ok_or_else(gone)
 }
 
@@ -90,7 +95,10 @@ pub(super) fn standing(edge: &Edge, record: &Record) -> Option<SiteName> {
     let view = edge.backend.view();
     let entry = view.files.get(&record.name)?.entry.as_ref()?;
     let is_it = entry.content.digest == record.digest;
-    let mut here = entry.replicas.iter().filter(|(_, at)| is_it && *at == place);
+    let mut here = entry
+        .replicas
+        .iter()
+        .filter(|(_, at)| is_it && *at == place);
     here.next().map(|(site, _)| site.clone())
 }
 
@@ -118,7 +126,9 @@ async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
     let arrived = edge.uploads.arrived(&record)?;
     if arrived != record.size_bytes {
         let detail = format!("{arrived} of {} bytes have arrived", record.size_bytes);
-        return Err(Problem::new(Code::Conflict, detail).remedy("send the rest first").into());
+        return Err(Problem::new(Code::Conflict, detail)
+            .remedy("send the rest first")
+            .into());
     }
     let (asked, announced) = (record.clone(), record.digest);
     let digest = blocking(edge, move |uploads| uploads.digest(&asked)).await?;
@@ -144,7 +154,9 @@ async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
             Ok(()) => register(edge, &record, &site).await?,
             refused => refused,
         };
-        let Err(refusal) = brought else { return placed(edge, upload, site).await };
+        let Err(refusal) = brought else {
+            return placed(edge, upload, site).await;
+        };
         // What cannot be removed now is noted, and removed when the site answers.
         if forget_there(edge, &record, &site).await.is_ok() {
             note(edge, upload, move |record| {
@@ -162,7 +174,10 @@ async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
         true => "no site is usable at the moment".to_owned(),
         false => reasons.join("; "),
     };
-    Err(Failure::new(Code::Site, format!("no site took the file: {why}")))
+    Err(Failure::new(
+        Code::Site,
+        format!("no site took the file: {why}"),
+    ))
 }
 
 fn candidates(edge: &Edge, record: &Record) -> Result<Vec<SiteName>, Failure> {
@@ -191,7 +206,12 @@ async fn bring(
             return Err(Failure::internal("read an upload", "some of it is gone"));
         }
         let (name, last) = (record.id.as_str().into(), ends >= record.size_bytes);
-        let step = UploadStep::Append { name, offset: Bytes(offset), bytes, last };
+        let step = UploadStep::Append {
+            name,
+            offset: Bytes(offset),
+            bytes,
+            last,
+        };
         if let Err(refusal) = edge.backend.upload(site, step).await {
             return Ok(Err(refusal));
         }
@@ -207,7 +227,10 @@ fn may_still_send(edge: &Edge, record: &Record) -> Result<(), ApiRefusal> {
     if edge.keys.names_with(Role::User).contains(&record.owner) {
         return Ok(());
     }
-    let why = format!("the key {} was removed, or may not send files any more", record.owner);
+    let why = format!(
+        "the key {} was removed, or may not send files any more",
+        record.owner
+    );
     Err(ApiRefusal::Conflict(why))
 }
 
@@ -222,17 +245,40 @@ async fn register(
     }
     // Since it was announced, the name may have become another's.
     let is_other = |by: &_| by != &record.owner;
-    let reaches_all = edge.keys.names_with(Role::Administrator).contains(&record.owner);
-    if edge.backend.file_owner(&record.name).is_some_and(|by| is_other(&by) && !reaches_all) {
+    let reaches_all = edge
+        .keys
+        .names_with(Role::Administrator)
+        .contains(&record.owner);
+    if edge
+        .backend
+        .file_owner(&record.name)
+        .is_some_and(|by| is_other(&by) && !reaches_all)
+    {
         return Err(taken(&record.name));
     }
     let path = path(record).map_err(|error| Failure::internal("name an upload", error))?;
     let (name, site, replace) = (record.name.clone(), site.clone(), record.replace);
-    let what = Ask::AddFile { name, site, path, replace, reaches_all };
-    match edge.backend.command(ApiCommand { by: record.owner.clone(), what }).await {
+    let what = Ask::AddFile {
+        name,
+        site,
+        path,
+        replace,
+        reaches_all,
+    };
+    match edge
+        .backend
+        .command(ApiCommand {
+            by: record.owner.clone(),
+            what,
+        })
+        .await
+    {
         Ok(ApiAnswer::Done) => {}
         Ok(other) => {
-            return Err(Failure::internal("register it", format!("the answer was {other:?}")));
+            return Err(Failure::internal(
+                "register it",
+                format!("the answer was {other:?}"),
+            ));
         }
         Err(refusal) => return Ok(Err(refusal)),
     }
@@ -242,8 +288,19 @@ async fn register(
     }
     // Somebody changed it there before it was read.
     let name = record.name.clone();
-    let what = Ask::RemoveFile { name, site: None, force: false, reaches_all };
-    let removed = edge.backend.command(ApiCommand { by: record.owner.clone(), what }).await;
+    let what = Ask::RemoveFile {
+        name,
+        site: None,
+        force: false,
+        reaches_all,
+    };
+    let removed = edge
+        .backend
+        .command(ApiCommand {
+            by: record.owner.clone(),
+            what,
+        })
+        .await;
     let changed = ApiRefusal::Conflict("the file changed on its way; upload it again".into());
     Ok(Err(removed.err().unwrap_or(changed)))
 }
@@ -259,5 +316,12 @@ pub(super) async fn forget_there(
     record: &Record,
     site: &SiteName,
 ) -> Result<(), ApiRefusal> {
-    edge.backend.upload(site, UploadStep::Remove { name: record.id.as_str().into() }).await
+    edge.backend
+        .upload(
+            site,
+            UploadStep::Remove {
+                name: record.id.as_str().into(),
+            },
+        )
+        .await
 }

@@ -39,7 +39,9 @@ impl<S: Subscriber> Layer<S> for Malformed {
         if message.0.starts_with(GIVEN_UP) {
             COUNT.fetch_add(1, Ordering::Relaxed);
         }
-        ![GIVEN_UP, ENDLESS, BROKEN_OFF].iter().any(|said| message.0.starts_with(said))
+        ![GIVEN_UP, ENDLESS, BROKEN_OFF]
+            .iter()
+            .any(|said| message.0.starts_with(said))
     }
 }
 

@@ -25,11 +25,17 @@ impl FailureMeter {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let minute = now_s / 60;
         if state.number != minute {
-            *state = Minute { number: minute, by_address: BTreeMap::new() };
+            *state = Minute {
+                number: minute,
+                by_address: BTreeMap::new(),
+            };
         }
         let full = state.by_address.len() >= MAX_ADDRESSES;
         let known = state.by_address.contains_key(&address);
-        let count = state.by_address.entry(address.filter(|_| known || !full)).or_default();
+        let count = state
+            .by_address
+            .entry(address.filter(|_| known || !full))
+            .or_default();
         *count = count.saturating_add(1);
         *count <= limit
     }

@@ -48,7 +48,9 @@ impl Endpoint {
     }
 
     pub(super) fn of(is_post: bool, path: &str) -> Self {
-        let Some(rest) = path.strip_prefix("/v1/") else { return Endpoint::Other };
+        let Some(rest) = path.strip_prefix("/v1/") else {
+            return Endpoint::Other;
+        };
         match rest {
             "jobs" if is_post => Endpoint::Submit,
             "events" => Endpoint::Events,
@@ -96,17 +98,22 @@ impl HttpMetrics {
             &["endpoint", "class"],
         )?;
         let seconds = HistogramVec::new(
-            HistogramOpts::new("cospan_http_answer_seconds", "Time until a request was answered")
-                .buckets(vec![
-                    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0,
-                ]),
+            HistogramOpts::new(
+                "cospan_http_answer_seconds",
+                "Time until a request was answered",
+            )
+            .buckets(vec![
+                0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0,
+            ]),
             &["endpoint"],
         )?;
         let metrics = Self {
             answers: Endpoint::ALL
                 .map(|e| CLASSES.map(|class| answers.with_label_values(&[e.as_str(), class])))
                 .to_vec(),
-            seconds: Endpoint::ALL.map(|e| seconds.with_label_values(&[e.as_str()])).to_vec(),
+            seconds: Endpoint::ALL
+                .map(|e| seconds.with_label_values(&[e.as_str()]))
+                .to_vec(),
             busy: IntCounter::new(
                 "cospan_http_busy_total",
                 "HTTP requests answered 429, because a bound was reached",

@@ -28,7 +28,10 @@ struct Keys;
 impl Modify for Keys {
     fn modify(&self, document: &mut Document) {
         let scheme = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
-        document.components.get_or_insert_with(Default::default).add_security_scheme("key", scheme);
+        document
+            .components
+            .get_or_insert_with(Default::default)
+            .add_security_scheme("key", scheme);
     }
 }
 

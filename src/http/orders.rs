@@ -41,9 +41,9 @@ fn select(
         || selection.group.is_some()
         || selection.after.is_some();
     match (selection.ids.is_empty(), selection.all) {
-        (true, false) => {
-            Err(bad("name jobs in `ids`, or say `all` (with `site`, `state`, `owner`, `group`)"))
-        }
+        (true, false) => Err(bad(
+            "name jobs in `ids`, or say `all` (with `site`, `state`, `owner`, `group`)",
+        )),
         (false, true) => Err(bad("`ids` and `all` exclude each other")),
         (false, false) if filtered => Err(bad("`ids` cannot be narrowed down; use `all`")),
         (false, false) if selection.ids.len() > MAX_IDS => {
@@ -72,7 +72,9 @@ fn scan(
     };
     let filter = filter.of_known_site(edge)?;
     let view = edge.backend.view();
-    let begin = selection.after.map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
+    let begin = selection
+        .after
+        .map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
     let mut ids = Vec::new();
     let mut last = None;
     for (scanned, (id, job)) in view.jobs.range((begin, Bound::Unbounded)).enumerate() {
@@ -95,13 +97,20 @@ fn outcome(id: JobId, outcome: JobOutcome) -> OutcomeReport {
         JobOutcome::NotFound => (OutcomeName::NotFound, None),
         JobOutcome::Refused(why) => (OutcomeName::Refused, Some(why)),
     };
-    OutcomeReport { id: id.0, outcome, detail }
+    OutcomeReport {
+        id: id.0,
+        outcome,
+        detail,
+    }
 }
 
 async fn ask(edge: &Edge, by: KeyName, what: Ask) -> Result<Vec<OutcomeReport>, Failure> {
     match edge.backend.command(ApiCommand { by, what }).await? {
         ApiAnswer::Jobs(jobs) => Ok(jobs.into_iter().map(|(id, how)| outcome(id, how)).collect()),
-        other => Err(Failure::internal("order this", format!("the answer was {other:?}"))),
+        other => Err(Failure::internal(
+            "order this",
+            format!("the answer was {other:?}"),
+        )),
     }
 }
 
@@ -115,18 +124,27 @@ async fn order(
     let view = edge.backend.view();
     let refused: Vec<_> = ids.iter().map(|id| refusal(&view, &caller, *id)).collect();
     drop(view);
-    let reached = ids.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
+    let reached = ids
+        .iter()
+        .zip(&refused)
+        .filter(|(_, refused)| refused.is_none());
     let reached: Vec<JobId> = reached.map(|(id, _)| *id).collect();
     let mut ordered = Vec::with_capacity(reached.len());
     for batch in reached.chunks(BATCH) {
         ordered.extend(ask(edge, caller.name().clone(), what(batch.to_vec())).await?);
     }
     let mut ordered = ordered.into_iter();
-    let reports = ids.into_iter().zip(refused).filter_map(|(id, refused)| match refused {
-        Some(why) => Some(outcome(id, why)),
-        None => ordered.next(),
-    });
-    Ok(HttpResponse::Ok().json(OrderReport { jobs: reports.collect(), next }))
+    let reports = ids
+        .into_iter()
+        .zip(refused)
+        .filter_map(|(id, refused)| match refused {
+            Some(why) => Some(outcome(id, why)),
+            None => ordered.next(),
+        });
+    Ok(HttpResponse::Ok().json(OrderReport {
+        jobs: reports.collect(),
+        next,
+    }))
 }
 
 /// Why a job is not the caller's to order about. What is accepted is in the view, so that a job
@@ -134,9 +152,9 @@ async fn order(
 fn refusal(view: &View, caller: &Caller, id: JobId) -> Option<JobOutcome> {
     match view.jobs.get(&id) {
         Some(job) if caller.reaches(&job.owner) => None,
-        Some(_) if caller.sees_rows() => {
-            Some(JobOutcome::Refused("it is another key's; that takes an administrator".into()))
-        }
+        Some(_) if caller.sees_rows() => Some(JobOutcome::Refused(
+            "it is another key's; that takes an administrator".into(),
+        )),
         Some(_) | None => Some(JobOutcome::NotFound),
     }
 }
@@ -221,7 +239,12 @@ pub(super) async fn priority(
     let selection = read(&request, payload, &edge, "priority").await?;
     let to = selection.priority.unwrap_or_default().into();
     let uncapped = caller.has(Role::Priority);
-    order(&edge, caller, &selection, |jobs| Ask::SetPriority { jobs, to, uncapped }).await
+    order(&edge, caller, &selection, |jobs| Ask::SetPriority {
+        jobs,
+        to,
+        uncapped,
+    })
+    .await
 }
 
 /// Cancels one job.
@@ -234,7 +257,10 @@ pub(super) async fn priority(
 )]
 #[delete("/v1/jobs/{id}")]
 pub(super) async fn cancel_one(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
-    order_one(&edge, &caller, query::job_id(&id)?, |id| Ask::Cancel(vec![id])).await
+    order_one(&edge, &caller, query::job_id(&id)?, |id| {
+        Ask::Cancel(vec![id])
+    })
+    .await
 }
 
 /// Gives an order about one job.
@@ -250,12 +276,15 @@ pub(super) async fn order_one(
         Some(_) => return Err(Failure::no_job(id)),
     }
     let outcomes = ask(edge, caller.name().clone(), what(id)).await?;
-    let Some(report) = outcomes.into_iter().next() else { return Err(Failure::no_job(id)) };
+    let Some(report) = outcomes.into_iter().next() else {
+        return Err(Failure::no_job(id));
+    };
     match report.outcome {
         OutcomeName::Done | OutcomeName::Unchanged => Ok(HttpResponse::Ok().json(report)),
         OutcomeName::NotFound => Err(Failure::no_job(id)),
-        OutcomeName::Refused => {
-            Err(Failure::new(Code::Conflict, report.detail.unwrap_or_default()))
-        }
+        OutcomeName::Refused => Err(Failure::new(
+            Code::Conflict,
+            report.detail.unwrap_or_default(),
+        )),
     }
 }

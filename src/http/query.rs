@@ -39,7 +39,8 @@ where
     T: FromStr,
     T::Err: std::fmt::Display,
 {
-    text.parse().map_err(|error: T::Err| wrong(name, error.to_string()))
+    text.parse()
+        .map_err(|error: T::Err| wrong(name, error.to_string()))
 }
 
 /// Reads a job's number from the path.
@@ -54,9 +55,10 @@ pub(super) fn job_id(text: &str) -> Result<JobId, Failure> {
 pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let given = Option::<u64>::deserialize(from)?;
     match given {
-        Some(number) if number > i64::MAX as u64 => {
-            Err(D::Error::custom(format!("is {number}; it must be at most {}", i64::MAX)))
-        }
+        Some(number) if number > i64::MAX as u64 => Err(D::Error::custom(format!(
+            "is {number}; it must be at most {}",
+            i64::MAX
+        ))),
         _ => Ok(given),
     }
 }
@@ -68,10 +70,15 @@ pub(super) fn offset<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error
 
 /// A limit in its range; one beyond is refused, so that nobody takes a short page for all.
 pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<usize, Failure> {
-    let Some(asked) = asked else { return Ok(default) };
+    let Some(asked) = asked else {
+        return Ok(default);
+    };
     match usize::try_from(asked) {
         Ok(asked) if (1..=most).contains(&asked) => Ok(asked),
-        _ => Err(wrong("limit", format!("is {asked}; it must be from 1 to {most}"))),
+        _ => Err(wrong(
+            "limit",
+            format!("is {asked}; it must be from 1 to {most}"),
+        )),
     }
 }
 

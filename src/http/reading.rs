@@ -100,14 +100,26 @@ pub(super) async fn logs(
     let file = match stream.as_str() {
         "stdout" => Wanted::Stdout,
         "stderr" => Wanted::Stderr,
-        _ => return Err(Failure::new(Code::NotFound, "a log is `stdout` or `stderr`")),
+        _ => {
+            return Err(Failure::new(
+                Code::NotFound,
+                "a log is `stdout` or `stderr`",
+            ));
+        }
     };
     let limit = query::limit(asked.limit, PIECE as usize, MAX_PIECE)? as u32;
     let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, asked.follow)?;
     let offset = asked.offset;
-    let order = ReadOrder { job: job.clone(), component, attempt, file, offset, limit: PIECE };
+    let order = ReadOrder {
+        job: job.clone(),
+        component,
+        attempt,
+        file,
+        offset,
+        limit: PIECE,
+    };
     if asked.follow {
         return follow(edge, caller, order);
     }
@@ -116,7 +128,9 @@ pub(super) async fn logs(
     let piece = piece.map_err(|refusal| not_left(&job, (component, attempt), &stream, refusal))?;
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, Some(&piece));
-    Ok(response.content_type("text/plain; charset=utf-8").body(piece.bytes))
+    Ok(response
+        .content_type("text/plain; charset=utf-8")
+        .body(piece.bytes))
 }
 
 fn describe(
@@ -131,7 +145,10 @@ fn describe(
         response.insert_header((header("cospan-size"), piece.size));
     }
     // What a program printed is never to be taken for a page of ours.
-    response.insert_header((header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+    response.insert_header((
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    ));
 }
 
 pub(super) fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, Failure> {
@@ -152,7 +169,9 @@ pub(super) fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, Fail
 }
 
 fn latest_attempt(job: &Job, component: ComponentIndex) -> Attempt {
-    job.components.get(component.0 as usize).map_or(Attempt(0), |component| component.attempt)
+    job.components
+        .get(component.0 as usize)
+        .map_or(Attempt(0), |component| component.attempt)
 }
 
 pub(super) fn attempt_of(
@@ -192,12 +211,22 @@ pub(super) fn not_left(
     file: &impl fmt::Display,
     refusal: ApiRefusal,
 ) -> Failure {
-    let ApiRefusal::NotFound(problem) = &refusal else { return refusal.into() };
+    let ApiRefusal::NotFound(problem) = &refusal else {
+        return refusal.into();
+    };
     let state = job.components.get(component.0 as usize);
-    let run = state.filter(|state| state.attempt == attempt).map(|state| &state.run);
+    let run = state
+        .filter(|state| state.attempt == attempt)
+        .map(|state| &state.run);
     let what = match run {
-        Some(Run::Ended { how: Ending::NeverRan(why), .. }) => format!("never started: {why}"),
-        Some(Run::Ended { how: Ending::Failed(why) | Ending::Lost(why), .. }) => {
+        Some(Run::Ended {
+            how: Ending::NeverRan(why),
+            ..
+        }) => format!("never started: {why}"),
+        Some(Run::Ended {
+            how: Ending::Failed(why) | Ending::Lost(why),
+            ..
+        }) => {
             format!("left no {file}: {why}")
         }
         Some(Run::Running { .. } | Run::Ended { .. }) | None => match unreadable(problem) {
@@ -218,10 +247,14 @@ pub(super) fn not_left(
 
 /// Why something that is there cannot be read, in the site's words; `None` if it is not there.
 fn unreadable(problem: &str) -> Option<&str> {
-    let is_absent =
-        ["No such file or directory", "does not exist", "there is no such file", "nowhere yet"]
-            .iter()
-            .any(|word| problem.contains(word));
+    let is_absent = [
+        "No such file or directory",
+        "does not exist",
+        "there is no such file",
+        "nowhere yet",
+    ]
+    .iter()
+    .any(|word| problem.contains(word));
     (!is_absent).then(|| problem.rsplit_once(": ").map_or(problem, |(_, why)| why))
 }
 
@@ -238,8 +271,16 @@ fn follow(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> Answer {
     let permit = edge.open_stream(&caller)?;
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, None);
-    let followed = Followed { edge, caller, order, rest: REST_MIN, _open: permit };
-    Ok(response.content_type("text/plain; charset=utf-8").streaming(follow_pieces(followed)))
+    let followed = Followed {
+        edge,
+        caller,
+        order,
+        rest: REST_MIN,
+        _open: permit,
+    };
+    Ok(response
+        .content_type("text/plain; charset=utf-8")
+        .streaming(follow_pieces(followed)))
 }
 
 fn follow_pieces(followed: Followed) -> impl Stream<Item = Result<Bytes, Failure>> {
@@ -350,7 +391,12 @@ pub(super) async fn output(
     let first = edge.backend.read(&order).await;
     let first = match first {
         Err(refusal @ ApiRefusal::NotFound(_)) => {
-            let of = ListOrder { job: job.clone(), component, attempt, path: path.clone() };
+            let of = ListOrder {
+                job: job.clone(),
+                component,
+                attempt,
+                path: path.clone(),
+            };
             return Err(trees::instead_of_a_file(&edge, &job, &of, refusal).await);
         }
         first => first?,
@@ -360,7 +406,14 @@ pub(super) async fn output(
     describe(&mut response, &order, Some(&first));
     response.content_type("application/octet-stream");
     let size = first.size;
-    let state = OutputState { edge, order, first: Some(first), rest, size, _open: permit };
+    let state = OutputState {
+        edge,
+        order,
+        first: Some(first),
+        rest,
+        size,
+        _open: permit,
+    };
     // Of a known length, so that a client sees whether it has all.
     let body = actix_web::body::SizedStream::new(rest, Box::pin(output_pieces(state)));
     Ok(response.body(body))
@@ -386,15 +439,25 @@ fn output_pieces(state: OutputState) -> impl Stream<Item = Result<Bytes, Failure
         let mut state = state.filter(|state| state.rest > 0)?;
         let read = match state.first.take() {
             Some(first) => Ok(first),
-            None => state.edge.backend.read(&state.order).await.map_err(Failure::from),
+            None => state
+                .edge
+                .backend
+                .read(&state.order)
+                .await
+                .map_err(Failure::from),
         };
         match read {
             Ok(piece) if piece.bytes.is_empty() || piece.size != state.size => {
                 let problem = "it changed while it was read";
-                Some((Err(Failure::internal("send an output whole", problem)), None))
+                Some((
+                    Err(Failure::internal("send an output whole", problem)),
+                    None,
+                ))
             }
             Ok(mut piece) => {
-                piece.bytes.truncate(usize::try_from(state.rest).unwrap_or(usize::MAX));
+                piece
+                    .bytes
+                    .truncate(usize::try_from(state.rest).unwrap_or(usize::MAX));
                 state.rest -= piece.bytes.len() as u64;
                 state.order.offset += piece.bytes.len() as u64;
                 state.order.limit = next_limit(state.rest);

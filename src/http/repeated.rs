@@ -29,7 +29,9 @@ thread_local! {
 /// What a document says, if it is byte for byte one of the last.
 pub(super) fn known(document: &Bytes) -> Option<Asked> {
     LAST.with_borrow(|last| {
-        last.iter().find(|(other, _)| other == document).map(|(_, asked)| asked.clone())
+        last.iter()
+            .find(|(other, _)| other == document)
+            .map(|(_, asked)| asked.clone())
     })
 }
 
@@ -55,14 +57,24 @@ mod tests {
             r#"{{"name":"{name}","wall_time":"1h","component":[{{"name":"a","processors":1,"executable":"/bin/true"}}]}}"#
         );
         let document: JobDocument = serde_json::from_str(&text).unwrap();
-        let spec = document.into_specs(1, cospan_domain::units::Bytes(u64::MAX)).unwrap().remove(0);
-        (Bytes::from(text), Asked { spec: Arc::new(spec), names_class: false })
+        let spec = document
+            .into_specs(1, cospan_domain::units::Bytes(u64::MAX))
+            .unwrap()
+            .remove(0);
+        (
+            Bytes::from(text),
+            Asked {
+                spec: Arc::new(spec),
+                names_class: false,
+            },
+        )
     }
 
     #[test]
     fn the_last_few_documents_are_known_and_no_other_takes_their_place() {
         let read: Vec<_> = (0..KEPT + 1).map(read).collect();
-        read.iter().for_each(|(document, asked)| remember(document, asked));
+        read.iter()
+            .for_each(|(document, asked)| remember(document, asked));
         assert_eq!(known(&read[0].0), None, "it was the first");
         for (document, asked) in &read[1..] {
             assert_eq!(known(document).as_ref(), Some(asked));

@@ -87,8 +87,13 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
         .of_group(asked.group)
         .of_known_site(&edge)?;
     let view = edge.backend.view();
-    let begin = asked.after.map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
-    let mut page = ReservationPage { shared, ..ReservationPage::default() };
+    let begin = asked
+        .after
+        .map_or(Bound::Unbounded, |id| Bound::Excluded(JobId(id)));
+    let mut page = ReservationPage {
+        shared,
+        ..ReservationPage::default()
+    };
     let mut last = None;
     for (scanned, (id, job)) in view.jobs.range((begin, Bound::Unbounded)).enumerate() {
         if page.reservations.len() == limit || scanned == MAX_SCAN {
@@ -96,7 +101,8 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
             break;
         }
         last = Some(id.0);
-        page.reservations.extend(ReservationRow::of(job).filter(|_| filter.lets_through(job)));
+        page.reservations
+            .extend(ReservationRow::of(job).filter(|_| filter.lets_through(job)));
     }
     Ok(HttpResponse::Ok().json(page))
 }
@@ -140,7 +146,10 @@ fn in_full(job: &Job, history: &History) -> Result<ReservationRow, Failure> {
     let mut row = ReservationRow::of(job).ok_or_else(|| none(job.id))?;
     row.reservation.ranking = RankingReport::of(job, |_| true);
     let names = Names::of(job);
-    let events = history.events.iter().filter(|event| event.what.is_of_reservation());
+    let events = history
+        .events
+        .iter()
+        .filter(|event| event.what.is_of_reservation());
     let events = events.map(|event| EventReport::of(event, &names)).collect();
     Ok(ReservationRow { events, ..row })
 }
@@ -160,9 +169,14 @@ pub(super) async fn cancel(
     payload: Payload,
 ) -> Answer {
     // An order that has nothing to say may still come with a body.
-    request.extensions_mut().insert(Unread(payload.into_inner()));
+    request
+        .extensions_mut()
+        .insert(Unread(payload.into_inner()));
     let wish = None;
-    order_one(&edge, &caller, query::job_id(&id)?, |job| Ask::ChangeReservation { job, wish }).await
+    order_one(&edge, &caller, query::job_id(&id)?, |job| {
+        Ask::ChangeReservation { job, wish }
+    })
+    .await
 }
 
 /// Has another start looked for, for a job that is to be promised one. What is promised already is
@@ -182,8 +196,17 @@ pub(super) async fn change(
     payload: Payload,
 ) -> Answer {
     let to: ReservationDocument = body::read_json(&request, payload, &edge.settings).await?;
-    let wish = to.own().map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
-    wish.validate().map_err(|error| Problem::new(Code::BadWindow, error.to_string()))?;
-    let wish = Some(ReservationWish { exempt: caller.has(Role::Operator), ..wish });
-    order_one(&edge, &caller, query::job_id(&id)?, |job| Ask::ChangeReservation { job, wish }).await
+    let wish = to
+        .own()
+        .map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
+    wish.validate()
+        .map_err(|error| Problem::new(Code::BadWindow, error.to_string()))?;
+    let wish = Some(ReservationWish {
+        exempt: caller.has(Role::Operator),
+        ..wish
+    });
+    order_one(&edge, &caller, query::job_id(&id)?, |job| {
+        Ask::ChangeReservation { job, wish }
+    })
+    .await
 }

@@ -28,7 +28,9 @@ pub(super) fn now() -> Timestamp {
 
 fn none(name: &ReservationName) -> Failure {
     let problem = Problem::new(Code::NotFound, format!("there is no reservation {name}"));
-    problem.remedy("`cospan reservation list` shows those that there are").into()
+    problem
+        .remedy("`cospan reservation list` shows those that there are")
+        .into()
 }
 
 /// The one of this name at the site that is given orders for it, and when it ends at all of its sites.
@@ -46,10 +48,16 @@ async fn order(
     site: SiteName,
     order: SiteOrder,
 ) -> Result<(), Failure> {
-    let command = ApiCommand { by: caller.name().clone(), what: Ask::Site(site, order) };
+    let command = ApiCommand {
+        by: caller.name().clone(),
+        what: Ask::Site(site, order),
+    };
     match edge.backend.command(command).await? {
         ApiAnswer::Done => Ok(()),
-        other => Err(Failure::internal("order this", format!("the answer was {other:?}"))),
+        other => Err(Failure::internal(
+            "order this",
+            format!("the answer was {other:?}"),
+        )),
     }
 }
 
@@ -87,19 +95,39 @@ pub(super) async fn create(
     payload: Payload,
 ) -> Answer {
     let wanted: SharedDocument = body::read_json(&request, payload, &edge.settings).await?;
-    let known: Vec<String> = edge.backend.sites().sites.into_iter().map(|s| s.name).collect();
-    let mut named = wanted.also.iter().map(|part| &part.site).chain([&wanted.site]);
+    let known: Vec<String> = edge
+        .backend
+        .sites()
+        .sites
+        .into_iter()
+        .map(|s| s.name)
+        .collect();
+    let mut named = wanted
+        .also
+        .iter()
+        .map(|part| &part.site)
+        .chain([&wanted.site]);
     if let Some(unknown) = named.find(|site| !known.iter().any(|name| name == site.as_str())) {
         return Err(no_site(unknown, &known));
     }
     let wish = wanted.wish(now());
     let wish = wish.map_err(|(key, why)| {
         let of_time = matches!(key, "for" | "start");
-        let code = if of_time { Code::BadWindow } else { Code::BadSharing };
+        let code = if of_time {
+            Code::BadWindow
+        } else {
+            Code::BadSharing
+        };
         Problem::new(code, why).key(key)
     })?;
     edge.first_words().await;
-    order(&edge, &caller, wanted.first().clone(), SiteOrder::Reserve(Box::new(wish))).await?;
+    order(
+        &edge,
+        &caller,
+        wanted.first().clone(),
+        SiteOrder::Reserve(Box::new(wish)),
+    )
+    .await?;
     report(&edge, wanted.name.as_str())
 }
 
@@ -128,7 +156,10 @@ pub(super) async fn extend(
             return Err(Problem::new(Code::BadWindow, why).key("until").into());
         }
     };
-    let what = SiteOrder::ExtendReservation { name: shared.wish.name, until };
+    let what = SiteOrder::ExtendReservation {
+        name: shared.wish.name,
+        until,
+    };
     order(&edge, &caller, site, what).await?;
     report(&edge, &name)
 }
@@ -153,7 +184,10 @@ pub(super) async fn allow(
     let access = wanted.access();
     let access = access.map_err(|(key, why)| Problem::new(Code::BadSharing, why).key(key))?;
     let (site, shared, _) = found(&edge, &name)?;
-    let what = SiteOrder::AllowReservation { name: shared.wish.name, access };
+    let what = SiteOrder::AllowReservation {
+        name: shared.wish.name,
+        access,
+    };
     order(&edge, &caller, site, what).await?;
     report(&edge, &name)
 }
@@ -174,9 +208,13 @@ pub(super) async fn cancel(
     payload: Payload,
 ) -> Answer {
     // An order that has nothing to say may still come with a body.
-    request.extensions_mut().insert(Unread(payload.into_inner()));
+    request
+        .extensions_mut()
+        .insert(Unread(payload.into_inner()));
     let (site, shared, _) = found(&edge, &name)?;
-    let what = SiteOrder::CancelReservation { name: shared.wish.name };
+    let what = SiteOrder::CancelReservation {
+        name: shared.wish.name,
+    };
     order(&edge, &caller, site, what).await?;
     report(&edge, &name)
 }

@@ -65,7 +65,12 @@ pub(super) async fn show(request: HttpRequest, edge: Data<Edge>, name: Path<Stri
             };
             let needs = asked.needs.then(|| edge.backend.needs());
             let site = sites.swap_remove(at);
-            Ok(HttpResponse::Ok().json(SiteReport { links, timeline, needs, ..site }))
+            Ok(HttpResponse::Ok().json(SiteReport {
+                links,
+                timeline,
+                needs,
+                ..site
+            }))
         }
         None => {
             let known: Vec<String> = sites.into_iter().map(|site| site.name).collect();
@@ -87,10 +92,16 @@ pub(super) fn no_site(name: &SiteName, known: &[String]) -> Failure {
 
 async fn order(edge: &Edge, caller: &Caller, name: &str, order: SiteOrder) -> Answer {
     let site: SiteName = query::part("name", name)?;
-    let command = ApiCommand { by: caller.name().clone(), what: Ask::Site(site, order) };
+    let command = ApiCommand {
+        by: caller.name().clone(),
+        what: Ask::Site(site, order),
+    };
     match edge.backend.command(command).await? {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
-        other => Err(Failure::internal("order this", format!("the answer was {other:?}"))),
+        other => Err(Failure::internal(
+            "order this",
+            format!("the answer was {other:?}"),
+        )),
     }
 }
 
@@ -130,7 +141,9 @@ macro_rules! order_body {
 macro_rules! read_order {
     ($request:ident, $payload:ident, $edge:ident) => {{
         // An order that has nothing to say may still come with a body.
-        $request.extensions_mut().insert(Unread($payload.into_inner()));
+        $request
+            .extensions_mut()
+            .insert(Unread($payload.into_inner()));
     }};
     ($request:ident, $payload:ident, $edge:ident, $body:ident) => {
         body::read_json::<$body>(&$request, $payload, &$edge.settings).await?
@@ -168,5 +181,9 @@ fn window(window: WindowReport) -> Result<SiteOrder, Failure> {
         return Err(Problem::new(Code::BadWindow, detail).key("until").into());
     }
     let (from, until) = (window.from.0, window.until.0);
-    Ok(SiteOrder::SetWindow { from, until, reason: window.reason.into() })
+    Ok(SiteOrder::SetWindow {
+        from,
+        until,
+        reason: window.reason.into(),
+    })
 }

@@ -75,7 +75,10 @@ impl SlotsQuery {
         let earliest = self.earliest.map_or(now, |earliest| earliest.0);
         let window = StartWindow::new(earliest, earliest + self.within.unwrap_or(WITHIN).0);
         match window.latest < now {
-            true => Err(senseless("earliest", "lies in the past, and so does the latest start")),
+            true => Err(senseless(
+                "earliest",
+                "lies in the past, and so does the latest start",
+            )),
             false => Ok(window),
         }
     }
@@ -88,12 +91,17 @@ impl SlotsQuery {
                 let problem = format!("is {count}; it must be from 1 to {COMPONENTS_MAX}");
                 Err(wrong("components", problem))
             }
-            () if self.wall_time.0 == DurationMs::ZERO => {
-                Err(senseless("for", "is no time; give the wall time of the job"))
-            }
+            () if self.wall_time.0 == DurationMs::ZERO => Err(senseless(
+                "for",
+                "is no time; give the wall time of the job",
+            )),
             () => {
                 let resources = Resources::processors(self.processors);
-                Ok(Parts { count, resources, length: self.wall_time.0 })
+                Ok(Parts {
+                    count,
+                    resources,
+                    length: self.wall_time.0,
+                })
             }
         }
     }
@@ -110,10 +118,19 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     let asked: SlotsQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, WINDOWS, WINDOWS_MAX)?;
     let parts = asked.parts()?;
-    let site: Option<SiteName> =
-        asked.site.as_deref().map(|name| query::part("site", name)).transpose()?;
+    let site: Option<SiteName> = asked
+        .site
+        .as_deref()
+        .map(|name| query::part("site", name))
+        .transpose()?;
     if let Some(site) = &site {
-        let known: Vec<String> = edge.backend.sites().sites.into_iter().map(|s| s.name).collect();
+        let known: Vec<String> = edge
+            .backend
+            .sites()
+            .sites
+            .into_iter()
+            .map(|s| s.name)
+            .collect();
         if !known.iter().any(|name| name == site.as_str()) {
             return Err(no_site(site, &known));
         }

@@ -89,7 +89,13 @@ impl Edge {
     /// would do, or for room at them, is not to be told that they are unknown. Later nobody waits
     /// for a silent one.
     pub(super) async fn first_words(&self) {
-        let is_unknown = || self.backend.sites().sites.iter().any(|site| site.state == "unknown");
+        let is_unknown = || {
+            self.backend
+                .sites()
+                .sites
+                .iter()
+                .any(|site| site.state == "unknown")
+        };
         while self.started.elapsed() < FIRST_WORDS_MAX && is_unknown() {
             sleep(LOOK).await;
         }
@@ -102,7 +108,10 @@ impl Edge {
     pub(super) fn open_stream(&self, caller: &Caller) -> Result<StreamPermit, Failure> {
         let permit = self.streams.open(caller.name(), caller.address())?;
         self.metrics.streams.inc();
-        Ok(StreamPermit { _permit: permit, open: self.metrics.streams.clone() })
+        Ok(StreamPermit {
+            _permit: permit,
+            open: self.metrics.streams.clone(),
+        })
     }
 
     /// Tells when the server stops.

@@ -81,9 +81,14 @@ pub(super) async fn events(request: HttpRequest, edge: Data<Edge>, caller: Calle
 }
 
 fn event_id(value: &HeaderValue) -> Result<Seq, Failure> {
-    let id = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    let id = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
     id.map(Seq).ok_or_else(|| {
-        Problem::new(Code::BadHeader, "is not the id of an event").key("Last-Event-ID").into()
+        Problem::new(Code::BadHeader, "is not the id of an event")
+            .key("Last-Event-ID")
+            .into()
     })
 }
 
@@ -161,18 +166,29 @@ impl Follower {
             // Only the last change of a position carries it, so that a client
             // that resumes after it has seen all of it.
             let is_last = wanted.peek().is_none_or(|next| next.seq != change.seq);
-            write_event(&mut text, "job", is_last.then_some(change.seq), &report(change));
+            write_event(
+                &mut text,
+                "job",
+                is_last.then_some(change.seq),
+                &report(change),
+            );
         }
         text.freeze()
     }
 }
 
 fn report(change: &Change) -> ChangeReport {
-    let accepted = EventReport { event: "JobSubmitted".into(), ..EventReport::default() };
+    let accepted = EventReport {
+        event: "JobSubmitted".into(),
+        ..EventReport::default()
+    };
     let accepted = change.submitted.then_some(accepted);
     // A change does not carry its job.
     let names = Names::unknown();
-    let happened = change.events.iter().map(|event| EventReport::of(event, &names));
+    let happened = change
+        .events
+        .iter()
+        .map(|event| EventReport::of(event, &names));
     ChangeReport {
         seq: change.seq.0,
         job: change.job.0,

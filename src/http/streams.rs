@@ -55,13 +55,19 @@ impl Streams {
         holders.push(Holder::Everybody);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let open = |holder: &Holder| counts.get(holder).copied().unwrap_or(0);
-        if let Some(full) = holders.iter().find(|holder| open(holder) >= self.bound(holder)) {
+        if let Some(full) = holders
+            .iter()
+            .find(|holder| open(holder) >= self.bound(holder))
+        {
             return Err(self.too_many(full));
         }
         for holder in &holders {
             *counts.entry(holder.clone()).or_default() += 1;
         }
-        Ok(Open { counts: self.counts.clone(), holders })
+        Ok(Open {
+            counts: self.counts.clone(),
+            holders,
+        })
     }
 
     fn bound(&self, holder: &Holder) -> usize {
@@ -87,7 +93,9 @@ impl Streams {
                 format!("{most} streams are open from this address, the most that one may have")
             }
         };
-        Problem::new(Code::TooManyStreams, detail).retry_after(5).into()
+        Problem::new(Code::TooManyStreams, detail)
+            .retry_after(5)
+            .into()
     }
 }
 

@@ -89,7 +89,9 @@ pub(super) async fn submit(
     if asked.dry_run
         && let Err(failure) = edge.dry_runs.has_room(caller.name())
     {
-        request.extensions_mut().insert(Unread(payload.into_inner()));
+        request
+            .extensions_mut()
+            .insert(Unread(payload.into_inner()));
         return Err(failure);
     }
     // Before it is read: what waits for its turn takes no memory here.
@@ -101,7 +103,13 @@ pub(super) async fn submit(
     // Its turn may have come late.
     caller.may_go_on(&edge)?;
     let is_array = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
-    let body = Body { bytes, is_array, key, asked, turn };
+    let body = Body {
+        bytes,
+        is_array,
+        key,
+        asked,
+        turn,
+    };
     let outcome = match body.asked.dry_run {
         true => check(edge, caller, body).await,
         false => store(edge, caller, body).await,
@@ -136,12 +144,18 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
         }
         false => read()?,
     };
-    if submissions.iter().any(|submission| submission.spec.run.reservation.is_some()) {
+    if submissions
+        .iter()
+        .any(|submission| submission.spec.run.reservation.is_some())
+    {
         waiting_edge.first_words().await;
         // That may have been long.
         caller.may_go_on(&waiting_edge)?;
     }
-    let command = ApiCommand { by, what: Ask::Submit(submissions) };
+    let command = ApiCommand {
+        by,
+        what: Ask::Submit(submissions),
+    };
     let answer = match is_large {
         true => {
             let (checking, runtime) = (backend.clone(), Handle::current());
@@ -166,7 +180,9 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
         let report = report.map_err(|failure| at_origin(failure, &origins))?;
         Ok::<_, Failure>((report, dry_run))
     });
-    let checked = checked.await.map_err(|error| Failure::internal("check the jobs", error))?;
+    let checked = checked
+        .await
+        .map_err(|error| Failure::internal("check the jobs", error))?;
     let ((mut report, ranked), dry_run) = checked?;
     for (index, submission) in ranked {
         dry_run.goes_on(index, report.jobs.len())?;
@@ -174,8 +190,12 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
     }
     let written = actix_web::rt::task::spawn_blocking(move || serde_json::to_vec(&report)).await;
     let wrong = |error: &dyn std::fmt::Display| Failure::internal("write the report", error);
-    let written = written.map_err(|error| wrong(&error))?.map_err(|error| wrong(&error))?;
-    Ok(HttpResponse::Ok().content_type(ContentType::json()).body(written))
+    let written = written
+        .map_err(|error| wrong(&error))?
+        .map_err(|error| wrong(&error))?;
+    Ok(HttpResponse::Ok()
+        .content_type(ContentType::json())
+        .body(written))
 }
 
 /// Refuses a job that reads a file which the key does not see, as one that is not registered, and
@@ -193,7 +213,11 @@ fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(
         let owner = |name: &LogicalName| edge.backend.file_owner(name);
         let is_hidden = |name: &&LogicalName| owner(name).is_some_and(|by| !sight.shows(&by));
         if let Some(name) = reads.iter().find(is_hidden) {
-            return Err(ApiRefusal::UnknownFile { index, name: name.clone() }.into());
+            return Err(ApiRefusal::UnknownFile {
+                index,
+                name: name.clone(),
+            }
+            .into());
         }
         let is_taken = |name: &&LogicalName| owner(name).is_some_and(|by| by != *caller.name());
         if let Some(name) = writes.find(is_taken) {
@@ -205,10 +229,13 @@ fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(
 
 /// Names under which a component's outputs are registered.
 fn registered_names(component: &ComponentSpec) -> impl Iterator<Item = &LogicalName> {
-    component.outputs.iter().filter_map(|output| match &output.collect {
-        Collect::ToSite { register, .. } => Some(register),
-        Collect::Fetch => None,
-    })
+    component
+        .outputs
+        .iter()
+        .filter_map(|output| match &output.collect {
+            Collect::ToSite { register, .. } => Some(register),
+            Collect::Fetch => None,
+        })
 }
 
 /// The jobs of a request, and the position of the document that each is of: a sweep stands
@@ -220,24 +247,41 @@ fn submissions(
 ) -> Result<(Vec<Submission>, Vec<usize>), Failure> {
     let (bytes, asked) = (&body.bytes, &body.asked);
     let specs = specs(bytes, body.is_array, &edge.settings)?;
-    let named_by = body.key.as_ref().map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
+    let named_by = body
+        .key
+        .as_ref()
+        .map(|key| (key, Digest(*blake3::hash(bytes).as_bytes())));
     let uncapped = caller.has(Role::Priority);
     let (mut submissions, mut origins) = (Vec::new(), Vec::new());
     let exempt = caller.has(Role::Operator);
-    for (index, Asked { mut spec, names_class }) in specs {
+    for (
+        index,
+        Asked {
+            mut spec,
+            names_class,
+        },
+    ) in specs
+    {
         if exempt && spec.run.reservation.is_some() {
             let run = &mut Arc::make_mut(&mut spec).run;
-            run.reservation = run.reservation.map(|wish| ReservationWish { exempt, ..wish });
+            run.reservation = run
+                .reservation
+                .map(|wish| ReservationWish { exempt, ..wish });
         }
         let task = spec.run.task.as_ref().map(|task| task.index);
         let place = (body.is_array.then_some(index), task);
-        let idempotency = named_by.map(|(key, body)| named(key, place, body)).transpose()?;
+        let idempotency = named_by
+            .map(|(key, body)| named(key, place, body))
+            .transpose()?;
         submissions.push(Submission {
             spec,
             idempotency,
             allow_unplaceable: asked.allow_unplaceable,
             refuse_closed: asked.refuse_closed,
-            asking: Asking { names_none: !names_class, uncapped },
+            asking: Asking {
+                names_none: !names_class,
+                uncapped,
+            },
         });
         origins.push(index);
     }
@@ -263,7 +307,13 @@ fn specs(
             specify(document, settings, tasks_left).map_err(|failure| at_index(failure, index))?;
         for spec in of_one {
             tasks_left -= usize::from(spec.run.task.is_some());
-            specs.push((index, Asked { spec: Arc::new(spec), names_class }));
+            specs.push((
+                index,
+                Asked {
+                    spec: Arc::new(spec),
+                    names_class,
+                },
+            ));
         }
     }
     if let [(_, asked)] = &specs[..]
@@ -279,7 +329,10 @@ fn specs(
 
 /// The control plane counts jobs, the client its documents.
 fn at_origin(mut failure: Failure, origins: &[usize]) -> Failure {
-    let origin = failure.0.index.and_then(|index| origins.get(usize::try_from(index).ok()?));
+    let origin = failure
+        .0
+        .index
+        .and_then(|index| origins.get(usize::try_from(index).ok()?));
     failure.0.index = origin.map(|origin| *origin as u64);
     failure
 }
@@ -300,7 +353,10 @@ fn unless_array(mut failure: Failure, is_array: bool) -> Failure {
 fn accepted(backend: &dyn Backend, answer: Result<ApiAnswer, ApiRefusal>) -> Answer {
     match answer? {
         ApiAnswer::Submitted(jobs) => Ok(submitted(&jobs, |id| backend.warning(id))),
-        other => Err(Failure::internal("accept the jobs", format!("the answer was {other:?}"))),
+        other => Err(Failure::internal(
+            "accept the jobs",
+            format!("the answer was {other:?}"),
+        )),
     }
 }
 
@@ -317,7 +373,12 @@ fn preview(
     let count = submissions.len();
     for (index, submission) in submissions.into_iter().enumerate() {
         dry_run.goes_on(index, count)?;
-        let task = submission.spec.run.task.as_ref().map(|task| (task.index, task.count));
+        let task = submission
+            .spec
+            .run
+            .task
+            .as_ref()
+            .map(|task| (task.index, task.count));
         let is_shown = task.is_none_or(|(index, _)| index == 0);
         if is_shown && submission.spec.run.preferences.is_some() && ranked.len() < MAX_RANKED {
             ranked.push((report.jobs.len(), submission.clone()));
@@ -347,7 +408,11 @@ fn submitted(jobs: &[SubmittedJob], warning: impl Fn(JobId) -> Option<String>) -
     for (index, job) in jobs.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         // Writing into a vector cannot fail.
-        let _ = write!(text, "{comma}{{\"id\":{},\"repeated\":{}", job.id, job.repeated);
+        let _ = write!(
+            text,
+            "{comma}{{\"id\":{},\"repeated\":{}",
+            job.id, job.repeated
+        );
         if let Some(group) = job.group {
             let _ = write!(text, ",\"group\":{group}");
         }
@@ -360,9 +425,15 @@ fn submitted(jobs: &[SubmittedJob], warning: impl Fn(JobId) -> Option<String>) -
     }
     text.extend_from_slice(b"]}");
     let repeated = !jobs.is_empty() && jobs.iter().all(|job| job.repeated);
-    let mut response = if repeated { HttpResponse::Ok() } else { HttpResponse::Created() };
+    let mut response = if repeated {
+        HttpResponse::Ok()
+    } else {
+        HttpResponse::Created()
+    };
     let json = HeaderValue::from_static("application/json");
-    response.insert_header((header::CONTENT_TYPE, json)).body(text)
+    response
+        .insert_header((header::CONTENT_TYPE, json))
+        .body(text)
 }
 
 fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocument>, Failure> {
@@ -374,7 +445,10 @@ fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocumen
         return Err(Failure::new(Code::NoJobs, "the array is empty"));
     }
     if documents.len() > most {
-        let detail = format!("there are {} jobs; at most {most} are allowed", documents.len());
+        let detail = format!(
+            "there are {} jobs; at most {most} are allowed",
+            documents.len()
+        );
         return Err(Failure::new(Code::TooManyJobs, detail));
     }
     Ok(documents)
@@ -391,23 +465,35 @@ fn specify(
     let count = document.component.len();
     if count > most {
         let detail = format!("the job has {count} components; at most {most} are allowed");
-        return Err(Problem::new(Code::TooManyComponents, detail).key("component").into());
+        return Err(Problem::new(Code::TooManyComponents, detail)
+            .key("component")
+            .into());
     }
     document
         .into_specs(max_tasks, settings.max_job_bytes)
-        .map_err(|error| Problem::new(Code::InvalidJob, error.problem).key(error.key).into())
+        .map_err(|error| {
+            Problem::new(Code::InvalidJob, error.problem)
+                .key(error.key)
+                .into()
+        })
 }
 
 fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, Failure> {
-    let Some(value) = request.headers().get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let Some(value) = request.headers().get(IDEMPOTENCY_KEY) else {
+        return Ok(None);
+    };
     let wrong = |problem: String| {
         Failure::from(Problem::new(Code::BadHeader, problem).key("Idempotency-Key"))
     };
-    let text = value.to_str().map_err(|_| wrong("has characters beyond ASCII".into()))?;
+    let text = value
+        .to_str()
+        .map_err(|_| wrong("has characters beyond ASCII".into()))?;
     if text.len() > MAX_KEY_BYTES {
         return Err(wrong(format!("is longer than {MAX_KEY_BYTES} bytes")));
     }
-    IdempotencyKey::new(text).map(Some).map_err(|error| wrong(error.to_string()))
+    IdempotencyKey::new(text)
+        .map(Some)
+        .map_err(|error| wrong(error.to_string()))
 }
 
 /// The name of one job of a request: the key itself, with its index in an array and, after
@@ -418,7 +504,10 @@ fn named(
     body: Digest,
 ) -> Result<Idempotency, Failure> {
     let index = index.map(|index| format!("#{index}")).unwrap_or_default();
-    let task = task.filter(|task| *task > 0).map(|task| format!(".{task}")).unwrap_or_default();
+    let task = task
+        .filter(|task| *task > 0)
+        .map(|task| format!(".{task}"))
+        .unwrap_or_default();
     let key = IdempotencyKey::new(&format!("{key}{index}{task}"))
         .map_err(|error| Failure::new(Code::BadHeader, error.to_string()))?;
     Ok(Idempotency { key, body })

@@ -31,9 +31,14 @@ pub(super) async fn tidy(edge: Data<Edge>) {
         let uploads = edge.uploads.all();
         if !uploads.is_empty() {
             let needed = Needed::of(&edge.backend.view());
-            for upload in uploads.iter().filter(|upload| is_over(&edge, &upload.record())) {
+            for upload in uploads
+                .iter()
+                .filter(|upload| is_over(&edge, &upload.record()))
+            {
                 // Somebody works on it.
-                let Ok(_turn) = upload.turn.try_lock() else { continue };
+                let Ok(_turn) = upload.turn.try_lock() else {
+                    continue;
+                };
                 if let Err(error) = tidied(&edge, upload, &needed).await {
                     tracing::debug!(%error, "an upload is not tidied up yet");
                 }
@@ -67,11 +72,16 @@ impl Needed {
         let components = unfinished.flat_map(|job| job.spec.components.iter());
         let read = components.flat_map(|c| c.file_refs().filter_map(|file| file.bound));
         let contents = read.map(|content| content.digest).collect();
-        Self { files: files.collect(), contents }
+        Self {
+            files: files.collect(),
+            contents,
+        }
     }
 
     fn has(&self, record: &Record, site: &SiteName) -> bool {
-        let Ok(path) = landing::path(record) else { return true };
+        let Ok(path) = landing::path(record) else {
+            return true;
+        };
         let is_read = || self.contents.contains(&record.digest);
         self.files.contains(&(site.clone(), path))
             || (record.placed.as_ref() == Some(site) && is_read())
@@ -89,7 +99,10 @@ async fn tidied(edge: &Data<Edge>, upload: &Arc<Upload>, needed: &Needed) -> Res
         }
         tracing::info!(name = %record.name, key = %record.owner, "an upload is dropped: nothing came");
         let given_up = upload.clone();
-        blocking(edge, move |all| all.note(&given_up, |record| record.given_up = true)).await?;
+        blocking(edge, move |all| {
+            all.note(&given_up, |record| record.given_up = true)
+        })
+        .await?;
     }
     let mut left = BTreeSet::new();
     for site in &record.touched {
@@ -101,12 +114,22 @@ async fn tidied(edge: &Data<Edge>, upload: &Arc<Upload>, needed: &Needed) -> Res
     match left.is_empty() {
         true => blocking(edge, move |all| all.forget(&upload)).await,
         false if left == record.touched => Ok(()),
-        false => blocking(edge, move |all| all.note(&upload, |record| record.touched = left)).await,
+        false => {
+            blocking(edge, move |all| {
+                all.note(&upload, |record| record.touched = left)
+            })
+            .await
+        }
     }
 }
 
 /// A site that is not configured any more has nothing that could be removed.
 async fn is_removed(edge: &Edge, record: &Record, site: &SiteName) -> bool {
-    let is_known = edge.backend.sites().sites.iter().any(|known| known.name == site.as_str());
+    let is_known = edge
+        .backend
+        .sites()
+        .sites
+        .iter()
+        .any(|known| known.name == site.as_str());
     !is_known || forget_there(edge, record, site).await.is_ok()
 }

@@ -53,7 +53,12 @@ pub(super) async fn tree(
     let job = jobs::find(&edge, &caller, query::job_id(&id)?).await?;
     let component = component_of(&job, &component)?;
     let attempt = attempt_of(&job, component, asked.attempt, false)?;
-    let order = ListOrder { job: job.clone(), component, attempt, path: path.clone() };
+    let order = ListOrder {
+        job: job.clone(),
+        component,
+        attempt,
+        path: path.clone(),
+    };
     // Sites need long for large ones: as many are listed at a time as streams may be open.
     let _permit = edge.open_stream(&caller)?;
     let listing = match edge.backend.list(&order).await {
@@ -85,7 +90,10 @@ pub(super) async fn instead_of_a_file(
         return not_left(job, (component, attempt), path, refusal);
     }
     let name = job.name_of(component).unwrap_or_default();
-    let detail = format!("what component {name} of job {} left as {path} is a directory", job.id);
+    let detail = format!(
+        "what component {name} of job {} left as {path} is a directory",
+        job.id
+    );
     let remedy = format!(
         "`cospan output {}` fetches it; GET /v1/jobs/{}/trees/{name}/{path} lists its files",
         job.id, job.id

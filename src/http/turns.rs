@@ -34,7 +34,9 @@ impl Turns {
             keys.entry(key.clone()).or_insert_with(new).clone()
         };
         // Nobody closes it.
-        Turn { _held: turns.acquire_owned().await.ok() }
+        Turn {
+            _held: turns.acquire_owned().await.ok(),
+        }
     }
 }
 
@@ -61,18 +63,25 @@ mod tests {
     fn only_what_says_that_it_is_short_is_read_at_once() {
         let said = |length: &str| {
             let request = actix_web::test::TestRequest::default();
-            may_be_large(&request.insert_header((CONTENT_LENGTH, length)).to_http_request())
+            may_be_large(
+                &request
+                    .insert_header((CONTENT_LENGTH, length))
+                    .to_http_request(),
+            )
         };
         assert!(!said("32768") && said("32769"));
-        assert!(may_be_large(&actix_web::test::TestRequest::default().to_http_request()));
+        assert!(may_be_large(
+            &actix_web::test::TestRequest::default().to_http_request()
+        ));
     }
 
     #[test]
     fn a_key_waits_for_itself_and_not_for_others() {
         let turns = Turns::default();
         let key = |name: &str| KeyName::new(name).unwrap();
-        let mut begun: Vec<Turn> =
-            (0..AT_ONCE).filter_map(|_| turns.of(&key("anna")).now_or_never()).collect();
+        let mut begun: Vec<Turn> = (0..AT_ONCE)
+            .filter_map(|_| turns.of(&key("anna")).now_or_never())
+            .collect();
         assert_eq!(begun.len(), AT_ONCE);
         assert!(turns.of(&key("anna")).now_or_never().is_none());
         assert!(turns.of(&key("otto")).now_or_never().is_some());

@@ -22,9 +22,15 @@ pub(super) struct Patience {
 }
 
 /// With who has no key, or not the role.
-pub(super) const LITTLE: Patience = Patience { bytes: 16 << 10, time: Duration::from_millis(250) };
+pub(super) const LITTLE: Patience = Patience {
+    bytes: 16 << 10,
+    time: Duration::from_millis(250),
+};
 /// With who may ask: most clients read no answer before they have sent everything.
-pub(super) const MUCH: Patience = Patience { bytes: 64 << 20, time: Duration::from_secs(5) };
+pub(super) const MUCH: Patience = Patience {
+    bytes: 64 << 20,
+    time: Duration::from_secs(5),
+};
 
 /// Before the cut: a connection that is cut while data arrive is reset, and with it goes an answer
 /// that was not read yet.
@@ -56,7 +62,9 @@ async fn is_short(payload: &mut Payload, patience: Patience) -> bool {
         }
         true
     };
-    actix_web::rt::time::timeout(patience.time, whole).await.unwrap_or(false)
+    actix_web::rt::time::timeout(patience.time, whole)
+        .await
+        .unwrap_or(false)
 }
 
 fn cut_off<B: MessageBody + 'static>(
@@ -68,7 +76,10 @@ fn cut_off<B: MessageBody + 'static>(
     // A problem document is in memory.
     let text = body.try_into_bytes().unwrap_or_default();
     let length = text.len() as u64;
-    head.set_body(BoxBody::new(SizedStream::new(length, Box::pin(pieces(text, payload)))))
+    head.set_body(BoxBody::new(SizedStream::new(
+        length,
+        Box::pin(pieces(text, payload)),
+    )))
 }
 
 /// The whole answer, and then an error, which is how the HTTP layer is told to cut a connection.

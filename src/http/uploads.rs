@@ -50,9 +50,10 @@ impl From<UploadError> for Failure {
     fn from(error: UploadError) -> Self {
         let detail = error.to_string();
         let (code, remedy) = match error {
-            UploadError::Off => {
-                (Code::NeverRoomForFile, "register files that are at a site already")
-            }
+            UploadError::Off => (
+                Code::NeverRoomForFile,
+                "register files that are at a site already",
+            ),
             UploadError::TooLarge { .. } => (
                 Code::NeverRoomForFile,
                 "bring it to a site yourself and register it there, or have `limits.max_upload` raised",
@@ -67,9 +68,10 @@ impl From<UploadError> for Failure {
                 "remove uploaded files that are not needed (`cospan file remove`), or pack many \
                  into one",
             ),
-            UploadError::DiskFull { .. } => {
-                (Code::NoRoomForFile, "have room made on that disk, and send it again")
-            }
+            UploadError::DiskFull { .. } => (
+                Code::NoRoomForFile,
+                "have room made on that disk, and send it again",
+            ),
             UploadError::Elsewhere { .. } => {
                 (Code::Conflict, "go on where the upload's `offset` is")
             }
@@ -126,7 +128,11 @@ pub(super) async fn begin(
     }
     let record = Record::new(caller.name().clone(), name, asked.size_bytes, asked.digest);
     let record = record.map_err(|error| Failure::internal("draw an upload's id", error))?;
-    let record = Record { site: asked.site, replace: asked.replace, ..record };
+    let record = Record {
+        site: asked.site,
+        replace: asked.replace,
+        ..record
+    };
     let upload = landing::blocking(&edge, move |uploads| uploads.begin(record)).await?;
     Ok(HttpResponse::Created().json(report(&edge, &upload)?))
 }
@@ -139,14 +145,28 @@ fn judge(
     name: &LogicalName,
 ) -> Result<Option<UploadReport>, Failure> {
     if let Some(site) = &asked.site
-        && !edge.backend.sites().sites.iter().any(|known| known.name == site.as_str())
+        && !edge
+            .backend
+            .sites()
+            .sites
+            .iter()
+            .any(|known| known.name == site.as_str())
     {
-        return Err(Failure::new(Code::NotFound, format!("no site is called {site}")));
+        return Err(Failure::new(
+            Code::NotFound,
+            format!("no site is called {site}"),
+        ));
     }
-    if edge.backend.file_owner(name).is_some_and(|by| !Sight::of(edge, caller).changes(&by)) {
+    if edge
+        .backend
+        .file_owner(name)
+        .is_some_and(|by| !Sight::of(edge, caller).changes(&by))
+    {
         return Err(taken(name));
     }
-    let Some(file) = edge.backend.file(name) else { return Ok(None) };
+    let Some(file) = edge.backend.file(name) else {
+        return Ok(None);
+    };
     let is_same = file.digest == asked.digest.to_string();
     if is_same && is_at(&file, asked.site.as_ref()) {
         return Ok(Some(there_already(edge, &file)));
@@ -160,20 +180,31 @@ fn judge(
 
 fn is_at(file: &FileReport, site: Option<&SiteName>) -> bool {
     let registered = file.replicas.iter().filter(|replica| !replica.kept);
-    registered.into_iter().any(|r| site.is_none_or(|site| r.site == site.as_str()))
+    registered
+        .into_iter()
+        .any(|r| site.is_none_or(|site| r.site == site.as_str()))
 }
 
 /// A name that no other key's file has, and no other content of this key.
 fn own_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, Failure> {
     let file = asked.file_name.as_deref().unwrap_or("file");
-    let plain = |c: char| if c.is_control() || "/\\{}".contains(c) { '_' } else { c };
+    let plain = |c: char| {
+        if c.is_control() || "/\\{}".contains(c) {
+            '_'
+        } else {
+            c
+        }
+    };
     let mut file: String = file.chars().map(plain).collect();
     while file.len() > NAME_PART_MAX {
         file.pop();
     }
     let digest = asked.digest.to_string();
     let digest = digest.get(..16).unwrap_or_default();
-    query::part("file_name", &format!("uploads/{}/{digest}/{file}", caller.name()))
+    query::part(
+        "file_name",
+        &format!("uploads/{}/{digest}/{file}", caller.name()),
+    )
 }
 
 fn there_already(edge: &Edge, file: &FileReport) -> UploadReport {
@@ -214,18 +245,25 @@ fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, Failure> {
 /// One that the caller may see; those of others are not there.
 fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, Failure> {
     let is_seen = |record: Record| caller.reaches(&record.owner) && !record.given_up;
-    let upload = edge.uploads.get(id).filter(|upload| is_seen(upload.record()));
+    let upload = edge
+        .uploads
+        .get(id)
+        .filter(|upload| is_seen(upload.record()));
     upload.ok_or_else(|| {
         let remedy = "announce it again: what is not completed is dropped after \
                       `limits.keep_uploads`";
         let shown: String = id.chars().take(64).collect();
-        Problem::new(Code::NotFound, format!("there is no upload {shown:?}")).remedy(remedy).into()
+        Problem::new(Code::NotFound, format!("there is no upload {shown:?}"))
+            .remedy(remedy)
+            .into()
     })
 }
 
 fn busy() -> Failure {
     let detail = "another request is at work on this upload";
-    Problem::new(Code::Conflict, detail).remedy("see how far it is, and go on there").into()
+    Problem::new(Code::Conflict, detail)
+        .remedy("see how far it is, and go on there")
+        .into()
 }
 
 /// Lists uploads that are not completed.
@@ -247,7 +285,9 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
             continue;
         }
         if uploads.len() == limit {
-            next = uploads.last().and_then(|last: &UploadReport| last.id.clone());
+            next = uploads
+                .last()
+                .and_then(|last: &UploadReport| last.id.clone());
             break;
         }
         // One that is just being forgotten is over.

@@ -126,7 +126,12 @@ impl KeyDirectory {
             return Err(KeyError::TooMany(MAX_KEYS));
         }
         let token = Token::random()?;
-        keys.push(KeyInfo { name: name.clone(), created: now, roles, hash: token.hash() });
+        keys.push(KeyInfo {
+            name: name.clone(),
+            created: now,
+            roles,
+            hash: token.hash(),
+        });
         self.write(&keys)?;
         Ok(token)
     }
@@ -171,7 +176,10 @@ impl KeyDirectory {
         let removed = keys.remove(at);
         self.write(&keys)?;
         // The secret that the command line finds by itself would be of no use any more.
-        if self.local_token()?.is_some_and(|token| token.hash() == removed.hash) {
+        if self
+            .local_token()?
+            .is_some_and(|token| token.hash() == removed.hash)
+        {
             private::remove(&self.token_file())?;
         }
         Ok(())
@@ -195,7 +203,12 @@ impl KeyDirectory {
         let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
         // Whoever can read its secret can change the key file as well.
         let roles = Roles::of([Role::Administrator])?;
-        self.write(&[KeyInfo { name, created: now, roles, hash: token.hash() }])?;
+        self.write(&[KeyInfo {
+            name,
+            created: now,
+            roles,
+            hash: token.hash(),
+        }])?;
         Ok(true)
     }
 
@@ -206,10 +219,15 @@ impl KeyDirectory {
     /// The file can be read by others, or belongs to somebody else.
     pub fn local_token(&self) -> Result<Option<Token>, KeyError> {
         let path = self.token_file();
-        let Some((text, _)) = private::read(&path)? else { return Ok(None) };
+        let Some((text, _)) = private::read(&path)? else {
+            return Ok(None);
+        };
         match Token::from_text(&text) {
             Some(token) => Ok(Some(token)),
-            None => Err(KeyError::Damaged { path, problem: "it holds no token".into() }),
+            None => Err(KeyError::Damaged {
+                path,
+                problem: "it holds no token".into(),
+            }),
         }
     }
 
@@ -221,15 +239,23 @@ impl KeyDirectory {
             blake3: key.hash.to_hex().to_string(),
             roles: key.roles.iter().map(|role| role.to_string()).collect(),
         });
-        let text = toml::to_string(&Written { version: VERSION, key: key.collect() }).map_err(
-            |error| KeyError::Damaged { path: path.clone(), problem: error.to_string() },
-        )?;
+        let text = toml::to_string(&Written {
+            version: VERSION,
+            key: key.collect(),
+        })
+        .map_err(|error| KeyError::Damaged {
+            path: path.clone(),
+            problem: error.to_string(),
+        })?;
         private::write(&path, &format!("{HEADER}{text}"))
     }
 }
 
 fn written(path: &Path, text: &str) -> Result<Written, KeyError> {
-    let damaged = |problem: String| KeyError::Damaged { path: path.into(), problem };
+    let damaged = |problem: String| KeyError::Damaged {
+        path: path.into(),
+        problem,
+    };
     let written: Written = toml::from_str(text).map_err(|error| damaged(error.to_string()))?;
     match written.version {
         VERSION_WITHOUT_RANKS | VERSION => Ok(written),
@@ -242,7 +268,10 @@ fn written(path: &Path, text: &str) -> Result<Written, KeyError> {
 
 /// Reads a key file's text.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
-    let damaged = |problem: String| KeyError::Damaged { path: path.into(), problem };
+    let damaged = |problem: String| KeyError::Damaged {
+        path: path.into(),
+        problem,
+    };
     let written = written(path, text)?;
     let mut names = BTreeSet::new();
     let keys = written.key.into_iter().map(|key| {
@@ -254,13 +283,21 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<KeyInfo>, KeyError> {
             .map_err(|error| damaged(format!("the hash of key {name:?}: {error}")))?;
         let roles = roles(&key.roles, written.version)
             .map_err(|problem| damaged(format!("key {name:?}: {problem}")))?;
-        Ok(KeyInfo { name, created: key.created.0, roles, hash })
+        Ok(KeyInfo {
+            name,
+            created: key.created.0,
+            roles,
+            hash,
+        })
     });
     keys.collect()
 }
 
 fn roles(named: &[String], version: u32) -> Result<Roles, String> {
-    let named = named.iter().map(|role| role.parse::<Role>()).collect::<Result<Vec<_>, _>>()?;
+    let named = named
+        .iter()
+        .map(|role| role.parse::<Role>())
+        .collect::<Result<Vec<_>, _>>()?;
     if version == VERSION_WITHOUT_RANKS {
         return Ok(Roles::of_old(named));
     }

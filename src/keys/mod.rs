@@ -33,12 +33,20 @@ pub use token::Token;
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum KeyError {
     #[error("cannot {action} {path}: {source}", path = path.display())]
-    Io { action: &'static str, path: PathBuf, source: std::io::Error },
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error(
         "{path} can be read or changed by others (mode {mode:03o}); run: chmod {right} {path}",
         path = path.display()
     )]
-    Loose { path: PathBuf, mode: u32, right: &'static str },
+    Loose {
+        path: PathBuf,
+        mode: u32,
+        right: &'static str,
+    },
     #[error(
         "{path} belongs to user {owner}, not to user {us} who runs this; change its owner, or \
          name another directory",
@@ -46,7 +54,10 @@ pub enum KeyError {
     )]
     Foreign { path: PathBuf, owner: u32, us: u32 },
     #[error("{path} is not {expected}; move it away", path = path.display())]
-    WrongKind { path: PathBuf, expected: &'static str },
+    WrongKind {
+        path: PathBuf,
+        expected: &'static str,
+    },
     #[error("{path} is damaged: {problem}; restore it, or remove it and start again with a new first key", path = path.display())]
     Damaged { path: PathBuf, problem: String },
     #[error("there is a key {0:?} already; choose another name, or remove that key first")]

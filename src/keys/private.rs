@@ -11,14 +11,22 @@ use super::KeyError;
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
 fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> KeyError {
-    move |source| KeyError::Io { action, path: path.into(), source }
+    move |source| KeyError::Io {
+        action,
+        path: path.into(),
+        source,
+    }
 }
 
 fn check_owner(path: &Path, found: &Metadata) -> Result<(), KeyError> {
     let us = rustix::process::geteuid().as_raw();
     match found.uid() {
         owner if owner == us => Ok(()),
-        owner => Err(KeyError::Foreign { path: path.into(), owner, us }),
+        owner => Err(KeyError::Foreign {
+            path: path.into(),
+            owner,
+            us,
+        }),
     }
 }
 
@@ -33,7 +41,10 @@ pub(super) fn prepare_directory(path: &Path) -> Result<(), KeyError> {
 pub(super) fn check_directory(path: &Path) -> Result<(), KeyError> {
     let found = std::fs::metadata(path).map_err(io("look at", path))?;
     if !found.is_dir() {
-        return Err(KeyError::WrongKind { path: path.into(), expected: "a directory" });
+        return Err(KeyError::WrongKind {
+            path: path.into(),
+            expected: "a directory",
+        });
     }
     check_owner(path, &found)?;
     if found.mode() & 0o022 != 0 {
@@ -50,14 +61,21 @@ pub(super) fn check_directory(path: &Path) -> Result<(), KeyError> {
 pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = match OpenOptions::new().read(true).custom_flags(nofollow | nonblock).open(path) {
+    let file = match OpenOptions::new()
+        .read(true)
+        .custom_flags(nofollow | nonblock)
+        .open(path)
+    {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io("open", path)(error)),
     };
     let found = file.metadata().map_err(io("look at", path))?;
     if !found.is_file() {
-        return Err(KeyError::WrongKind { path: path.into(), expected: "a plain file" });
+        return Err(KeyError::WrongKind {
+            path: path.into(),
+            expected: "a plain file",
+        });
     }
     check_owner(path, &found)?;
     if found.mode() & 0o077 != 0 {
@@ -72,12 +90,20 @@ pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>, KeyError> {
 
 /// Reads a file that must be ours alone; `None` if there is none.
 pub(super) fn read(path: &Path) -> Result<Option<(String, Metadata)>, KeyError> {
-    let Some((file, found)) = open(path)? else { return Ok(None) };
+    let Some((file, found)) = open(path)? else {
+        return Ok(None);
+    };
     let mut text = String::new();
-    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(io("read", path))?;
+    let read = file
+        .take(MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(io("read", path))?;
     if read as u64 > MAX_BYTES {
         let problem = format!("longer than {MAX_BYTES} bytes");
-        return Err(KeyError::Damaged { path: path.into(), problem });
+        return Err(KeyError::Damaged {
+            path: path.into(),
+            problem,
+        });
     }
     Ok(Some((text, found)))
 }
@@ -98,7 +124,11 @@ pub(super) fn remove(path: &Path) -> Result<(), KeyError> {
 
 /// Holds everybody else off until it is dropped.
 pub(super) fn lock(path: &Path) -> Result<File, KeyError> {
-    let options = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    let options = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path);
     let file = options.map_err(io("open", path))?;
     file.lock().map_err(io("lock", path))?;
     Ok(file)

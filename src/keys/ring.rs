@@ -62,7 +62,12 @@ impl KeyRing {
     /// The file can be read by others, belongs to somebody else, or is damaged.
     pub fn open(directory: KeyDirectory) -> Result<Self, KeyError> {
         let (members, seen) = (ArcSwap::default(), Mutex::new(None));
-        let ring = Self { directory, members, seen, read: watch::Sender::new(0) };
+        let ring = Self {
+            directory,
+            members,
+            seen,
+            read: watch::Sender::new(0),
+        };
         ring.refresh()?;
         Ok(ring)
     }
@@ -83,7 +88,10 @@ impl KeyRing {
     /// What has become of a key; `None` if it was removed.
     pub fn now(&self, member: &Member) -> Option<Arc<Member>> {
         let members = self.members.load();
-        members.get(member.hash.as_bytes()).filter(|now| now.name == member.name).cloned()
+        members
+            .get(member.hash.as_bytes())
+            .filter(|now| now.name == member.name)
+            .cloned()
     }
 
     /// Told whenever keys have changed.
@@ -115,13 +123,17 @@ impl KeyRing {
     /// As for [`KeyRing::open`].
     pub fn refresh(&self) -> Result<bool, KeyError> {
         let path = self.directory.key_file();
-        let Some((_, found)) = private::open(&path)? else { return Ok(false) };
+        let Some((_, found)) = private::open(&path)? else {
+            return Ok(false);
+        };
         let stamp = (found.ino(), found.size(), found.mtime(), found.mtime_nsec());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == Some(stamp) {
             return Ok(false);
         }
-        let Some((text, _)) = private::read(&path)? else { return Ok(false) };
+        let Some((text, _)) = private::read(&path)? else {
+            return Ok(false);
+        };
         let old = self.members.load();
         let members = parse(&path, &text)?.into_iter().map(|key| {
             let id = *key.hash.as_bytes();
@@ -130,7 +142,12 @@ impl KeyRing {
             let member = old.get(&id).filter(same).cloned();
             let fresh = || {
                 let (name, roles, hash) = (key.name.clone(), key.roles.clone(), key.hash);
-                Arc::new(Member { name, roles, hash, window: AtomicU64::new(0) })
+                Arc::new(Member {
+                    name,
+                    roles,
+                    hash,
+                    window: AtomicU64::new(0),
+                })
             };
             (id, member.unwrap_or_else(fresh))
         });

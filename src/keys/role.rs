@@ -79,7 +79,10 @@ pub struct Roles {
 impl Default for Roles {
     /// Those of a key of which nothing is said.
     fn default() -> Self {
-        Self { rank: Role::User, beside: BTreeSet::new() }
+        Self {
+            rank: Role::User,
+            beside: BTreeSet::new(),
+        }
     }
 }
 
@@ -94,19 +97,29 @@ impl Roles {
         let mut ranks = ranks.into_iter();
         match (ranks.next(), ranks.next()) {
             (Some(one), Some(other)) => Err(KeyError::TwoRanks(one, other)),
-            (rank, _) => Ok(Self { rank: rank.unwrap_or(Role::User), beside }),
+            (rank, _) => Ok(Self {
+                rank: rank.unwrap_or(Role::User),
+                beside,
+            }),
         }
     }
 
     /// Those of a key that was made before there were ranks, when every key could do everything.
     pub(super) fn of_old(beside: impl IntoIterator<Item = Role>) -> Self {
         let beside = beside.into_iter().filter(|role| !role.is_rank()).collect();
-        Self { rank: Role::Administrator, beside }
+        Self {
+            rank: Role::Administrator,
+            beside,
+        }
     }
 
     /// Whether a key with these may do what needs this role.
     pub fn allow(&self, role: Role) -> bool {
-        if role.is_rank() { self.rank >= role } else { self.beside.contains(&role) }
+        if role.is_rank() {
+            self.rank >= role
+        } else {
+            self.beside.contains(&role)
+        }
     }
 
     /// With this role too; a rank takes the place of the one before.

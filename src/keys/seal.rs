@@ -21,13 +21,19 @@ pub fn seal(data: &Path, next: JobId) -> Result<Seal, KeyError> {
     }
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| KeyError::NoRandomness(error.to_string()))?;
-    private::write(&path, &format!("{} {next}\n", blake3::Hash::from_bytes(secret)))?;
+    private::write(
+        &path,
+        &format!("{} {next}\n", blake3::Hash::from_bytes(secret)),
+    )?;
     Ok(Seal::new(secret, next))
 }
 
 fn parse(text: &str) -> Option<([u8; 32], JobId)> {
     let (secret, from) = text.strip_suffix('\n')?.split_once(' ')?;
-    Some((*blake3::Hash::from_hex(secret).ok()?.as_bytes(), JobId(from.parse().ok()?)))
+    Some((
+        *blake3::Hash::from_hex(secret).ok()?.as_bytes(),
+        JobId(from.parse().ok()?),
+    ))
 }
 
 #[cfg(test)]
@@ -42,12 +48,20 @@ mod tests {
         assert_eq!(format!("{first:?}"), "Seal(Some(JobId(5)), ..)");
         let again = seal(data.path(), JobId(9)).unwrap();
         assert_eq!(format!("{again:?}"), "Seal(Some(JobId(5)), ..)");
-        assert_eq!(std::fs::read_to_string(data.path().join("seal")).unwrap(), text);
+        assert_eq!(
+            std::fs::read_to_string(data.path().join("seal")).unwrap(),
+            text
+        );
         let other = tempfile::tempdir().unwrap();
         seal(other.path(), JobId(5)).unwrap();
-        assert_ne!(std::fs::read_to_string(other.path().join("seal")).unwrap(), text);
+        assert_ne!(
+            std::fs::read_to_string(other.path().join("seal")).unwrap(),
+            text
+        );
         let mode = std::os::unix::fs::PermissionsExt::mode(
-            &std::fs::metadata(data.path().join("seal")).unwrap().permissions(),
+            &std::fs::metadata(data.path().join("seal"))
+                .unwrap()
+                .permissions(),
         );
         assert_eq!(mode & 0o777, 0o600);
     }

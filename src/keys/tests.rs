@@ -30,15 +30,24 @@ fn fresh() -> (tempfile::TempDir, KeyDirectory) {
 fn the_first_start_makes_one_key_that_the_command_line_finds() {
     let (_home, keys) = fresh();
     assert!(keys.ensure_first(NOW).unwrap());
-    assert!(!keys.ensure_first(NOW).unwrap(), "a second start makes none");
+    assert!(
+        !keys.ensure_first(NOW).unwrap(),
+        "a second start makes none"
+    );
     let token = keys.local_token().unwrap().unwrap();
     let ring = KeyRing::open(keys.clone()).unwrap();
-    assert_eq!(ring.find(token.secret().as_bytes()).unwrap().name, name(FIRST_KEY));
+    assert_eq!(
+        ring.find(token.secret().as_bytes()).unwrap().name,
+        name(FIRST_KEY)
+    );
     for path in [keys.key_file(), keys.token_file()] {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
     let text = std::fs::read_to_string(keys.key_file()).unwrap();
-    assert!(!text.contains(token.secret()), "the secret itself is not in the key file");
+    assert!(
+        !text.contains(token.secret()),
+        "the secret itself is not in the key file"
+    );
 }
 
 #[test]
@@ -47,10 +56,16 @@ fn a_key_lets_in_until_it_is_removed() {
     keys.ensure_first(NOW).unwrap();
     let ring = KeyRing::open(keys.clone()).unwrap();
     let token = keys.add(&name("alice"), Roles::default(), NOW).unwrap();
-    assert!(ring.find(token.secret().as_bytes()).is_none(), "not before the next look");
+    assert!(
+        ring.find(token.secret().as_bytes()).is_none(),
+        "not before the next look"
+    );
     assert!(ring.refresh().unwrap());
     assert!(!ring.refresh().unwrap(), "nothing new");
-    assert_eq!(ring.find(token.secret().as_bytes()).unwrap().name, name("alice"));
+    assert_eq!(
+        ring.find(token.secret().as_bytes()).unwrap().name,
+        name("alice")
+    );
     keys.remove(&name("alice")).unwrap();
     assert!(ring.refresh().unwrap());
     assert!(ring.find(token.secret().as_bytes()).is_none());
@@ -65,8 +80,14 @@ fn a_wrong_token_is_let_in_by_no_means() {
     let token = keys.local_token().unwrap().unwrap();
     let secret = token.secret();
     let hash = token.hash().to_hex().to_string();
-    for wrong in ["", "admin", &secret[1..], &secret[..secret.len() - 1], &hash, &"x".repeat(5000)]
-    {
+    for wrong in [
+        "",
+        "admin",
+        &secret[1..],
+        &secret[..secret.len() - 1],
+        &hash,
+        &"x".repeat(5000),
+    ] {
         assert!(ring.find(wrong.as_bytes()).is_none(), "{wrong}");
     }
 }
@@ -75,12 +96,24 @@ fn a_wrong_token_is_let_in_by_no_means() {
 fn names_are_unique_and_the_last_key_stays() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
-    assert!(matches!(keys.add(&name(FIRST_KEY), Roles::default(), NOW), Err(KeyError::Exists(_))));
-    assert!(matches!(keys.remove(&name("nobody")), Err(KeyError::Unknown(_))));
-    assert!(matches!(keys.remove(&name(FIRST_KEY)), Err(KeyError::Last(_))));
+    assert!(matches!(
+        keys.add(&name(FIRST_KEY), Roles::default(), NOW),
+        Err(KeyError::Exists(_))
+    ));
+    assert!(matches!(
+        keys.remove(&name("nobody")),
+        Err(KeyError::Unknown(_))
+    ));
+    assert!(matches!(
+        keys.remove(&name(FIRST_KEY)),
+        Err(KeyError::Last(_))
+    ));
     keys.add(&name("bob"), Roles::default(), NOW).unwrap();
     keys.remove(&name(FIRST_KEY)).unwrap();
-    assert!(keys.local_token().unwrap().is_none(), "its secret is gone with it");
+    assert!(
+        keys.local_token().unwrap().is_none(),
+        "its secret is gone with it"
+    );
 }
 
 #[test]
@@ -91,14 +124,22 @@ fn a_file_that_others_can_read_is_refused_with_the_command_to_mend_it() {
         set_mode(&path, loose);
         let error = KeyRing::open(keys.clone()).unwrap_err();
         assert!(matches!(error, KeyError::Loose { .. }), "{error}");
-        assert!(error.to_string().contains(&format!("chmod 600 {}", path.display())), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("chmod 600 {}", path.display())),
+            "{error}"
+        );
         set_mode(&path, 0o600);
     }
     set_mode(&keys.token_file(), 0o644);
     assert!(matches!(keys.local_token(), Err(KeyError::Loose { .. })));
     let directory = keys.key_file().parent().unwrap().to_owned();
     set_mode(&directory, 0o777);
-    assert!(matches!(keys.ensure_first(NOW), Err(KeyError::Loose { .. })));
+    assert!(matches!(
+        keys.ensure_first(NOW),
+        Err(KeyError::Loose { .. })
+    ));
 }
 
 #[test]
@@ -111,7 +152,10 @@ fn a_link_or_a_directory_in_place_of_the_file_is_refused() {
     assert!(KeyRing::open(keys.clone()).is_err());
     std::fs::remove_file(keys.key_file()).unwrap();
     std::fs::create_dir(keys.key_file()).unwrap();
-    assert!(matches!(KeyRing::open(keys), Err(KeyError::WrongKind { .. })));
+    assert!(matches!(
+        KeyRing::open(keys),
+        Err(KeyError::WrongKind { .. })
+    ));
 }
 
 #[test]
@@ -129,7 +173,10 @@ fn a_damaged_or_newer_file_is_refused_and_the_old_keys_stay() {
         good.replace("created", "creatd"),
     ] {
         std::fs::write(keys.key_file(), &bad).unwrap();
-        assert!(matches!(ring.refresh(), Err(KeyError::Damaged { .. })), "{bad}");
+        assert!(
+            matches!(ring.refresh(), Err(KeyError::Damaged { .. })),
+            "{bad}"
+        );
         assert!(ring.find(token.secret().as_bytes()).is_some());
     }
 }
@@ -142,7 +189,8 @@ fn keys_added_at_the_same_time_are_all_kept() {
             let keys = &keys;
             scope.spawn(move || {
                 for i in 0..5 {
-                    keys.add(&name(&format!("k{thread}-{i}")), Roles::default(), NOW).unwrap();
+                    keys.add(&name(&format!("k{thread}-{i}")), Roles::default(), NOW)
+                        .unwrap();
                 }
             });
         }
@@ -174,17 +222,31 @@ fn only_a_key_that_was_given_a_role_has_it() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     let plain = keys.add(&name("alice"), Roles::default(), NOW).unwrap();
-    let drill = keys.add(&name("drill"), Roles::of([Role::Chaos]).unwrap(), NOW).unwrap();
+    let drill = keys
+        .add(&name("drill"), Roles::of([Role::Chaos]).unwrap(), NOW)
+        .unwrap();
     let first = keys.local_token().unwrap().unwrap();
     let ring = KeyRing::open(keys).unwrap();
     let may = |token: &Token| -> Vec<Role> {
         let member = ring.find(token.secret().as_bytes()).unwrap();
-        Role::ALL.into_iter().filter(|role| member.roles.allow(*role)).collect()
+        Role::ALL
+            .into_iter()
+            .filter(|role| member.roles.allow(*role))
+            .collect()
     };
     assert_eq!(may(&plain), [Role::Reader, Role::User]);
     assert_eq!(may(&drill), [Role::Reader, Role::User, Role::Chaos]);
-    let ranks = [Role::Reader, Role::User, Role::Operator, Role::Administrator];
-    assert_eq!(may(&first), ranks, "the first key can do all but what is given by name");
+    let ranks = [
+        Role::Reader,
+        Role::User,
+        Role::Operator,
+        Role::Administrator,
+    ];
+    assert_eq!(
+        may(&first),
+        ranks,
+        "the first key can do all but what is given by name"
+    );
     assert_eq!(ring.names_with(Role::Operator), [name(FIRST_KEY)].into());
 }
 
@@ -193,15 +255,24 @@ fn a_key_has_one_rank_which_another_replaces_and_nothing_takes_away() {
     let (_home, keys) = fresh();
     keys.ensure_first(NOW).unwrap();
     keys.add(&name("alice"), Roles::default(), NOW).unwrap();
-    let set = |role, given| keys.set_role(&name("alice"), role, given).map(|r| r.to_string());
+    let set = |role, given| {
+        keys.set_role(&name("alice"), role, given)
+            .map(|r| r.to_string())
+    };
     assert_eq!(set(Role::Operator, true).unwrap(), "operator");
     assert_eq!(set(Role::Chaos, true).unwrap(), "operator, chaos");
     assert_eq!(set(Role::Reader, true).unwrap(), "reader, chaos");
-    assert!(matches!(set(Role::Reader, false), Err(KeyError::Rank(Role::Reader))));
+    assert!(matches!(
+        set(Role::Reader, false),
+        Err(KeyError::Rank(Role::Reader))
+    ));
     assert!(matches!(set(Role::Operator, false), Err(KeyError::Rank(_))));
     assert_eq!(keys.list().unwrap()[1].roles.to_string(), "reader, chaos");
     let two = Roles::of([Role::User, Role::Operator]);
-    assert!(matches!(two, Err(KeyError::TwoRanks(Role::User, Role::Operator))), "{two:?}");
+    assert!(
+        matches!(two, Err(KeyError::TwoRanks(Role::User, Role::Operator))),
+        "{two:?}"
+    );
 }
 
 #[test]
@@ -212,14 +283,21 @@ fn a_key_is_given_a_role_and_loses_it_and_stays_the_same_key() {
     let ring = KeyRing::open(keys.clone()).unwrap();
     let has = || {
         ring.refresh().unwrap();
-        ring.find(token.secret().as_bytes()).unwrap().roles.allow(Role::Chaos)
+        ring.find(token.secret().as_bytes())
+            .unwrap()
+            .roles
+            .allow(Role::Chaos)
     };
     let set = |given| keys.set_role(&name("alice"), Role::Chaos, given).unwrap();
     for given in [true, true, false, false] {
         assert_eq!(set(given).allow(Role::Chaos), given);
         assert_eq!(has(), given);
     }
-    let with = keys.list().unwrap().into_iter().filter(|key| key.roles.allow(Role::Chaos));
+    let with = keys
+        .list()
+        .unwrap()
+        .into_iter()
+        .filter(|key| key.roles.allow(Role::Chaos));
     assert_eq!(with.count(), 0, "nobody else was given it");
     let unknown = keys.set_role(&name("bob"), Role::Chaos, true);
     assert!(matches!(unknown, Err(KeyError::Unknown(_))), "{unknown:?}");
@@ -231,19 +309,29 @@ fn keys_of_before_there_were_ranks_are_administrators_until_told_otherwise() {
     keys.ensure_first(NOW).unwrap();
     assert!(!keys.is_without_ranks().unwrap());
     let text = std::fs::read_to_string(keys.key_file()).unwrap();
-    let old =
-        text.replace("version = 2", "version = 1").replace("roles = [\"administrator\"]\n", "");
-    for (written, shown) in
-        [("", "administrator"), ("roles = [\"chaos\"]\n", "administrator, chaos")]
-    {
+    let old = text
+        .replace("version = 2", "version = 1")
+        .replace("roles = [\"administrator\"]\n", "");
+    for (written, shown) in [
+        ("", "administrator"),
+        ("roles = [\"chaos\"]\n", "administrator, chaos"),
+    ] {
         std::fs::write(keys.key_file(), format!("{old}{written}")).unwrap();
         assert_eq!(keys.list().unwrap()[0].roles.to_string(), shown);
         assert!(keys.is_without_ranks().unwrap());
     }
     keys.add(&name("alice"), Roles::default(), NOW).unwrap();
-    let roles: Vec<String> = keys.list().unwrap().iter().map(|key| key.roles.to_string()).collect();
+    let roles: Vec<String> = keys
+        .list()
+        .unwrap()
+        .iter()
+        .map(|key| key.roles.to_string())
+        .collect();
     assert_eq!(roles, ["administrator, chaos", "user"]);
-    assert!(!keys.is_without_ranks().unwrap(), "from now on it is written");
+    assert!(
+        !keys.is_without_ranks().unwrap(),
+        "from now on it is written"
+    );
 }
 
 #[test]

@@ -22,9 +22,18 @@ pub(super) struct DemoSite {
 
 /// The sites. Any two of them can hold the whole job; the first has the input.
 pub(super) const SITES: [DemoSite; 3] = [
-    DemoSite { name: "amsterdam", processors: 8 },
-    DemoSite { name: "berlin", processors: 6 },
-    DemoSite { name: "cracow", processors: 6 },
+    DemoSite {
+        name: "amsterdam",
+        processors: 8,
+    },
+    DemoSite {
+        name: "berlin",
+        processors: 6,
+    },
+    DemoSite {
+        name: "cracow",
+        processors: 6,
+    },
 ];
 
 /// Bandwidth of each link: slow enough that a transfer can be watched.
@@ -50,7 +59,10 @@ impl DemoDirectory {
         if directory.to_str().is_none() {
             return Err(QuickstartError::OddName(directory));
         }
-        Ok(Self { directory, chosen_by_us: given.is_none() })
+        Ok(Self {
+            directory,
+            chosen_by_us: given.is_none(),
+        })
     }
 
     pub(super) fn config(&self) -> PathBuf {
@@ -150,7 +162,9 @@ impl DemoSites for LocalSites {
     }
 
     fn end(&self, demo: &DemoDirectory) -> Result<(), QuickstartError> {
-        processes::kill_all(&demo.sites()).map(drop).map_err(QuickstartError::Processes)
+        processes::kill_all(&demo.sites())
+            .map(drop)
+            .map_err(QuickstartError::Processes)
     }
 }
 
@@ -183,7 +197,9 @@ pub(super) fn quoted(path: &Path) -> String {
 fn make_empty(path: &Path) -> Result<PathBuf, QuickstartError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
-    builder.create(path).map_err(QuickstartError::file("make", path))?;
+    builder
+        .create(path)
+        .map_err(QuickstartError::file("make", path))?;
     let mut entries = fs::read_dir(path).map_err(QuickstartError::file("read", path))?;
     match entries.next() {
         None => Ok(path.to_owned()),
@@ -197,8 +213,11 @@ fn make_somewhere() -> Result<PathBuf, QuickstartError> {
     if is_in_memory(&place) {
         place = PathBuf::from(".");
     }
-    let made = tempfile::Builder::new().prefix("cospan-quickstart-").tempdir_in(&place);
-    made.map(tempfile::TempDir::keep).map_err(QuickstartError::file("make a directory in", &place))
+    let made = tempfile::Builder::new()
+        .prefix("cospan-quickstart-")
+        .tempdir_in(&place);
+    made.map(tempfile::TempDir::keep)
+        .map_err(QuickstartError::file("make a directory in", &place))
 }
 
 /// Removes a directory of ours. What cannot be removed is left: it does no harm.
@@ -227,6 +246,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("thesis.tex"), "").unwrap();
         let refused = DemoDirectory::prepare(Some(home.path()));
-        assert!(matches!(refused, Err(QuickstartError::NotEmpty(_))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(QuickstartError::NotEmpty(_))),
+            "{refused:?}"
+        );
     }
 }

@@ -16,13 +16,25 @@ pub enum QuickstartError {
     #[error("{path} has a name that is not UTF-8; name another with --directory", path = .0.display())]
     OddName(PathBuf),
     #[error("cannot {action} {path}: {source}", path = path.display())]
-    File { action: &'static str, path: PathBuf, source: std::io::Error },
+    File {
+        action: &'static str,
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error(transparent)]
     Testbed(#[from] crate::testbed::TestbedError),
     #[error("the server ended by itself ({status}); the end of its log, {log}:\n{tail}", log = log.display())]
-    ServerEnded { status: String, log: PathBuf, tail: String },
+    ServerEnded {
+        status: String,
+        log: PathBuf,
+        tail: String,
+    },
     #[error("{what} took longer than {seconds} s; see the server's log, {log}", log = log.display())]
-    TooSlow { what: &'static str, seconds: u64, log: PathBuf },
+    TooSlow {
+        what: &'static str,
+        seconds: u64,
+        log: PathBuf,
+    },
     #[error("the job ended as {state}: {reason}")]
     JobEnded { state: String, reason: String },
     #[error("the demonstration's job is refused: {0}")]
@@ -46,6 +58,10 @@ impl QuickstartError {
     /// Something about a file did not work.
     pub(super) fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
-        move |source| QuickstartError::File { action, path, source }
+        move |source| QuickstartError::File {
+            action,
+            path,
+            source,
+        }
     }
 }

@@ -45,7 +45,13 @@ impl Look {
 impl<'s> Follow<'s> {
     /// `parts`: how many the work of each component has; it prints a line for each.
     pub(super) fn new(server: &'s Server, job: u64, parts: usize) -> Self {
-        Self { server, job, parts, seen: 0, begin: Instant::now() }
+        Self {
+            server,
+            job,
+            parts,
+            seen: 0,
+            begin: Instant::now(),
+        }
     }
 
     /// Looks at the job and tells what happened to it since the last look.
@@ -61,8 +67,14 @@ impl<'s> Follow<'s> {
         }
         let phase = &look.job.phase;
         if phase.is_final() && phase.state != "finished" {
-            let reason = phase.reason.clone().unwrap_or_else(|| "no reason is known".into());
-            return Err(QuickstartError::JobEnded { state: phase.state.clone(), reason });
+            let reason = phase
+                .reason
+                .clone()
+                .unwrap_or_else(|| "no reason is known".into());
+            return Err(QuickstartError::JobEnded {
+                state: phase.state.clone(),
+                reason,
+            });
         }
         self.server.in_time("the job", self.begin, JOB_MAX)?;
         Ok(look)
@@ -85,13 +97,18 @@ impl<'s> Follow<'s> {
     /// Tells how far the input is.
     pub(super) fn tell_transfers(&self, teller: &mut Teller) -> Result<(), QuickstartError> {
         let explained = self.server.ask(|client| client.explain(self.job))?;
-        let far: Vec<&TransferReport> =
-            explained.transfers.iter().filter(|transfer| transfer.from != transfer.site).collect();
+        let far: Vec<&TransferReport> = explained
+            .transfers
+            .iter()
+            .filter(|transfer| transfer.from != transfer.site)
+            .collect();
         if far.is_empty() {
             return Ok(());
         }
         let texts = |step: u64| -> Vec<String> {
-            far.iter().map(|transfer| transfer_text(transfer, step)).collect()
+            far.iter()
+                .map(|transfer| transfer_text(transfer, step))
+                .collect()
         };
         let texts = |step| format!("from {}  {}", far[0].from, texts(step).join("  "));
         teller.progress(&texts(1), &texts(25))
@@ -131,7 +148,11 @@ impl<'s> Follow<'s> {
     ) -> Result<JobReport, QuickstartError> {
         loop {
             let look = self.look(teller)?;
-            if self.tell_run(teller, &look.job)?.iter().all(|done| *done >= parts) {
+            if self
+                .tell_run(teller, &look.job)?
+                .iter()
+                .all(|done| *done >= parts)
+            {
                 return Ok(look.job);
             }
             self.pause();
@@ -169,7 +190,11 @@ impl<'s> Follow<'s> {
 fn transfer_text(transfer: &TransferReport, step: u64) -> String {
     let size = transfer.size_bytes.max(1);
     let percent = transfer.done_bytes.min(size).saturating_mul(100) / size;
-    let percent = if transfer.here { 100 } else { percent.min(99) / step * step };
+    let percent = if transfer.here {
+        100
+    } else {
+        percent.min(99) / step * step
+    };
     let bar = bar(percent, 100);
     format!("to {} {bar} {percent:>3} %", transfer.site)
 }
@@ -182,8 +207,9 @@ pub(super) fn site_of(component: &ComponentReport) -> &str {
 /// Who is where: `count at amsterdam, tally at berlin`.
 fn places(event: &EventReport, job: &JobReport) -> String {
     let pairs = job.components.iter().zip(&event.sites);
-    let texts: Vec<String> =
-        pairs.map(|(component, site)| format!("{} at {site}", component.name)).collect();
+    let texts: Vec<String> = pairs
+        .map(|(component, site)| format!("{} at {site}", component.name))
+        .collect();
     texts.join(", ")
 }
 
@@ -202,7 +228,11 @@ fn told(event: &EventReport, job: &JobReport) -> Option<String> {
         "ComponentReady" => format!("{} holds its processors and waits at its gate", name()),
         "GoDecided" => "all are at their gates: the common start is decided and durable".into(),
         "JobStarted" => good("all components have begun together"),
-        "SiteCharged" => bad(&format!("error charged to {}: {}", event.sites.join(", "), detail())),
+        "SiteCharged" => bad(&format!(
+            "error charged to {}: {}",
+            event.sites.join(", "),
+            detail()
+        )),
         "RoundAborted" => format!("the round is given up: {}", detail()),
         "AttemptEnded" => match event.state.as_deref() {
             Some("killed") => format!("{} is ended, so that nothing runs twice", name()),

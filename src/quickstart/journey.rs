@@ -34,7 +34,11 @@ impl Story<'_> {
         let mut follow = Follow::new(server, id, PARTS);
         self.until_the_start(&mut follow, begin, durations)?;
         let halfway = self.until_the_middle(&mut follow)?;
-        let before = halfway.components.iter().map(|c| site_of(c).to_owned()).collect();
+        let before = halfway
+            .components
+            .iter()
+            .map(|c| site_of(c).to_owned())
+            .collect();
         let (victim, killed) = self.kill_a_site(&halfway)?;
         let death = Instant::now();
         self.until_the_second_start(server, &mut follow, &victim, death, durations)?;
@@ -88,7 +92,9 @@ impl Story<'_> {
         // The directory first, so that the site has no time to tell of its end.
         std::fs::rename(&root, &grave).map_err(QuickstartError::file("move away", &root))?;
         let killed = processes::kill_all(&root).map_err(QuickstartError::Processes)?;
-        self.teller.happened(&bad(&format!("{victim} is gone: {killed} processes killed")))?;
+        self.teller.happened(&bad(&format!(
+            "{victim} is gone: {killed} processes killed"
+        )))?;
         Ok((victim, killed))
     }
 
@@ -114,7 +120,8 @@ impl Story<'_> {
             if durations.noticed == 0 {
                 let silent = site.age_ms.unwrap_or_default() as f64 / 1_000.0;
                 let text = format!("{victim} was last heard {silent:.1} s ago");
-                self.teller.progress(&text, "waiting whether it answers again")?;
+                self.teller
+                    .progress(&text, "waiting whether it answers again")?;
             } else {
                 follow.tell_transfers(&mut self.teller)?;
             }

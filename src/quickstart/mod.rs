@@ -55,7 +55,12 @@ pub fn run(options: &Options) -> Result<Report, QuickstartError> {
     let shared = Shared::new(demo.clone(), Box::new(LocalSites));
     end_on_signals(shared.clone())?;
     let mut unwatched = EndOnDrop(Some(shared.clone()));
-    let report = Story { demo, options, teller: Teller::new(options.silent) }.tell(&shared)?;
+    let report = Story {
+        demo,
+        options,
+        teller: Teller::new(options.silent),
+    }
+    .tell(&shared)?;
     unwatched.0 = None;
     Ok(report)
 }
@@ -86,7 +91,10 @@ fn end_on_signals(shared: Arc<Shared>) -> Result<(), QuickstartError> {
         std::process::exit(EXIT_INTERRUPTED);
     };
     let thread = std::thread::Builder::new().name("interrupt".into());
-    thread.spawn(wait).map(drop).map_err(QuickstartError::Signals)
+    thread
+        .spawn(wait)
+        .map(drop)
+        .map_err(QuickstartError::Signals)
 }
 
 fn note(text: &str) {

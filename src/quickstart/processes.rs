@@ -25,7 +25,9 @@ pub(super) fn below(root: &Path) -> io::Result<Vec<Pid>> {
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
         let number = name.to_str().and_then(|name| name.parse::<i32>().ok());
-        let Some(pid) = number.filter(|pid| *pid > 1).and_then(Pid::from_raw) else { continue };
+        let Some(pid) = number.filter(|pid| *pid > 1).and_then(Pid::from_raw) else {
+            continue;
+        };
         if carries(pid, &prefix)? || is_agent(pid, &prefix)? {
             found.push(pid);
         }
@@ -36,7 +38,10 @@ pub(super) fn below(root: &Path) -> io::Result<Vec<Pid>> {
 fn carries(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
     let environment = words(pid, "environ")?;
     let mut words = environment.split(|byte| *byte == 0);
-    Ok(words.any(|word| word.strip_prefix(OWNER).is_some_and(|path| path.starts_with(prefix))))
+    Ok(words.any(|word| {
+        word.strip_prefix(OWNER)
+            .is_some_and(|path| path.starts_with(prefix))
+    }))
 }
 
 fn is_agent(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
@@ -52,8 +57,10 @@ fn is_agent(pid: Pid, prefix: &[u8]) -> io::Result<bool> {
 fn words(pid: Pid, file: &str) -> io::Result<Vec<u8>> {
     match fs::read(format!("/proc/{}/{file}", pid.as_raw_nonzero())) {
         Err(error)
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
-                || Errno::from_io_error(&error) == Some(Errno::SRCH) =>
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::PermissionDenied
+            ) || Errno::from_io_error(&error) == Some(Errno::SRCH) =>
         {
             Ok(Vec::new())
         }
@@ -79,7 +86,10 @@ pub(super) fn kill_all(root: &Path) -> io::Result<usize> {
             let _ = kill_process(pid, Signal::KILL);
         }
         if begin.elapsed() > VANISH_MAX {
-            return Err(io::Error::new(ErrorKind::TimedOut, "killed processes do not vanish"));
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                "killed processes do not vanish",
+            ));
         }
         std::thread::sleep(Duration::from_millis(10));
         left = below(root)?;

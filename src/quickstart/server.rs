@@ -23,8 +23,13 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 /// Another process may take a free port before the server does.
 const PORT_TRIES: u32 = 3;
 /// What is said to the command that demonstrates, not to its server.
-const VARIABLES: [&str; 5] =
-    ["COSPAN_CONFIG", "COSPAN_SERVER", "COSPAN_TOKEN", "COSPAN_LOG", "COSPAN_LISTEN"];
+const VARIABLES: [&str; 5] = [
+    "COSPAN_CONFIG",
+    "COSPAN_SERVER",
+    "COSPAN_TOKEN",
+    "COSPAN_LOG",
+    "COSPAN_LISTEN",
+];
 /// How much of the server's log is shown when it ended by itself.
 const TAIL: u64 = 2_000;
 
@@ -46,7 +51,11 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(demo: DemoDirectory, sites: Box<dyn DemoSites>) -> Arc<Self> {
-        Arc::new(Self { demo, sites, child: Mutex::new(None) })
+        Arc::new(Self {
+            demo,
+            sites,
+            child: Mutex::new(None),
+        })
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
@@ -98,7 +107,10 @@ impl Server {
             }
             let address = ServerAddress::Http(format!("http://127.0.0.1:{port}"));
             let keyless = Client::new(address.clone(), None, None)?;
-            let server = Self { shared: shared.clone(), client: keyless };
+            let server = Self {
+                shared: shared.clone(),
+                client: keyless,
+            };
             match server.wait_ready() {
                 Ok(()) => {}
                 Err(QuickstartError::ServerEnded { tail, .. })
@@ -109,7 +121,10 @@ impl Server {
                 Err(error) => return Err(error),
             }
             let token = shared.sites.token(&demo)?;
-            return Ok(Self { client: Client::new(address, token, None)?, ..server });
+            return Ok(Self {
+                client: Client::new(address, token, None)?,
+                ..server
+            });
         }
     }
 
@@ -136,7 +151,11 @@ impl Server {
             return Ok(());
         }
         let log = self.shared.demo.log();
-        Err(QuickstartError::TooSlow { what, seconds: longest.as_secs(), log })
+        Err(QuickstartError::TooSlow {
+            what,
+            seconds: longest.as_secs(),
+            log,
+        })
     }
 
     /// An error with the end of its log if it ended.
@@ -198,7 +217,10 @@ fn free_port() -> std::io::Result<u16> {
 
 fn spawn(demo: &DemoDirectory, sites: &dyn DemoSites) -> Result<Child, QuickstartError> {
     let program = sites.program(demo).map_or_else(std::env::current_exe, Ok);
-    let program = program.map_err(QuickstartError::file("find", "this program's file".as_ref()))?;
+    let program = program.map_err(QuickstartError::file(
+        "find",
+        "this program's file".as_ref(),
+    ))?;
     let log_file = demo.log();
     let log =
         std::fs::File::create(&log_file).map_err(QuickstartError::file("write", &log_file))?;
@@ -243,6 +265,11 @@ fn tail(file: &std::path::Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     log.read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let lines: Vec<String> = text.lines().rev().take(8).map(|line| format!("  {line}")).collect();
+    let lines: Vec<String> = text
+        .lines()
+        .rev()
+        .take(8)
+        .map(|line| format!("  {line}"))
+        .collect();
     Ok(lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
 }

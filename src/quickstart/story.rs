@@ -51,7 +51,9 @@ impl Story<'_> {
         self.preview(&server)?;
         let done = self.run(&server, &mut durations)?;
         let components = self.check(&server, &done, &text)?;
-        let moved = components.iter().all(|component| component.site_after != done.dead.name);
+        let moved = components
+            .iter()
+            .all(|component| component.site_after != done.dead.name);
         durations.total = ms(begin);
         let address = server.client.address().to_string();
         let report = Report {
@@ -87,7 +89,8 @@ impl Story<'_> {
         let sites = server.usable_sites(SITES.len())?;
         let pid = server.pid().unwrap_or_default();
         let address = server.client.address();
-        self.teller.happened(&format!("the server is ready at {address} (process {pid})"))?;
+        self.teller
+            .happened(&format!("the server is ready at {address} (process {pid})"))?;
         let rows = sites.iter().map(|site| {
             let processors = site.total.get("processors").copied().unwrap_or_default();
             vec![
@@ -209,8 +212,10 @@ impl Story<'_> {
             ("Results", self.demo.results().display().to_string()),
             ("Server log", self.demo.log().display().to_string()),
         ];
-        let rows: Vec<Vec<String>> =
-            rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
+        let rows: Vec<Vec<String>> = rows
+            .into_iter()
+            .map(|(name, value)| vec![name.to_owned(), value])
+            .collect();
         text.push_str(&columns(&rows));
         text.push_str(&self.next(report));
         self.teller.end(&text)
@@ -224,7 +229,10 @@ impl Story<'_> {
         let id = report.jobs.first().copied().unwrap_or_default();
         let dead = &report.dead_site.name;
         let (first, serve) = match report.server_pid {
-            Some(pid) => (format!("The server still runs; stop it with: kill {pid}"), ""),
+            Some(pid) => (
+                format!("The server still runs; stop it with: kill {pid}"),
+                "",
+            ),
             None => (
                 "The server was stopped and no process is left; --keep leaves it up.".into(),
                 "\n  $cospan serve &                         # on the same data",
@@ -246,16 +254,32 @@ impl Story<'_> {
 fn verdicts(verdicts: &[VerdictReport]) -> String {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
     let rows = verdicts.iter().map(|verdict| {
-        let code = if verdict.chosen { good(&verdict.code) } else { verdict.code.clone() };
-        vec![or_dash(&verdict.component), or_dash(&verdict.site), code, verdict.detail.clone()]
+        let code = if verdict.chosen {
+            good(&verdict.code)
+        } else {
+            verdict.code.clone()
+        };
+        vec![
+            or_dash(&verdict.component),
+            or_dash(&verdict.site),
+            code,
+            verdict.detail.clone(),
+        ]
     });
     columns(&rows.collect::<Vec<_>>())
 }
 
 fn checked(report: &ComponentReport) -> String {
-    let verdict = if report.right { good("right") } else { bad("WRONG") };
+    let verdict = if report.right {
+        good("right")
+    } else {
+        bad("WRONG")
+    };
     let digest = report.digest.get(..12).unwrap_or(&report.digest);
-    format!("{} ran at {}: {digest}... {verdict}", report.name, report.site_after)
+    format!(
+        "{} ran at {}: {digest}... {verdict}",
+        report.name, report.site_after
+    )
 }
 
 fn fetch(server: &Server, job: u64, component: &str, to: &Path) -> Result<(), QuickstartError> {

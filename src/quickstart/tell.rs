@@ -34,7 +34,15 @@ impl Teller {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let live = terminal::has_live_output() && !dumb;
         let (begin, last) = (Instant::now(), String::new());
-        Self { out: terminal::stdout(), begin, silent, live, open: false, last, step: 0 }
+        Self {
+            out: terminal::stdout(),
+            begin,
+            silent,
+            live,
+            open: false,
+            last,
+            step: 0,
+        }
     }
 
     fn write(&mut self, text: &str) -> Told {
@@ -47,13 +55,21 @@ impl Teller {
     /// Leaves the changing line as it is.
     fn close_live(&mut self) -> Told {
         self.last.clear();
-        if std::mem::take(&mut self.open) { self.write("\n") } else { Ok(()) }
+        if std::mem::take(&mut self.open) {
+            self.write("\n")
+        } else {
+            Ok(())
+        }
     }
 
     /// Takes the changing line away: what happened says more.
     fn erase_live(&mut self) -> Told {
         self.last.clear();
-        if std::mem::take(&mut self.open) { self.write(terminal::clear_line()) } else { Ok(()) }
+        if std::mem::take(&mut self.open) {
+            self.write(terminal::clear_line())
+        } else {
+            Ok(())
+        }
     }
 
     fn line(&mut self, text: &str) -> Told {
@@ -82,7 +98,10 @@ impl Teller {
     /// Lines as they are, indented.
     pub(super) fn lines(&mut self, text: &str) -> Told {
         self.close_live()?;
-        let indented: String = text.lines().map(|line| format!("           {line}\n")).collect();
+        let indented: String = text
+            .lines()
+            .map(|line| format!("           {line}\n"))
+            .collect();
         self.write(&indented)
     }
 
@@ -144,7 +163,9 @@ pub(super) fn columns(rows: &[Vec<String>]) -> String {
     }
     let bytes = writer.into_inner().unwrap_or_default();
     let text = String::from_utf8(bytes).unwrap_or_default();
-    text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    text.lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }
 
 /// A bar of few cells, so that three fit a terminal side by side.

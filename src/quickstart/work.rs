@@ -113,7 +113,9 @@ pub(super) fn expected(component: &str, input: &str) -> String {
             "tally" => {
                 let mut stations: BTreeMap<&str, usize> = BTreeMap::new();
                 for line in part {
-                    *stations.entry(line.split(' ').next().unwrap_or_default()).or_default() += 1;
+                    *stations
+                        .entry(line.split(' ').next().unwrap_or_default())
+                        .or_default() += 1;
                 }
                 for (station, count) in stations {
                     let _ = writeln!(result, "{count} {station}");

@@ -54,7 +54,10 @@ pub(super) fn read(words: &[Word]) -> Result<Vec<Given>, ScriptError> {
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
         // A value stands on the line of its option.
-        let mut following = || rest.next_if(|next| next.line == word.line).map(|n| n.text.clone());
+        let mut following = || {
+            rest.next_if(|next| next.line == word.line)
+                .map(|n| n.text.clone())
+        };
         if let Some(long) = word.text.strip_prefix("--") {
             given.push(of_long(word.line, long, &mut following)?);
         } else {
@@ -111,11 +114,19 @@ fn of_short(
             ScriptError::at(line, problem, "write it as --option=value")
         })?;
         if known.takes != Takes::Value {
-            given.push(Given { line, known, value: None });
+            given.push(Given {
+                line,
+                known,
+                value: None,
+            });
             continue;
         }
         let rest = letters.as_str();
-        let value = if rest.is_empty() { following() } else { Some(rest.to_owned()) };
+        let value = if rest.is_empty() {
+            following()
+        } else {
+            Some(rest.to_owned())
+        };
         let value = value.filter(|value| !value.is_empty());
         let value = Some(value.ok_or_else(|| without_value(line, known))?);
         given.push(Given { line, known, value });
@@ -129,7 +140,9 @@ fn by_name(line: usize, name: &str) -> Result<&'static Known, ScriptError> {
     if let Some(known) = TABLE.iter().find(|known| known.name == name) {
         return Ok(known);
     }
-    let mut begins = TABLE.iter().filter(|known| !name.is_empty() && known.name.starts_with(name));
+    let mut begins = TABLE
+        .iter()
+        .filter(|known| !name.is_empty() && known.name.starts_with(name));
     if let (Some(known), None) = (begins.next(), begins.next()) {
         return Ok(known);
     }
@@ -138,12 +151,20 @@ fn by_name(line: usize, name: &str) -> Result<&'static Known, ScriptError> {
         Some(close) => format!("did you mean --{close}?"),
         None => "correct it, or take it out".to_owned(),
     };
-    Err(ScriptError::at(line, format!("there is no option --{} of sbatch", shown(name)), remedy))
+    Err(ScriptError::at(
+        line,
+        format!("there is no option --{} of sbatch", shown(name)),
+        remedy,
+    ))
 }
 
 fn without_value(line: usize, known: &Known) -> ScriptError {
     let name = known.name;
-    ScriptError::at(line, format!("--{name} has no value"), format!("write it as --{name}=..."))
+    ScriptError::at(
+        line,
+        format!("--{name} has no value"),
+        format!("write it as --{name}=..."),
+    )
 }
 
 fn shown(text: &str) -> String {

@@ -103,7 +103,12 @@ impl Shape {
         let per_task = count(options, "cpus-per-task")?.unwrap_or(1);
         let processors = tasks.and_then(|tasks| tasks.checked_mul(per_task));
         match (tasks, processors) {
-            (Some(tasks), Some(processors)) => Ok(Self { tasks, nodes, most_nodes, processors }),
+            (Some(tasks), Some(processors)) => Ok(Self {
+                tasks,
+                nodes,
+                most_nodes,
+                processors,
+            }),
             _ => Err(ScriptError::whole(
                 "it asks for more than 4294967295 processors",
                 "ask for fewer tasks, nodes or processors of a task",
@@ -123,12 +128,17 @@ fn gpus(options: &Options, shape: Shape) -> Result<Gpus, ScriptError> {
     ];
     let mut most = Gpus::default();
     for (name, read, times) in asked {
-        let Some(given) = options.last(name) else { continue };
+        let Some(given) = options.last(name) else {
+            continue;
+        };
         let wrong = || given.wrong("write it as 2, a100:2, or in --gres as gpu:2 or gpu:a100:2");
         let one = read(given.text()).ok_or_else(wrong)?;
         let count = one.count.checked_mul(times).ok_or_else(wrong)?;
         if count >= most.count {
-            most = Gpus { count, kinds: one.kinds };
+            most = Gpus {
+                count,
+                kinds: one.kinds,
+            };
         }
     }
     Ok(most)
@@ -136,12 +146,22 @@ fn gpus(options: &Options, shape: Shape) -> Result<Gpus, ScriptError> {
 
 /// All that the component needs at least; what it needs on each node times the fewest nodes.
 fn memory(options: &Options, shape: Shape, gpus: u32) -> Result<Option<Bytes>, ScriptError> {
-    let asked = [("mem", shape.nodes), ("mem-per-cpu", shape.processors), ("mem-per-gpu", gpus)];
-    let mut given = asked.iter().filter_map(|(name, times)| Some((options.last(name)?, *times)));
-    let Some((first, times)) = given.next() else { return Ok(None) };
+    let asked = [
+        ("mem", shape.nodes),
+        ("mem-per-cpu", shape.processors),
+        ("mem-per-gpu", gpus),
+    ];
+    let mut given = asked
+        .iter()
+        .filter_map(|(name, times)| Some((options.last(name)?, *times)));
+    let Some((first, times)) = given.next() else {
+        return Ok(None);
+    };
     if let Some((second, _)) = given.next() {
-        let problem =
-            format!("--{} and --{} exclude each other", first.known.name, second.known.name);
+        let problem = format!(
+            "--{} and --{} exclude each other",
+            first.known.name, second.known.name
+        );
         return Err(ScriptError::at(second.line, problem, "give one of them"));
     }
     let wrong = || first.wrong("write it as 4G, 512M, or as a number of megabytes");
@@ -154,12 +174,16 @@ fn memory(options: &Options, shape: Shape, gpus: u32) -> Result<Option<Bytes>, S
 fn labels(options: &Options) -> Result<Vec<Demand>, ScriptError> {
     let mut demands = Vec::new();
     for name in ["partition", "account", "qos"] {
-        let Some(given) = options.last(name) else { continue };
+        let Some(given) = options.last(name) else {
+            continue;
+        };
         let any = given.text().split(',').collect::<Vec<_>>().join("|");
         let demand = format!("{name}={any}").parse();
         demands.push(demand.map_err(|_| given.wrong("give a name, or names between commas"))?);
     }
-    let features = options.last("constraint").map(|given| features(given.text()));
+    let features = options
+        .last("constraint")
+        .map(|given| features(given.text()));
     demands.extend(features.into_iter().flatten());
     Ok(demands)
 }
@@ -177,8 +201,15 @@ fn of_nodes(options: &Options, shape: Shape) -> Result<Vec<Demand>, ScriptError>
     let of_processors = size("mem-per-cpu").map(|each| each.saturating_mul(processors));
     let memory = size("mem").or(of_processors).unwrap_or(0);
     let gpus = ["gpus-per-node", "gres"].map(|name| {
-        let read = if name == "gres" { values::gpus_of_gres } else { values::gpus };
-        options.last(name).and_then(|given| read(given.text())).map_or(0, |gpus| gpus.count)
+        let read = if name == "gres" {
+            values::gpus_of_gres
+        } else {
+            values::gpus
+        };
+        options
+            .last(name)
+            .and_then(|given| read(given.text()))
+            .map_or(0, |gpus| gpus.count)
     });
     let least = [
         (NODES, shape.nodes.into(), 1),
@@ -187,9 +218,14 @@ fn of_nodes(options: &Options, shape: Shape) -> Result<Vec<Demand>, ScriptError>
         (NODE_GPUS, gpus[0].max(gpus[1]).into(), 0),
     ];
     // What every site has is not asked for.
-    let asked = least.into_iter().filter(|(_, least, always)| least > always);
+    let asked = least
+        .into_iter()
+        .filter(|(_, least, always)| least > always);
     let demand = |(key, least, _): (&str, u64, u64)| {
-        Demand(Constraint { key: key.into(), rule: Rule::AtLeast(least) })
+        Demand(Constraint {
+            key: key.into(),
+            rule: Rule::AtLeast(least),
+        })
     };
     Ok(asked.map(demand).collect())
 }
@@ -226,7 +262,10 @@ fn variables(options: &Options, shape: Shape) -> Vec<(&'static str, String)> {
         ("SLURM_NNODES", nodes),
         ("SLURM_CPUS_ON_NODE", on_node.clone()),
         ("SLURM_JOB_CPUS_PER_NODE", on_node),
-        ("SLURM_TASKS_PER_NODE", shape.tasks.div_ceil(shape.nodes).to_string()),
+        (
+            "SLURM_TASKS_PER_NODE",
+            shape.tasks.div_ceil(shape.nodes).to_string(),
+        ),
     ];
     all.extend(["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"].map(|name| (name, "0".into())));
     let told = [
@@ -257,7 +296,9 @@ fn variables(options: &Options, shape: Shape) -> Vec<(&'static str, String)> {
 impl Demands {
     /// Variables that Slurm sets at its own sites.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.variables.iter().map(|(name, value)| (*name, value.as_str()))
+        self.variables
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
     }
 
     /// The component that needs this.
@@ -270,7 +311,10 @@ impl Demands {
         let unfit = |problem: String| ScriptError::whole(problem, "write a job file instead");
         let name = ComponentName::new(name).map_err(|error| unfit(error.to_string()))?;
         let place: Place = AT_SLURM.parse().map_err(unfit)?;
-        let options = OverrideDocument { lrm_options: self.lrm_options, ..Default::default() };
+        let options = OverrideDocument {
+            lrm_options: self.lrm_options,
+            ..Default::default()
+        };
         let at = (!options.lrm_options.is_empty()).then_some((place, options));
         let executable = ExecutableDocument::AtSite("/bin/sh".into());
         Ok(ComponentDocument {

@@ -26,11 +26,17 @@ pub(super) fn check(script: &Script<'_>) -> Result<(), ScriptError> {
     }
     if let Some(at) = text.find("\r\n") {
         let problem = "the script has line breaks as Windows writes them";
-        return Err(ScriptError::at(line(at), problem, "convert it: `dos2unix FILE`"));
+        return Err(ScriptError::at(
+            line(at),
+            problem,
+            "convert it: `dos2unix FILE`",
+        ));
     }
     if text.len() > TEXT_MAX {
-        let problem =
-            format!("the script has {} bytes; at most {TEXT_MAX} are carried", text.len());
+        let problem = format!(
+            "the script has {} bytes; at most {TEXT_MAX} are carried",
+            text.len()
+        );
         let remedy = "register what it contains as a file of its own (`cospan file add`), or \
                       keep it at the sites";
         return Err(ScriptError::whole(problem, remedy));
@@ -56,7 +62,11 @@ pub(super) fn of(
     let mut words = vec!["-c".to_owned(), LAUNCHER.to_owned(), program(script.name)];
     words.push(script.text.to_owned());
     words.extend(start.words.iter().cloned());
-    words.extend(demands.variables().map(|(name, value)| format!("{name}={value}")));
+    words.extend(
+        demands
+            .variables()
+            .map(|(name, value)| format!("{name}={value}")),
+    );
     if components > 1 {
         words.push(format!("SLURM_HET_SIZE={components}"));
     }
@@ -81,21 +91,32 @@ mod tests {
 
     #[test]
     fn a_shell_that_logs_in_is_known_by_its_option() {
-        for first in ["#!/bin/bash -l", "#!/bin/bash --login", "#!/bin/bash -xl", "#! /bin/sh  -l"]
-        {
+        for first in [
+            "#!/bin/bash -l",
+            "#!/bin/bash --login",
+            "#!/bin/bash -xl",
+            "#! /bin/sh  -l",
+        ] {
             assert!(logs_in(&format!("{first}\necho")), "{first}");
         }
-        for first in ["#!/bin/bash", "#!/usr/bin/env python3", "#!/bin/bash -x", "#!/bin/sh --lax"]
-        {
+        for first in [
+            "#!/bin/bash",
+            "#!/usr/bin/env python3",
+            "#!/bin/bash -x",
+            "#!/bin/sh --lax",
+        ] {
             assert!(!logs_in(&format!("{first}\necho -l")), "{first}");
         }
     }
 
     #[test]
     fn the_file_of_a_script_has_a_name_that_is_one() {
-        for (name, expected) in
-            [("job.sh", "job.sh"), ("..", "script"), ("a/b\n", "ab"), ("", "script")]
-        {
+        for (name, expected) in [
+            ("job.sh", "job.sh"),
+            ("..", "script"),
+            ("a/b\n", "ab"),
+            ("", "script"),
+        ] {
             assert_eq!(program(name), expected);
         }
     }

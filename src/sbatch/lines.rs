@@ -49,7 +49,9 @@ pub(super) fn words(text: &str) -> Result<(Vec<Vec<Word>>, Option<usize>), Scrip
             }
         }
     }
-    let late = lines.find(|(_, line)| line.starts_with(MARK)).map(|(number, _)| number);
+    let late = lines
+        .find(|(_, line)| line.starts_with(MARK))
+        .map(|(number, _)| number);
     Ok((components, late))
 }
 
@@ -66,7 +68,9 @@ pub(super) fn check_foreign(text: &str) -> Result<(), ScriptError> {
         let (mark, system) = FOREIGN.iter().find(|(mark, _)| line.starts_with(mark))?;
         Some((number, mark.trim_end_matches([' ', '-']).trim_end(), system))
     });
-    let Some((number, mark, system)) = foreign else { return Ok(()) };
+    let Some((number, mark, system)) = foreign else {
+        return Ok(());
+    };
     let problem = format!("`{mark}` begins a line of {system}, and only Slurm's are read");
     let remedy = "say the same in lines of #SBATCH, or without the file: `cospan submit -n NUMBER \
                   --wall-time TIME -- COMMAND`";
@@ -98,7 +102,11 @@ fn split(number: usize, line: &str) -> Result<Vec<(String, bool)>, ScriptError> 
     }
     if let Some(open) = quote {
         let problem = format!("a quote {open} is not closed");
-        return Err(ScriptError::at(number, problem, "close it on the same line"));
+        return Err(ScriptError::at(
+            number,
+            problem,
+            "close it on the same line",
+        ));
     }
     words.extend(word);
     Ok(words)
@@ -109,13 +117,20 @@ mod tests {
     use super::*;
 
     fn of(line: &str) -> Vec<String> {
-        split(1, line).unwrap().into_iter().map(|(text, _)| text).collect()
+        split(1, line)
+            .unwrap()
+            .into_iter()
+            .map(|(text, _)| text)
+            .collect()
     }
 
     #[test]
     fn a_line_is_split_with_quotes_escapes_and_a_comment() {
         assert_eq!(of(" -n 4  --time=1:00 # four"), ["-n", "4", "--time=1:00"]);
-        assert_eq!(of(" -J 'my job' --comment=\"a # b\""), ["-J", "my job", "--comment=a # b"]);
+        assert_eq!(
+            of(" -J 'my job' --comment=\"a # b\""),
+            ["-J", "my job", "--comment=a # b"]
+        );
         assert_eq!(of(r" -J my\ job '' a\#b"), ["-J", "my job", "", "a#b"]);
         assert_eq!(of(" -n4#four"), ["-n4"]);
         assert!(split(7, " -J 'x").is_err_and(|error| error.line == Some(7)));
@@ -126,8 +141,14 @@ mod tests {
         let text =
             "#!/bin/sh\n# words\n##SBATCH -n9\n\n#SBATCH -n 4\n  # more\necho\n#SBATCH -n 5\n";
         let (components, late) = words(text).unwrap();
-        let texts: Vec<&str> = components[0].iter().map(|word| word.text.as_str()).collect();
-        assert_eq!((texts, components[0][0].line, late), (vec!["-n", "4"], 5, Some(8)));
+        let texts: Vec<&str> = components[0]
+            .iter()
+            .map(|word| word.text.as_str())
+            .collect();
+        assert_eq!(
+            (texts, components[0][0].line, late),
+            (vec!["-n", "4"], 5, Some(8))
+        );
     }
 
     #[test]
@@ -135,11 +156,25 @@ mod tests {
         let refused = |text| check_foreign(text).unwrap_err();
         let pbs = refused("#!/bin/sh\n# for PBS\n#PBS -l nodes=2:ppn=4\necho\n");
         assert_eq!(pbs.line, Some(3));
-        assert!(pbs.problem.contains("`#PBS` begins a line of PBS"), "{}", pbs.problem);
+        assert!(
+            pbs.problem.contains("`#PBS` begins a line of PBS"),
+            "{}",
+            pbs.problem
+        );
         let engine = refused("#!/bin/sh\n#$ -pe mpi 8\n");
-        assert!(engine.problem.contains("`#$` begins a line of Grid Engine"), "{}", engine.problem);
-        assert_eq!(check_foreign("#!/bin/sh\n#PBS -l nodes=2\n#SBATCH -n 8\n"), Ok(()));
-        assert_eq!(check_foreign("#!/bin/sh\n#$HOME is not read\n#PBSPRO\n"), Ok(()));
+        assert!(
+            engine.problem.contains("`#$` begins a line of Grid Engine"),
+            "{}",
+            engine.problem
+        );
+        assert_eq!(
+            check_foreign("#!/bin/sh\n#PBS -l nodes=2\n#SBATCH -n 8\n"),
+            Ok(())
+        );
+        assert_eq!(
+            check_foreign("#!/bin/sh\n#$HOME is not read\n#PBSPRO\n"),
+            Ok(())
+        );
     }
 
     #[test]

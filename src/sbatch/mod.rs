@@ -67,11 +67,19 @@ pub(crate) struct ScriptError {
 
 impl ScriptError {
     fn at(line: usize, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { line: Some(line), problem: problem.into(), remedy: remedy.into() }
+        Self {
+            line: Some(line),
+            problem: problem.into(),
+            remedy: remedy.into(),
+        }
     }
 
     fn whole(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { line: None, problem: problem.into(), remedy: remedy.into() }
+        Self {
+            line: None,
+            problem: problem.into(),
+            remedy: remedy.into(),
+        }
     }
 }
 
@@ -94,9 +102,14 @@ pub(crate) fn read(script: &Script<'_>, around: Around<'_>) -> Result<Translated
     let count = components.len();
     for (index, options) in components.iter().enumerate() {
         let demands = demands::of(options)?;
-        let name = if count == 1 { "batch".to_owned() } else { format!("het-{index}") };
+        let name = if count == 1 {
+            "batch".to_owned()
+        } else {
+            format!("het-{index}")
+        };
         let arguments = launch::of(script, &whole.start, &demands, count);
-        job.component.push(demands.component(&name, &whole.start, arguments)?);
+        job.component
+            .push(demands.component(&name, &whole.start, arguments)?);
     }
     notes.sort();
     Ok(Translated { job, notes })

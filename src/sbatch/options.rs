@@ -33,7 +33,10 @@ pub(super) fn of_script(text: &str) -> Result<Asked, ScriptError> {
                     return Err(ScriptError::at(one.line, problem, remedy));
                 }
                 Meaning::NoEffect(why) if !why.is_empty() => {
-                    notes.push((one.line, format!("--{} has no effect: {why}", one.known.name)));
+                    notes.push((
+                        one.line,
+                        format!("--{} has no effect: {why}", one.known.name),
+                    ));
                 }
                 Meaning::NoEffect(_) | Meaning::Read | Meaning::Passed => {}
             }

@@ -7,7 +7,11 @@ use crate::api::v1::document::ComponentDocument;
 use crate::api::v1::label::Place;
 
 fn translated(text: &str) -> Result<Translated, ScriptError> {
-    let script = Script { name: "job.sh", text, arguments: &[] };
+    let script = Script {
+        name: "job.sh",
+        text,
+        arguments: &[],
+    };
     let variable = |name: &str| (name == "HERE").then(|| "from here".to_owned());
     let default_time = |names: Option<&str>| {
         let (minutes, name) = match names {
@@ -15,9 +19,18 @@ fn translated(text: &str) -> Result<Translated, ScriptError> {
             None => (60, "normal"),
             Some(_) => return None,
         };
-        Some((DurationMs(minutes * 60_000), format!("partition {name} of alpha")))
+        Some((
+            DurationMs(minutes * 60_000),
+            format!("partition {name} of alpha"),
+        ))
     };
-    read(&script, Around { variable: &variable, default_time: &default_time })
+    read(
+        &script,
+        Around {
+            variable: &variable,
+            default_time: &default_time,
+        },
+    )
 }
 
 /// A script with these option lines and a time.
@@ -41,8 +54,15 @@ fn refused(text: &str) -> (Option<usize>, String) {
 
 fn at_slurm(component: &ComponentDocument) -> Vec<String> {
     let place: Place = "lrm=slurm".parse().unwrap();
-    let options = component.at.get(&place).map(|change| change.lrm_options.clone());
-    options.unwrap_or_default().iter().map(ToString::to_string).collect()
+    let options = component
+        .at
+        .get(&place)
+        .map(|change| change.lrm_options.clone());
+    options
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
@@ -66,14 +86,21 @@ fn tasks_nodes_and_processors_are_multiplied_as_slurm_does() {
     ] {
         assert_eq!(component(lines).processors, processors, "{lines}");
     }
-    assert!(refused(&script("#SBATCH -n 4294967295 -c 2")).1.contains("more than 4294967295"));
+    assert!(
+        refused(&script("#SBATCH -n 4294967295 -c 2"))
+            .1
+            .contains("more than 4294967295")
+    );
 }
 
 #[test]
 fn memory_and_graphics_processors_are_totals_of_the_component() {
     let of = |lines: &str| {
         let component = component(lines);
-        (component.memory.map_or(0, |size| size.0.0 >> 20), component.gpus.unwrap_or(0))
+        (
+            component.memory.map_or(0, |size| size.0.0 >> 20),
+            component.gpus.unwrap_or(0),
+        )
     };
     for (lines, expected) in [
         ("#SBATCH --mem=4G", (4_096, 0)),
@@ -88,34 +115,55 @@ fn memory_and_graphics_processors_are_totals_of_the_component() {
     ] {
         assert_eq!(of(lines), expected, "{lines}");
     }
-    assert!(refused(&script("#SBATCH --mem=1G --mem-per-cpu=1G")).1.contains("exclude each other"));
+    assert!(
+        refused(&script("#SBATCH --mem=1G --mem-per-cpu=1G"))
+            .1
+            .contains("exclude each other")
+    );
 }
 
 #[test]
 fn what_sites_must_have_becomes_demands_on_their_labels() {
     let of = |lines: &str| {
         let demands = component(lines).constraints;
-        demands.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        demands
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     for (line, expected) in [
         ("-p short", "partition=short"),
-        ("--partition=short,long -A physics", "partition=long|short account=physics"),
+        (
+            "--partition=short,long -A physics",
+            "partition=long|short account=physics",
+        ),
         ("--qos=fast -C skylake", "qos=fast feature=skylake"),
         ("-C 'ib&ssd'", "feature=ib feature=ssd"),
         ("-C 'ib|ssd'", "feature=ib|ssd"),
         ("-C '[rack1*2&rack2*4]'", ""),
         ("-N 1 -n 1", ""),
-        ("-N 2-4 --ntasks-per-node=8 -c 2", "nodes>=2 node_processors>=16"),
+        (
+            "-N 2-4 --ntasks-per-node=8 -c 2",
+            "nodes>=2 node_processors>=16",
+        ),
         ("-n 32", ""),
         ("-n 32 -N 3", "nodes>=3 node_processors>=11"),
         ("--mem=4G", "node_memory_mb>=4295"),
-        ("--mem-per-cpu=1G -c 8", "node_processors>=8 node_memory_mb>=8590"),
+        (
+            "--mem-per-cpu=1G -c 8",
+            "node_processors>=8 node_memory_mb>=8590",
+        ),
         ("--gpus-per-node=4 -N2", "nodes>=2 node_gpus>=4"),
         ("--gres=gpu:a100:2", "gpu=a100 node_gpus>=2"),
     ] {
         assert_eq!(of(&format!("#SBATCH {line}")), expected, "{line}");
     }
-    assert!(refused(&script("#SBATCH -p 'a b'")).1.contains("--partition"));
+    assert!(
+        refused(&script("#SBATCH -p 'a b'"))
+            .1
+            .contains("--partition")
+    );
 }
 
 #[test]
@@ -133,7 +181,10 @@ fn slurm_gets_what_only_it_understands_and_the_shape() {
         "--partition=long",
     ];
     assert_eq!(at_slurm(&component(lines)), expected);
-    assert!(component("#SBATCH -n 4").at.is_empty(), "the rest is said by Cospan itself");
+    assert!(
+        component("#SBATCH -n 4").at.is_empty(),
+        "the rest is said by Cospan itself"
+    );
 }
 
 #[test]
@@ -143,7 +194,11 @@ fn sites_under_slurm_take_every_option_that_is_passed_on() {
     };
     for known in table::TABLE.iter().filter(is_for_slurm) {
         for value in [None, Some("x".to_owned())] {
-            let given = arity::Given { line: 1, known, value };
+            let given = arity::Given {
+                line: 1,
+                known,
+                value,
+            };
             let is_whole = match known.takes {
                 arity::Takes::Value => given.value.is_some(),
                 arity::Takes::Perhaps => true,
@@ -159,7 +214,9 @@ fn sites_under_slurm_take_every_option_that_is_passed_on() {
 fn the_book_tells_of_every_option() {
     let page = include_str!("../../docs/src/guide/sbatch.md");
     for known in table::TABLE {
-        let told = ["`", ","].iter().any(|end| page.contains(&format!("`--{}{end}", known.name)))
+        let told = ["`", ","]
+            .iter()
+            .any(|end| page.contains(&format!("`--{}{end}", known.name)))
             || page.contains(&format!("`--{}=", known.name));
         assert!(told, "--{}", known.name);
     }
@@ -169,18 +226,36 @@ fn the_book_tells_of_every_option() {
 fn an_array_becomes_a_sweep_whose_texts_come_out_as_they_were() {
     let text = script("#SBATCH --array=3-9:3%2 -J 'x {{'") + "echo {{ {{{ $SLURM_ARRAY_TASK_ID\n";
     let job = translated(&text).unwrap().job;
-    let specs = job.into_specs(10, cospan_domain::units::Bytes(u64::MAX)).unwrap();
+    let specs = job
+        .into_specs(10, cospan_domain::units::Bytes(u64::MAX))
+        .unwrap();
     assert_eq!(specs.len(), 3);
     let last = specs[2].components[0].program.open();
     assert_eq!(*last.arguments[3], *text, "byte for byte");
     assert_eq!(specs[2].name.as_deref(), Some("x {{"));
-    for (name, value) in [("ID", "9"), ("MIN", "3"), ("MAX", "9"), ("STEP", "3"), ("COUNT", "3")] {
+    for (name, value) in [
+        ("ID", "9"),
+        ("MIN", "3"),
+        ("MAX", "9"),
+        ("STEP", "3"),
+        ("COUNT", "3"),
+    ] {
         let name = format!("SLURM_ARRAY_TASK_{name}");
-        assert_eq!(last.environment.get(name.as_str()).map(|v| &**v), Some(value), "{name}");
+        assert_eq!(
+            last.environment.get(name.as_str()).map(|v| &**v),
+            Some(value),
+            "{name}"
+        );
     }
-    assert_eq!(specs[0].run.task.as_ref().and_then(|task| task.at_once), Some(2));
+    assert_eq!(
+        specs[0].run.task.as_ref().and_then(|task| task.at_once),
+        Some(2)
+    );
     let plain = translated("#!/bin/sh\n#SBATCH -t1\necho {{\n").unwrap().job;
-    assert!(plain.component[0].arguments[3].contains("echo {{\n"), "nothing is filled in there");
+    assert!(
+        plain.component[0].arguments[3].contains("echo {{\n"),
+        "nothing is filled in there"
+    );
 }
 
 #[test]
@@ -191,9 +266,17 @@ fn a_heterogeneous_job_has_a_component_for_each_part() {
     assert_eq!(job.wall_time.to_string(), "20m", "they run together");
     let of = |c: &ComponentDocument| (c.name.to_string(), c.processors, c.constraints.len());
     let parts: Vec<_> = job.component.iter().map(of).collect();
-    assert_eq!(parts, [("het-0".to_owned(), 4, 0), ("het-1".to_owned(), 2, 1)]);
+    assert_eq!(
+        parts,
+        [("het-0".to_owned(), 4, 0), ("het-1".to_owned(), 2, 1)]
+    );
     assert!(translated.notes[0].1.contains("COSPAN_RANK"));
-    assert!(job.component[1].arguments.iter().any(|word| &**word == "SLURM_HET_SIZE=2"));
+    assert!(
+        job.component[1]
+            .arguments
+            .iter()
+            .any(|word| &**word == "SLURM_HET_SIZE=2")
+    );
 }
 
 #[test]
@@ -202,16 +285,29 @@ fn a_job_says_as_a_whole_what_its_script_says() {
     assert_eq!(job.name.as_deref(), Some("wave"));
     assert!(!job.rerunnable);
     let warning = job.warning.unwrap();
-    assert_eq!((warning.before.to_string().as_str(), warning.signal as u8), ("5m", 1));
+    assert_eq!(
+        (warning.before.to_string().as_str(), warning.signal as u8),
+        ("5m", 1)
+    );
     let variables = &job.component[0].environment;
-    for (name, value) in [("A", "b"), ("HERE", "from here"), ("SLURM_JOB_NAME", "wave")] {
+    for (name, value) in [
+        ("A", "b"),
+        ("HERE", "from here"),
+        ("SLURM_JOB_NAME", "wave"),
+    ] {
         assert_eq!(variables.get(name).map(|v| &**v), Some(value), "{name}");
     }
     let has =
         |job: &JobDocument, word: &str| job.component[0].arguments.iter().any(|w| &**w == word);
     assert!(!has(&job, "login"), "NIL is nothing");
     assert!(has(&super::tests::job(""), "login"), "as a login has it");
-    assert!(!has(&translated("#!/bin/sh -l\n#SBATCH -t1\n").unwrap().job, "login"), "by itself");
+    assert!(
+        !has(
+            &translated("#!/bin/sh -l\n#SBATCH -t1\n").unwrap().job,
+            "login"
+        ),
+        "by itself"
+    );
 }
 
 #[test]
@@ -220,10 +316,16 @@ fn files_at_the_site_are_written_and_others_are_noted() {
         let translated = translated(&script(lines)).unwrap();
         let words = translated.job.component[0].arguments.iter();
         let is_file = |word: &&str| {
-            ["output=", "error=", "cd=", "append"].iter().any(|begin| word.starts_with(begin))
+            ["output=", "error=", "cd=", "append"]
+                .iter()
+                .any(|begin| word.starts_with(begin))
         };
         (
-            words.map(|w| &**w).filter(is_file).map(str::to_owned).collect::<Vec<_>>(),
+            words
+                .map(|w| &**w)
+                .filter(is_file)
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
             translated.notes,
         )
     };
@@ -235,18 +337,30 @@ fn files_at_the_site_are_written_and_others_are_noted() {
     let (written, notes) = words("#SBATCH -D /home/you/run -e %A_%a.err");
     assert_eq!(
         (written, notes.len()),
-        (vec!["cd=/home/you/run".into(), "error=/home/you/run/%A_%a.err".into()], 0)
+        (
+            vec![
+                "cd=/home/you/run".into(),
+                "error=/home/you/run/%A_%a.err".into()
+            ],
+            0
+        )
     );
     let (written, notes) = words("#SBATCH -o out/%j");
     assert_eq!((written.len(), notes[0].0), (0, 2));
     assert!(notes[0].1.contains("cospan logs"), "{notes:?}");
-    assert_eq!(component("#SBATCH -D run/1").directory.unwrap().as_str(), "run/1");
+    assert_eq!(
+        component("#SBATCH -D run/1").directory.unwrap().as_str(),
+        "run/1"
+    );
 }
 
 #[test]
 fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
     for (line, expected) in [
-        ("--dependency=afterok:7", "--dependency cannot be passed on; take it out, and wait"),
+        (
+            "--dependency=afterok:7",
+            "--dependency cannot be passed on; take it out, and wait",
+        ),
         ("-d singleton", "--dependency"),
         ("--begin=now+1hour", "--begin"),
         ("--hold", "cospan freeze"),
@@ -275,7 +389,9 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
         ("-N 4-2", "--nodes"),
         ("--gres=gpu:many:x", "--gres"),
     ] {
-        let (at, said) = refused(&format!("#!/bin/sh\n# about\n#SBATCH {line}\n#SBATCH -t1\n"));
+        let (at, said) = refused(&format!(
+            "#!/bin/sh\n# about\n#SBATCH {line}\n#SBATCH -t1\n"
+        ));
         assert_eq!(at, Some(3), "{line}: {said}");
         assert!(said.contains(expected), "{line}: {said}");
     }
@@ -284,22 +400,35 @@ fn what_cannot_be_had_is_refused_with_its_line_and_a_way_out() {
 #[test]
 fn a_script_without_a_limit_or_that_is_no_text_is_refused() {
     let (_, told) = refused("#!/bin/sh\n#SBATCH -p odd\necho\n");
-    assert!(told.contains("no site tells a default time of odd; say how long"), "{told}");
+    assert!(
+        told.contains("no site tells a default time of odd; say how long"),
+        "{told}"
+    );
     for none in ["0", "UNLIMITED", "INFINITE"] {
         let said = refused(&format!("#!/bin/sh\n#SBATCH -t {none}\n"));
         assert!(said.0 == Some(2) && said.1.contains("no limit"), "{said:?}");
     }
     assert_eq!(refused("#!/bin/sh\r\necho\r\n").0, Some(1));
     assert_eq!(refused("#!/bin/sh\n\n\0").0, Some(3));
-    assert!(refused(&("#!/bin/sh\n".to_owned() + &"#".repeat(130_000))).1.contains("are carried"));
+    assert!(
+        refused(&("#!/bin/sh\n".to_owned() + &"#".repeat(130_000)))
+            .1
+            .contains("are carried")
+    );
 }
 
 #[test]
 fn options_that_say_nothing_here_are_noted_unless_nobody_would_miss_them() {
     let notes = |lines: &str| translated(&script(lines)).unwrap().notes;
-    assert_eq!(notes("#SBATCH --parsable -Q --verbose --get-user-env=10L"), []);
+    assert_eq!(
+        notes("#SBATCH --parsable -Q --verbose --get-user-env=10L"),
+        []
+    );
     let told = notes("#SBATCH --comment=mine");
-    assert!(told[0].0 == 2 && told[0].1.contains("--comment has no effect"), "{told:?}");
+    assert!(
+        told[0].0 == 2 && told[0].1.contains("--comment has no effect"),
+        "{told:?}"
+    );
     let late = translated("#!/bin/sh\n#SBATCH -t1\necho\n#SBATCH -n 9\n").unwrap();
     assert!(late.notes[0].0 == 4 && late.notes[0].1.contains("after the first command"));
     assert_eq!(late.job.component[0].processors, 1);
@@ -309,8 +438,15 @@ fn options_that_say_nothing_here_are_noted_unless_nobody_would_miss_them() {
 fn arguments_of_the_script_come_last_and_as_they_are() {
     let arguments = ["a b".to_owned(), "{{".to_owned(), "--".to_owned()];
     let text = script("#SBATCH -a 1-2");
-    let script = Script { name: "job.sh", text: &text, arguments: &arguments };
-    let around = Around { variable: &|_| None, default_time: &|_| None };
+    let script = Script {
+        name: "job.sh",
+        text: &text,
+        arguments: &arguments,
+    };
+    let around = Around {
+        variable: &|_| None,
+        default_time: &|_| None,
+    };
     let job = read(&script, around)
         .unwrap()
         .job
@@ -324,7 +460,10 @@ fn arguments_of_the_script_come_last_and_as_they_are() {
 
 /// Beginnings of option lines that are right, and pieces that may not be.
 fn anything() -> impl Strategy<Value = String> {
-    let names = table::TABLE.iter().map(|known| known.name).collect::<Vec<_>>();
+    let names = table::TABLE
+        .iter()
+        .map(|known| known.name)
+        .collect::<Vec<_>>();
     let piece = prop_oneof![
         any::<String>(),
         prop::sample::select(names).prop_map(|name| format!("--{name}=")),
@@ -362,6 +501,14 @@ fn what_gives_no_time_may_run_as_long_as_its_partition_has_it() {
     let told = "no --time: it may run for 10m, as partition short of alpha has it";
     assert_eq!(notes, [(1, told.to_owned())]);
     assert_eq!(read("").0, "1h", "the partition of those who name none");
-    assert_eq!(read("#SBATCH -p short\n#SBATCH hetjob").0, "1h", "they run together");
-    assert_eq!(read("#SBATCH -p short --time=5"), ("5m".into(), Vec::new()), "as it says");
+    assert_eq!(
+        read("#SBATCH -p short\n#SBATCH hetjob").0,
+        "1h",
+        "they run together"
+    );
+    assert_eq!(
+        read("#SBATCH -p short --time=5"),
+        ("5m".into(), Vec::new()),
+        "as it says"
+    );
 }

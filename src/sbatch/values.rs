@@ -20,7 +20,9 @@ pub(super) fn memory(text: &str) -> Option<Bytes> {
 
 /// A count of at least one.
 pub(super) fn count(text: &str) -> Option<u32> {
-    whole(text).and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
+    whole(text)
+        .and_then(|count| u32::try_from(count).ok())
+        .filter(|count| *count > 0)
 }
 
 /// The fewest and the most nodes of `2` or `2-4`.
@@ -77,7 +79,10 @@ pub(super) fn gpus_of_gres(text: &str) -> Option<Gpus> {
 
 /// A signal and how many seconds before the end: `USR1@120`, `B:10`, `TERM`.
 pub(super) fn signal(text: &str) -> Option<(SignalName, u64)> {
-    let text = text.strip_prefix("B:").or_else(|| text.strip_prefix("R:")).unwrap_or(text);
+    let text = text
+        .strip_prefix("B:")
+        .or_else(|| text.strip_prefix("R:"))
+        .unwrap_or(text);
     let (name, seconds) = match text.split_once('@') {
         Some((name, seconds)) => (name, whole(seconds)?),
         None => (text, 60),
@@ -111,7 +116,9 @@ pub(super) fn export(text: &str) -> Option<Vec<(String, Option<String>)>> {
             None => (item, None),
         };
         let mut bytes = name.bytes();
-        let begins = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        let begins = bytes
+            .next()
+            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
         let is_name = begins && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
         is_name.then_some((name, value))
     };
@@ -149,7 +156,10 @@ mod tests {
     #[test]
     fn graphics_processors_are_counted_with_their_kinds() {
         let of = |count, kinds: &[&str]| {
-            Some(Gpus { count, kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect() })
+            Some(Gpus {
+                count,
+                kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+            })
         };
         assert_eq!(gpus("2"), of(2, &[]));
         assert_eq!(gpus("a100:2,v100:1"), of(3, &["a100", "v100"]));
@@ -173,7 +183,10 @@ mod tests {
         assert_eq!(signal("USR1@120"), Some((SignalName::Usr1, 120)));
         assert_eq!(signal("B:SIGTERM"), Some((SignalName::Term, 60)));
         assert_eq!(signal("10@30"), Some((SignalName::Usr1, 30)));
-        assert_eq!((signal("KILL@9"), signal("USR1@"), signal("")), (None, None, None));
+        assert_eq!(
+            (signal("KILL@9"), signal("USR1@"), signal("")),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -181,7 +194,12 @@ mod tests {
         let pair = |name: &str, value: Option<&str>| (name.to_owned(), value.map(str::to_owned));
         assert_eq!(
             export("ALL,A=1,B='x,y',C").unwrap(),
-            [pair("ALL", None), pair("A", Some("1")), pair("B", Some("x,y")), pair("C", None)]
+            [
+                pair("ALL", None),
+                pair("A", Some("1")),
+                pair("B", Some("x,y")),
+                pair("C", None)
+            ]
         );
         assert_eq!(export("A-B=1"), None);
         assert_eq!(export(""), None);

@@ -77,8 +77,14 @@ pub(super) fn read(
 ) -> Result<Whole, ScriptError> {
     let all = All(components);
     let array = all.last(&["array"]).map(indices).transpose()?;
-    let mut start = Start { is_array: array.is_some(), ..Start::default() };
-    let name = all.last(&["job-name"]).map_or(script.name, Given::text).to_owned();
+    let mut start = Start {
+        is_array: array.is_some(),
+        ..Start::default()
+    };
+    let name = all
+        .last(&["job-name"])
+        .map_or(script.name, Given::text)
+        .to_owned();
     start.set("SLURM_JOB_NAME", name.clone());
     if let Some(indices) = &array {
         of_array(indices, &mut start);
@@ -97,7 +103,9 @@ pub(super) fn read(
     });
     let document = JobDocument {
         name: Some(start.plain(name)),
-        rerunnable: all.last(&["requeue", "no-requeue"]).is_none_or(|g| g.known.name == "requeue"),
+        rerunnable: all
+            .last(&["requeue", "no-requeue"])
+            .is_none_or(|g| g.known.name == "requeue"),
         sweep,
         warning: all.last(&["signal"]).map(warning).transpose()?,
         ..JobDocument::bare(Length(wall_time(components, around, notes)?))
@@ -113,15 +121,18 @@ fn wall_time(
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
     let given = components.iter().filter_map(|options| options.last("time"));
-    let times = given.map(|given| match values::time(given.text()) {
-        Some(DurationMs::ZERO) | None if NO_LIMIT.contains(&given.text()) => {
-            Err(ScriptError::at(given.line, "--time gives no limit", SAY_TIME))
-        }
-        Some(time) if time > DurationMs::ZERO => Ok(time),
-        _ => Err(given.wrong("write it as minutes, as 1:30:00, or as 2-12:00:00")),
-    });
+    let times =
+        given.map(|given| match values::time(given.text()) {
+            Some(DurationMs::ZERO) | None if NO_LIMIT.contains(&given.text()) => Err(
+                ScriptError::at(given.line, "--time gives no limit", SAY_TIME),
+            ),
+            Some(time) if time > DurationMs::ZERO => Ok(time),
+            _ => Err(given.wrong("write it as minutes, as 1:30:00, or as 2-12:00:00")),
+        });
     let longest = times.collect::<Result<Vec<_>, _>>()?.into_iter().max();
-    let Some(longest) = longest else { return default_time(components, around, notes) };
+    let Some(longest) = longest else {
+        return default_time(components, around, notes);
+    };
     Ok(longest)
 }
 
@@ -135,7 +146,9 @@ fn default_time(
     for options in components {
         let partition = options.last("partition").map(Given::text);
         let known = (around.default_time)(partition).ok_or_else(|| {
-            let of = partition.map(|names| format!(" of {names}")).unwrap_or_default();
+            let of = partition
+                .map(|names| format!(" of {names}"))
+                .unwrap_or_default();
             let problem = format!("it gives no --time, and no site tells a default time{of}");
             ScriptError::whole(problem, SAY_TIME)
         })?;
@@ -143,14 +156,24 @@ fn default_time(
     }
     let (time, whose) =
         longest.ok_or_else(|| ScriptError::whole("it gives no --time", SAY_TIME))?;
-    notes.push((1, format!("no --time: it may run for {}, as {whose} has it", Length(time))));
+    notes.push((
+        1,
+        format!(
+            "no --time: it may run for {}, as {whose} has it",
+            Length(time)
+        ),
+    ));
     Ok(time)
 }
 
 fn indices(given: &Given) -> Result<Indices, ScriptError> {
     given.text().parse().map_err(|error| {
         let problem = format!("--array: {error}");
-        ScriptError::at(given.line, problem, "write it as 0-99, 1,3,5-8, 0-100:10 or 0-99%4")
+        ScriptError::at(
+            given.line,
+            problem,
+            "write it as 0-99, 1,3,5-8, 0-100:10 or 0-99%4",
+        )
     })
 }
 
@@ -165,7 +188,9 @@ fn of_array(indices: &Indices, start: &mut Start) {
         start.set(name, number.to_string());
     }
     // Each run fills in its own.
-    start.environment.insert("SLURM_ARRAY_TASK_ID".into(), "{{index}}".into());
+    start
+        .environment
+        .insert("SLURM_ARRAY_TASK_ID".into(), "{{index}}".into());
 }
 
 /// Variables that the script is to find, and whether it finds what a login gives.
@@ -179,7 +204,10 @@ fn export(
     if let Some(given) = all.last(&["export"]) {
         let wrong = || given.wrong("write it as ALL, NONE, NIL or NAME=VALUE,NAME=VALUE");
         let mut items = values::export(given.text()).ok_or_else(wrong)?;
-        let first = items[0].1.is_none().then(|| items[0].0.to_ascii_uppercase());
+        let first = items[0]
+            .1
+            .is_none()
+            .then(|| items[0].0.to_ascii_uppercase());
         logs_in = matches!(first.as_deref(), Some("ALL" | "NONE"));
         if logs_in || first.as_deref() == Some("NIL") {
             items.remove(0);
@@ -200,7 +228,9 @@ fn export(
 
 /// Where it starts: gives the directory if it is one of the site.
 fn folder<'a>(all: &'a All<'_>, start: &mut Start) -> Result<Option<&'a str>, ScriptError> {
-    let Some(given) = all.last(&["chdir"]) else { return Ok(None) };
+    let Some(given) = all.last(&["chdir"]) else {
+        return Ok(None);
+    };
     let path = given.text();
     if path.starts_with('/') {
         start.words.push(format!("cd={path}"));
@@ -220,7 +250,9 @@ fn files(
     notes: &mut Vec<(usize, String)>,
 ) -> Result<(), ScriptError> {
     for name in ["output", "error"] {
-        let Some(given) = all.last(&[name]) else { continue };
+        let Some(given) = all.last(&[name]) else {
+            continue;
+        };
         let path = given.text();
         check_pattern(given)?;
         match folder {
@@ -246,7 +278,10 @@ fn files(
 fn check_pattern(given: &Given) -> Result<(), ScriptError> {
     let mut rest = given.text();
     while let Some((_, after)) = rest.split_once('%') {
-        let letter = after.chars().next().filter(|letter| PATTERN.contains(*letter));
+        let letter = after
+            .chars()
+            .next()
+            .filter(|letter| PATTERN.contains(*letter));
         let letter = letter.ok_or_else(|| given.wrong("of % only %A %a %j %N %u %x are known"))?;
         rest = &after[letter.len_utf8()..];
     }
@@ -256,5 +291,8 @@ fn check_pattern(given: &Given) -> Result<(), ScriptError> {
 fn warning(given: &Given) -> Result<WarningDocument, ScriptError> {
     let remedy = "write it as USR1@120; signals are USR1, USR2, TERM, INT and HUP";
     let (signal, seconds) = values::signal(given.text()).ok_or_else(|| given.wrong(remedy))?;
-    Ok(WarningDocument { signal, before: Length(DurationMs(seconds.saturating_mul(1_000))) })
+    Ok(WarningDocument {
+        signal,
+        before: Length(DurationMs(seconds.saturating_mul(1_000))),
+    })
 }

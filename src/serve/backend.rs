@@ -51,7 +51,11 @@ pub(super) struct Served {
 impl Served {
     /// `engine`: the name of the store's engine.
     pub(super) fn new(plane: ControlPlane, engine: &'static str, rehearsals: Rehearsals) -> Self {
-        Self { plane, engine, rehearsals }
+        Self {
+            plane,
+            engine,
+            rehearsals,
+        }
     }
 
     fn find(&self, id: JobId) -> Option<Arc<Job>> {
@@ -67,10 +71,14 @@ impl Served {
     ) -> Result<(SiteName, Tag), ApiRefusal> {
         let state = job.components.get(component.0 as usize);
         let placed = state.and_then(|state| state.placement.as_ref());
-        let site = placed.map(|placement| placement.site.clone()).ok_or_else(|| {
-            let id = job.id;
-            ApiRefusal::NotFound(format!("component {component} of job {id} has run nowhere yet"))
-        })?;
+        let site = placed
+            .map(|placement| placement.site.clone())
+            .ok_or_else(|| {
+                let id = job.id;
+                ApiRefusal::NotFound(format!(
+                    "component {component} of job {id} has run nowhere yet"
+                ))
+            })?;
         Ok((site, job.tag_of(self.plane.instance(), component, attempt)))
     }
 }
@@ -97,8 +105,16 @@ impl Backend for Served {
     ) -> Result<ExplainReport, ApiRefusal> {
         let spec = submission.spec.clone();
         let explanation = self.plane.preview(by, submission.clone())?;
-        let limit = if rows > 0 { ExplainPage::FIRST.limit } else { 0 };
-        let page = ExplainPage { rows, limit, ..ExplainPage::FIRST };
+        let limit = if rows > 0 {
+            ExplainPage::FIRST.limit
+        } else {
+            0
+        };
+        let page = ExplainPage {
+            rows,
+            limit,
+            ..ExplainPage::FIRST
+        };
         let mut report = explained::preview(&explanation, &spec, self.plane.hold_max(), page);
         // It is worked out apart from the threads that serve requests.
         if divided::is_to_be(&spec)
@@ -119,14 +135,19 @@ impl Backend for Served {
         let rankings = self.plane.rankings(by, submission).await;
         let names = spec.names(spec.components.len()).into_iter();
         let named = names.zip(&rankings);
-        named.map(|(name, ranking)| RankingReport::of_one(name, ranking, lead, None)).collect()
+        named
+            .map(|(name, ranking)| RankingReport::of_one(name, ranking, lead, None))
+            .collect()
     }
 
     fn warning(&self, id: JobId) -> Option<String> {
         let job = self.find(id)?;
         let missing = self.plane.missing_link(&job)?;
         let names = job.spec.names(job.spec.components.len());
-        Some(format!("it is queued, and can never start: {}", explained::lacking(&missing, &names)))
+        Some(format!(
+            "it is queued, and can never start: {}",
+            explained::lacking(&missing, &names)
+        ))
     }
 
     fn view(&self) -> Arc<View> {
@@ -149,9 +170,14 @@ impl Backend for Served {
             })
         };
         let beyond = |name: &LogicalName| after.is_none_or(|after| name > after);
-        let found = view.files.iter().filter(|(name, file)| beyond(name) && has(file));
-        let mut files: Vec<FileReport> =
-            found.take(limit + 1).filter_map(|(_, file)| file_report(&view, file)).collect();
+        let found = view
+            .files
+            .iter()
+            .filter(|(name, file)| beyond(name) && has(file));
+        let mut files: Vec<FileReport> = found
+            .take(limit + 1)
+            .filter_map(|(_, file)| file_report(&view, file))
+            .collect();
         let more = files.len() > limit;
         files.truncate(limit);
         let next = files.last().filter(|_| more).map(|last| last.name.clone());
@@ -179,7 +205,10 @@ impl Backend for Served {
             ..sited::report(site, now)
         };
         let sites = self.plane.sites().iter().map(report).collect();
-        SiteList { sites, isolated: self.plane.isolated() }
+        SiteList {
+            sites,
+            isolated: self.plane.isolated(),
+        }
     }
 
     fn links_to(&self, site: &SiteName) -> Vec<LinkReport> {
@@ -201,7 +230,9 @@ impl Backend for Served {
         parts: &Parts,
         window: StartWindow,
     ) -> StartsToCompute {
-        self.plane.startable(site.map(std::slice::from_ref), parts, window).await
+        self.plane
+            .startable(site.map(std::slice::from_ref), parts, window)
+            .await
     }
 
     async fn free_later(&self, site: &SiteName, within: units::DurationMs) -> FreeLater {
@@ -240,18 +271,28 @@ impl Backend for Served {
         id: JobId,
         page: ExplainPage,
     ) -> Result<Option<JobFacts>, ApiRefusal> {
-        let Some(job) = self.find(id) else { return Ok(None) };
+        let Some(job) = self.find(id) else {
+            return Ok(None);
+        };
         // Each page says whether it backs off.
         let standing = self.plane.standing(id).await;
         let last_words = match page.after {
             0 => last_words::of(&self.plane, &job).await,
             _ => Vec::new(),
         };
-        Ok(Some(JobFacts { job, standing, last_words }))
+        Ok(Some(JobFacts {
+            job,
+            standing,
+            last_words,
+        }))
     }
 
     fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
-        let JobFacts { job, standing, last_words } = facts;
+        let JobFacts {
+            job,
+            standing,
+            last_words,
+        } = facts;
         // Who goes on reading knows already when it may start.
         let explanation = match page.after {
             0 => self.plane.explain(&job),
@@ -268,11 +309,18 @@ impl Backend for Served {
                 problem: record.and_then(|copy| copy.trouble.last_error.clone()),
             }
         };
-        let known = explained::Known { standing: standing.as_ref(), hold: self.plane.hold_max() };
+        let known = explained::Known {
+            standing: standing.as_ref(),
+            hold: self.plane.hold_max(),
+        };
         let report = explained::report(&job, &explanation, known, page, copies);
         let turn = shared::turn(&job, &view, self.plane.now());
         let summary = turn.unwrap_or_else(|| report.summary.clone());
-        Ok(ExplainReport { last_words, summary, ..report })
+        Ok(ExplainReport {
+            last_words,
+            summary,
+            ..report
+        })
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {
@@ -285,12 +333,18 @@ impl Backend for Served {
         let offset = units::Bytes(what.offset);
         let piece = self.plane.read(&site, file, offset, what.limit).await;
         let piece = piece.map_err(|error| unread(&site, error))?;
-        Ok(Piece { bytes: Bytes::from(piece.bytes), size: piece.size.0 })
+        Ok(Piece {
+            bytes: Bytes::from(piece.bytes),
+            size: piece.size.0,
+        })
     }
 
     async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
         let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
-        let listed = self.plane.list(&site, FilePlace::Output(tag, what.path.clone())).await;
+        let listed = self
+            .plane
+            .list(&site, FilePlace::Output(tag, what.path.clone()))
+            .await;
         listed.map_err(|error| unread(&site, error))
     }
 

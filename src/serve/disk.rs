@@ -26,21 +26,35 @@ pub fn register(registry: &Registry, directory: PathBuf) -> prometheus::Result<(
         "cospan_data_directory_size_bytes",
         "Size of the disk that the data directory is on.",
     )?;
-    registry.register(Box::new(Disk { directory, free, size }))
+    registry.register(Box::new(Disk {
+        directory,
+        free,
+        size,
+    }))
 }
 
 impl Collector for Disk {
     fn desc(&self) -> Vec<&Desc> {
-        self.free.desc().into_iter().chain(self.size.desc()).collect()
+        self.free
+            .desc()
+            .into_iter()
+            .chain(self.size.desc())
+            .collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         // A disk that cannot be looked at is no full disk: nothing is shown.
-        let Ok(disk) = rustix::fs::statvfs(&self.directory) else { return Vec::new() };
+        let Ok(disk) = rustix::fs::statvfs(&self.directory) else {
+            return Vec::new();
+        };
         let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(disk.f_frsize));
         self.free.set(bytes(disk.f_bavail).unwrap_or(i64::MAX));
         self.size.set(bytes(disk.f_blocks).unwrap_or(i64::MAX));
-        self.free.collect().into_iter().chain(self.size.collect()).collect()
+        self.free
+            .collect()
+            .into_iter()
+            .chain(self.size.collect())
+            .collect()
     }
 }
 
@@ -53,14 +67,19 @@ mod tests {
         register(&registry, directory).unwrap();
         let families = registry.gather();
         let value = |family: &MetricFamily| family.get_metric()[0].get_gauge().get_value();
-        families.iter().map(|family| (family.name().to_owned(), value(family))).collect()
+        families
+            .iter()
+            .map(|family| (family.name().to_owned(), value(family)))
+            .collect()
     }
 
     #[test]
     fn the_disk_of_the_data_directory_is_shown_while_it_is_there() {
         let home = tempfile::tempdir().unwrap();
         let shown_now = shown(home.path().into());
-        let [(free_name, free), (_, size)] = &shown_now[..] else { panic!("{shown_now:?}") };
+        let [(free_name, free), (_, size)] = &shown_now[..] else {
+            panic!("{shown_now:?}")
+        };
         assert_eq!(free_name, "cospan_data_directory_free_bytes");
         assert!(*free > 0.0 && free <= size, "{shown_now:?}");
         assert!(shown(home.path().join("gone")).is_empty());

@@ -16,7 +16,12 @@ pub(super) fn is_to_be(spec: &JobSpec) -> bool {
 
 /// What sites would promise it now.
 pub(super) fn told(spec: &JobSpec, division: &Result<Division, String>) -> String {
-    let Division { shape, start, is_accepted, parts } = match division {
+    let Division {
+        shape,
+        start,
+        is_accepted,
+        parts,
+    } = match division {
         Ok(division) => division,
         Err(reason) => return format!("no site would promise it a start now: {reason}"),
     };

@@ -61,14 +61,28 @@ pub(super) fn report(
         revision: Some(job.revision),
         summary: summary(job, explanation, standing),
         priority: None,
-        policy: Some(placed_by.map_or(&explanation.policy, |by| &by.policy).to_string()),
+        policy: Some(
+            placed_by
+                .map_or(&explanation.policy, |by| &by.policy)
+                .to_string(),
+        ),
         rule: placed_by.map(|by| by.rule.as_str().into()),
-        refused: placed_by.and_then(|by| by.refused.as_ref()).map(RefusedReport::from),
+        refused: placed_by
+            .and_then(|by| by.refused.as_ref())
+            .map(RefusedReport::from),
         position: standing.map(|standing| standing.ahead as u64 + 1),
         estimate: estimate(explanation),
         estimate_unknown: unknown(explanation),
-        cost: if waits { cost(explanation, &job.spec, hold, &verdicts) } else { None },
-        bids: if is_first { bids(explanation) } else { Vec::new() },
+        cost: if waits {
+            cost(explanation, &job.spec, hold, &verdicts)
+        } else {
+            None
+        },
+        bids: if is_first {
+            bids(explanation)
+        } else {
+            Vec::new()
+        },
         bids_by: bids_by(explanation, job.is_placed()).filter(|_| is_first),
         ranking: RankingReport::of(job, |component| verdicts.tell_of(component)),
         withheld: withheld(explanation).filter(|_| waits),
@@ -101,7 +115,10 @@ fn bids_by(explanation: &Explanation, is_placed: bool) -> Option<String> {
 
 fn withheld(explanation: &Explanation) -> Option<WithheldReport> {
     let guard = explanation.starvation_guard.as_ref()?;
-    let processors = guard.withheld.iter().map(|(site, count)| (site.to_string(), *count));
+    let processors = guard
+        .withheld
+        .iter()
+        .map(|(site, count)| (site.to_string(), *count));
     Some(WithheldReport {
         job: guard.job.0,
         until: Instant(guard.until),
@@ -130,7 +147,9 @@ fn on_its_way(job: &Job) -> Vec<OnItsWay> {
 fn inputs(job: &Job) -> Vec<OnItsWay> {
     let mut inputs = Vec::new();
     for (component, state) in job.indexed() {
-        let Some(placement) = &state.placement else { continue };
+        let Some(placement) = &state.placement else {
+            continue;
+        };
         inputs.extend(placement.sources.iter().map(|source| OnItsWay {
             component,
             content: source.content,
@@ -144,13 +163,20 @@ fn inputs(job: &Job) -> Vec<OnItsWay> {
 fn outputs(job: &Job) -> Vec<OnItsWay> {
     let mut outputs = Vec::new();
     for (component, state, spec) in job.specified() {
-        let Some(placement) = &state.placement else { continue };
+        let Some(placement) = &state.placement else {
+            continue;
+        };
         for (collected, output) in state.collected.iter().zip(&spec.outputs) {
             if let (Collect::ToSite { site, .. }, Some(content), false) =
                 (&output.collect, collected.content, collected.done)
             {
                 let (from, to) = (placement.site.clone(), site.clone());
-                outputs.push(OnItsWay { component, content, from, to });
+                outputs.push(OnItsWay {
+                    component,
+                    content,
+                    from,
+                    to,
+                });
             }
         }
     }
@@ -169,14 +195,23 @@ fn transfers(
             site: way.to.to_string(),
             from: way.from.to_string(),
             digest: way.content.digest.to_string(),
-            done_bytes: if copy.here { way.content.size.0 } else { copy.done.0 },
+            done_bytes: if copy.here {
+                way.content.size.0
+            } else {
+                copy.done.0
+            },
             size_bytes: way.content.size.0,
             expected_at: copy.expected.map(Instant),
             here: copy.here,
-            problem: copy.problem.filter(|_| !copy.here).map(|problem| problem.to_string()),
+            problem: copy
+                .problem
+                .filter(|_| !copy.here)
+                .map(|problem| problem.to_string()),
         })
     };
-    let ways = on_its_way(job).into_iter().filter(|way| is_told_of(way.component));
+    let ways = on_its_way(job)
+        .into_iter()
+        .filter(|way| is_told_of(way.component));
     ways.filter_map(report).collect()
 }
 
@@ -194,13 +229,21 @@ pub(super) fn preview(
         summary: placement(explanation, None),
         priority: explanation.class.map(ClassReport::from),
         policy: Some(explanation.policy.to_string()),
-        rule: explanation.decision.as_ref().ok().map(|plan| plan.rule.as_str().into()),
+        rule: explanation
+            .decision
+            .as_ref()
+            .ok()
+            .map(|plan| plan.rule.as_str().into()),
         refused: None,
         position: None,
         estimate: estimate(explanation),
         estimate_unknown: unknown(explanation),
         cost: cost(explanation, spec, hold, &verdicts),
-        bids: if page.limit > 0 { bids(explanation) } else { Vec::new() },
+        bids: if page.limit > 0 {
+            bids(explanation)
+        } else {
+            Vec::new()
+        },
         bids_by: bids_by(explanation, false),
         ranking: Vec::new(),
         withheld: withheld(explanation),
@@ -240,21 +283,26 @@ fn cost(
 ) -> Option<CostReport> {
     let plan = explanation.decision.as_ref().ok()?;
     let transfers = explanation.transfers.iter();
-    let transfers = transfers.filter(|transfer| told.tell_of(transfer.component)).map(|transfer| {
-        let measured = transfer.link.as_ref().and_then(|link| link.measured);
-        let component = explanation.components.get(transfer.component.0 as usize);
-        ExpectedTransferReport {
-            component: component.cloned().unwrap_or_default(),
-            site: transfer.to.to_string(),
-            from: transfer.source.from.to_string(),
-            digest: transfer.source.content.digest.to_string(),
-            bytes: transfer.source.content.size.0,
-            time_ms: transfer.time.0,
-            bandwidth_bps: transfer.link.as_ref().map(|link| link.bandwidth.0),
-            measured_at: measured.map(|measured| measured.at.into()),
-        }
-    });
-    let moved = explanation.transfers.iter().filter(|transfer| transfer.source.from != transfer.to);
+    let transfers = transfers
+        .filter(|transfer| told.tell_of(transfer.component))
+        .map(|transfer| {
+            let measured = transfer.link.as_ref().and_then(|link| link.measured);
+            let component = explanation.components.get(transfer.component.0 as usize);
+            ExpectedTransferReport {
+                component: component.cloned().unwrap_or_default(),
+                site: transfer.to.to_string(),
+                from: transfer.source.from.to_string(),
+                digest: transfer.source.content.digest.to_string(),
+                bytes: transfer.source.content.size.0,
+                time_ms: transfer.time.0,
+                bandwidth_bps: transfer.link.as_ref().map(|link| link.bandwidth.0),
+                measured_at: measured.map(|measured| measured.at.into()),
+            }
+        });
+    let moved = explanation
+        .transfers
+        .iter()
+        .filter(|transfer| transfer.source.from != transfer.to);
     let processors = u64::from(spec.total_resources().processors);
     let held = |length: DurationMs| processors.saturating_mul(length.0);
     Some(CostReport {
@@ -304,20 +352,33 @@ fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
     }
     match &explanation.decision {
         Ok(plan) => {
-            let queued = plan.placements.iter().any(|placement| placement.acquisition.is_queued());
+            let queued = plan
+                .placements
+                .iter()
+                .any(|placement| placement.acquisition.is_queued());
             format!(
                 "it can be placed now, on {} site(s){}, with input there in {}",
                 plan.sites_combined(),
-                if queued { " to wait in their queues" } else { "" },
+                if queued {
+                    " to wait in their queues"
+                } else {
+                    ""
+                },
                 plan.transfer_time
             )
         }
         Err(refusal) => match &explanation.missing_link {
             Some(missing) => {
-                format!("it cannot be placed: {}", lacking(missing, &explanation.components))
+                format!(
+                    "it cannot be placed: {}",
+                    lacking(missing, &explanation.components)
+                )
             }
             None => {
-                format!("it cannot be placed now: {}", refusal.naming(&explanation.components))
+                format!(
+                    "it cannot be placed now: {}",
+                    refusal.naming(&explanation.components)
+                )
             }
         },
     }
@@ -325,7 +386,11 @@ fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
 
 /// Which link is missing, and what helps.
 pub(super) fn lacking(missing: &MissingLink, names: &[String]) -> String {
-    let MissingLink { component, from, to } = missing;
+    let MissingLink {
+        component,
+        from,
+        to,
+    } = missing;
     let name = names.get(component.0 as usize).cloned();
     let name = name.unwrap_or_else(|| component.to_string());
     format!(
@@ -348,7 +413,11 @@ fn some_of(names: &[String]) -> String {
     match names.len() {
         0 => "none".into(),
         count if count > MOST_NAMES => {
-            format!("{} and {} more", names[..MOST_NAMES].join(", "), count - MOST_NAMES)
+            format!(
+                "{} and {} more",
+                names[..MOST_NAMES].join(", "),
+                count - MOST_NAMES
+            )
         }
         _ => names.join(", "),
     }
@@ -383,7 +452,9 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         Phase::Starting { .. } => "its start is decided; gates are being opened".into(),
         Phase::Running { .. } => {
             let is_later = |index: &ComponentIndex| {
-                job.components.get(index.0 as usize).is_some_and(Component::is_to_begin_later)
+                job.components
+                    .get(index.0 as usize)
+                    .is_some_and(Component::is_to_begin_later)
             };
             let (later, restarted): (Vec<_>, Vec<_>) = job.restarting().partition(is_later);
             let restarted: Vec<_> = restarted.into_iter().filter_map(|i| name(job, i)).collect();
@@ -394,14 +465,18 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
                 [] if later.is_empty() => format!("it runs: {running}"),
                 [] => format!("it runs: {running}{later}{next}"),
                 names => {
-                    format!("it runs: {running}{later}; restarted alone: {}{next}", some_of(names))
+                    format!(
+                        "it runs: {running}{later}; restarted alone: {}{next}",
+                        some_of(names)
+                    )
                 }
             }
         }
         Phase::Collecting { .. } => "it succeeded; its outputs are brought to their sites".into(),
-        Phase::Aborting { why: AbortCause::Cancelled, .. } => {
-            "it is being cancelled; what runs is being ended".into()
-        }
+        Phase::Aborting {
+            why: AbortCause::Cancelled,
+            ..
+        } => "it is being cancelled; what runs is being ended".into(),
         Phase::Aborting { why, then, .. } => {
             let why = abort_cause(why, &Names::of(job));
             format!("its round is being given up: {why}; {}", afterwards(then))
@@ -426,7 +501,10 @@ fn standing_of(phase: &Phase) -> String {
 fn afterwards(then: &AfterAbort) -> String {
     match then {
         AfterAbort::Requeue { not_before } => {
-            format!("then it is placed anew, not before {}", Instant(*not_before))
+            format!(
+                "then it is placed anew, not before {}",
+                Instant(*not_before)
+            )
         }
         AfterAbort::Fail { reason } => format!("then it fails: {reason}"),
         AfterAbort::Cancel { by } => format!("then it is cancelled, as {by} asked"),

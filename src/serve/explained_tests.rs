@@ -10,26 +10,54 @@ use super::*;
 use crate::serve::verdicts::tests::{explanation, placed_at, waiting_job};
 
 const NOW: Timestamp = Timestamp(1);
-const CONTENT: Content = Content { digest: Digest([7; 32]), size: Bytes(30) };
+const CONTENT: Content = Content {
+    digest: Digest([7; 32]),
+    size: Bytes(30),
+};
 
 fn full(_: Digest, _: &SiteName) -> CopyProgress {
-    CopyProgress { problem: Some("no space left".into()), ..CopyProgress::default() }
+    CopyProgress {
+        problem: Some("no space left".into()),
+        ..CopyProgress::default()
+    }
 }
 
 /// From, to, and what went wrong.
 fn told(job: &Job) -> Vec<(String, String, Option<String>)> {
     let told = |report: TransferReport| (report.from, report.site, report.problem);
-    transfers(job, |_| true, full).into_iter().map(told).collect()
+    transfers(job, |_| true, full)
+        .into_iter()
+        .map(told)
+        .collect()
 }
 
 #[test]
 fn who_waits_for_input_is_told_what_keeps_it_from_arriving() {
-    for phase in [Phase::Placed { at: NOW, start_estimate: NOW }, Phase::Claiming { since: NOW }] {
+    for phase in [
+        Phase::Placed {
+            at: NOW,
+            start_estimate: NOW,
+        },
+        Phase::Claiming { since: NOW },
+    ] {
         let mut job = placed_at("leiden", phase);
         let from = "delft".parse().unwrap();
-        let source = Source { content: CONTENT, from, chunk: None };
-        job.components[0].placement.as_mut().unwrap().sources.push(source);
-        let expected = ("delft".into(), "leiden".into(), Some("no space left".into()));
+        let source = Source {
+            content: CONTENT,
+            from,
+            chunk: None,
+        };
+        job.components[0]
+            .placement
+            .as_mut()
+            .unwrap()
+            .sources
+            .push(source);
+        let expected = (
+            "delft".into(),
+            "leiden".into(),
+            Some("no space left".into()),
+        );
         assert_eq!(told(&job), [expected]);
         job.inputs_here = true;
         assert_eq!(told(&job), []);
@@ -39,18 +67,36 @@ fn who_waits_for_input_is_told_what_keeps_it_from_arriving() {
 #[test]
 fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
     let mut job = placed_at("leiden", Phase::Collecting { since: NOW });
-    let collect =
-        Collect::ToSite { site: "delft".parse().unwrap(), register: "results".parse().unwrap() };
+    let collect = Collect::ToSite {
+        site: "delft".parse().unwrap(),
+        register: "results".parse().unwrap(),
+    };
     let spec = Arc::make_mut(&mut job.spec);
     spec.components[0].outputs = vec![
-        Output { path: "out".parse().unwrap(), collect },
-        Output { path: "log".parse().unwrap(), collect: Collect::Fetch },
+        Output {
+            path: "out".parse().unwrap(),
+            collect,
+        },
+        Output {
+            path: "log".parse().unwrap(),
+            collect: Collect::Fetch,
+        },
     ];
     job.components[0].collected = vec![
-        Collected { content: Some(CONTENT), done: false },
-        Collected { content: Some(CONTENT), done: false },
+        Collected {
+            content: Some(CONTENT),
+            done: false,
+        },
+        Collected {
+            content: Some(CONTENT),
+            done: false,
+        },
     ];
-    let expected = ("leiden".into(), "delft".into(), Some("no space left".into()));
+    let expected = (
+        "leiden".into(),
+        "delft".into(),
+        Some("no space left".into()),
+    );
     assert_eq!(told(&job), [expected]);
     job.components[0].collected[0].done = true;
     assert_eq!(told(&job), []);
@@ -69,21 +115,50 @@ fn bids_for_a_placed_job_are_said_to_be_those_of_now() {
     let waiting = bids_by(&explanation, false).unwrap();
     assert_eq!(waiting, "sites as they are now; bandwidths as configured");
     let placed = bids_by(&explanation, true).unwrap();
-    assert!(placed.contains("not as they were when it was placed"), "{placed}");
+    assert!(
+        placed.contains("not as they were when it was placed"),
+        "{placed}"
+    );
 }
 
 fn phases() -> Vec<(Phase, &'static str)> {
-    let why = AbortCause::InputLost { detail: "no space left".into() };
-    let aborting = |why, then| Phase::Aborting { since: NOW, why, then };
+    let why = AbortCause::InputLost {
+        detail: "no space left".into(),
+    };
+    let aborting = |why, then| Phase::Aborting {
+        since: NOW,
+        why,
+        then,
+    };
     let by = || "ada".parse().unwrap();
     vec![
-        (Phase::Placed { at: NOW, start_estimate: NOW }, "it is placed; its input is on the way"),
-        (Phase::Claiming { since: NOW }, "processors are claimed; its input is on the way"),
-        (Phase::Starting { since: NOW }, "its start is decided; gates are being opened"),
-        (Phase::Running { since: NOW }, "it runs: solve"),
-        (Phase::Collecting { since: NOW }, "it succeeded; its outputs are brought to their sites"),
         (
-            aborting(why.clone(), AfterAbort::Fail { reason: "tried too often".into() }),
+            Phase::Placed {
+                at: NOW,
+                start_estimate: NOW,
+            },
+            "it is placed; its input is on the way",
+        ),
+        (
+            Phase::Claiming { since: NOW },
+            "processors are claimed; its input is on the way",
+        ),
+        (
+            Phase::Starting { since: NOW },
+            "its start is decided; gates are being opened",
+        ),
+        (Phase::Running { since: NOW }, "it runs: solve"),
+        (
+            Phase::Collecting { since: NOW },
+            "it succeeded; its outputs are brought to their sites",
+        ),
+        (
+            aborting(
+                why.clone(),
+                AfterAbort::Fail {
+                    reason: "tried too often".into(),
+                },
+            ),
             "its round is being given up: input did not arrive: no space left; then it fails: \
              tried too often",
         ),
@@ -105,13 +180,19 @@ fn in_every_phase_it_is_told_what_it_waits_for() {
         let mut job = placed_at("leiden", phase);
         if matches!(job.phase, Phase::Running { .. }) {
             let lrm_id = "1".parse().unwrap();
-            job.components[0].run = Run::Running { lrm_id, host: "n".into(), since: NOW };
+            job.components[0].run = Run::Running {
+                lrm_id,
+                host: "n".into(),
+                since: NOW,
+            };
         }
         assert_eq!(summary(&job, &explanation(Wait::Phase), None), expected);
     }
     let told: Vec<PhaseKind> = phases().iter().map(|(phase, _)| phase.kind()).collect();
-    let left_out: Vec<PhaseKind> =
-        PhaseKind::ALL.into_iter().filter(|kind| !told.contains(kind)).collect();
+    let left_out: Vec<PhaseKind> = PhaseKind::ALL
+        .into_iter()
+        .filter(|kind| !told.contains(kind))
+        .collect();
     let ended = [PhaseKind::Finished, PhaseKind::Failed, PhaseKind::Cancelled];
     assert_eq!(left_out, [&[PhaseKind::Queued][..], &ended].concat());
 }
@@ -133,10 +214,19 @@ fn with_its_input_there_it_is_told_which_components_are_claimed() {
 #[test]
 fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
     let told = |wait| summary(&waiting_job(), &explanation(wait), None);
-    assert_eq!(told(Wait::Frozen), "it is frozen; `cospan thaw` lets it be placed");
-    assert_eq!(told(Wait::Held("a policy panicked".into())), "it is held: a policy panicked");
+    assert_eq!(
+        told(Wait::Frozen),
+        "it is frozen; `cospan thaw` lets it be placed"
+    );
+    assert_eq!(
+        told(Wait::Held("a policy panicked".into())),
+        "it is held: a policy panicked"
+    );
     let turn = told(Wait::Turn(3));
-    assert_eq!(turn, "it waits for its turn: at most 3 run(s) of its sweep at once");
+    assert_eq!(
+        turn,
+        "it waits for its turn: at most 3 run(s) of its sweep at once"
+    );
     let standing = Standing {
         priority: Priority::Low,
         ahead: 0,
@@ -144,13 +234,26 @@ fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
         tries: 0,
         refusal: None,
     };
-    let told = summary(&waiting_job(), &explanation(Wait::Placement), Some(&standing));
-    assert!(told.starts_with("it backs off after a setback and is tried again at 1970"), "{told}");
+    let told = summary(
+        &waiting_job(),
+        &explanation(Wait::Placement),
+        Some(&standing),
+    );
+    assert!(
+        told.starts_with("it backs off after a setback and is tried again at 1970"),
+        "{told}"
+    );
 }
 
 #[test]
 fn one_not_yet_submitted_is_told_by_which_rule_sites_would_be_chosen() {
-    let job = placed_at("leiden", Phase::Placed { at: NOW, start_estimate: NOW });
+    let job = placed_at(
+        "leiden",
+        Phase::Placed {
+            at: NOW,
+            start_estimate: NOW,
+        },
+    );
     let mut explanation = explanation(Wait::NotSubmitted);
     explanation.decision = Ok(Plan {
         policy: explanation.policy.clone(),
@@ -158,7 +261,15 @@ fn one_not_yet_submitted_is_told_by_which_rule_sites_would_be_chosen() {
         placements: job.components[0].placement.clone().into_iter().collect(),
         transfer_time: DurationMs::ZERO,
     });
-    let told = preview(&explanation, &job.spec, DurationMs::ZERO, ExplainPage::FIRST);
+    let told = preview(
+        &explanation,
+        &job.spec,
+        DurationMs::ZERO,
+        ExplainPage::FIRST,
+    );
     assert_eq!(told.rule.as_deref(), Some(Rule::MostLeft.as_str()));
-    assert_eq!(told.summary, "it can be placed now, on 1 site(s), with input there in 0s");
+    assert_eq!(
+        told.summary,
+        "it can be placed now, on 1 site(s), with input there in 0s"
+    );
 }

@@ -26,7 +26,9 @@ pub(super) async fn command(
             let refused = changed_of(plane, submissions).await;
             plane.command_refusing(command, refused).await
         }
-        Ask::AddFile { name, site, path, .. } => {
+        Ask::AddFile {
+            name, site, path, ..
+        } => {
             let (name, replica) = (name.clone(), (site.clone(), path.clone()));
             // Looked at before it is read: what changes meanwhile looks different later.
             let stamp = look(plane, &replica).await;
@@ -49,12 +51,25 @@ async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, Ap
     names.dedup();
     let mut refused = Vec::new();
     for name in names {
-        let Some((site, path)) = changed(plane, name).await else { continue };
+        let Some((site, path)) = changed(plane, name).await else {
+            continue;
+        };
         info!(file = %name, %site, path = path.as_str(), "a registered file has changed");
-        let of = named.iter().enumerate().filter(|(_, names)| names.contains(name));
+        let of = named
+            .iter()
+            .enumerate()
+            .filter(|(_, names)| names.contains(name));
         refused.extend(of.map(|(index, _)| {
             let (name, site, path) = (name.clone(), site.clone(), path.clone());
-            (index, ApiRefusal::FileChanged { index, name, site, path })
+            (
+                index,
+                ApiRefusal::FileChanged {
+                    index,
+                    name,
+                    site,
+                    path,
+                },
+            )
         }));
     }
     refused
@@ -64,9 +79,13 @@ async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, Ap
 async fn changed(plane: &ControlPlane, name: &LogicalName) -> Option<Replica> {
     let entry = plane.view().files.get(name)?.entry.clone()?;
     for (site, place) in &entry.replicas {
-        let FilePlace::User(path) = place else { continue };
+        let FilePlace::User(path) = place else {
+            continue;
+        };
         let replica = (site.clone(), path.clone());
-        let Some(stamp) = look(plane, &replica).await else { continue };
+        let Some(stamp) = look(plane, &replica).await else {
+            continue;
+        };
         if entry.stamps.get(&(site.clone(), place.clone())) == Some(&stamp) {
             continue;
         }
@@ -88,8 +107,17 @@ async fn is_other(
     let (name, site, path) = (name.clone(), site.clone(), path.clone());
     // To register the same content at the same place again changes nothing, whosever it is.
     let (replace, reaches_all) = (false, true);
-    let what = Ask::AddFile { name: name.clone(), site: site.clone(), path, replace, reaches_all };
-    let command = ApiCommand { by: entry.registered_by.clone(), what };
+    let what = Ask::AddFile {
+        name: name.clone(),
+        site: site.clone(),
+        path,
+        replace,
+        reaches_all,
+    };
+    let command = ApiCommand {
+        by: entry.registered_by.clone(),
+        what,
+    };
     match plane.command(command).await {
         Ok(_) => false,
         Err(ApiRefusal::Conflict(_)) => true,
@@ -114,8 +142,16 @@ async fn remember(
 ) {
     let view = plane.view();
     let entry = view.files.get(name).and_then(|file| file.entry.as_ref());
-    let (Some(stamp), Some(entry)) = (stamp, entry) else { return };
-    let note = NoteStamp { name: name.clone(), site, path, stamp, content: entry.content };
+    let (Some(stamp), Some(entry)) = (stamp, entry) else {
+        return;
+    };
+    let note = NoteStamp {
+        name: name.clone(),
+        site,
+        path,
+        stamp,
+        content: entry.content,
+    };
     if let Err(problem) = plane.note_stamp(note).await {
         info!(file = %name, %problem, "how it looks was not noted");
     }

@@ -18,7 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The last words of the components that failed.
 pub(super) async fn of(plane: &ControlPlane, job: &Job) -> Vec<LastWordsReport> {
     let has_failed = |(_, component): &(ComponentIndex, &Component)| {
-        matches!(component.run, Run::Ended { how: Ending::Failed(_), .. })
+        matches!(
+            component.run,
+            Run::Ended {
+                how: Ending::Failed(_),
+                ..
+            }
+        )
     };
     let failed = job.indexed().filter(has_failed).take(COMPONENTS);
     let told = failed.filter_map(|(index, component)| {
@@ -53,7 +59,11 @@ async fn of_component(
         }
     };
     // What printed nothing as an error may have said it otherwise.
-    let stream = if lines.is_empty() { "" } else { " --stream stderr" };
+    let stream = if lines.is_empty() {
+        ""
+    } else {
+        " --stream stderr"
+    };
     LastWordsReport {
         more: format!("cospan logs {} --component {name}{stream}", job.id),
         component: name,

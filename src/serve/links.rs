@@ -27,7 +27,10 @@ pub(super) fn links<T: Copy>(
 /// direction.
 fn by_ends(config: &Config) -> impl Iterator<Item = (&Site, &Site, BitsPerSecond)> {
     let given = links(config, |_| ());
-    let pairs = config.site.iter().flat_map(|from| config.site.iter().map(move |to| (from, to)));
+    let pairs = config
+        .site
+        .iter()
+        .flat_map(|from| config.site.iter().map(move |to| (from, to)));
     let by_ends = pairs.filter_map(|(from, to)| Some((from, to, from.carries_to(to)?)));
     by_ends.filter(move |(from, to, _)| {
         from.name != to.name && !given.contains_key(&(from.name.clone(), to.name.clone()))
@@ -69,20 +72,39 @@ mod tests {
             ("c", "upload = \"30Mbit/s\""),
         ];
         let text = sites.map(site).concat() + links;
-        Config::parse(Path::new("cospan.toml"), &text).unwrap().config
+        Config::parse(Path::new("cospan.toml"), &text)
+            .unwrap()
+            .config
     }
 
     fn told(all: &BTreeMap<(SiteName, SiteName), BitsPerSecond>) -> Vec<(&str, &str, u64)> {
-        let told = all.iter().map(|((from, to), rate)| (from.as_str(), to.as_str(), rate.0));
-        told.map(|(from, to, rate)| (from, to, rate / 1_000_000)).collect()
+        let told = all
+            .iter()
+            .map(|((from, to), rate)| (from.as_str(), to.as_str(), rate.0));
+        told.map(|(from, to, rate)| (from, to, rate / 1_000_000))
+            .collect()
     }
 
     #[test]
     fn between_two_sites_counts_the_lesser_of_what_one_sends_and_one_receives() {
         let config = config("");
-        let expected = [("a", "b", 60), ("b", "a", 20), ("c", "a", 30), ("c", "b", 30)];
-        assert_eq!(told(&bandwidths(&config)), expected, "nobody knows what c receives");
-        let sends = [("a", "b", 100), ("b", "a", 20), ("c", "a", 30), ("c", "b", 30)];
+        let expected = [
+            ("a", "b", 60),
+            ("b", "a", 20),
+            ("c", "a", 30),
+            ("c", "b", 30),
+        ];
+        assert_eq!(
+            told(&bandwidths(&config)),
+            expected,
+            "nobody knows what c receives"
+        );
+        let sends = [
+            ("a", "b", 100),
+            ("b", "a", 20),
+            ("c", "a", 30),
+            ("c", "b", 30),
+        ];
         assert_eq!(told(&uploads(&config)), sends);
     }
 
@@ -92,6 +114,10 @@ mod tests {
             "[[link]]\nfrom = \"a\"\nto = \"b\"\nbandwidth = \"7Mbit/s\"\nboth_ways = false\n";
         let config = config(link);
         assert_eq!(told(&bandwidths(&config))[0], ("a", "b", 7));
-        assert!(!told(&uploads(&config)).iter().any(|(from, to, _)| (*from, *to) == ("a", "b")));
+        assert!(
+            !told(&uploads(&config))
+                .iter()
+                .any(|(from, to, _)| (*from, *to) == ("a", "b"))
+        );
     }
 }

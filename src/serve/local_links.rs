@@ -22,8 +22,9 @@ const TIMES: usize = 3;
 pub(super) fn completed(config: &Config) -> Config {
     let mut config = config.clone();
     let links = config.link.iter();
-    let given: BTreeSet<_> =
-        links.flat_map(|link| [(&link.from, &link.to), (&link.to, &link.from)]).collect();
+    let given: BTreeSet<_> = links
+        .flat_map(|link| [(&link.from, &link.to), (&link.to, &link.from)])
+        .collect();
     let here = || config.site.iter().filter(|site| site.is_of_this_machine());
     let mut added = Vec::new();
     for to in here() {
@@ -59,7 +60,10 @@ pub(super) fn completed(config: &Config) -> Config {
 /// How fast files get onto the disk below this directory.
 fn rate(root: &Path) -> io::Result<BitsPerSecond> {
     let path = root.join(format!(".rate-{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&path)?;
     // It has no name any more, so nothing of it is left whatever happens.
     std::fs::remove_file(&path)?;
     let piece = vec![0x5a; BYTES];
@@ -93,12 +97,19 @@ mod tests {
             )
         };
         let text = format!("{}{}{}{links}", site("a"), site("b"), site("c"));
-        Config::parse(Path::new("cospan.toml"), &text).unwrap().config
+        Config::parse(Path::new("cospan.toml"), &text)
+            .unwrap()
+            .config
     }
 
     fn pairs(config: &Config) -> Vec<(String, String)> {
-        let links = config.link.iter().filter(|link| link.bandwidth > BitsPerSecond(0));
-        links.map(|link| (link.from.to_string(), link.to.to_string())).collect()
+        let links = config
+            .link
+            .iter()
+            .filter(|link| link.bandwidth > BitsPerSecond(0));
+        links
+            .map(|link| (link.from.to_string(), link.to.to_string()))
+            .collect()
     }
 
     #[test]
@@ -121,7 +132,10 @@ mod tests {
         let links = link("b", "1Mbit/s") + &link("c", "0bit/s");
         let completed = completed(&config(home.path(), &links));
         let pairs = pairs(&completed);
-        let pairs: Vec<_> = pairs.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|(from, to)| (from.as_str(), to.as_str()))
+            .collect();
         assert_eq!(pairs, [("a", "b"), ("c", "b"), ("b", "c")]);
     }
 }

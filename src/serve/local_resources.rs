@@ -15,15 +15,27 @@ use crate::config::sections::Site;
 
 /// All that each site of this machine has.
 pub(super) fn totals(config: &Config, machine: Machine) -> BTreeMap<SiteName, Resources> {
-    let here: Vec<&Site> = config.site.iter().filter(|site| site.is_of_this_machine()).collect();
-    let mut totals: BTreeMap<SiteName, Resources> =
-        here.iter().map(|site| (site.name.clone(), site.total())).collect();
-    share(&mut totals, &here, "memory_mb", machine.memory.0 / Site::MB, |site| {
-        site.memory.map(in_mb)
-    });
+    let here: Vec<&Site> = config
+        .site
+        .iter()
+        .filter(|site| site.is_of_this_machine())
+        .collect();
+    let mut totals: BTreeMap<SiteName, Resources> = here
+        .iter()
+        .map(|site| (site.name.clone(), site.total()))
+        .collect();
+    share(
+        &mut totals,
+        &here,
+        "memory_mb",
+        machine.memory.0 / Site::MB,
+        |site| site.memory.map(in_mb),
+    );
     share(&mut totals, &here, "gpus", machine.gpus, |site| site.gpus);
     for (sites, room) in file_systems(&here) {
-        share(&mut totals, &sites, "disk_mb", in_mb(room), |site| site.disk.map(in_mb));
+        share(&mut totals, &sites, "disk_mb", in_mb(room), |site| {
+            site.disk.map(in_mb)
+        });
     }
     for site in here
         .iter()
@@ -48,8 +60,15 @@ fn share(
     found: u64,
     given: impl Fn(&Site) -> Option<u64>,
 ) {
-    let taken: u64 = sites.iter().filter_map(|site| given(site)).fold(0, u64::saturating_add);
-    let silent: Vec<&Site> = sites.iter().copied().filter(|site| given(site).is_none()).collect();
+    let taken: u64 = sites
+        .iter()
+        .filter_map(|site| given(site))
+        .fold(0, u64::saturating_add);
+    let silent: Vec<&Site> = sites
+        .iter()
+        .copied()
+        .filter(|site| given(site).is_none())
+        .collect();
     let (left, count) = (found.saturating_sub(taken), silent.len() as u64);
     for (position, site) in silent.into_iter().enumerate() {
         let more = u64::from((position as u64) < left % count);
@@ -65,7 +84,11 @@ fn file_systems<'c>(sites: &[&'c Site]) -> Vec<(Vec<&'c Site>, Bytes)> {
     let mut found: BTreeMap<u64, (Vec<&Site>, Bytes)> = BTreeMap::new();
     for &site in sites {
         match room_for(&site.root) {
-            Ok((device, room)) => found.entry(device).or_insert((Vec::new(), room)).0.push(site),
+            Ok((device, room)) => found
+                .entry(device)
+                .or_insert((Vec::new(), room))
+                .0
+                .push(site),
             Err(problem) => {
                 warn!(site = %site.name, %problem, "how much disk it has could not be found out");
             }
@@ -90,8 +113,13 @@ mod tests {
             )
         };
         let text: String = sites.iter().enumerate().map(site).collect();
-        let config = Config::parse(Path::new("cospan.toml"), &text).unwrap().config;
-        let machine = Machine { memory: Bytes(8_000_000_000), gpus: 3 };
+        let config = Config::parse(Path::new("cospan.toml"), &text)
+            .unwrap()
+            .config;
+        let machine = Machine {
+            memory: Bytes(8_000_000_000),
+            gpus: 3,
+        };
         totals(&config, machine).into_values().collect()
     }
 
@@ -105,7 +133,12 @@ mod tests {
     #[test]
     fn what_is_configured_counts_and_the_rest_is_shared_by_the_others() {
         let totals = totals_of(&["memory = \"2GB\"\ngpus = 0\ndisk = \"1GB\"", "", ""]);
-        let of = |name: &str| totals.iter().map(|total| total.other(name)).collect::<Vec<_>>();
+        let of = |name: &str| {
+            totals
+                .iter()
+                .map(|total| total.other(name))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(of("memory_mb"), [2_000, 3_000, 3_000]);
         assert_eq!(of("gpus"), [0, 2, 1], "no processor is promised twice");
         assert_eq!(of("disk_mb")[0], 1_000);

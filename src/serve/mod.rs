@@ -119,7 +119,9 @@ pub(crate) fn serve(
     data_directory::check(data)?;
     let wrong = roots::wrong(config, data);
     if !wrong.is_empty() {
-        return Err(ServeError::Roots(wrong.iter().map(ToString::to_string).collect()));
+        return Err(ServeError::Roots(
+            wrong.iter().map(ToString::to_string).collect(),
+        ));
     }
     data_directory::prepare(data)?;
     let keys = KeyDirectory::new(data.join("keys"));
@@ -195,8 +197,9 @@ async fn start(
         }
     };
     let seal = crate::keys::seal(data, view.next_id)?;
-    let Sites { sites, connections } =
-        registry::sites(config, data, seal, opened.instance).await.map_err(ServeError::Sites)?;
+    let Sites { sites, connections } = registry::sites(config, data, seal, opened.instance)
+        .await
+        .map_err(ServeError::Sites)?;
     let config = &local_links::completed(config);
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrapped(config, data, sites);
@@ -212,7 +215,10 @@ async fn start(
         metrics,
         sites,
         store: opened.journal.clone(),
-        messenger: Arc::new(Webhook::new(Duration::from_millis(config.notify.timeout.0), plane)),
+        messenger: Arc::new(Webhook::new(
+            Duration::from_millis(config.notify.timeout.0),
+            plane,
+        )),
         on_fatal: Box::new(|problem| {
             error!(problem, "cannot go on");
             std::process::exit(EXIT_FATAL);
@@ -224,10 +230,19 @@ async fn start(
         Some(faults) => Rehearsals::new(plane.clone(), faults, settings::chaos(config), strikes),
         None => Rehearsals::off(),
     };
-    let served = Arc::new(Served::new(plane.clone(), options.engine.as_str(), rehearsals));
+    let served = Arc::new(Served::new(
+        plane.clone(),
+        options.engine.as_str(),
+        rehearsals,
+    ));
     let edge = Edge::new(served, keys, http, registry)?;
     let running = bound.serve(edge)?;
-    Ok(Started { plane: Some(plane), store: opened.journal, running, connections })
+    Ok(Started {
+        plane: Some(plane),
+        store: opened.journal,
+        running,
+        connections,
+    })
 }
 
 /// Serves what can be served of a store whose jobs do not fit into memory.
@@ -245,7 +260,12 @@ fn read_only(
         "only reading; give this server more memory, or import an export where there is more"
     );
     let running = bound.serve(Edge::new(Arc::new(backend), keys, http, registry)?)?;
-    Ok(Started { plane: None, store, running, connections: Vec::new() })
+    Ok(Started {
+        plane: None,
+        store,
+        running,
+        connections: Vec::new(),
+    })
 }
 
 /// Sites into which faults can be injected, if that is allowed; else the sites as they are.
@@ -256,7 +276,10 @@ fn wrapped(
     data: &Path,
     sites: Vec<Arc<dyn Site>>,
 ) -> (Vec<Arc<dyn Site>>, Option<Handles>) {
-    let (allowed, files) = (config.chaos.allowed, cfg!(cospan_chaos).then(|| data.join("faults")));
+    let (allowed, files) = (
+        config.chaos.allowed,
+        cfg!(cospan_chaos).then(|| data.join("faults")),
+    );
     if !allowed && files.is_none() {
         return (sites, None);
     }
@@ -288,8 +311,13 @@ fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<Sign> {
     for address in addresses {
         info!(%address, "serving");
     }
-    let addresses = addresses.iter().map(|at| ServerAddress::at(*at, tls).to_string());
-    let runs = Runs { process: std::process::id(), addresses: addresses.collect() };
+    let addresses = addresses
+        .iter()
+        .map(|at| ServerAddress::at(*at, tls).to_string());
+    let runs = Runs {
+        process: std::process::id(),
+        addresses: addresses.collect(),
+    };
     let sign = runs.announce(data);
     if let Err(problem) = &sign {
         warn!(%problem, "`cospan stop` will not find this server");

@@ -10,7 +10,8 @@ use crate::api::v1::split::SplitReport;
 
 /// What it waits for; `None` if that is no start that it is to be promised.
 pub(super) fn told(job: &Job) -> Option<String> {
-    job.reservation_wish().filter(|_| !job.claims_first() || job.is_being_promised())?;
+    job.reservation_wish()
+        .filter(|_| !job.claims_first() || job.is_being_promised())?;
     match (&job.phase, &job.reservation) {
         (Phase::Queued { .. }, Some(reservation)) if !reservation.spent => Some(
             asking(reservation)
@@ -18,7 +19,9 @@ pub(super) fn told(job: &Job) -> Option<String> {
         ),
         (Phase::Queued { not_before, .. }, Some(reservation)) if reservation.split.is_some() => {
             let again = Instant(*not_before);
-            Some(format!("it is divided anew over what sites have free then, at {again}"))
+            Some(format!(
+                "it is divided anew over what sites have free then, at {again}"
+            ))
         }
         (Phase::Queued { .. }, _) => Some(
             "it waits until a site that grants reservations, and could hold it, takes jobs".into(),
@@ -31,7 +34,9 @@ pub(super) fn told(job: &Job) -> Option<String> {
             };
             let (held, claimed) = (held(job, reservation), claimed(job, reservation));
             let split = split(job);
-            Some(format!("it starts at {start}, as promised: {split}{held}{claimed}{flexible}"))
+            Some(format!(
+                "it starts at {start}, as promised: {split}{held}{claimed}{flexible}"
+            ))
         }
         _ => None,
     }
@@ -99,7 +104,9 @@ fn held(job: &Job, reservation: &Reservation) -> String {
             offset => format!(", and begins {offset} after the others"),
         };
         let site = &held.site;
-        Some(format!("{name} has {processors} processors at {site} from {from} to {to}{later}"))
+        Some(format!(
+            "{name} has {processors} processors at {site} from {from} to {to}{later}"
+        ))
     });
     held.collect::<Vec<_>>().join("; ")
 }

@@ -51,7 +51,13 @@ impl ReadOnly {
              shown (`cospan show`) and `cospan store export` works, nothing else; what runs at \
              sites goes on"
         );
-        Self { opened, engine, jobs, why, rehearsals: Rehearsals::off() }
+        Self {
+            opened,
+            engine,
+            jobs,
+            why,
+            rehearsals: Rehearsals::off(),
+        }
     }
 
     fn refused<T>(&self) -> Result<T, ApiRefusal> {
@@ -84,7 +90,10 @@ impl Backend for ReadOnly {
         _: &dyn Fn(&KeyName) -> bool,
         _: usize,
     ) -> FilePage {
-        FilePage { files: Vec::new(), next: None }
+        FilePage {
+            files: Vec::new(),
+            next: None,
+        }
     }
 
     fn file_owner(&self, _: &LogicalName) -> Option<KeyName> {
@@ -96,7 +105,10 @@ impl Backend for ReadOnly {
     }
 
     fn sites(&self) -> SiteList {
-        SiteList { sites: Vec::new(), isolated: false }
+        SiteList {
+            sites: Vec::new(),
+            isolated: false,
+        }
     }
 
     fn links_to(&self, _: &SiteName) -> Vec<LinkReport> {
@@ -168,7 +180,12 @@ impl Backend for ReadOnly {
     }
 
     async fn export(&self) -> Result<Pieces, ApiRefusal> {
-        let Opened { journal, instance, epoch, .. } = self.opened.clone();
+        let Opened {
+            journal,
+            instance,
+            epoch,
+            ..
+        } = self.opened.clone();
         Ok(records::export(journal, instance, epoch))
     }
 

@@ -51,7 +51,11 @@ pub(super) fn open(
         loaded => loaded?,
     };
     let remains = std::mem::take(&mut loaded.remains);
-    info!(jobs = loaded.jobs.len(), epoch = opened.epoch.0, "store opened");
+    info!(
+        jobs = loaded.jobs.len(),
+        epoch = opened.epoch.0,
+        "store opened"
+    );
     Ok(Found::All(opened, Box::new(view_of(loaded)), remains))
 }
 
@@ -93,7 +97,10 @@ pub(super) fn history(
 ) -> Result<Option<History>, ApiRefusal> {
     if !is_live {
         let found = job::read_archived(store, id).map_err(unreadable)?;
-        return Ok(found.map(|archived| History { events: archived.events, shortened: false }));
+        return Ok(found.map(|archived| History {
+            events: archived.events,
+            shortened: false,
+        }));
     }
     let units = events::history(store, id).map_err(unreadable)?;
     let shortened = units.first().is_some_and(|(revision, _)| *revision > 2);
@@ -106,7 +113,10 @@ pub(super) fn history(
 pub(super) fn export(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch) -> Pieces {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
     actix_web::rt::task::spawn_blocking(move || {
-        let mut writer = PieceWriter { sender, piece: Vec::with_capacity(PIECE_BYTES) };
+        let mut writer = PieceWriter {
+            sender,
+            piece: Vec::with_capacity(PIECE_BYTES),
+        };
         let exported = export_journal(&*store, instance, epoch, &mut writer)
             .map_err(|error| error.to_string())
             .and_then(|_| writer.flush().map_err(|error| error.to_string()));
@@ -115,9 +125,10 @@ pub(super) fn export(store: Arc<dyn Journal>, instance: InstanceId, epoch: Epoch
             let _ = writer.sender.blocking_send(Err(problem));
         }
     });
-    Box::pin(futures_util::stream::unfold(receiver, |mut receiver| async move {
-        receiver.recv().await.map(|piece| (piece, receiver))
-    }))
+    Box::pin(futures_util::stream::unfold(
+        receiver,
+        |mut receiver| async move { receiver.recv().await.map(|piece| (piece, receiver)) },
+    ))
 }
 
 const PIECE_BYTES: usize = 64 << 10;
@@ -140,6 +151,8 @@ impl Write for PieceWriter {
 
     fn flush(&mut self) -> std::io::Result<()> {
         let piece = Bytes::from(std::mem::take(&mut self.piece));
-        self.sender.blocking_send(Ok(piece)).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
+        self.sender
+            .blocking_send(Ok(piece))
+            .map_err(|_| std::io::ErrorKind::BrokenPipe.into())
     }
 }

@@ -88,7 +88,10 @@ static KINDS: [Kind; 2] = [
 
 fn of(kind: SiteKind) -> &'static Kind {
     // Each kind has its line; a test holds it.
-    KINDS.iter().find(|line| line.kind == kind).unwrap_or(&KINDS[0])
+    KINDS
+        .iter()
+        .find(|line| line.kind == kind)
+        .unwrap_or(&KINDS[0])
 }
 
 /// How long a submission may still take effect.
@@ -150,9 +153,15 @@ impl Ground<'_> {
 
     /// Where a site of this machine finds what copies to it come from.
     fn neighbours(&self, of: &SiteName) -> BTreeMap<SiteName, PathBuf> {
-        let relays =
-            self.sources.keys().map(|from| (from.clone(), relay(&self.relays(), of, from)));
-        self.roots.iter().map(|(name, root)| (name.clone(), root.clone())).chain(relays).collect()
+        let relays = self
+            .sources
+            .keys()
+            .map(|from| (from.clone(), relay(&self.relays(), of, from)));
+        self.roots
+            .iter()
+            .map(|(name, root)| (name.clone(), root.clone()))
+            .chain(relays)
+            .collect()
     }
 
     /// A site of this machine, with copies from those that it does not see.
@@ -181,15 +190,35 @@ pub(super) async fn sites(
         .map_err(|error| SiteError::Refused(format!("cannot find this program's file: {error}")))?;
     let agent = vec![program.into_os_string(), "copy-agent".into()];
     let here = config.site.iter().filter(|site| site.ssh.is_none());
-    let roots = here.map(|site| (site.name.clone(), absolute(&site.root))).collect();
+    let roots = here
+        .map(|site| (site.name.clone(), absolute(&site.root)))
+        .collect();
     let (ways, sources) = (BTreeMap::new(), Sources::new());
     let totals = local_resources::totals(config, Machine::here());
-    let mut ground = Ground { config, data, agent, roots, ways, sources, totals, seal, instance };
+    let mut ground = Ground {
+        config,
+        data,
+        agent,
+        roots,
+        ways,
+        sources,
+        totals,
+        seal,
+        instance,
+    };
     ground.reach()?;
-    let mut all = Sites { sites: Vec::new(), connections: Vec::new() };
+    let mut all = Sites {
+        sites: Vec::new(),
+        connections: Vec::new(),
+    };
     let mut far = Vec::new();
     for section in &config.site {
-        let Made { site, initialise, take, ssh } = (of(section.kind).make)(&ground, section)?;
+        let Made {
+            site,
+            initialise,
+            take,
+            ssh,
+        } = (of(section.kind).make)(&ground, section)?;
         let heard_of = known.join(section.name.as_str());
         let place = clusters::place(section);
         if !roots::is_known(section, data) {
@@ -251,7 +280,11 @@ async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) 
 
 fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let (name, root) = (section.name.clone(), absolute(&section.root));
-    let total = ground.totals.get(&name).cloned().unwrap_or_else(|| section.total());
+    let total = ground
+        .totals
+        .get(&name)
+        .cloned()
+        .unwrap_or_else(|| section.total());
     let mut local = LocalConfig::new(name, root, total, ground.agent.clone());
     local.labels = section.labels.clone();
     local.reservations = section.grants();
@@ -271,13 +304,20 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
         let site = taken.clone();
         Box::pin(async move { site.take() })
     });
-    Ok(Made { site: ground.with_fetches(site), initialise, take, ssh: None })
+    Ok(Made {
+        site: ground.with_fetches(site),
+        initialise,
+        take,
+        ssh: None,
+    })
 }
 
 fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     let mut slurm = clusters::slurm(section, absolute(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
-    slurm.query = section.query_timeout.unwrap_or(ground.config.sites.query_timeout);
+    slurm.query = section
+        .query_timeout
+        .unwrap_or(ground.config.sites.query_timeout);
     slurm.deadline = slurm.deadline.max(slurm.query);
     slurm.seal = ground.seal.clone();
     slurm.owner = Some(ground.instance);
@@ -308,7 +348,12 @@ fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
         Some(_) => site,
         None => ground.with_fetches(site),
     };
-    Ok(Made { site, initialise, take, ssh })
+    Ok(Made {
+        site,
+        initialise,
+        take,
+        ssh,
+    })
 }
 
 fn absolute(path: &Path) -> PathBuf {

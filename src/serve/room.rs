@@ -23,7 +23,9 @@ pub(super) fn most(config: &Config) -> Bytes {
 /// that is given lets in more than can be started on again.
 pub(super) fn for_jobs(config: &Config) -> JobMemory {
     let bound = |given: Auto<Bytes>, auto: u64| {
-        given.given().map_or(Bytes(auto), |bytes| bytes.min(most(config)))
+        given
+            .given()
+            .map_or(Bytes(auto), |bytes| bytes.min(most(config)))
     };
     let in_all = bound(config.limits.max_job_memory, of_server(config).0 / 4);
     let per_key = bound(config.limits.max_job_memory_per_key, in_all.0 / 2);
@@ -32,7 +34,11 @@ pub(super) fn for_jobs(config: &Config) -> JobMemory {
 
 /// The bound that is given, where that is more than can be started on again.
 pub(super) fn beyond(config: &Config) -> Option<Bytes> {
-    config.limits.max_job_memory.given().filter(|given| *given > most(config))
+    config
+        .limits
+        .max_job_memory
+        .given()
+        .filter(|given| *given > most(config))
 }
 
 #[cfg(test)]
@@ -60,9 +66,15 @@ mod tests {
         let given = config(Auto::Given(Bytes(5_000)), Auto::Given(Bytes(4_000)));
         let JobMemory { in_all, per_key } = for_jobs(&given);
         assert_eq!((in_all, per_key), (most(&given), most(&given)));
-        assert_eq!((most(&given), beyond(&given)), (Bytes(600), Some(Bytes(5_000))));
+        assert_eq!(
+            (most(&given), beyond(&given)),
+            (Bytes(600), Some(Bytes(5_000)))
+        );
         let within = config(Auto::Given(Bytes(600)), Auto::Auto);
         assert_eq!(for_jobs(&within).in_all, Bytes(600));
-        assert_eq!((for_jobs(&within).per_key, beyond(&within)), (Bytes(300), None));
+        assert_eq!(
+            (for_jobs(&within).per_key, beyond(&within)),
+            (Bytes(300), None)
+        );
     }
 }

@@ -77,12 +77,18 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let look = || Running::look(data.path()).unwrap();
         assert_eq!(look(), None);
-        let running = Running { process: 7, addresses: vec!["http://127.0.0.1:1".into()] };
+        let running = Running {
+            process: 7,
+            addresses: vec!["http://127.0.0.1:1".into()],
+        };
         let sign = running.announce(data.path()).unwrap();
         assert_eq!(look(), Some(running.clone()));
         drop(sign);
         assert_eq!(look(), None, "the file is there still, but nobody holds it");
-        let shorter = Running { process: 8, addresses: Vec::new() };
+        let shorter = Running {
+            process: 8,
+            addresses: Vec::new(),
+        };
         let _sign = shorter.announce(data.path()).unwrap();
         assert_eq!(look(), Some(shorter));
     }

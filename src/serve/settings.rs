@@ -38,7 +38,10 @@ const RECONCILE: DurationMs = DurationMs::from_secs(300);
 /// Settings of the actors.
 pub(crate) fn actors(config: &Config) -> Result<Settings, cospan_domain::ids::InvalidId> {
     let sites = &config.sites;
-    let settle = config.site.iter().map(|site| (site.name.clone(), registry::settle(site.kind)));
+    let settle = config
+        .site
+        .iter()
+        .map(|site| (site.name.clone(), registry::settle(site.kind)));
     let job = job(config);
     Ok(Settings {
         limits: limits(config),
@@ -140,18 +143,32 @@ fn job(config: &Config) -> JobParameters {
 
 /// What holds for claims at sites that say something of their own.
 fn claims_at(config: &Config) -> BTreeMap<SiteName, ClaimLimits> {
-    let own = config.site.iter().filter(|s| s.claim_timeout.is_some() || s.hold_max.is_some());
+    let own = config
+        .site
+        .iter()
+        .filter(|s| s.claim_timeout.is_some() || s.hold_max.is_some());
     let limits = own.map(|site| {
         let ready_within = site.claim_timeout.unwrap_or(config.claim.claim_timeout);
         let max_hold = site.hold_max.unwrap_or(config.claim.hold_max);
-        (site.name.clone(), ClaimLimits { ready_within, max_hold })
+        (
+            site.name.clone(),
+            ClaimLimits {
+                ready_within,
+                max_hold,
+            },
+        )
     });
     limits.collect()
 }
 
 /// Sites of all kinds start together.
 fn longest(config: &Config, of: fn(SiteKind) -> DurationMs) -> DurationMs {
-    config.site.iter().map(|site| of(site.kind)).max().unwrap_or_default()
+    config
+        .site
+        .iter()
+        .map(|site| of(site.kind))
+        .max()
+        .unwrap_or_default()
 }
 
 fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
@@ -160,17 +177,28 @@ fn quotas(config: &Config) -> BTreeMap<SiteName, Quota> {
         Basis::Share => QuotaBasis::Share,
     };
     let quota = |share| Quota { share, basis };
-    config.site.iter().map(|site| (site.name.clone(), quota(site.quota))).collect()
+    config
+        .site
+        .iter()
+        .map(|site| (site.name.clone(), quota(site.quota)))
+        .collect()
 }
 
 fn powers(config: &Config) -> BTreeMap<SiteName, Mflops> {
     let sites = config.site.iter();
-    sites.filter_map(|site| Some((site.name.clone(), site.gflops_per_processor?))).collect()
+    sites
+        .filter_map(|site| Some((site.name.clone(), site.gflops_per_processor?)))
+        .collect()
 }
 
 fn scores(config: &Config) -> BTreeMap<SiteName, Scores> {
-    let sites = config.site.iter().filter(|site| !site.benchmarks.is_empty());
-    sites.map(|site| (site.name.clone(), site.benchmarks.clone())).collect()
+    let sites = config
+        .site
+        .iter()
+        .filter(|site| !site.benchmarks.is_empty());
+    sites
+        .map(|site| (site.name.clone(), site.benchmarks.clone()))
+        .collect()
 }
 
 fn limits(config: &Config) -> SpecLimits {
@@ -213,15 +241,28 @@ fn information(config: &Config) -> InformationSettings {
 }
 
 fn site_keys(config: &Config) -> BTreeMap<SiteName, Arc<[KeyName]>> {
-    let kept = config.site.iter().filter_map(|site| Some((site, site.keys.as_ref()?)));
-    kept.map(|(site, keys)| (site.name.clone(), keys.as_slice().into())).collect()
+    let kept = config
+        .site
+        .iter()
+        .filter_map(|site| Some((site, site.keys.as_ref()?)));
+    kept.map(|(site, keys)| (site.name.clone(), keys.as_slice().into()))
+        .collect()
 }
 
 fn staging(config: &Config) -> BTreeMap<SiteName, Staging> {
     let sites = config.site.iter();
-    let staging = sites
-        .map(|site| (site.name.clone(), Staging { budget: site.staging, replicas: site.replicas }));
-    staging.filter(|(_, staging)| *staging != Staging::default()).collect()
+    let staging = sites.map(|site| {
+        (
+            site.name.clone(),
+            Staging {
+                budget: site.staging,
+                replicas: site.replicas,
+            },
+        )
+    });
+    staging
+        .filter(|(_, staging)| *staging != Staging::default())
+        .collect()
 }
 
 fn network(config: &Config) -> NetworkSettings {
@@ -269,7 +310,10 @@ fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {
 /// Bounds of injected faults.
 pub(super) fn chaos(config: &Config) -> Limits {
     let chaos = &config.chaos;
-    Limits { max_duration: chaos.max_duration, max_sites_percent: chaos.max_sites_percent }
+    Limits {
+        max_duration: chaos.max_duration,
+        max_sites_percent: chaos.max_sites_percent,
+    }
 }
 
 /// Where and how the store is kept.
@@ -289,9 +333,10 @@ pub(super) fn http(config: &Config, data: &Path) -> HttpSettings {
     let server = &config.server;
     let ms = |length: DurationMs| Duration::from_millis(length.0);
     let tls = match (&server.tls_certificate, &server.tls_key) {
-        (Some(certificates), Some(key)) => {
-            Some(TlsFiles { certificates: certificates.clone(), key: key.clone() })
-        }
+        (Some(certificates), Some(key)) => Some(TlsFiles {
+            certificates: certificates.clone(),
+            key: key.clone(),
+        }),
         _ => None,
     };
     HttpSettings {

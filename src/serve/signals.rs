@@ -32,11 +32,13 @@ pub(crate) fn listen() -> std::io::Result<Heard> {
     let stage = Arc::new(AtomicU8::new(STARTING));
     let (sender, asked) = mpsc::unbounded_channel();
     let seen = stage.clone();
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in caught.forever() {
-            hear(signal, &seen, &sender);
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in caught.forever() {
+                hear(signal, &seen, &sender);
+            }
+        })?;
     Ok(Heard { stage, asked })
 }
 

@@ -39,7 +39,10 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         held: Counts::default(),
         labels: labels
             .map(|(key, values)| {
-                (key.to_string(), values.iter().map(ToString::to_string).collect())
+                (
+                    key.to_string(),
+                    values.iter().map(ToString::to_string).collect(),
+                )
             })
             .collect(),
         manager: description.map(|d| d.manager.clone()),
@@ -68,7 +71,9 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         injected_faults: Vec::new(),
         default_partition: known
             .and_then(|lanes| lanes.own.partition.as_deref().map(str::to_owned)),
-        default_times_ms: times.map(|(name, time)| (name.to_string(), time.0)).collect(),
+        default_times_ms: times
+            .map(|(name, time)| (name.to_string(), time.0))
+            .collect(),
         lanes: lanes(&last.obtainable, now),
         links: Vec::new(),
         timeline: None,
@@ -80,7 +85,10 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
 fn lanes(obtainable: &Obtainable, now: Timestamp) -> Vec<LaneReport> {
     let mut obtainable = obtainable.clone();
     obtainable.forget(now);
-    obtainable.lanes().map(|(lane, known)| LaneReport::of(lane, known)).collect()
+    obtainable
+        .lanes()
+        .map(|(lane, known)| LaneReport::of(lane, known))
+        .collect()
 }
 
 /// Whose jobs stay away from a site that takes everybody else's.
@@ -135,8 +143,13 @@ pub(super) fn link(link: &LinkStanding) -> LinkReport {
 }
 
 fn counts(resources: &Resources) -> Counts {
-    let others = resources.others.iter().map(|(name, count)| (name.to_string(), *count));
-    others.chain([("processors".to_owned(), u64::from(resources.processors))]).collect()
+    let others = resources
+        .others
+        .iter()
+        .map(|(name, count)| (name.to_string(), *count));
+    others
+        .chain([("processors".to_owned(), u64::from(resources.processors))])
+        .collect()
 }
 
 #[cfg(test)]
@@ -165,8 +178,14 @@ mod tests {
             }),
         };
         let report = link(&standing);
-        assert_eq!((report.latency_us, report.configured_latency_us), (Some(420), Some(9_000)));
+        assert_eq!(
+            (report.latency_us, report.configured_latency_us),
+            (Some(420), Some(9_000))
+        );
         assert_eq!(report.latency_measured_at, Some(Timestamp(5).into()));
-        assert_eq!((report.latency_measurements, report.measured_at), (Some(2), None));
+        assert_eq!(
+            (report.latency_measurements, report.measured_at),
+            (Some(2), None)
+        );
     }
 }

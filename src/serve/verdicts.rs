@@ -26,7 +26,9 @@ const NOT_PREFERRED: &str = "not-preferred";
 /// Sites of a job that nobody looks at any more.
 pub(super) fn removed<'a>(job: &'a Job, explanation: &Explanation) -> BTreeSet<&'a SiteName> {
     let sites = placed(job).map(|(_, site)| site);
-    sites.filter(|site| !explanation.sites.contains_key(*site)).collect()
+    sites
+        .filter(|site| !explanation.sites.contains_key(*site))
+        .collect()
 }
 
 fn placed(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
@@ -67,7 +69,8 @@ pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) ->
         true => Vec::new(),
         false => {
             let all = explanation.verdicts.iter();
-            all.filter(|verdict| !sites.contains(&verdict.site)).collect()
+            all.filter(|verdict| !sites.contains(&verdict.site))
+                .collect()
         }
     };
     let count = job.component_count().max(explanation.components.len());
@@ -102,8 +105,14 @@ enum Told<'a> {
 impl Told<'_> {
     fn component(&self) -> usize {
         let (Told::Here(_, ComponentIndex(index), _)
-        | Told::Instead(SiteVerdict { component: ComponentIndex(index), .. })
-        | Told::Waiting(SiteVerdict { component: ComponentIndex(index), .. })) = self;
+        | Told::Instead(SiteVerdict {
+            component: ComponentIndex(index),
+            ..
+        })
+        | Told::Waiting(SiteVerdict {
+            component: ComponentIndex(index),
+            ..
+        })) = self;
         *index as usize
     }
 
@@ -120,9 +129,10 @@ impl Told<'_> {
     fn reports(&self, explanation: &Explanation) -> Vec<VerdictReport> {
         match self {
             Told::Here(job, index, site) => vec![at_site(job, explanation, *index, site)],
-            Told::Instead(verdict) => {
-                of_site(explanation, verdict).into_iter().map(instead).collect()
-            }
+            Told::Instead(verdict) => of_site(explanation, verdict)
+                .into_iter()
+                .map(instead)
+                .collect(),
             Told::Waiting(verdict) => of_site(explanation, verdict),
         }
     }
@@ -136,9 +146,10 @@ impl Told<'_> {
                     Outcome::Chosen if matches!(self, Told::Instead(_)) => vec![WOULD_BE_CHOSEN],
                     Outcome::Chosen => vec![CHOSEN],
                     Outcome::NotPreferred => vec![NOT_PREFERRED],
-                    Outcome::Refused(reasons) => {
-                        reasons.iter().map(|reason| reason.code().as_str()).collect()
-                    }
+                    Outcome::Refused(reasons) => reasons
+                        .iter()
+                        .map(|reason| reason.code().as_str())
+                        .collect(),
                 };
                 (codes, &verdict.site)
             }
@@ -153,9 +164,15 @@ fn page_of(
     count: usize,
     page: ExplainPage,
 ) -> Verdicts {
-    let count = told.iter().map(|one| one.component() + 1).max().unwrap_or_default().max(count);
+    let count = told
+        .iter()
+        .map(|one| one.component() + 1)
+        .max()
+        .unwrap_or_default()
+        .max(count);
     let mut rows = vec![0; count];
-    told.iter().for_each(|one| rows[one.component()] += one.rows());
+    told.iter()
+        .for_each(|one| rows[one.component()] += one.rows());
     let begin = page.after.min(count);
     let (mut end, mut taken) = (begin, 0);
     while end < count && end - begin < page.limit {
@@ -166,11 +183,22 @@ fn page_of(
         end += 1;
     }
     let components = begin..end;
-    let shown = told.iter().filter(|one| components.contains(&one.component()));
+    let shown = told
+        .iter()
+        .filter(|one| components.contains(&one.component()));
     let shown = shown.flat_map(|one| one.reports(explanation)).collect();
     let is_summed_up = begin == 0 && (end < count || rows.iter().sum::<usize>() > MANY);
-    let groups = if is_summed_up { groups(explanation, told) } else { Vec::new() };
-    Verdicts { shown, groups, components, count }
+    let groups = if is_summed_up {
+        groups(explanation, told)
+    } else {
+        Vec::new()
+    };
+    Verdicts {
+        shown,
+        groups,
+        components,
+        count,
+    }
 }
 
 /// All verdicts by code, the most frequent first.
@@ -196,8 +224,14 @@ fn groups(explanation: &Explanation, told: &[Told<'_>]) -> Vec<VerdictGroup> {
     let mut groups: Vec<(&'static str, Group<'_>)> = groups.into_iter().collect();
     groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.verdicts));
     let report = |(code, group): (&'static str, Group<'_>)| {
-        let rows = group.first.map(|first| first.reports(explanation)).unwrap_or_default();
-        let first = rows.into_iter().find(|row| row.code == code).unwrap_or_default();
+        let rows = group
+            .first
+            .map(|first| first.reports(explanation))
+            .unwrap_or_default();
+        let first = rows
+            .into_iter()
+            .find(|row| row.code == code)
+            .unwrap_or_default();
         let place = [first.component, first.site].map(Option::unwrap_or_default);
         VerdictGroup {
             code: code.into(),
@@ -236,7 +270,10 @@ fn at_site(
     index: ComponentIndex,
     site: &SiteName,
 ) -> VerdictReport {
-    let by = job.placed_by.as_ref().map(|by| format!(" by {}: {}", by.policy, by.rule));
+    let by = job
+        .placed_by
+        .as_ref()
+        .map(|by| format!(" by {}: {}", by.policy, by.rule));
     let by = by.unwrap_or_default();
     let figures = explanation.sites.get(site);
     let now = match figures.map(|figures| figures.obstacles.as_slice()) {
@@ -256,12 +293,20 @@ fn at_site(
 }
 
 fn obstacles(figures: Option<&SiteFigures>) -> String {
-    let obstacles = figures.map(|figures| figures.obstacles.as_slice()).unwrap_or_default();
-    obstacles.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    let obstacles = figures
+        .map(|figures| figures.obstacles.as_slice())
+        .unwrap_or_default();
+    obstacles
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn with_figures(report: VerdictReport, figures: Option<&SiteFigures>) -> VerdictReport {
-    let Some(figures) = figures else { return report };
+    let Some(figures) = figures else {
+        return report;
+    };
     VerdictReport {
         age_ms: figures.age.map(|age| age.0),
         idle: figures.idle,
@@ -290,7 +335,9 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
     };
     let left = format!("{} processors left", verdict.remaining_processors);
     let share = explanation.decision.as_ref().ok().and_then(|plan| {
-        plan.placements.get(verdict.component.0 as usize).and_then(|placement| placement.share)
+        plan.placements
+            .get(verdict.component.0 as usize)
+            .and_then(|placement| placement.share)
     });
     match &verdict.outcome {
         Outcome::Chosen => {

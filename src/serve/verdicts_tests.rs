@@ -29,13 +29,22 @@ fn site(name: &str) -> SiteName {
 fn verdict(name: &str, outcome: Outcome) -> SiteVerdict {
     let component = ComponentIndex(0);
     let (site, remaining_processors, transfer_time) = (site(name), 6, Some(DurationMs(5)));
-    SiteVerdict { component, site, remaining_processors, transfer_time, outcome }
+    SiteVerdict {
+        component,
+        site,
+        remaining_processors,
+        transfer_time,
+        outcome,
+    }
 }
 
 /// Leiden would be chosen; Delft is unusable; nothing is known of other sites.
 pub(crate) fn explanation(wait: Wait) -> Explanation {
     let closed = vec![Reason::Closed(Hindrance::Unusable)];
-    let obstacle = Obstacle::BreakerOpen { errors: 3, probe_at: PROBE };
+    let obstacle = Obstacle::BreakerOpen {
+        errors: 3,
+        probe_at: PROBE,
+    };
     let figures = |obstacles: Vec<Obstacle>| SiteFigures {
         age: Some(DurationMs(900)),
         idle: Some(9),
@@ -45,7 +54,11 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
         probe_at: (!obstacles.is_empty()).then_some(PROBE),
         obstacles,
     };
-    let refusal = Refusal { component: ComponentIndex(0), site: None, reason: Reason::SiteFull };
+    let refusal = Refusal {
+        component: ComponentIndex(0),
+        site: None,
+        reason: Reason::SiteFull,
+    };
     Explanation {
         bids: Vec::new(),
         bid_kind: cospan_domain::placement::BandwidthKind::Nominal,
@@ -57,8 +70,11 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
             verdict("delft", Outcome::Refused(closed)),
             verdict("leiden", Outcome::Chosen),
         ],
-        sites: [(site("delft"), figures(vec![obstacle])), (site("leiden"), figures(Vec::new()))]
-            .into(),
+        sites: [
+            (site("delft"), figures(vec![obstacle])),
+            (site("leiden"), figures(Vec::new())),
+        ]
+        .into(),
         wait,
         silence: Default::default(),
         next_claim: None,
@@ -113,7 +129,10 @@ pub(crate) fn waiting_job() -> Job {
         priority: Priority::Low,
         frozen_by: None,
         held: None,
-        phase: Phase::Queued { since: Timestamp(0), not_before: Timestamp(0) },
+        phase: Phase::Queued {
+            since: Timestamp(0),
+            not_before: Timestamp(0),
+        },
         round: Default::default(),
         inputs_here: false,
         start_at: None,
@@ -140,24 +159,40 @@ pub(crate) fn placed_at(name: &str, phase: Phase) -> Job {
         share: None,
         acquisition: Default::default(),
     };
-    job.components = vec![Component { placement: Some(placement), ..Component::default() }];
-    let refused = Some(DominantRefusal { code: ReasonCode::NotEnoughIdle, sites: 3 });
+    job.components = vec![Component {
+        placement: Some(placement),
+        ..Component::default()
+    }];
+    let refused = Some(DominantRefusal {
+        code: ReasonCode::NotEnoughIdle,
+        sites: 3,
+    });
     let policy = "worst-fit".parse().unwrap();
-    job.placed_by = Some(PlacedBy { policy, rule: Rule::MostLeft, refused });
+    job.placed_by = Some(PlacedBy {
+        policy,
+        rule: Rule::MostLeft,
+        refused,
+    });
     job.phase = phase;
     job
 }
 
 fn codes(reports: &[VerdictReport]) -> Vec<(&str, &str, bool)> {
     let site = |report: &VerdictReport| report.site.clone().unwrap().leak() as &str;
-    reports.iter().map(|r| (site(r), r.code.as_str(), r.chosen)).collect()
+    reports
+        .iter()
+        .map(|r| (site(r), r.code.as_str(), r.chosen))
+        .collect()
 }
 
 #[test]
 fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
     let now = Timestamp(1);
     let phases = [
-        Phase::Placed { at: now, start_estimate: now },
+        Phase::Placed {
+            at: now,
+            start_estimate: now,
+        },
         Phase::Claiming { since: now },
         Phase::Running { since: now },
     ];
@@ -166,11 +201,20 @@ fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
         for held in [None, Some("it panicked")] {
             job.held = held.map(Arc::from);
             let reports = of_job(&job, &explanation(Wait::Phase), FIRST).shown;
-            let expected = [("delft", "placed-here", true), ("leiden", "would-be-chosen", false)];
+            let expected = [
+                ("delft", "placed-here", true),
+                ("leiden", "would-be-chosen", false),
+            ];
             assert_eq!(codes(&reports), expected, "{:?}", job.phase);
             let here = &reports[0].detail;
-            assert!(here.contains("by worst-fit: the site with the most"), "{here}");
-            assert!(here.contains("unusable after 3 errors"), "what it is now: {here}");
+            assert!(
+                here.contains("by worst-fit: the site with the most"),
+                "{here}"
+            );
+            assert!(
+                here.contains("unusable after 3 errors"),
+                "what it is now: {here}"
+            );
         }
     }
 }
@@ -183,10 +227,16 @@ fn what_waited_lately_is_told_with_its_times() {
         why: "Priority".into(),
         until: PROBE + DurationMs::from_secs(600),
     };
-    let lane = Lane { partition: Some("short".into()), account: None };
+    let lane = Lane {
+        partition: Some("short".into()),
+        account: None,
+    };
     let refused = Outcome::Refused(vec![Reason::Waited { lane, wait }]);
     let verdicts = vec![verdict("leiden", refused)];
-    let explanation = Explanation { verdicts, ..explanation(Wait::NotSubmitted) };
+    let explanation = Explanation {
+        verdicts,
+        ..explanation(Wait::NotSubmitted)
+    };
     let reports = of_preview(&explanation, FIRST).shown;
     assert_eq!(codes(&reports), [("leiden", "waited-lately", false)]);
     assert_eq!(
@@ -200,18 +250,36 @@ fn what_waited_lately_is_told_with_its_times() {
 fn numbers_are_fields_and_not_words_alone() {
     let reports = of_job(&waiting_job(), &explanation(Wait::Placement), FIRST).shown;
     let delft = &reports[0];
-    assert_eq!((delft.code.as_str(), delft.chosen), ("site-unusable", false));
-    assert_eq!((delft.idle, delft.quota_leaves, delft.pending), (Some(9), Some(7), Some(1)));
-    assert_eq!((delft.errors, delft.probe_at), (Some(3), Some(PROBE.into())));
+    assert_eq!(
+        (delft.code.as_str(), delft.chosen),
+        ("site-unusable", false)
+    );
+    assert_eq!(
+        (delft.idle, delft.quota_leaves, delft.pending),
+        (Some(9), Some(7), Some(1))
+    );
+    assert_eq!(
+        (delft.errors, delft.probe_at),
+        (Some(3), Some(PROBE.into()))
+    );
     assert_eq!((delft.age_ms, delft.transfer_ms), (Some(900), Some(5)));
-    assert!(delft.detail.contains("after 3 errors in a row"), "{}", delft.detail);
+    assert!(
+        delft.detail.contains("after 3 errors in a row"),
+        "{}",
+        delft.detail
+    );
     assert_eq!(codes(&reports)[1], ("leiden", "chosen", true));
     assert_eq!((reports[1].errors, reports[1].probe_at), (Some(0), None));
 }
 
 #[test]
 fn a_site_that_left_the_configuration_is_named() {
-    let job = placed_at("utrecht", Phase::Running { since: Timestamp(1) });
+    let job = placed_at(
+        "utrecht",
+        Phase::Running {
+            since: Timestamp(1),
+        },
+    );
     let explanation = explanation(Wait::Phase);
     assert_eq!(removed(&job, &explanation), [&site("utrecht")].into());
     let reports = of_job(&job, &explanation, FIRST).shown;
@@ -229,7 +297,11 @@ fn a_job_that_has_ended_is_told_where_it_was() {
 #[test]
 fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
     let told = |job: &Job| {
-        let wait = if job.is_final() { Wait::Ended } else { Wait::Phase };
+        let wait = if job.is_final() {
+            Wait::Ended
+        } else {
+            Wait::Phase
+        };
         let known = explained::Known::default();
         let copies = |_, _: &SiteName| Default::default();
         let report = explained::report(job, &explanation(wait), known, FIRST, copies);
@@ -237,13 +309,25 @@ fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
         (report.refused.map(|refused| refused.to_string()), placed)
     };
     let refused = "3 other site(s) refused: not-enough-idle".to_owned();
-    let running = placed_at("delft", Phase::Running { since: Timestamp(1) });
+    let running = placed_at(
+        "delft",
+        Phase::Running {
+            since: Timestamp(1),
+        },
+    );
     let shown = format!("worst-fit (most-left), {refused}");
     assert_eq!(told(&running), (Some(refused.clone()), Some(shown.clone())));
     let ended = placed_at("delft", Phase::Finished { at: Timestamp(2) });
     assert_eq!(told(&ended), (Some(refused), Some(shown)));
-    let queue = Phase::Queued { since: Timestamp(0), not_before: Timestamp(0) };
-    assert_eq!(told(&placed_at("delft", queue)), (None, None), "it has no site any more");
+    let queue = Phase::Queued {
+        since: Timestamp(0),
+        not_before: Timestamp(0),
+    };
+    assert_eq!(
+        told(&placed_at("delft", queue)),
+        (None, None),
+        "it has no site any more"
+    );
 }
 
 /// A waiting job of so many components, each refused by so many sites but one.
@@ -257,17 +341,30 @@ fn large(components: usize, sites: usize) -> (Job, Explanation) {
     spec.components = (0..components).map(named).collect();
     let refused = || {
         let full = vec![Reason::SiteFull, Reason::Avoided];
-        [vec![Outcome::Chosen], vec![Outcome::Refused(full); sites - 1]].concat()
+        [
+            vec![Outcome::Chosen],
+            vec![Outcome::Refused(full); sites - 1],
+        ]
+        .concat()
     };
     let of_component = |component: usize| {
-        (0..).zip(refused()).map(move |(number, outcome): (usize, Outcome)| SiteVerdict {
-            component: ComponentIndex(component as u32),
-            ..verdict(&format!("s{number}"), outcome)
-        })
+        (0..)
+            .zip(refused())
+            .map(move |(number, outcome): (usize, Outcome)| SiteVerdict {
+                component: ComponentIndex(component as u32),
+                ..verdict(&format!("s{number}"), outcome)
+            })
     };
     let verdicts = (0..components).rev().flat_map(of_component).collect();
     let components = job.spec.names(components);
-    (job, Explanation { verdicts, components, ..explanation(Wait::Placement) })
+    (
+        job,
+        Explanation {
+            verdicts,
+            components,
+            ..explanation(Wait::Placement)
+        },
+    )
 }
 
 #[test]
@@ -277,7 +374,11 @@ fn a_large_job_is_told_of_page_by_page_and_each_verdict_once() {
     let mut seen = BTreeSet::new();
     loop {
         let page = of_job(&job, &explanation, ExplainPage { after, ..FIRST });
-        assert!(page.shown.len() <= ExplainPage::ROWS, "{}", page.shown.len());
+        assert!(
+            page.shown.len() <= ExplainPage::ROWS,
+            "{}",
+            page.shown.len()
+        );
         for row in &page.shown {
             assert!(seen.insert((row.component.clone(), row.site.clone(), row.code.clone())));
         }
@@ -286,8 +387,11 @@ fn a_large_job_is_told_of_page_by_page_and_each_verdict_once() {
             .iter()
             .map(|group| (group.code.as_str(), group.sites, group.components))
             .collect();
-        let all =
-            [("avoided-after-error", 199, 1_000), ("site-full", 199, 1_000), ("chosen", 1, 1_000)];
+        let all = [
+            ("avoided-after-error", 199, 1_000),
+            ("site-full", 199, 1_000),
+            ("chosen", 1, 1_000),
+        ];
         assert_eq!(groups, if after == 0 { &all[..] } else { &[] });
         match page.next() {
             Some(next) => after = next as usize,
@@ -302,8 +406,11 @@ fn a_page_has_whole_components_and_one_at_least() {
     let (job, explanation) = large(10, 20);
     let page = |after: usize, limit: usize, rows: usize| {
         let page = of_job(&job, &explanation, ExplainPage { after, limit, rows });
-        let mut names: Vec<String> =
-            page.shown.iter().filter_map(|row| row.component.clone()).collect();
+        let mut names: Vec<String> = page
+            .shown
+            .iter()
+            .filter_map(|row| row.component.clone())
+            .collect();
         names.dedup();
         (page.shown.len(), names.join(" "), page.next())
     };

@@ -12,24 +12,37 @@ pub(super) fn told(job: &Job) -> Option<String> {
     }
     let of_component = |(index, component): (_, &Component)| {
         let name = job.name_of(index).unwrap_or_default();
-        let site = component.placement.as_ref().map(|p| p.site.to_string()).unwrap_or_default();
+        let site = component
+            .placement
+            .as_ref()
+            .map(|p| p.site.to_string())
+            .unwrap_or_default();
         format!("{name} {}", standing(component, &site))
     };
     let each: Vec<String> = job.indexed().map(of_component).collect();
-    Some(format!("it waits in the queues of its sites: {}", each.join("; ")))
+    Some(format!(
+        "it waits in the queues of its sites: {}",
+        each.join("; ")
+    ))
 }
 
 fn standing(component: &Component, site: &str) -> String {
     let deferred = component.not_before.map(Instant);
     match &component.run {
-        Run::Submitted { waits: Some(waits), .. } => {
+        Run::Submitted {
+            waits: Some(waits), ..
+        } => {
             let since = Instant(waits.since);
             match (waits.expected_start, deferred) {
                 (Some(at), _) => {
-                    let told =
-                        waits.told_at.map(|told| format!(", as it said at {}", Instant(told)));
+                    let told = waits
+                        .told_at
+                        .map(|told| format!(", as it said at {}", Instant(told)));
                     let told = told.unwrap_or_default();
-                    format!("at {site} since {since}, expected to start at {}{told}", Instant(at))
+                    format!(
+                        "at {site} since {since}, expected to start at {}{told}",
+                        Instant(at)
+                    )
                 }
                 (None, Some(at)) => format!("at {site}, submitted to begin at {at}"),
                 (None, None) => {
@@ -59,7 +72,12 @@ mod tests {
     use crate::serve::verdicts::tests::placed_at;
 
     fn in_queue(run: Run) -> Job {
-        let mut job = placed_at("leiden", Phase::Claiming { since: Timestamp(0) });
+        let mut job = placed_at(
+            "leiden",
+            Phase::Claiming {
+                since: Timestamp(0),
+            },
+        );
         let limits = QueueLimits::default();
         job.components[0].placement.as_mut().unwrap().acquisition = Acquisition::Queue(limits);
         job.components[0].run = run;
@@ -67,9 +85,17 @@ mod tests {
     }
 
     fn waits(expected_start: Option<Timestamp>) -> Run {
-        let waits =
-            Some(Waits { since: Timestamp(0), expected_start, told_at: Some(Timestamp(30_000)) });
-        Run::Submitted { lrm_id: LrmId::new("7").unwrap(), at: Timestamp(0), absences: 0, waits }
+        let waits = Some(Waits {
+            since: Timestamp(0),
+            expected_start,
+            told_at: Some(Timestamp(30_000)),
+        });
+        Run::Submitted {
+            lrm_id: LrmId::new("7").unwrap(),
+            at: Timestamp(0),
+            absences: 0,
+            waits,
+        }
     }
 
     #[test]
@@ -82,13 +108,26 @@ mod tests {
         assert!(told(waits(None)).ends_with("which does not say when it starts it"));
         let host: Arc<str> = "node".into();
         let (lrm_id, since) = (LrmId::new("7").unwrap(), Timestamp(0));
-        let held = told(Run::AtGate { lrm_id, host, since, clock: None });
-        assert!(held.contains("holds its processors at leiden since"), "{held}");
+        let held = told(Run::AtGate {
+            lrm_id,
+            host,
+            since,
+            clock: None,
+        });
+        assert!(
+            held.contains("holds its processors at leiden since"),
+            "{held}"
+        );
     }
 
     #[test]
     fn a_claim_of_idle_processors_is_no_wait_in_a_queue() {
-        let job = placed_at("leiden", Phase::Claiming { since: Timestamp(0) });
+        let job = placed_at(
+            "leiden",
+            Phase::Claiming {
+                since: Timestamp(0),
+            },
+        );
         assert_eq!(told(&job), None);
     }
 }

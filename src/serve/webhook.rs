@@ -25,8 +25,13 @@ impl Webhook {
     /// it is known once it has started.
     pub(super) fn new(timeout: Duration, plane: watch::Receiver<Option<ControlPlane>>) -> Self {
         // Where it is sent on to, nobody has configured.
-        let config = ureq::Agent::config_builder().timeout_global(Some(timeout)).max_redirects(0);
-        Self { agent: config.build().into(), plane }
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(timeout))
+            .max_redirects(0);
+        Self {
+            agent: config.build().into(),
+            plane,
+        }
     }
 }
 
@@ -38,7 +43,10 @@ impl Messenger for Webhook {
             let body = body(&notice, &last_words_of(&notice, plane).await);
             // A slow receiver must not hold up the control thread.
             let posted = actix_web::rt::task::spawn_blocking(move || {
-                agent.post(&address).content_type("application/json").send(body.to_string())
+                agent
+                    .post(&address)
+                    .content_type("application/json")
+                    .send(body.to_string())
             });
             match posted.await {
                 Ok(Ok(answer)) if answer.status().is_success() => Ok(()),
@@ -54,9 +62,15 @@ async fn last_words_of(
     notice: &Notice,
     mut plane: watch::Receiver<Option<ControlPlane>>,
 ) -> Vec<LastWordsReport> {
-    let Notice::JobEnded(job) = notice else { return Vec::new() };
+    let Notice::JobEnded(job) = notice else {
+        return Vec::new();
+    };
     // Fails where there is none any more: the end is told without words then.
-    let plane = plane.wait_for(Option::is_some).await.ok().and_then(|plane| plane.clone());
+    let plane = plane
+        .wait_for(Option::is_some)
+        .await
+        .ok()
+        .and_then(|plane| plane.clone());
     match plane {
         Some(plane) => last_words::of(&plane, job).await,
         None => Vec::new(),
@@ -83,8 +97,14 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
                 Phase::Failed { reason, .. } => Some(&**reason),
                 _ => None,
             };
-            let name = row.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-            let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let name = row
+                .name
+                .as_ref()
+                .map(|name| format!(" ({name})"))
+                .unwrap_or_default();
+            let why = reason
+                .map(|reason| format!(": {reason}"))
+                .unwrap_or_default();
             let mut body = json!({
                 "kind": "job-ended",
                 "job": row.id,
@@ -107,7 +127,11 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
 /// A promised start that comes, or was moved.
 fn of_a_start(job: &Job, notice: &StartNotice) -> serde_json::Value {
     let (row, start) = (JobRow::from(job), Instant(notice.start));
-    let name = row.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+    let name = row
+        .name
+        .as_ref()
+        .map(|name| format!(" ({name})"))
+        .unwrap_or_default();
     let what = match notice.kind {
         NoticeKind::StartsSoon => "starts at",
         NoticeKind::StartMoved => "was moved: it starts at",
@@ -142,7 +166,10 @@ mod tests {
             text: Arc::from("it does not answer"),
             details: Vec::new(),
         };
-        Notice::Site { site: "delft".parse().unwrap(), notification }
+        Notice::Site {
+            site: "delft".parse().unwrap(),
+            notification,
+        }
     }
 
     /// What becomes of a notice whose receiver answers so.
@@ -165,7 +192,11 @@ mod tests {
         let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
         elsewhere.set_nonblocking(true).unwrap();
         let to = elsewhere.local_addr().unwrap();
-        for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect"] {
+        for status in [
+            "301 Moved Permanently",
+            "302 Found",
+            "307 Temporary Redirect",
+        ] {
             let head = format!(
                 "HTTP/1.1 {status}\r\nLocation: http://{to}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
             );

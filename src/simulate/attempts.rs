@@ -16,13 +16,21 @@ pub(super) fn rows(
     site_of: impl Fn(&SiteName) -> usize,
 ) -> Vec<AttemptRow> {
     let mut rows: BTreeMap<Tag, AttemptRow> = BTreeMap::new();
-    for Entry { at, site, tag, deed } in entries {
+    for Entry {
+        at,
+        site,
+        tag,
+        deed,
+    } in entries
+    {
         if let Deed::Submitted { processors } = deed {
             let row = AttemptRow {
                 job: tag.job.0,
                 component: tag.component.0,
                 attempt: tag.attempt.0,
-                round: rounds.get(&(tag.job, tag.component, tag.attempt)).map(|round| round.0),
+                round: rounds
+                    .get(&(tag.job, tag.component, tag.attempt))
+                    .map(|round| round.0),
                 site: site_of(site),
                 processors: *processors,
                 submitted: *at,
@@ -75,9 +83,17 @@ pub(super) fn bars(row: &AttemptRow, run_ended: Timestamp) -> impl Iterator<Item
     let (job, component, processors) = (Some(row.job), Some(row.component), row.processors);
     let ended = row.ended.unwrap_or(run_ended);
     let bar = move |kind, from: Option<Timestamp>, to| {
-        let bar = Bar { from: from?, to, processors, kind, job, component };
+        let bar = Bar {
+            from: from?,
+            to,
+            processors,
+            kind,
+            job,
+            component,
+        };
         (bar.to > bar.from).then_some(bar)
     };
     let held = bar(LoadKind::GridHold, row.held, row.began.unwrap_or(ended));
-    held.into_iter().chain(bar(LoadKind::GridRun, row.began, ended))
+    held.into_iter()
+        .chain(bar(LoadKind::GridRun, row.began, ended))
 }

@@ -26,9 +26,30 @@ const BARS_MAX: usize = 50_000;
 
 /// What may be moved, by the name on the command line and in results.
 pub const FLEXCO: [(&str, Operations); 3] = [
-    ("flexco-rigid", Operations { shift: false, remap: false, mold: false }),
-    ("flexco-shift", Operations { shift: true, remap: false, mold: false }),
-    ("flexco-remap", Operations { shift: true, remap: true, mold: false }),
+    (
+        "flexco-rigid",
+        Operations {
+            shift: false,
+            remap: false,
+            mold: false,
+        },
+    ),
+    (
+        "flexco-shift",
+        Operations {
+            shift: true,
+            remap: false,
+            mold: false,
+        },
+    ),
+    (
+        "flexco-remap",
+        Operations {
+            shift: true,
+            remap: true,
+            mold: false,
+        },
+    ),
 ];
 
 /// What is run.
@@ -63,12 +84,21 @@ impl Model {
         };
         let names = jobs.iter().map(|job| job.name.clone()).collect();
         let sites = grid.sites.iter().map(site).collect();
-        Ok(Self { sites, jobs: jobs.iter().map(job).collect(), names, allowed, began })
+        Ok(Self {
+            sites,
+            jobs: jobs.iter().map(job).collect(),
+            names,
+            allowed,
+            began,
+        })
     }
 
     pub(super) fn run(&self, label: &str, seed: u64) -> Result<RunRecord, KindsError> {
         let flexed = run(&self.sites, &self.jobs, self.allowed)?;
-        let ended = all(&flexed).map(|ran| ran.ended).max().unwrap_or(self.began);
+        let ended = all(&flexed)
+            .map(|ran| ran.ended)
+            .max()
+            .unwrap_or(self.began);
         let job = |(place, ran): (usize, &Option<Ran>)| self.row(place, ran.as_ref());
         Ok(RunRecord {
             label: label.to_owned(),
@@ -77,7 +107,10 @@ impl Model {
             ended,
             sites: self.traces(&flexed),
             attempts: Vec::new(),
-            queue: vec![QueueStep { at: self.began, waiting: 0 }],
+            queue: vec![QueueStep {
+                at: self.began,
+                waiting: 0,
+            }],
             jobs: flexed.jobs.iter().enumerate().map(job).collect(),
             counters: self.counters(&flexed),
         })
@@ -98,7 +131,11 @@ impl Model {
             claimed: began,
             started: began,
             finished: ran.map(|ran| ran.ended),
-            ending: if ran.is_some() { Ending::Done } else { Ending::Failed },
+            ending: if ran.is_some() {
+                Ending::Done
+            } else {
+                Ending::Failed
+            },
             total_placement_time_ms: 0,
             start_delay_ms: None,
             rounds: ran.map_or(0, |ran| ran.moves + 1),
@@ -127,10 +164,17 @@ impl Model {
         let moves = metas.map(|ran| u64::from(ran.moves)).sum();
         counters.insert("plans of metajobs replaced".into(), moves);
         // While jobs come: after that the sites only empty.
-        let last = all(flexed).map(|ran| ran.submitted).max().unwrap_or(self.began);
+        let last = all(flexed)
+            .map(|ran| ran.submitted)
+            .max()
+            .unwrap_or(self.began);
         let used = all(flexed).map(|ran| processor_seconds(ran, last)).sum();
         counters.insert("processor-seconds used while jobs came".into(), used);
-        let processors: u64 = self.sites.iter().map(|site| u64::from(site.processors)).sum();
+        let processors: u64 = self
+            .sites
+            .iter()
+            .map(|site| u64::from(site.processors))
+            .sum();
         let there = processors * last.since(self.began).0 / 1_000;
         counters.insert("processor-seconds there while jobs came".into(), there);
         counters
@@ -138,7 +182,10 @@ impl Model {
 
     fn local_days(&self, flexed: &Flexed, site: usize) -> Vec<LocalDay> {
         let ran = flexed.local.get(site).into_iter().flatten().flatten();
-        LocalDay::sums(self.began, ran.map(|ran| (ran.submitted, ran.began, ran.alone)))
+        LocalDay::sums(
+            self.began,
+            ran.map(|ran| (ran.submitted, ran.began, ran.alone)),
+        )
     }
 
     fn traces(&self, flexed: &Flexed) -> Vec<SiteTrace> {
@@ -169,7 +216,11 @@ impl Model {
 }
 
 fn all(flexed: &Flexed) -> impl Iterator<Item = &Ran> + Clone {
-    flexed.jobs.iter().flatten().chain(flexed.local.iter().flatten().flatten())
+    flexed
+        .jobs
+        .iter()
+        .flatten()
+        .chain(flexed.local.iter().flatten().flatten())
 }
 
 /// Sums over the jobs of a class: times in seconds, slowdowns in thousandths.
@@ -185,7 +236,10 @@ fn of_class<'a>(
         (format!("{class} ended"), ran.clone().count() as u64),
         (format!("{class}: response, s"), sum(response)),
         (format!("{class}: slowdown, thousandths"), sum(with)),
-        (format!("{class}: slowdown without overhead, thousandths"), sum(without)),
+        (
+            format!("{class}: slowdown without overhead, thousandths"),
+            sum(without),
+        ),
     ];
     sums.into_iter()
 }
@@ -203,7 +257,11 @@ fn processor_seconds(ran: &Ran, until: Timestamp) -> u64 {
 
 fn bar(ran: &Ran, site: usize, job: Option<u64>) -> Bar {
     let here = ran.parts.iter().position(|(place, _)| *place == site);
-    let kind = if job.is_some() { LoadKind::GridRun } else { LoadKind::Local };
+    let kind = if job.is_some() {
+        LoadKind::GridRun
+    } else {
+        LoadKind::Local
+    };
     Bar {
         from: ran.began,
         to: ran.ended,
@@ -219,7 +277,11 @@ fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadStep> {
     for bar in bars {
         for (at, sign) in [(bar.from, 1), (bar.to, -1)] {
             let (running, local) = changes.entry(at).or_default();
-            let of_kind = if bar.kind == LoadKind::GridRun { running } else { local };
+            let of_kind = if bar.kind == LoadKind::GridRun {
+                running
+            } else {
+                local
+            };
             *of_kind += sign * i64::from(bar.processors);
         }
     }
@@ -227,7 +289,13 @@ fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadStep> {
     let count = |number: i64| u32::try_from(number).unwrap_or(0);
     let step = |(at, (more, more_local)): (Timestamp, (i64, i64))| {
         (running, local) = (running + more, local + more_local);
-        LoadStep { at, running: count(running), held: 0, local: count(local), down: 0 }
+        LoadStep {
+            at,
+            running: count(running),
+            held: 0,
+            local: count(local),
+            down: 0,
+        }
     };
     changes.into_iter().map(step).collect()
 }

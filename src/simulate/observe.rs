@@ -30,7 +30,10 @@ pub(super) struct Kept {
 
 /// What is kept of a job.
 pub(super) fn keep(job: &Job) -> Kept {
-    Kept { row: row(job), setbacks: job.setbacks }
+    Kept {
+        row: row(job),
+        setbacks: job.setbacks,
+    }
 }
 
 /// The record of a run, but for what was counted elsewhere.
@@ -42,12 +45,19 @@ pub(super) fn record(
 ) -> RunRecord {
     let ended = outcome.ended;
     outcome.jobs.sort_by_key(|job| job.row.id);
-    let longest = outcome.queue.iter().rev().max_by_key(|(_, waiting)| *waiting);
+    let longest = outcome
+        .queue
+        .iter()
+        .rev()
+        .max_by_key(|(_, waiting)| *waiting);
     let busy = longest.map_or(began, |(at, _)| *at);
-    let attempts = outcome.world.read(|world| attempt_rows(world, &outcome.rounds));
+    let attempts = outcome
+        .world
+        .read(|world| attempt_rows(world, &outcome.rounds));
     let bookings = outcome.bookings.all();
-    let sites =
-        outcome.world.read(|world| traces(world, &attempts, bookings, (began, busy, ended)));
+    let sites = outcome
+        .world
+        .read(|world| traces(world, &attempts, bookings, (began, busy, ended)));
     let step = |&(at, waiting): &(Timestamp, u32)| QueueStep { at, waiting };
     RunRecord {
         label: label.to_owned(),
@@ -64,8 +74,11 @@ pub(super) fn record(
 
 fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
     let jobs = outcome.jobs.iter();
-    let sum =
-        |count: fn(&Setbacks) -> u32| jobs.clone().map(|job| u64::from(count(&job.setbacks))).sum();
+    let sum = |count: fn(&Setbacks) -> u32| {
+        jobs.clone()
+            .map(|job| u64::from(count(&job.setbacks)))
+            .sum()
+    };
     let local = |world: &World| world.sites().iter().map(Cluster::local_ended).sum();
     let deeds = |world: &World| killed_by_nodes(world.ledger().entries());
     let (bookings, moves) = (outcome.bookings.all().len(), outcome.bookings.moves());
@@ -77,25 +90,49 @@ fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
     let counters = BTreeMap::from([
         ("durable changes".to_owned(), outcome.changes),
         ("local jobs ended".to_owned(), outcome.world.read(local)),
-        ("wait of local jobs, s".to_owned(), outcome.world.read(waited)),
-        ("components killed by failing nodes".to_owned(), outcome.world.read(deeds)),
+        (
+            "wait of local jobs, s".to_owned(),
+            outcome.world.read(waited),
+        ),
+        (
+            "components killed by failing nodes".to_owned(),
+            outcome.world.read(deeds),
+        ),
         ("components moved".to_owned(), outcome.moved),
-        ("failed claiming tries".to_owned(), sum(|setbacks| setbacks.claims)),
-        ("preemptions".to_owned(), sum(|setbacks| setbacks.preemptions)),
+        (
+            "failed claiming tries".to_owned(),
+            sum(|setbacks| setbacks.claims),
+        ),
+        (
+            "preemptions".to_owned(),
+            sum(|setbacks| setbacks.preemptions),
+        ),
         ("rounds aborted".to_owned(), sum(|setbacks| setbacks.rounds)),
-        ("errors of jobs themselves".to_owned(), sum(|setbacks| setbacks.own_errors)),
+        (
+            "errors of jobs themselves".to_owned(),
+            sum(|setbacks| setbacks.own_errors),
+        ),
         ("inputs lost".to_owned(), sum(|setbacks| setbacks.inputs)),
     ]);
-    counters.into_iter().chain(reserved.into_iter().filter(|_| bookings > 0)).collect()
+    counters
+        .into_iter()
+        .chain(reserved.into_iter().filter(|_| bookings > 0))
+        .collect()
 }
 
 /// Milliseconds, of the jobs that began.
 fn waits_of_local(site: &Cluster) -> u64 {
-    site.local_starts().iter().map(|start| start.began.since(start.submitted).0).sum()
+    site.local_starts()
+        .iter()
+        .map(|start| start.began.since(start.submitted).0)
+        .sum()
 }
 
 fn killed_by_nodes(entries: &[Entry]) -> u64 {
-    entries.iter().filter(|entry| entry.deed == Deed::KilledByNode).count() as u64
+    entries
+        .iter()
+        .filter(|entry| entry.deed == Deed::KilledByNode)
+        .count() as u64
 }
 
 fn row(job: &Job) -> JobRow {
@@ -105,9 +142,15 @@ fn row(job: &Job) -> JobRow {
         Phase::Cancelled { at, .. } => (Ending::Cancelled, Some(*at)),
         _ => (Ending::Unfinished, None),
     };
-    let placements = job.components.iter().filter_map(|component| component.placement.as_ref());
+    let placements = job
+        .components
+        .iter()
+        .filter_map(|component| component.placement.as_ref());
     let sites: BTreeSet<&SiteName> = placements.map(|placement| &placement.site).collect();
-    let placements = job.components.iter().filter_map(|component| component.placement.as_ref());
+    let placements = job
+        .components
+        .iter()
+        .filter_map(|component| component.placement.as_ref());
     let transfer_time = placements.map(|placement| placement.transfer_time.0).max();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let attempts = job.components.iter().map(|component| component.attempt.0);
@@ -187,26 +230,67 @@ fn booked<'a>(
     bookings: &'a [Booking],
     site: &'a SiteName,
 ) -> impl Iterator<Item = BookingBar> + 'a {
-    bookings.iter().filter(move |booking| booking.site == *site).map(|booking| {
-        let Booking { from, to, processors, made, left, .. } = *booking;
-        let (job, component) = (booking.job.0, booking.component.0);
-        BookingBar { from, to, processors, job, component, made, left }
-    })
+    bookings
+        .iter()
+        .filter(move |booking| booking.site == *site)
+        .map(|booking| {
+            let Booking {
+                from,
+                to,
+                processors,
+                made,
+                left,
+                ..
+            } = *booking;
+            let (job, component) = (booking.job.0, booking.component.0);
+            BookingBar {
+                from,
+                to,
+                processors,
+                job,
+                component,
+                made,
+                left,
+            }
+        })
 }
 
 fn load_step(step: &cluster::LoadStep) -> LoadStep {
-    let cluster::LoadStep { at, running, held, local, down } = *step;
-    LoadStep { at, running, held, local, down }
+    let cluster::LoadStep {
+        at,
+        running,
+        held,
+        local,
+        down,
+    } = *step;
+    LoadStep {
+        at,
+        running,
+        held,
+        local,
+        down,
+    }
 }
 
 /// Bars of what is known by its sum only: whoever came first is taken to leave first.
 fn share_bars(load: &[cluster::LoadStep], kind: LoadKind, ended: Timestamp) -> Vec<Bar> {
-    let part =
-        |step: &cluster::LoadStep| if kind == LoadKind::Down { step.down } else { step.local };
+    let part = |step: &cluster::LoadStep| {
+        if kind == LoadKind::Down {
+            step.down
+        } else {
+            step.local
+        }
+    };
     let mut bars = Vec::new();
     let mut held: VecDeque<(Timestamp, u32)> = VecDeque::new();
     let mut before = 0;
-    let end = cluster::LoadStep { at: ended, running: 0, held: 0, local: 0, down: 0 };
+    let end = cluster::LoadStep {
+        at: ended,
+        running: 0,
+        held: 0,
+        local: 0,
+        down: 0,
+    };
     for step in load.iter().chain([&end]) {
         let now = part(step);
         if now > before {
@@ -222,7 +306,14 @@ fn share_bars(load: &[cluster::LoadStep], kind: LoadKind, ended: Timestamp) -> V
                 held.push_front((from, processors - gone));
             }
             let (job, component) = (None, None);
-            bars.push(Bar { from, to: step.at, processors: gone, kind, job, component });
+            bars.push(Bar {
+                from,
+                to: step.at,
+                processors: gone,
+                kind,
+                job,
+                component,
+            });
         }
         before = now;
     }

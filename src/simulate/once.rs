@@ -101,7 +101,10 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
     check_inputs(&options.inputs, &grid)?;
     let mut workload = options.plan(&grid.processors_by_site(), BEGINS)?;
     let name = format!("{} under seed {seed}", variant.label);
-    let broken = |cause| SimulateError::Run { name: name.clone(), cause };
+    let broken = |cause| SimulateError::Run {
+        name: name.clone(),
+        cause,
+    };
     if let Some(own) = &options.own_files {
         let replicas = own.give(&mut workload.jobs, grid.sites.len(), seed);
         for Replica { name, size, site } in replicas.map_err(|error| broken(error.into()))? {
@@ -109,11 +112,19 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
         }
     }
     workload.jobs = variant.copies.of(workload.jobs);
-    let span = workload.jobs.last().map_or(DurationMs::ZERO, |job| job.at.since(BEGINS));
+    let span = workload
+        .jobs
+        .last()
+        .map_or(DurationMs::ZERO, |job| job.at.since(BEGINS));
     let until = study.until.unwrap_or(span + PATIENCE);
     let horizon = until.min(span + AFTERMATH);
     let on_bad = options.on_bad;
-    let built = grid.build(&BuildOptions { begin: BEGINS, horizon, seed, on_bad })?;
+    let built = grid.build(&BuildOptions {
+        begin: BEGINS,
+        horizon,
+        seed,
+        on_bad,
+    })?;
     let notes = Notes {
         source: options.source.describe(),
         jobs: workload.jobs.len(),
@@ -133,7 +144,13 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
             Engine::Plane(Box::new((experiment, surroundings)))
         }
     };
-    Ok(Ready { name, engine, label: variant.label.clone(), seed, notes })
+    Ok(Ready {
+        name,
+        engine,
+        label: variant.label.clone(),
+        seed,
+        notes,
+    })
 }
 
 fn experiment(
@@ -155,11 +172,19 @@ fn experiment(
     let slowdown = world::Slowdown::new(study.workload.slowdown_per_mille, grid);
     let mut wishes = Wishes::new(study.grid.reservations, &study.grid.sites, seed);
     let jobs = workload.jobs.into_iter().map(move |job| {
-        let wish = wishes.draw(job.at).map(|wish| (wish, wishes.preferences(job.estimate)));
+        let wish = wishes
+            .draw(job.at)
+            .map(|wish| (wish, wishes.preferences(job.estimate)));
         world::planned(&job, &variant, slowdown, wish)
     });
-    let pace = Pace { launch_max: study.launch_max, ..Pace::default() };
-    let fault_rates = FaultRates { way_max: WAY_MAX, ..FaultRates::default() };
+    let pace = Pace {
+        launch_max: study.launch_max,
+        ..Pace::default()
+    };
+    let fault_rates = FaultRates {
+        way_max: WAY_MAX,
+        ..FaultRates::default()
+    };
     let experiment = Experiment {
         world: world::world(grid, pace, drawn("world"), BEGINS)?,
         settings,
@@ -171,7 +196,15 @@ fn experiment(
     };
     let (failures, files) = (world::failures(grid), world::files(grid)?);
     let first_counts = variant_copies == Copies::TwoUntilFirst;
-    Ok((experiment, Surroundings { failures, files, until: None, first_counts }))
+    Ok((
+        experiment,
+        Surroundings {
+            failures,
+            files,
+            until: None,
+            first_counts,
+        },
+    ))
 }
 
 impl Ready {
@@ -180,7 +213,13 @@ impl Ready {
         self,
         progress: impl Fn(Timestamp, usize) + 'static,
     ) -> Result<RunRecord, SimulateError> {
-        let Self { name, engine, label, seed, notes } = self;
+        let Self {
+            name,
+            engine,
+            label,
+            seed,
+            notes,
+        } = self;
         let record = match engine {
             Engine::Plane(ready) => {
                 let (experiment, surroundings) = *ready;
@@ -203,9 +242,18 @@ impl Notes {
         let source = &self.workload.source;
         let counted = [
             ("log lines left out", skipped),
-            ("jobs left out that no empty grid has room for", self.workload.unplaceable),
-            ("jobs without an estimate in the log", source.estimates_missing),
-            ("jobs longer than their estimate in the log", source.estimates_too_short),
+            (
+                "jobs left out that no empty grid has room for",
+                self.workload.unplaceable,
+            ),
+            (
+                "jobs without an estimate in the log",
+                source.estimates_missing,
+            ),
+            (
+                "jobs longer than their estimate in the log",
+                source.estimates_too_short,
+            ),
         ];
         let noted = counted.into_iter().filter(|(_, count)| *count > 0);
         noted.map(|(what, count)| (what.to_owned(), count))
@@ -231,13 +279,21 @@ impl Notes {
 }
 
 fn check_inputs(inputs: &[LogicalName], grid: &Grid) -> Result<(), SimulateError> {
-    let known: std::collections::BTreeSet<&LogicalName> =
-        grid.sites.iter().flat_map(|site| site.files.keys()).collect();
-    let Some(name) = inputs.iter().find(|name| !known.contains(name)) else { return Ok(()) };
+    let known: std::collections::BTreeSet<&LogicalName> = grid
+        .sites
+        .iter()
+        .flat_map(|site| site.files.keys())
+        .collect();
+    let Some(name) = inputs.iter().find(|name| !known.contains(name)) else {
+        return Ok(());
+    };
     let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
     let remedy = match known.is_empty() {
         true => "list it under [site.files] of a site".to_owned(),
         false => format!("there are {}", known.join(", ")),
     };
-    Err(SimulateError::NoSuchFile { name: name.clone(), remedy })
+    Err(SimulateError::NoSuchFile {
+        name: name.clone(),
+        remedy,
+    })
 }

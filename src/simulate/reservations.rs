@@ -48,13 +48,23 @@ impl Wishes {
             *known = (*known).max(*score);
         }
         best.retain(|_, score| *score > Score(0));
-        Self { reservations, best, chance: stream(seed, "reservations", "") }
+        Self {
+            reservations,
+            best,
+            chance: stream(seed, "reservations", ""),
+        }
     }
 
     /// What a job wants that is submitted then.
     pub(super) fn draw(&mut self, submitted: Timestamp) -> Option<ReservationWish> {
-        let Reservations { share, ahead, within, flexible, reserve_after, .. } =
-            self.reservations?;
+        let Reservations {
+            share,
+            ahead,
+            within,
+            flexible,
+            reserve_after,
+            ..
+        } = self.reservations?;
         let wants = self.chance.random::<f64>() < share;
         let earliest = submitted + ahead;
         let window = StartWindow::new(earliest, earliest + within);
@@ -78,6 +88,11 @@ impl Wishes {
         };
         let benchmarks = self.best.iter().map(benchmark).collect();
         let run_time = Some(estimate);
-        Some(Preferences { objective, benchmarks, run_time, ..Preferences::default() })
+        Some(Preferences {
+            objective,
+            benchmarks,
+            run_time,
+            ..Preferences::default()
+        })
     }
 }

@@ -66,9 +66,10 @@ impl Copies {
     pub(super) fn of(self, jobs: Vec<PlannedJob>) -> Vec<PlannedJob> {
         match self {
             Copies::One => jobs,
-            Copies::Two | Copies::TwoUntilFirst => {
-                jobs.into_iter().flat_map(|job| [job.clone(), job]).collect()
-            }
+            Copies::Two | Copies::TwoUntilFirst => jobs
+                .into_iter()
+                .flat_map(|job| [job.clone(), job])
+                .collect(),
         }
     }
 }
@@ -105,7 +106,11 @@ mod tests {
     fn no_rival_is_a_policy_of_servers() {
         for rival in RIVALS {
             let name = PolicyName::new(rival.name).expect("a name");
-            assert!(cospan_domain::placement::find_policy(&name).is_err(), "{}", rival.name);
+            assert!(
+                cospan_domain::placement::find_policy(&name).is_err(),
+                "{}",
+                rival.name
+            );
             assert_eq!(Rival::named(rival.name), Some(rival));
         }
     }

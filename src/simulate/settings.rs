@@ -23,9 +23,15 @@ pub fn settings(config: &Config) -> Result<Settings, InvalidId> {
     let actors = serve::settings::actors(config)?;
     Ok(Settings {
         // All jobs of a log are one user's here.
-        site: SiteParameters { tells_owners_apart: false, ..actors.site },
+        site: SiteParameters {
+            tells_owners_apart: false,
+            ..actors.site
+        },
         // A log holds what ran, whatever the limits of a server would be.
-        limits: SpecLimits { max_components: u32::MAX, max_wall_time: DurationMs(u64::MAX) },
+        limits: SpecLimits {
+            max_components: u32::MAX,
+            max_wall_time: DurationMs(u64::MAX),
+        },
         // Each job has the class that its log or model gives it.
         classes: Vec::new(),
         poll_interval: POLL,

@@ -15,9 +15,14 @@ pub(crate) fn stream(seed: u64, purpose: &str, place: &str) -> StdRng {
     let seed = seed.to_le_bytes();
     // The length keeps ("ab", "c") and ("a", "bc") apart.
     let length = purpose.len().to_le_bytes();
-    let bytes = seed.iter().chain(&length).chain(purpose.as_bytes()).chain(place.as_bytes());
-    let hash =
-        bytes.fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME));
+    let bytes = seed
+        .iter()
+        .chain(&length)
+        .chain(purpose.as_bytes())
+        .chain(place.as_bytes());
+    let hash = bytes.fold(FNV_OFFSET, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(FNV_PRIME)
+    });
     StdRng::seed_from_u64(hash)
 }
 
@@ -31,9 +36,16 @@ mod tests {
 
     #[test]
     fn seed_purpose_and_place_each_give_another_stream() {
-        let keys = [(1, "ab", "c"), (2, "ab", "c"), (1, "a", "bc"), (1, "ab", "d"), (1, "b", "c")];
-        let first: BTreeSet<u64> =
-            keys.map(|(seed, purpose, place)| stream(seed, purpose, place).random()).into();
+        let keys = [
+            (1, "ab", "c"),
+            (2, "ab", "c"),
+            (1, "a", "bc"),
+            (1, "ab", "d"),
+            (1, "b", "c"),
+        ];
+        let first: BTreeSet<u64> = keys
+            .map(|(seed, purpose, place)| stream(seed, purpose, place).random())
+            .into();
         assert_eq!(first.len(), keys.len());
     }
 

@@ -84,7 +84,9 @@ impl Variant {
     pub(super) fn grid(&self, grid: &Grid) -> Grid {
         let mut grid = grid.clone();
         if let Some(discipline) = self.scheduler {
-            grid.sites.iter_mut().for_each(|site| site.discipline = discipline);
+            grid.sites
+                .iter_mut()
+                .for_each(|site| site.discipline = discipline);
         }
         grid
     }
@@ -92,11 +94,20 @@ impl Variant {
 
 impl Study {
     fn runs(&self) -> Vec<(RunName, &Variant)> {
-        let pairs =
-            self.seeds.iter().flat_map(|seed| self.variants.iter().map(move |v| (*seed, v)));
+        let pairs = self
+            .seeds
+            .iter()
+            .flat_map(|seed| self.variants.iter().map(move |v| (*seed, v)));
         let named = |(index, (seed, variant)): (usize, (u64, _))| {
             let variant: &Variant = variant;
-            (RunName { index, label: variant.label.clone(), seed }, variant)
+            (
+                RunName {
+                    index,
+                    label: variant.label.clone(),
+                    seed,
+                },
+                variant,
+            )
         };
         pairs.enumerate().map(named).collect()
     }

@@ -51,44 +51,63 @@ fn cluster(site: &BuiltSite) -> Result<ClusterSpec, InvalidId> {
         local_jobs: site.local_jobs.clone(),
         queues: site.queues,
         reserves: site.reserves,
-        files: site.files.iter().map(file).collect::<Result<_, InvalidId>>()?,
+        files: site
+            .files
+            .iter()
+            .map(file)
+            .collect::<Result<_, InvalidId>>()?,
     })
 }
 
 /// What the control plane is told of the links, as an operator has written it down.
 pub(super) fn links(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     let links = grid.links.iter();
-    links.map(|link| ((link.from.clone(), link.to.clone()), link.believed)).collect()
+    links
+        .map(|link| ((link.from.clone(), link.to.clone()), link.believed))
+        .collect()
 }
 
 /// What sites send that others cannot receive as fast.
 pub(super) fn uploads(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
     let links = grid.links.iter();
-    links.filter_map(|link| Some(((link.from.clone(), link.to.clone()), link.upload?))).collect()
+    links
+        .filter_map(|link| Some(((link.from.clone(), link.to.clone()), link.upload?)))
+        .collect()
 }
 
 /// How long the first bit takes over each of them.
 pub(super) fn latencies(grid: &BuiltGrid) -> BTreeMap<(SiteName, SiteName), DurationMs> {
     let links = grid.links.iter();
-    links.map(|link| ((link.from.clone(), link.to.clone()), link.latency)).collect()
+    links
+        .map(|link| ((link.from.clone(), link.to.clone()), link.latency))
+        .collect()
 }
 
 /// What each processor of a site does, where the grid file says so.
 pub(super) fn powers(grid: &BuiltGrid) -> BTreeMap<SiteName, Mflops> {
     let sites = grid.sites.iter();
-    sites.filter_map(|site| Some((site.name.clone(), site.power_per_processor?))).collect()
+    sites
+        .filter_map(|site| Some((site.name.clone(), site.power_per_processor?)))
+        .collect()
 }
 
 /// Results of the sites in benchmarks, where the grid file says them.
 pub(super) fn scores(grid: &Grid) -> BTreeMap<SiteName, Scores> {
-    grid.sites.iter().map(|site| (site.name.clone(), site.benchmarks.clone())).collect()
+    grid.sites
+        .iter()
+        .map(|site| (site.name.clone(), site.benchmarks.clone()))
+        .collect()
 }
 
 /// Every replica of every file: its name, its site and its place there.
 pub(super) fn files(grid: &BuiltGrid) -> Result<Vec<(LogicalName, SiteName, RelPath)>, InvalidId> {
-    let replicas =
-        grid.sites.iter().flat_map(|site| site.files.keys().map(move |name| (name, site)));
-    replicas.map(|(name, site)| Ok((name.clone(), site.name.clone(), path(name)?))).collect()
+    let replicas = grid
+        .sites
+        .iter()
+        .flat_map(|site| site.files.keys().map(move |name| (name, site)));
+    replicas
+        .map(|(name, site)| Ok((name.clone(), site.name.clone(), path(name)?)))
+        .collect()
 }
 
 /// When which node fails, at all sites.
@@ -96,10 +115,22 @@ pub(super) fn failures(grid: &BuiltGrid) -> Vec<NodeFailure> {
     let of_site = |site: &BuiltSite| -> Vec<NodeFailure> {
         let failure = |how: Failing, down: &NodeDown| {
             let NodeDown { at, node, repair } = *down;
-            NodeFailure { how, at, site: site.name.clone(), node, repair }
+            NodeFailure {
+                how,
+                at,
+                site: site.name.clone(),
+                node,
+                repair,
+            }
         };
-        let down = site.node_failures.iter().map(|down| failure(Failing::Down, down));
-        let holes = site.black_holes.iter().map(|hole| failure(Failing::BlackHole, hole));
+        let down = site
+            .node_failures
+            .iter()
+            .map(|down| failure(Failing::Down, down));
+        let holes = site
+            .black_holes
+            .iter()
+            .map(|hole| failure(Failing::BlackHole, hole));
         down.chain(holes).collect()
     };
     let mut failures: Vec<NodeFailure> = grid.sites.iter().flat_map(of_site).collect();
@@ -123,7 +154,10 @@ impl Slowdown {
         let further = grid.sites.len().saturating_sub(1) as u64;
         let slower = fastest.div_ceil(slowest.max(1));
         let worst_per_mille = per_mille.saturating_mul(further).saturating_mul(slower);
-        Self { per_mille, worst_per_mille }
+        Self {
+            per_mille,
+            worst_per_mille,
+        }
     }
 
     /// Users know what co-allocation may cost, and ask for as much time.
@@ -145,7 +179,9 @@ pub(super) fn planned(
     if slowdown.per_mille > 0 {
         let word: Arc<str> = slowdown.per_mille.to_string().into();
         let slow = |program: &mut Program| program.arguments.push(word.clone());
-        spec.components.iter_mut().for_each(|component| component.program.change(slow));
+        spec.components
+            .iter_mut()
+            .for_each(|component| component.program.change(slow));
     }
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;
@@ -167,18 +203,30 @@ pub(super) fn planned(
     if let Some(name) = &job.input {
         let path = RelPath::new(INPUT)?;
         for component in &mut spec.components {
-            let file = FileRef { name: name.clone(), bound: None };
-            component.inputs.push(Input { file, path: path.clone(), feed: Default::default() });
+            let file = FileRef {
+                name: name.clone(),
+                bound: None,
+            };
+            component.inputs.push(Input {
+                file,
+                path: path.clone(),
+                feed: Default::default(),
+            });
         }
     }
-    Ok(PlannedJob { at: job.at, spec: Arc::new(spec) })
+    Ok(PlannedJob {
+        at: job.at,
+        spec: Arc::new(spec),
+    })
 }
 
 /// The same processors as one component, for a policy that splits jobs itself.
 fn merge(spec: &mut JobSpec) {
     let total = spec.total_resources();
     spec.components.truncate(1);
-    spec.components.iter_mut().for_each(|component| component.resources = total.clone());
+    spec.components
+        .iter_mut()
+        .for_each(|component| component.resources = total.clone());
     spec.request = Request::Flexible(Flexible::default());
 }
 
@@ -189,7 +237,10 @@ fn path(name: &LogicalName) -> Result<RelPath, InvalidId> {
 
 /// All replicas of a file have one content, which follows from its name.
 fn content(name: &LogicalName, size: Bytes) -> Content {
-    Content { digest: digest(name), size }
+    Content {
+        digest: digest(name),
+        size,
+    }
 }
 
 fn digest(name: &LogicalName) -> Digest {

@@ -46,7 +46,8 @@ pub(crate) struct JsonEntries<W>(pub(crate) W);
 
 impl<W: io::Write> io::Write for JsonEntries<W> {
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
-        self.0.write_all(json(&String::from_utf8_lossy(entry)).as_bytes())?;
+        self.0
+            .write_all(json(&String::from_utf8_lossy(entry)).as_bytes())?;
         Ok(entry.len())
     }
 
@@ -89,14 +90,22 @@ mod tests {
     fn an_entry_hides_nothing_and_forges_no_other() {
         let kept = Kept::default();
         let to = kept.clone();
-        let lines = fmt::layer().with_ansi(false).fmt_fields(SeenFields::default());
+        let lines = fmt::layer()
+            .with_ansi(false)
+            .fmt_fields(SeenFields::default());
         let lines = lines.with_writer(move || to.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
             tracing::warn!(job = HOSTILE, name = %HOSTILE, "{HOSTILE}");
         });
         let text = kept.text();
         assert!(!text.contains(|c| c != '\n' && is_hidden(c)), "{text:?}");
-        assert_eq!(text.lines().filter(|line| line.starts_with("2026-01-01")).count(), 0, "{text}");
+        assert_eq!(
+            text.lines()
+                .filter(|line| line.starts_with("2026-01-01"))
+                .count(),
+            0,
+            "{text}"
+        );
         assert!(text.contains("\\u{202e}"), "{text}");
     }
 

@@ -19,8 +19,12 @@ use seen::{Layout, Styles, write_seen};
 pub(crate) use seen::{is_hidden, json, one_line, yaml};
 
 /// How our own sequences begin.
-static SEAL: LazyLock<String> =
-    LazyLock::new(|| format!("\x1b[{};", RandomState::new().hash_one("what we say ourselves")));
+static SEAL: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "\x1b[{};",
+        RandomState::new().hash_one("what we say ourselves")
+    )
+});
 
 /// Back to the start of the line, and nothing left of it.
 static CLEAR: LazyLock<String> = LazyLock::new(|| format!("{}{}", sequence("G"), sequence("2K")));
@@ -64,13 +68,23 @@ impl<W: Write> Printer<W> {
     /// Without colours, as into a file.
     #[cfg(test)]
     pub(crate) fn plain(to: W) -> Self {
-        Self { to, styles: Styles::Dropped, is_live: false, begun: Vec::new() }
+        Self {
+            to,
+            styles: Styles::Dropped,
+            is_live: false,
+            begun: Vec::new(),
+        }
     }
 
     /// As onto a terminal.
     #[cfg(test)]
     pub(crate) fn live(to: W) -> Self {
-        Self { to, styles: Styles::Kept, is_live: true, begun: Vec::new() }
+        Self {
+            to,
+            styles: Styles::Kept,
+            is_live: true,
+            begun: Vec::new(),
+        }
     }
 
     /// Prints what people read, at once.
@@ -89,7 +103,8 @@ impl<W: Write> Printer<W> {
             self.see(bytes, &mut seen);
             self.to.write_all(seen.as_bytes())?;
         } else {
-            self.to.write_all(&seen::without_sealed(bytes, SEAL.as_bytes()))?;
+            self.to
+                .write_all(&seen::without_sealed(bytes, SEAL.as_bytes()))?;
         }
         self.to.flush()
     }
@@ -151,8 +166,17 @@ fn printer(
     choice: ColorChoice,
     is_live: bool,
 ) -> Printer<Box<dyn Write + Send>> {
-    let styles = if choice == ColorChoice::Never { Styles::Dropped } else { Styles::Kept };
-    Printer { to, styles, is_live, begun: Vec::new() }
+    let styles = if choice == ColorChoice::Never {
+        Styles::Dropped
+    } else {
+        Styles::Kept
+    };
+    Printer {
+        to,
+        styles,
+        is_live,
+        begun: Vec::new(),
+    }
 }
 
 /// Prints text on standard error, at once. Nobody can be told that it is gone.
@@ -201,7 +225,11 @@ mod tests {
 
     fn printed(live: bool, print: impl FnOnce(&mut Printer<&mut Vec<u8>>)) -> String {
         let mut to = Vec::new();
-        let mut printer = if live { Printer::live(&mut to) } else { Printer::plain(&mut to) };
+        let mut printer = if live {
+            Printer::live(&mut to)
+        } else {
+            Printer::plain(&mut to)
+        };
         print(&mut printer);
         drop(printer);
         String::from_utf8_lossy(&to).into_owned()
@@ -215,7 +243,10 @@ mod tests {
         let filed = printed(false, |printer| printer.text(&red).unwrap());
         assert_eq!(filed, "failed \\u{1b}[32mwell\\u{1b}[0m");
         let line = format!("{}at work", clear_line());
-        assert_eq!(printed(true, |printer| printer.text(&line).unwrap()), "\x1b[G\x1b[2Kat work");
+        assert_eq!(
+            printed(true, |printer| printer.text(&line).unwrap()),
+            "\x1b[G\x1b[2Kat work"
+        );
     }
 
     #[test]
@@ -225,7 +256,10 @@ mod tests {
         for live in [true, false] {
             let text = printed(live, |printer| printer.text(hostile).unwrap());
             assert!(!text.contains(is_hidden), "{text:?}");
-            assert!(text.contains("\\u{202e}") && text.contains("\\u{9b}2J"), "{text}");
+            assert!(
+                text.contains("\\u{202e}") && text.contains("\\u{9b}2J"),
+                "{text}"
+            );
         }
         let data = printed(true, |printer| printer.bytes(hostile.as_bytes()).unwrap());
         assert!(!data.contains(is_hidden), "{data:?}");
@@ -235,7 +269,10 @@ mod tests {
     fn lines_tabs_and_letters_of_all_scripts_stay_as_they_are() {
         let text = "Grüße\t日本語 e\u{301}\u{1f600}\nשלום\n";
         assert_eq!(printed(true, |printer| printer.text(text).unwrap()), text);
-        assert_eq!(printed(true, |printer| printer.bytes(text.as_bytes()).unwrap()), text);
+        assert_eq!(
+            printed(true, |printer| printer.bytes(text.as_bytes()).unwrap()),
+            text
+        );
     }
 
     #[test]
@@ -246,8 +283,14 @@ mod tests {
         assert_eq!(to, data);
         let label = painted(Style::new().dimmed(), "a | ").into_bytes();
         let mut to = Vec::new();
-        Printer::plain(&mut to).bytes(&[&label, &data[..]].concat()).unwrap();
-        assert_eq!(to, [b"a | ", &data[..]].concat(), "but our colours are dropped");
+        Printer::plain(&mut to)
+            .bytes(&[&label, &data[..]].concat())
+            .unwrap();
+        assert_eq!(
+            to,
+            [b"a | ", &data[..]].concat(),
+            "but our colours are dropped"
+        );
         let live = printed(true, |printer| printer.bytes(data).unwrap());
         assert_eq!(live, "\\u{1b}[31m\\xff\\xfe\n\\u{202e}");
     }
@@ -255,7 +298,14 @@ mod tests {
     #[test]
     fn a_character_that_comes_in_pieces_is_whole_and_one_without_its_end_is_spelt() {
         let live = printed(true, |printer| {
-            for piece in ["é".as_bytes(), &[0xe2, 0x80], &[0xae], &[0xe2], b"x", &[0xc3]] {
+            for piece in [
+                "é".as_bytes(),
+                &[0xe2, 0x80],
+                &[0xae],
+                &[0xe2],
+                b"x",
+                &[0xc3],
+            ] {
                 printer.bytes(piece).unwrap();
             }
             printer.text("end").unwrap();
@@ -268,6 +318,9 @@ mod tests {
         let text = cell(&painted(Style::new().bold(), "a\n8\tfinished\x1b[1m"));
         assert_eq!(without_styles(&text), "a\\n8\\tfinished\\u{1b}[1m");
         let live = printed(true, |printer| printer.text(&text).unwrap());
-        assert!(live.starts_with("\x1b[1ma") && live.ends_with("\x1b[0m"), "{live:?}");
+        assert!(
+            live.starts_with("\x1b[1ma") && live.ends_with("\x1b[0m"),
+            "{live:?}"
+        );
     }
 }

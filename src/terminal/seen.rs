@@ -39,8 +39,9 @@ pub(super) fn write_seen(to: &mut String, text: &str, seal: &str, how: (Styles, 
         let (before, from) = rest.split_at(at);
         to.push_str(before);
         if let Some(order) = from.strip_prefix(seal) {
-            let end =
-                order.find(|c: char| ('@'..='~').contains(&c)).map_or(order.len(), |at| at + 1);
+            let end = order
+                .find(|c: char| ('@'..='~').contains(&c))
+                .map_or(order.len(), |at| at + 1);
             let (order, behind) = order.split_at(end);
             match how.0 {
                 Styles::Kept => to.extend(["\x1b[", order]),
@@ -156,10 +157,16 @@ mod tests {
         let text = serde_json::to_string_pretty(&exact).unwrap();
         let spelt = json(&text);
         assert!(!spelt.contains(is_hidden_in_document), "{spelt:?}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&spelt).unwrap(), exact);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&spelt).unwrap(),
+            exact
+        );
         let spelt = yaml(&text);
         assert!(!spelt.contains(is_hidden_in_document), "{spelt:?}");
-        assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&spelt).unwrap(), exact);
+        assert_eq!(
+            serde_saphyr::from_str::<serde_json::Value>(&spelt).unwrap(),
+            exact
+        );
     }
 
     #[test]

@@ -17,7 +17,12 @@ pub(super) fn part(directory: &Path, id: &str) -> PathBuf {
 /// Makes that file, or opens it.
 pub(super) fn make_part(directory: &Path, id: &str) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o600).open(part(directory, id))
+    options
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(part(directory, id))
 }
 
 /// Opens it for writing; an upload that was forgotten has none.
@@ -52,7 +57,9 @@ pub(super) fn found(directory: &Path) -> Vec<Record> {
         }
     };
     let files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    let written = files.iter().filter(|file| file.extension() == Some(OsStr::new("json")));
+    let written = files
+        .iter()
+        .filter(|file| file.extension() == Some(OsStr::new("json")));
     let read = |file: &PathBuf| match Record::load(file) {
         Ok(record) => Some(record),
         Err(error) => {
@@ -63,8 +70,11 @@ pub(super) fn found(directory: &Path) -> Vec<Record> {
     let records: Vec<Record> = written.clone().filter_map(read).collect();
     // A part without a word about it, or of an upload that is over, belongs to nobody; that of one
     // which cannot be read is left with it.
-    let over: BTreeSet<&str> =
-        records.iter().filter(|record| !record.is_open()).map(|record| &*record.id).collect();
+    let over: BTreeSet<&str> = records
+        .iter()
+        .filter(|record| !record.is_open())
+        .map(|record| &*record.id)
+        .collect();
     let known: BTreeSet<&OsStr> = written.filter_map(|file| file.file_stem()).collect();
     let is_left = |file: &&PathBuf| match (file.extension(), file.file_stem()) {
         (Some(end), Some(stem)) if end == "part" => {

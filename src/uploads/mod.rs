@@ -69,7 +69,10 @@ pub struct Upload {
 
 impl Upload {
     fn new(record: Record) -> Arc<Self> {
-        Arc::new(Self { record: Mutex::new(record), turn: Arc::default() })
+        Arc::new(Self {
+            record: Mutex::new(record),
+            turn: Arc::default(),
+        })
     }
 
     /// What is known of it.
@@ -94,10 +97,20 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Uploads {
     /// With what an earlier process left. What cannot be read is left alone, and logged.
     pub fn open(settings: UploadSettings) -> Self {
-        let found = settings.directory.as_deref().map(disk::found).unwrap_or_default();
-        let known = found.into_iter().map(|record| (record.id.clone(), Upload::new(record)));
+        let found = settings
+            .directory
+            .as_deref()
+            .map(disk::found)
+            .unwrap_or_default();
+        let known = found
+            .into_iter()
+            .map(|record| (record.id.clone(), Upload::new(record)));
         let landings = Semaphore::new(LANDINGS);
-        Self { known: Mutex::new(known.collect()), settings, landings }
+        Self {
+            known: Mutex::new(known.collect()),
+            settings,
+            landings,
+        }
     }
 
     /// Bounds.
@@ -122,7 +135,9 @@ impl Uploads {
     pub fn begin(&self, announced: Record) -> Result<Arc<Upload>, UploadError> {
         let directory = self.directory()?;
         let mut known = locked(&self.known);
-        let alike = known.values().find(|upload| locked(&upload.record).goes_on_as(&announced));
+        let alike = known
+            .values()
+            .find(|upload| locked(&upload.record).goes_on_as(&announced));
         if let Some(upload) = alike {
             let part = disk::open_part(directory, &locked(&upload.record).id)?;
             // Who asks means to go on: it is not given up now.
@@ -148,10 +163,18 @@ impl Uploads {
         known: &BTreeMap<String, Arc<Upload>>,
         announced: &Record,
     ) -> Result<(), UploadError> {
-        let UploadSettings { max_bytes, quota_bytes, quota_files, .. } = self.settings;
+        let UploadSettings {
+            max_bytes,
+            quota_bytes,
+            quota_files,
+            ..
+        } = self.settings;
         let size = announced.size_bytes;
         if size > max_bytes {
-            return Err(UploadError::TooLarge { size, most: max_bytes });
+            return Err(UploadError::TooLarge {
+                size,
+                most: max_bytes,
+            });
         }
         let (mut has, mut files, mut promised) = (0_u64, 0, SPARE_BYTES);
         for upload in known.values() {
@@ -161,12 +184,18 @@ impl Uploads {
                 files += 1;
             }
             if record.is_open() {
-                let to_come = record.size_bytes.saturating_sub(self.arrived(&record).unwrap_or(0));
+                let to_come = record
+                    .size_bytes
+                    .saturating_sub(self.arrived(&record).unwrap_or(0));
                 promised = promised.saturating_add(to_come);
             }
         }
         if has.saturating_add(size) > quota_bytes {
-            return Err(UploadError::Quota { size, has, most: quota_bytes });
+            return Err(UploadError::Quota {
+                size,
+                has,
+                most: quota_bytes,
+            });
         }
         if files >= quota_files {
             return Err(UploadError::TooMany { most: quota_files });
@@ -202,10 +231,15 @@ impl Uploads {
         }
         let ends = arrived.saturating_add(bytes.len() as u64);
         if ends > record.size_bytes {
-            return Err(UploadError::TooMuch { ends, size: record.size_bytes });
+            return Err(UploadError::TooMuch {
+                ends,
+                size: record.size_bytes,
+            });
         }
         let file = disk::open_part(self.directory()?, &record.id)?;
-        let written = file.write_all_at(bytes, offset).and_then(|()| file.sync_data());
+        let written = file
+            .write_all_at(bytes, offset)
+            .and_then(|()| file.sync_data());
         if let Err(error) = written {
             // What did not arrive whole did not arrive.
             file.set_len(arrived)?;
@@ -263,7 +297,11 @@ impl Uploads {
         let (is_open, id) = (record.is_open(), record.id.clone());
         *locked(&upload.record) = record;
         // Its room here is given back.
-        if is_open { Ok(()) } else { Ok(disk::remove(&disk::part(directory, &id))?) }
+        if is_open {
+            Ok(())
+        } else {
+            Ok(disk::remove(&disk::part(directory, &id))?)
+        }
     }
 
     /// Notes that it is a file at a site. For holders of its turn.
@@ -291,7 +329,9 @@ impl Uploads {
 
     /// Whether nothing has arrived for too long.
     pub fn is_stale(&self, record: &Record) -> bool {
-        let Some(directory) = &self.settings.directory else { return false };
+        let Some(directory) = &self.settings.directory else {
+            return false;
+        };
         let touched = std::fs::metadata(disk::part(directory, &record.id));
         match touched.and_then(|part| part.modified()) {
             Ok(at) => at.elapsed().is_ok_and(|age| age > self.settings.keep),

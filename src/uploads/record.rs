@@ -30,7 +30,11 @@ pub struct Record {
     #[serde(with = "text")]
     pub digest: Digest,
     /// The site that is to have it; any if `None`.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub site: Option<SiteName>,
     /// The name may point to other content until now.
     #[serde(default)]
@@ -39,7 +43,11 @@ pub struct Record {
     #[serde(default, with = "sites", skip_serializing_if = "BTreeSet::is_empty")]
     pub touched: BTreeSet<SiteName>,
     /// The site where it is a registered file.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub placed: Option<SiteName>,
     /// It does not go on: what of it lies anywhere is to be removed.
     #[serde(default)]
@@ -81,8 +89,11 @@ impl Record {
 
     /// Whether it is open, and this announces the same.
     pub fn goes_on_as(&self, announced: &Record) -> bool {
-        let alike =
-            Self { id: self.id.clone(), touched: self.touched.clone(), ..announced.clone() };
+        let alike = Self {
+            id: self.id.clone(),
+            touched: self.touched.clone(),
+            ..announced.clone()
+        };
         self.is_open() && *self == alike
     }
 
@@ -127,6 +138,9 @@ mod sites {
         from: D,
     ) -> Result<BTreeSet<SiteName>, D::Error> {
         let names = Vec::<String>::deserialize(from)?;
-        names.iter().map(|name| SiteName::new(name).map_err(D::Error::custom)).collect()
+        names
+            .iter()
+            .map(|name| SiteName::new(name).map_err(D::Error::custom))
+            .collect()
     }
 }

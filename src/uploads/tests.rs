@@ -24,11 +24,18 @@ fn what_was_acknowledged_is_there_after_a_restart_and_goes_on() {
     assert_eq!(first.append(&upload, 0, b"abc").unwrap(), 3);
     let again = uploads(home.path());
     let found = again.begin(announced("alice", "mesh", 6)).unwrap();
-    assert_eq!(found.record(), upload.record(), "the same announcement is the same upload");
+    assert_eq!(
+        found.record(),
+        upload.record(),
+        "the same announcement is the same upload"
+    );
     assert_eq!(again.arrived(&found.record()).unwrap(), 3);
     assert_eq!(again.append(&found, 3, b"def").unwrap(), 6);
     assert_eq!(again.read(&found.record(), 0, 10).unwrap(), b"abcdef");
-    assert_eq!(again.digest(&found.record()).unwrap().0, *blake3::hash(b"abcdef").as_bytes());
+    assert_eq!(
+        again.digest(&found.record()).unwrap().0,
+        *blake3::hash(b"abcdef").as_bytes()
+    );
 }
 
 #[test]
@@ -39,10 +46,16 @@ fn a_piece_that_is_not_the_next_or_too_long_changes_nothing() {
     uploads.append(&upload, 0, b"ab").unwrap();
     for offset in [0, 1, 3] {
         let refused = uploads.append(&upload, offset, b"c").unwrap_err();
-        assert!(matches!(refused, UploadError::Elsewhere { arrived: 2, .. }), "{refused}");
+        assert!(
+            matches!(refused, UploadError::Elsewhere { arrived: 2, .. }),
+            "{refused}"
+        );
     }
     let refused = uploads.append(&upload, 2, b"cde").unwrap_err();
-    assert!(matches!(refused, UploadError::TooMuch { ends: 5, size: 4 }), "{refused}");
+    assert!(
+        matches!(refused, UploadError::TooMuch { ends: 5, size: 4 }),
+        "{refused}"
+    );
     assert_eq!(uploads.read(&upload.record(), 0, 9).unwrap(), b"ab");
 }
 
@@ -51,9 +64,15 @@ fn a_file_a_key_and_a_disk_have_bounds() {
     let home = tempfile::tempdir().unwrap();
     let uploads = uploads(home.path());
     let refused = |owner: &str, size| uploads.begin(announced(owner, "x", size)).unwrap_err();
-    assert!(matches!(refused("alice", 101), UploadError::TooLarge { most: 100, .. }));
+    assert!(matches!(
+        refused("alice", 101),
+        UploadError::TooLarge { most: 100, .. }
+    ));
     let first = uploads.begin(announced("alice", "a", 100)).unwrap();
-    assert!(matches!(refused("alice", 51), UploadError::Quota { has: 100, .. }));
+    assert!(matches!(
+        refused("alice", 51),
+        UploadError::Quota { has: 100, .. }
+    ));
     uploads.begin(announced("bob", "b", 100)).unwrap();
     uploads.forget(&first).unwrap();
     let refused = uploads.append(&first, 0, b"late").unwrap_err();
@@ -70,7 +89,10 @@ fn a_file_a_key_and_a_disk_have_bounds() {
     }
     few.begin(announced("alice", "b", 0)).unwrap();
     let refused = few.begin(announced("alice", "c", 0)).unwrap_err();
-    assert!(matches!(refused, UploadError::TooMany { most: 2 }), "{refused}");
+    assert!(
+        matches!(refused, UploadError::TooMany { most: 2 }),
+        "{refused}"
+    );
     few.begin(announced("bob", "c", 0)).unwrap();
     let settings = UploadSettings {
         directory: Some(home.path().join("large")),
@@ -78,16 +100,23 @@ fn a_file_a_key_and_a_disk_have_bounds() {
         quota_bytes: u64::MAX,
         ..UploadSettings::default()
     };
-    let large = Uploads::open(settings).begin(announced("alice", "x", 1 << 60)).unwrap_err();
+    let large = Uploads::open(settings)
+        .begin(announced("alice", "x", 1 << 60))
+        .unwrap_err();
     assert!(matches!(large, UploadError::DiskFull { .. }), "{large}");
 }
 
 #[test]
 fn what_cannot_be_read_is_left_alone() {
     let home = tempfile::tempdir().unwrap();
-    uploads(home.path()).begin(announced("alice", "a", 1)).unwrap();
+    uploads(home.path())
+        .begin(announced("alice", "a", 1))
+        .unwrap();
     let strange = home.path().join("uploads/strange.json");
-    std::fs::File::create(&strange).unwrap().write_all(b"{\"version\":2}").unwrap();
+    std::fs::File::create(&strange)
+        .unwrap()
+        .write_all(b"{\"version\":2}")
+        .unwrap();
     let part = home.path().join("uploads/strange.part");
     std::fs::write(&part, "its bytes").unwrap();
     assert_eq!(uploads(home.path()).all().len(), 1);
@@ -102,8 +131,11 @@ fn what_a_killed_process_left_half_made_is_removed_at_the_next_start() {
     let placed = first.begin(announced("alice", "placed", 3)).unwrap();
     first.placed(&placed, "delft".parse().unwrap()).unwrap();
     let directory = home.path().join("uploads");
-    let left =
-        [".tmpAbCdEf".to_owned(), "0123.part".into(), format!("{}.part", placed.record().id)];
+    let left = [
+        ".tmpAbCdEf".to_owned(),
+        "0123.part".into(),
+        format!("{}.part", placed.record().id),
+    ];
     for name in &left {
         std::fs::write(directory.join(name), "left").unwrap();
     }
@@ -113,23 +145,42 @@ fn what_a_killed_process_left_half_made_is_removed_at_the_next_start() {
         assert!(!directory.join(name).exists(), "{name}");
     }
     assert_eq!(again.arrived(&open).unwrap(), 0, "what goes on is left");
-    assert_eq!(again.get(&placed.record().id).unwrap().record(), placed.record());
+    assert_eq!(
+        again.get(&placed.record().id).unwrap().record(),
+        placed.record()
+    );
 }
 
 #[test]
 fn only_the_same_announcement_of_the_same_key_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let uploads = uploads(home.path());
-    let first = uploads.begin(announced("alice", "mesh", 6)).unwrap().record();
+    let first = uploads
+        .begin(announced("alice", "mesh", 6))
+        .unwrap()
+        .record();
     let others = [
         announced("bob", "mesh", 6),
         announced("alice", "mesh2", 6),
         announced("alice", "mesh", 7),
-        Record { digest: Digest([8; 32]), ..announced("alice", "mesh", 6) },
-        Record { site: Some("delft".parse().unwrap()), ..announced("alice", "mesh", 6) },
+        Record {
+            digest: Digest([8; 32]),
+            ..announced("alice", "mesh", 6)
+        },
+        Record {
+            site: Some("delft".parse().unwrap()),
+            ..announced("alice", "mesh", 6)
+        },
     ];
     for other in others {
         assert_ne!(uploads.begin(other).unwrap().record().id, first.id);
     }
-    assert_eq!(uploads.begin(announced("alice", "mesh", 6)).unwrap().record().id, first.id);
+    assert_eq!(
+        uploads
+            .begin(announced("alice", "mesh", 6))
+            .unwrap()
+            .record()
+            .id,
+        first.id
+    );
 }

@@ -25,16 +25,23 @@ type Parts = &'static [(&'static str, usize)];
 const UNITS: [Parts; 2] = [&[("s", 1_300)], &[("e", 1_000), ("h", 300)]];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let base = std::env::args().nth(1).map_or_else(|| PathBuf::from("."), PathBuf::from);
-    let base = tempfile::Builder::new().prefix("append-rate").tempdir_in(base)?;
+    let base = std::env::args()
+        .nth(1)
+        .map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let base = tempfile::Builder::new()
+        .prefix("append-rate")
+        .tempdir_in(base)?;
     println!("fdatasync floor: {:.0}/s", floor(base.path())?);
     println!("engine  changes  in flight  units/s  flush ms  MB");
     for engine in EngineKind::ALL {
         for (parts, in_flight) in UNITS.iter().flat_map(|p| [1, 64, 512].map(|n| (*p, n))) {
             let (name, changes) = (engine.as_str(), parts.len());
             let path = base.path().join(format!("{name}-{changes}-{in_flight}"));
-            let Rate { units_per_s, flush_ms, disk_mb } =
-                measure(*engine, parts, in_flight, &path)?;
+            let Rate {
+                units_per_s,
+                flush_ms,
+                disk_mb,
+            } = measure(*engine, parts, in_flight, &path)?;
             println!(
                 "{name:>6}  {changes:>7}  {in_flight:>9}  {units_per_s:>7.0}  {flush_ms:>8.2}  {disk_mb:.0}"
             );
@@ -72,13 +79,17 @@ fn measure(
     let mut next = 0;
     let mut append = || {
         next += 1;
-        opened.journal.append(opened.epoch, Token(next), unit(next, parts));
+        opened
+            .journal
+            .append(opened.epoch, Token(next), unit(next, parts));
     };
     (0..in_flight).for_each(|_| append());
     let begun = Instant::now();
     let mut committed = 0_u64;
     while begun.elapsed() < SPAN {
-        let Report::Group(group) = decided.recv()? else { return Err("the store failed".into()) };
+        let Report::Group(group) = decided.recv()? else {
+            return Err("the store failed".into());
+        };
         for (_, outcome) in group.outcomes {
             assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
             committed += 1;
@@ -86,10 +97,17 @@ fn measure(
         }
     }
     let units_per_s = committed as f64 / begun.elapsed().as_secs_f64();
-    let (groups, us) = (flushes.0.load(Ordering::Relaxed), flushes.1.load(Ordering::Relaxed));
+    let (groups, us) = (
+        flushes.0.load(Ordering::Relaxed),
+        flushes.1.load(Ordering::Relaxed),
+    );
     let disk_mb = opened.journal.size().disk_bytes as f64 / 1e6;
     opened.journal.close();
-    Ok(Rate { units_per_s, flush_ms: us as f64 / groups as f64 / 1e3, disk_mb })
+    Ok(Rate {
+        units_per_s,
+        flush_ms: us as f64 / groups as f64 / 1e3,
+        disk_mb,
+    })
 }
 
 fn unit(number: u64, parts: Parts) -> Unit {
@@ -98,7 +116,9 @@ fn unit(number: u64, parts: Parts) -> Unit {
         expected: Some(Version(0)),
         value: Some((0..bytes).map(|i| (number as usize + i) as u8).collect()),
     };
-    Unit { changes: parts.iter().map(change).collect() }
+    Unit {
+        changes: parts.iter().map(change).collect(),
+    }
 }
 
 fn floor(directory: &Path) -> Result<f64, Box<dyn Error>> {

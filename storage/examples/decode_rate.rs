@@ -38,12 +38,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         for change in changes {
             if let Some(value) = change.value {
                 let version = Version(1);
-                values.insert(change.key.clone(), Stored { key: change.key, version, value });
+                values.insert(
+                    change.key.clone(),
+                    Stored {
+                        key: change.key,
+                        version,
+                        value,
+                    },
+                );
             }
         }
     }
     let bytes: usize = values.values().map(|stored| stored.value.len()).sum();
-    println!("{count} jobs, {} values, {} bytes a job", values.len(), bytes as u64 / count);
+    println!(
+        "{count} jobs, {} values, {} bytes a job",
+        values.len(),
+        bytes as u64 / count
+    );
     for _ in 0..3 {
         let stored: Vec<Stored> = values.values().cloned().collect();
         let (begun, cpu) = (Instant::now(), cpu_seconds());
@@ -53,10 +64,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let loaded = loader.finish()?;
         let (took, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-        println!("{} jobs decoded in {took:.3} s, {cpu:.3} s of processor", loaded.jobs.len());
+        println!(
+            "{} jobs decoded in {took:.3} s, {cpu:.3} s of processor",
+            loaded.jobs.len()
+        );
     }
     let base = std::env::args().nth(2).unwrap_or_else(|| ".".into());
-    let base = tempfile::Builder::new().prefix("decode-rate").tempdir_in(base)?;
+    let base = tempfile::Builder::new()
+        .prefix("decode-rate")
+        .tempdir_in(base)?;
     for engine in EngineKind::ALL {
         opening(*engine, &base.path().join(engine.as_str()), &values)?;
     }
@@ -72,8 +88,18 @@ fn opening(
     let options = Options::new(engine);
     let opened = open(path, &options, Arc::new(|_| {}))?;
     for stored in values.values().cloned() {
-        let change = Change { key: stored.key, expected: None, value: Some(stored.value) };
-        opened.journal.append(opened.epoch, Token(0), Unit { changes: vec![change] });
+        let change = Change {
+            key: stored.key,
+            expected: None,
+            value: Some(stored.value),
+        };
+        opened.journal.append(
+            opened.epoch,
+            Token(0),
+            Unit {
+                changes: vec![change],
+            },
+        );
     }
     opened.journal.close();
     drop(opened);
@@ -100,7 +126,11 @@ fn opening(
 /// Processor time of this thread; other work on the machine does not count.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
+    text.split(' ')
+        .next()
+        .and_then(|ns| ns.parse::<f64>().ok())
+        .unwrap_or(f64::NAN)
+        / 1e9
 }
 
 fn job(id: u64) -> Result<Job, Box<dyn Error>> {
@@ -128,7 +158,10 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         priority: Priority::Low,
         frozen_by: None,
         held: None,
-        phase: Phase::Queued { since: Timestamp(1_700_000_000_000), not_before: Timestamp(0) },
+        phase: Phase::Queued {
+            since: Timestamp(1_700_000_000_000),
+            not_before: Timestamp(0),
+        },
         round: Round(0),
         inputs_here: false,
         start_at: None,
@@ -147,8 +180,14 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
 }
 
 fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
-    let content = Content { digest: Digest([index; 32]), size: Bytes(1 << 20) };
-    let file = FileRef { name: LogicalName::new("data/input")?, bound: Some(content) };
+    let content = Content {
+        digest: Digest([index; 32]),
+        size: Bytes(1 << 20),
+    };
+    let file = FileRef {
+        name: LogicalName::new("data/input")?,
+        bound: Some(content),
+    };
     Ok(ComponentSpec {
         name: ComponentName::new(&format!("part{index}"))?,
         site: None,
@@ -162,7 +201,11 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
             setup: Vec::new(),
         }
         .into(),
-        inputs: vec![Input { file, path: RelPath::new("input.dat")?, feed: Default::default() }],
+        inputs: vec![Input {
+            file,
+            path: RelPath::new("input.dat")?,
+            feed: Default::default(),
+        }],
         outputs: Vec::new(),
         at: BTreeMap::new(),
         restart: None,
@@ -173,8 +216,15 @@ fn component(index: u8) -> Result<ComponentSpec, Box<dyn Error>> {
 fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
     let at = Timestamp(1_700_000_060_000);
     let component = |index: u8| -> Result<Component, Box<dyn Error>> {
-        let content = Content { digest: Digest([index; 32]), size: Bytes(1 << 20) };
-        let sources = vec![Source { content, from: "leiden".parse()?, chunk: None }];
+        let content = Content {
+            digest: Digest([index; 32]),
+            size: Bytes(1 << 20),
+        };
+        let sources = vec![Source {
+            content,
+            from: "leiden".parse()?,
+            chunk: None,
+        }];
         let transfer_time = DurationMs(1_000);
         let placement = Placement {
             site: "delft".parse()?,
@@ -183,12 +233,18 @@ fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
             share: None,
             acquisition: Default::default(),
         };
-        Ok(Component { placement: Some(placement), ..Component::default() })
+        Ok(Component {
+            placement: Some(placement),
+            ..Component::default()
+        })
     };
     Ok(Job {
         revision: 2,
         round: Round(1),
-        phase: Phase::Placed { at, start_estimate: at },
+        phase: Phase::Placed {
+            at,
+            start_estimate: at,
+        },
         components: (0..3).map(component).collect::<Result<_, _>>()?,
         ..job.clone()
     })

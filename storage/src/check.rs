@@ -35,7 +35,9 @@ pub fn check(path: &Path, options: &Options) -> Result<CheckReport, StoreError> 
     if let Some(kept) = &kept
         && !Marker::is_in(path)
     {
-        let gap = kept.known.demand(&path.display().to_string(), Found::Missing);
+        let gap = kept
+            .known
+            .demand(&path.display().to_string(), Found::Missing);
         report.damage.extend(gap.err());
         return Ok(report);
     }
@@ -48,9 +50,10 @@ pub fn check(path: &Path, options: &Options) -> Result<CheckReport, StoreError> 
         Err(error) => return Err(error),
     };
     if let Err(error) = &wreck.marker {
-        report
-            .damage
-            .push(StoreError::Damaged { place: wreck.place.clone(), problem: error.clone() });
+        report.damage.push(StoreError::Damaged {
+            place: wreck.place.clone(),
+            problem: error.clone(),
+        });
     }
     let mut loader = Loader::default();
     let walked = wreck.examine(&mut |found| {
@@ -62,7 +65,9 @@ pub fn check(path: &Path, options: &Options) -> Result<CheckReport, StoreError> 
     });
     let whole = walked.and_then(|()| loader.finish().map(drop));
     report.damage.extend(whole.err());
-    report.damage.extend(guarded(&wreck.place, || wreck.verify(kept.as_ref())).err());
+    report
+        .damage
+        .extend(guarded(&wreck.place, || wreck.verify(kept.as_ref())).err());
     Ok(report)
 }
 
@@ -80,7 +85,10 @@ impl Wreck {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         if !path.is_dir() {
             let problem = "there is no store; name the data directory".into();
-            return Err(StoreError::NotADirectory { path: path.display().to_string(), problem });
+            return Err(StoreError::NotADirectory {
+                path: path.display().to_string(),
+                problem,
+            });
         }
         let lock_wait = Options::new(EngineKind::ALL[0]).lock_wait;
         let directory = Directory::prepare(path, lock_wait)?;
@@ -88,13 +96,21 @@ impl Wreck {
             Ok(Some(marker)) => Ok(marker),
             Ok(None) => {
                 let problem = "there is no store in it; name the data directory".into();
-                return Err(StoreError::NotADirectory { path: directory.place(), problem });
+                return Err(StoreError::NotADirectory {
+                    path: directory.place(),
+                    problem,
+                });
             }
             Err(error @ StoreError::Damaged { .. }) => Err(error.to_string()),
             Err(error) => return Err(error),
         };
         let named = marker.as_ref().ok().and_then(Marker::engine);
-        let found = || EngineKind::ALL.iter().copied().find(|kind| path.join(kind.file()).exists());
+        let found = || {
+            EngineKind::ALL
+                .iter()
+                .copied()
+                .find(|kind| path.join(kind.file()).exists())
+        };
         let engine = named.or_else(found).ok_or_else(|| StoreError::Damaged {
             place: directory.place(),
             problem: "no engine of this program has a file there".into(),
@@ -102,7 +118,12 @@ impl Wreck {
         let place = directory.place();
         let options = Options::new(engine);
         let reader = guarded(&place, || Ok(options.open_engine(&directory)?.reader()))?;
-        Ok(Self { reader, place, marker, directory })
+        Ok(Self {
+            reader,
+            place,
+            marker,
+            directory,
+        })
     }
 
     /// Whether everything is there that was ever durable, as far as that is known.
@@ -129,7 +150,10 @@ impl Wreck {
         let epoch = own(EPOCH_KEY)
             .and_then(|value| meta::parse_text(EPOCH_KEY, &value).ok())
             .max(marker.map(|marker| marker.epoch));
-        (instance.unwrap_or(InstanceId::from_random(0)), epoch.unwrap_or_default())
+        (
+            instance.unwrap_or(InstanceId::from_random(0)),
+            epoch.unwrap_or_default(),
+        )
     }
 
     /// Every value that can be read, and what is wrong with the others.

@@ -27,9 +27,14 @@ impl Head {
     pub(crate) fn of(key: &[u8], version: Version, value: &[u8]) -> Self {
         let mut hasher = crc32fast::Hasher::new();
         let length = (key.len() as u32).to_le_bytes();
-        in_one_piece([&length, key, &version.0.to_le_bytes()], |head| hasher.update(head));
+        in_one_piece([&length, key, &version.0.to_le_bytes()], |head| {
+            hasher.update(head)
+        });
         hasher.update(value);
-        Self { version, crc: hasher.finalize() }
+        Self {
+            version,
+            crc: hasher.finalize(),
+        }
     }
 
     /// A number that stands for (key, version, value) in the sum over the whole store.
@@ -47,7 +52,10 @@ impl Head {
     }
 
     fn named<T>(self, key: &[u8], hash: impl FnOnce(&[u8]) -> T) -> T {
-        in_one_piece([&self.version.0.to_le_bytes(), &self.crc.to_le_bytes(), key], hash)
+        in_one_piece(
+            [&self.version.0.to_le_bytes(), &self.crc.to_le_bytes(), key],
+            hash,
+        )
     }
 }
 
@@ -120,12 +128,18 @@ fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]), Sto
     let (Ok(version), Ok(crc)) = (version.try_into(), crc.try_into()) else {
         return Err(damaged(key, "the value is cut short"));
     };
-    let (version, crc) = (Version(u64::from_le_bytes(version)), u32::from_le_bytes(crc));
+    let (version, crc) = (
+        Version(u64::from_le_bytes(version)),
+        u32::from_le_bytes(crc),
+    );
     Ok((Head { version, crc }, value))
 }
 
 fn damaged(key: &[u8], problem: &str) -> StoreError {
-    StoreError::Damaged { place: format!("{:?}", Key(key.into())), problem: problem.into() }
+    StoreError::Damaged {
+        place: format!("{:?}", Key(key.into())),
+        problem: problem.into(),
+    }
 }
 
 #[cfg(test)]
@@ -156,7 +170,10 @@ mod tests {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let error = open(b"j/1/h", &flipped).unwrap_err().to_string();
-            assert!(error.contains("j/1/h") && error.contains("check"), "{error}");
+            assert!(
+                error.contains("j/1/h") && error.contains("check"),
+                "{error}"
+            );
         }
         for length in 0..bytes.len() {
             assert!(open(b"j/1/h", &bytes[..length]).is_err());

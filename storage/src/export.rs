@@ -110,7 +110,11 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn begin(out: &'a mut dyn Write, instance: InstanceId, epoch: Epoch) -> std::io::Result<Self> {
-        let mut writer = Self { out, hasher: blake3::Hasher::new(), exported: Exported::default() };
+        let mut writer = Self {
+            out,
+            hasher: blake3::Hasher::new(),
+            exported: Exported::default(),
+        };
         writer.line(&Header {
             cospan_export: STREAM,
             format: crate::meta::FORMAT,
@@ -135,7 +139,11 @@ impl<'a> Writer<'a> {
     fn end(mut self) -> std::io::Result<Exported> {
         let blake3 = self.hasher.finalize().to_hex().to_string();
         let exported = self.exported;
-        self.line(&End { end: exported.records, damaged: exported.damaged, blake3 })?;
+        self.line(&End {
+            end: exported.records,
+            damaged: exported.damaged,
+            blake3,
+        })?;
         self.out.flush()?;
         Ok(exported)
     }

@@ -36,9 +36,11 @@ impl Tally {
             return;
         }
         // Whoever loads it says what is wrong with it.
-        if let Ok(next) =
-            object::read_next_job(&Stored { key: Key(key.into()), version, value: value.into() })
-        {
+        if let Ok(next) = object::read_next_job(&Stored {
+            key: Key(key.into()),
+            version,
+            value: value.into(),
+        }) {
             self.next_job = self.next_job.max(next);
         }
     }
@@ -54,7 +56,12 @@ impl Tally {
     }
 
     pub(crate) fn at(self, epoch: Epoch, seq: Seq) -> Floor {
-        Floor { epoch, seq, next_job: self.next_job, live_jobs: self.live_jobs }
+        Floor {
+            epoch,
+            seq,
+            next_job: self.next_job,
+            live_jobs: self.live_jobs,
+        }
     }
 }
 
@@ -75,7 +82,11 @@ impl Known {
             next_job: a.next_job.max(b.next_job),
             live_jobs: a.live_jobs.max(b.live_jobs),
         };
-        let by = if (a.seq, a.epoch) >= (b.seq, b.epoch) { self.by } else { other.by };
+        let by = if (a.seq, a.epoch) >= (b.seq, b.epoch) {
+            self.by
+        } else {
+            other.by
+        };
         Self { floor, by }
     }
 
@@ -87,7 +98,12 @@ impl Known {
             Found::Reached(reached) => reached.seq >= self.floor.seq,
             Found::Of { instance, of } => instance == of,
         };
-        let gap = || Gap { place: place.into(), by: self.by.clone(), known: self.floor, found };
+        let gap = || Gap {
+            place: place.into(),
+            by: self.by.clone(),
+            known: self.floor,
+            found,
+        };
         (!is_whole).then(gap)
     }
 
@@ -135,7 +151,12 @@ pub struct Gap {
 impl Gap {
     /// What is lost with it, in words.
     pub fn lost(&self) -> String {
-        let Floor { seq, next_job, live_jobs, .. } = self.known;
+        let Floor {
+            seq,
+            next_job,
+            live_jobs,
+            ..
+        } = self.known;
         let jobs = match live_jobs {
             0 => String::new(),
             count => format!(", which left {count} live jobs"),
@@ -163,7 +184,12 @@ impl Gap {
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, by, known, found } = self;
+        let Self {
+            place,
+            by,
+            known,
+            found,
+        } = self;
         write!(f, "the store at {place} ")?;
         match found {
             Found::Missing => write!(f, "is not there")?,
@@ -176,7 +202,10 @@ impl fmt::Display for Gap {
             }
         }
         let (seq, epoch) = (known.seq, known.epoch);
-        write!(f, ", but it had reached unit {seq} (epoch {epoch}), as {by} says; missing are ")?;
+        write!(
+            f,
+            ", but it had reached unit {seq} (epoch {epoch}), as {by} says; missing are "
+        )?;
         f.write_str(&self.lost())
     }
 }
@@ -186,28 +215,67 @@ mod tests {
     use super::*;
 
     fn floor(epoch: u64, seq: u64) -> Floor {
-        Floor { epoch: Epoch(epoch), seq: Seq(seq), next_job: JobId(65), live_jobs: 9 }
+        Floor {
+            epoch: Epoch(epoch),
+            seq: Seq(seq),
+            next_job: JobId(65),
+            live_jobs: 9,
+        }
     }
 
     #[test]
     fn a_gap_says_what_is_missing_and_who_says_so() {
-        let known = Known { floor: floor(3, 40), by: "/data/store.floor".into() };
-        let found = Floor { next_job: JobId(33), live_jobs: 4, ..floor(2, 12) };
-        let said = known.gap("/data/store", Found::Reached(found)).unwrap().to_string();
-        for words in ["/data/store ends with unit 12", "unit 40 (epoch 3)", "/data/store.floor"] {
+        let known = Known {
+            floor: floor(3, 40),
+            by: "/data/store.floor".into(),
+        };
+        let found = Floor {
+            next_job: JobId(33),
+            live_jobs: 4,
+            ..floor(2, 12)
+        };
+        let said = known
+            .gap("/data/store", Found::Reached(found))
+            .unwrap()
+            .to_string();
+        for words in [
+            "/data/store ends with unit 12",
+            "unit 40 (epoch 3)",
+            "/data/store.floor",
+        ] {
             assert!(said.contains(words), "{said}");
         }
-        for words in ["the last 28 units", "9 live jobs", "4 live jobs are there", "33 to 64"] {
+        for words in [
+            "the last 28 units",
+            "9 live jobs",
+            "4 live jobs are there",
+            "33 to 64",
+        ] {
             assert!(said.contains(words), "{said}");
         }
-        assert!(known.gap("/", Found::Reached(floor(1, 40))).is_none(), "nothing is missing");
-        assert!(known.gap("/", Found::Missing).unwrap().to_string().contains("all 40 units"));
-        assert!(Known::default().gap("/", Found::Missing).is_none(), "it was never there");
+        assert!(
+            known.gap("/", Found::Reached(floor(1, 40))).is_none(),
+            "nothing is missing"
+        );
+        assert!(
+            known
+                .gap("/", Found::Missing)
+                .unwrap()
+                .to_string()
+                .contains("all 40 units")
+        );
+        assert!(
+            Known::default().gap("/", Found::Missing).is_none(),
+            "it was never there"
+        );
     }
 
     #[test]
     fn two_know_together_what_either_knows_and_name_the_one_that_knows_more() {
-        let known = |floor, by: &str| Known { floor, by: by.into() };
+        let known = |floor, by: &str| Known {
+            floor,
+            by: by.into(),
+        };
         let both = known(floor(3, 40), "floor").and(known(floor(4, 39), "marker"));
         assert_eq!((both.floor, &*both.by), (floor(4, 40), "floor"));
         let both = known(Floor::default(), "floor").and(known(floor(1, 0), "marker"));

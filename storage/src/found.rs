@@ -27,7 +27,12 @@ pub(crate) struct Begun {
 impl Opened {
     pub(crate) fn new(journal: Arc<dyn Journal>, begun: Begun) -> Self {
         let StoreOwner { instance, epoch } = begun.owner;
-        Self { journal, epoch, instance, former: Vec::new() }
+        Self {
+            journal,
+            epoch,
+            instance,
+            former: Vec::new(),
+        }
     }
 }
 
@@ -83,9 +88,11 @@ pub(crate) fn read_format(reader: &dyn Reader, place: &str) -> Result<Option<u32
     };
     match format? {
         0 => Err(meta::damaged(FORMAT_KEY, "there is no format 0")),
-        found if found > FORMAT => {
-            Err(StoreError::Newer { path: place.into(), found, known: FORMAT })
-        }
+        found if found > FORMAT => Err(StoreError::Newer {
+            path: place.into(),
+            found,
+            known: FORMAT,
+        }),
         found => Ok(Some(found)),
     }
 }
@@ -102,7 +109,15 @@ fn is_empty(reader: &dyn Reader) -> Result<bool, StoreError> {
 /// Writes what every store has. The format has no envelope, so that any later
 /// program can read it.
 pub(crate) fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(), StoreError> {
-    write_reign(engine, StoreOwner { instance, epoch: Epoch(0) }, Ledger::default(), Writes::new())
+    write_reign(
+        engine,
+        StoreOwner {
+            instance,
+            epoch: Epoch(0),
+        },
+        Ledger::default(),
+        Writes::new(),
+    )
 }
 
 /// Writes a whole store of its own into an empty engine.
@@ -112,7 +127,10 @@ pub(crate) fn write_reign<E: Engine>(
     mut ledger: Ledger,
     mut writes: Writes,
 ) -> Result<(), StoreError> {
-    let own = [(INSTANCE_KEY, owner.instance.to_string()), (EPOCH_KEY, owner.epoch.to_string())];
+    let own = [
+        (INSTANCE_KEY, owner.instance.to_string()),
+        (EPOCH_KEY, owner.epoch.to_string()),
+    ];
     for (key, value) in own {
         let (head, bytes) = envelope::seal(key, Version(1), value.as_bytes());
         ledger.add(key, head);
@@ -123,7 +141,10 @@ pub(crate) fn write_reign<E: Engine>(
 }
 
 fn format_write() -> (Key, Option<Vec<u8>>) {
-    (Key(FORMAT_KEY.into()), Some(FORMAT.to_string().into_bytes()))
+    (
+        Key(FORMAT_KEY.into()),
+        Some(FORMAT.to_string().into_bytes()),
+    )
 }
 
 /// Makes writes durable that nobody decides about.
@@ -176,21 +197,32 @@ pub(crate) fn verify(
     }
     let kept = kept.ok_or_else(|| meta::damaged(LEDGER_KEY, "it is missing"))?;
     counted.seq = kept.seq;
-    let sum = if format == 1 { sum_of_format_1 } else { counted.sum };
+    let sum = if format == 1 {
+        sum_of_format_1
+    } else {
+        counted.sum
+    };
     compare(kept, Ledger { sum, ..counted })?;
     Ok((counted, tally))
 }
 
 fn show(key: &[u8], head: Head, value: &[u8], load: &mut dyn FnMut(Stored)) {
     if !key.starts_with(RESERVED_PREFIX) {
-        load(Stored { key: Key(key.into()), version: head.version, value: value.into() });
+        load(Stored {
+            key: Key(key.into()),
+            version: head.version,
+            value: value.into(),
+        });
     }
 }
 
 /// Whether what is there is what the last group left.
 pub(crate) fn compare(kept: Ledger, counted: Ledger) -> Result<(), StoreError> {
     let problem = if kept.keys != counted.keys {
-        format!("{} keys are there, but there should be {}", counted.keys, kept.keys)
+        format!(
+            "{} keys are there, but there should be {}",
+            counted.keys, kept.keys
+        )
     } else if kept.sum != counted.sum {
         "some values are not the ones that were written last".into()
     } else {
@@ -210,7 +242,14 @@ fn take<E: Engine>(engine: &mut E, above: Epoch, tally: Tally) -> Result<Begun, 
             Ok(())
         })?;
         begun = raise_epoch(txn, above).and_then(|(epoch, seq)| {
-            Ok(Begun { owner: StoreOwner { instance: instance?, epoch }, seq, tally })
+            Ok(Begun {
+                owner: StoreOwner {
+                    instance: instance?,
+                    epoch,
+                },
+                seq,
+                tally,
+            })
         });
         Ok(())
     })?;
@@ -251,8 +290,17 @@ mod tests {
 
     fn begin_on(disk: &MemoryDisk, floor: Floor) -> Result<Begun, StoreError> {
         let mut engine = MemoryEngine::new(disk.clone());
-        let known = Known { floor, by: "elsewhere".into() };
-        begin(&mut engine, "memory", &known, InstanceId::from_random(1), &mut |_| {})
+        let known = Known {
+            floor,
+            by: "elsewhere".into(),
+        };
+        begin(
+            &mut engine,
+            "memory",
+            &known,
+            InstanceId::from_random(1),
+            &mut |_| {},
+        )
     }
 
     /// A store with three keys, and what the engine has for one of them, now and before.
@@ -268,7 +316,9 @@ mod tests {
         };
         let append = |changes| {
             let unit = crate::port::Unit { changes };
-            opened.journal.append(opened.epoch, crate::port::Token(0), unit);
+            opened
+                .journal
+                .append(opened.epoch, crate::port::Token(0), unit);
         };
         append(vec![put("a", "1"), put("b", "1"), put("c", "1")]);
         let before = stored(&disk, "b");
@@ -296,14 +346,20 @@ mod tests {
     fn a_value_that_vanished_is_noticed() {
         let (disk, _) = store();
         let error = behind_its_back(&disk, "b", None);
-        assert!(error.contains("4 keys are there, but there should be 5"), "{error}");
+        assert!(
+            error.contains("4 keys are there, but there should be 5"),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_older_value_that_came_back_is_noticed() {
         let (disk, before) = store();
         let error = behind_its_back(&disk, "b", Some(before));
-        assert!(error.contains("not the ones that were written last"), "{error}");
+        assert!(
+            error.contains("not the ones that were written last"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -318,19 +374,40 @@ mod tests {
     #[test]
     fn a_store_behind_its_floor_is_noticed() {
         let (disk, _) = store();
-        let error = begin_on(&disk, Floor { epoch: Epoch(2), seq: Seq(3), ..Floor::default() })
-            .unwrap_err();
+        let error = begin_on(
+            &disk,
+            Floor {
+                epoch: Epoch(2),
+                seq: Seq(3),
+                ..Floor::default()
+            },
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("ends with unit 2"), "{error}");
-        let begun =
-            begin_on(&disk, Floor { epoch: Epoch(9), seq: Seq(2), ..Floor::default() }).unwrap();
-        assert_eq!(begun.owner.epoch, Epoch(10), "an epoch is never taken twice");
+        let begun = begin_on(
+            &disk,
+            Floor {
+                epoch: Epoch(9),
+                seq: Seq(2),
+                ..Floor::default()
+            },
+        )
+        .unwrap();
+        assert_eq!(
+            begun.owner.epoch,
+            Epoch(10),
+            "an epoch is never taken twice"
+        );
     }
 
     #[test]
     fn a_newer_format_is_refused_with_the_remedy() {
         let (disk, _) = store();
         let error = behind_its_back(&disk, "m/store/format", Some(b"3".to_vec()));
-        assert!(error.contains("format 3") && error.contains("start that version"), "{error}");
+        assert!(
+            error.contains("format 3") && error.contains("start that version"),
+            "{error}"
+        );
         assert!(behind_its_back(&disk, "m/store/format", Some(b"x".to_vec())).contains("damaged"));
         assert!(behind_its_back(&disk, "m/store/format", None).contains("it is missing"));
     }
@@ -339,7 +416,10 @@ mod tests {
     fn each_of_the_stores_own_keys_is_missed() {
         for key in ["m/store/ledger", "m/store/epoch", "m/store/instance"] {
             let (disk, _) = store();
-            assert!(behind_its_back(&disk, key, None).contains("damaged"), "{key}");
+            assert!(
+                behind_its_back(&disk, key, None).contains("damaged"),
+                "{key}"
+            );
         }
     }
 
@@ -348,7 +428,9 @@ mod tests {
         let mut ledger = Ledger::default();
         disk.walk(b"", &mut |key, stored| {
             if key == LEDGER_KEY {
-                ledger.seq = Ledger::decode(envelope::open(key, stored).unwrap().1).unwrap().seq;
+                ledger.seq = Ledger::decode(envelope::open(key, stored).unwrap().1)
+                    .unwrap()
+                    .seq;
             } else if key != FORMAT_KEY {
                 let (head, _) = envelope::open(key, stored).unwrap();
                 ledger.keys += 1;
@@ -368,7 +450,10 @@ mod tests {
         to_format_1(&disk);
         let begun = begin_on(&disk, Floor::default()).unwrap();
         assert_eq!(begun.seq, Seq(2));
-        assert_eq!(stored(&disk, "m/store/format"), FORMAT.to_string().into_bytes());
+        assert_eq!(
+            stored(&disk, "m/store/format"),
+            FORMAT.to_string().into_bytes()
+        );
         let next = begin_on(&disk, Floor::default()).unwrap();
         assert_eq!(next.owner.epoch.0, begun.owner.epoch.0 + 1);
     }
@@ -378,6 +463,9 @@ mod tests {
         let (disk, before) = store();
         to_format_1(&disk);
         let error = behind_its_back(&disk, "b", Some(before));
-        assert!(error.contains("not the ones that were written last"), "{error}");
+        assert!(
+            error.contains("not the ones that were written last"),
+            "{error}"
+        );
     }
 }

@@ -33,7 +33,10 @@ pub struct GroupLimits {
 
 impl Default for GroupLimits {
     fn default() -> Self {
-        Self { units_max: 512, bytes_max: 4 << 20 }
+        Self {
+            units_max: 512,
+            bytes_max: 4 << 20,
+        }
     }
 }
 
@@ -114,7 +117,13 @@ impl Grouped {
         let queue = Arc::new(Queue::new(limits, IDLE));
         let reading = Reading::new(place, engine.reader());
         let queued = Arc::clone(&queue);
-        let worker = Worker { engine: Some(engine), queue: queued, sink, attendant, tally };
+        let worker = Worker {
+            engine: Some(engine),
+            queue: queued,
+            sink,
+            attendant,
+            tally,
+        };
         let thread = std::thread::Builder::new()
             .name("cospan-journal".into())
             .spawn(move || worker.run())
@@ -124,7 +133,12 @@ impl Grouped {
                 source,
             })?;
         let thread_id = thread.thread().id();
-        Ok(Self { queue, reading, thread: Mutex::new(Some(thread)), thread_id })
+        Ok(Self {
+            queue,
+            reading,
+            thread: Mutex::new(Some(thread)),
+            thread_id,
+        })
     }
 }
 
@@ -152,7 +166,11 @@ impl Journal for Grouped {
         if std::thread::current().id() == self.thread_id {
             return;
         }
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(thread) = thread {
             // A panic of the thread was reported as fatal already.
             let _ = thread.join();
@@ -197,9 +215,13 @@ impl<E: Engine> Worker<E> {
 
     fn serve(&mut self) -> Result<(), String> {
         while let Some(units) = self.queue.take() {
-            let Some(engine) = self.engine.as_mut() else { return Ok(()) };
+            let Some(engine) = self.engine.as_mut() else {
+                return Ok(());
+            };
             if units.is_empty() {
-                self.see().and_then(|()| self.attendant.idle()).map_err(|e| e.to_string())?;
+                self.see()
+                    .and_then(|()| self.attendant.idle())
+                    .map_err(|e| e.to_string())?;
                 continue;
             }
             let decided = judge::decide(engine, units, &mut self.tally);
@@ -248,10 +270,14 @@ impl<E: Engine> Worker<E> {
 
 /// The last unit of a group that was committed.
 fn last(group: &Group) -> Option<Seq> {
-    group.outcomes.iter().rev().find_map(|(_, outcome)| match outcome {
-        Outcome::Committed(seq) => Some(*seq),
-        Outcome::Conflict(_) | Outcome::Fenced | Outcome::Refused(_) => None,
-    })
+    group
+        .outcomes
+        .iter()
+        .rev()
+        .find_map(|(_, outcome)| match outcome {
+            Outcome::Committed(seq) => Some(*seq),
+            Outcome::Conflict(_) | Outcome::Fenced | Outcome::Refused(_) => None,
+        })
 }
 
 /// What a panic said.

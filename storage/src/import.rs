@@ -71,7 +71,10 @@ pub fn import(
     let directory = Directory::prepare(path, options.lock_wait)?;
     let floor = options.floor_file()?;
     if let Some(found) = directory.first_entry()? {
-        return Err(ImportError::NotEmpty { path: directory.place(), found });
+        return Err(ImportError::NotEmpty {
+            path: directory.place(),
+            found,
+        });
     }
     let imported = fill(&directory, floor, options, input);
     if imported.is_err() {
@@ -87,15 +90,24 @@ fn fill(
     input: &mut dyn BufRead,
 ) -> Result<Imported, ImportError> {
     let instance = draw_instance()?;
-    let mut lines = Lines { input, hasher: blake3::Hasher::new(), number: 0 };
+    let mut lines = Lines {
+        input,
+        hasher: blake3::Hasher::new(),
+        number: 0,
+    };
     let header = lines.header()?;
-    let exported_from: InstanceId = header.instance.parse().map_err(|error| lines.wrong(error))?;
+    let exported_from: InstanceId = header
+        .instance
+        .parse()
+        .map_err(|error| lines.wrong(error))?;
     let mut engine = options.open_engine(directory)?;
     let (mut batch, mut adoption) = (Batch::default(), Adoption::new(exported_from));
     let end = loop {
         match lines.next()? {
             Content::Record(stored) if *stored.key.0 == *keys::NEXT_JOB.as_bytes() => {
-                batch.tally.see(&stored.key.0, stored.version, &stored.value);
+                batch
+                    .tally
+                    .see(&stored.key.0, stored.version, &stored.value);
             }
             Content::Record(stored) => batch.add_all(adoption.take(stored), &mut engine)?,
             Content::End(end) => break end,
@@ -110,14 +122,29 @@ fn fill(
     batch.flush(&mut engine)?;
     let epoch = Epoch(header.epoch.saturating_add(1));
     let (records, ledger, tally) = (batch.records, batch.ledger, batch.tally);
-    found::write_reign(&mut engine, StoreOwner { instance, epoch }, ledger, Writes::new())?;
+    found::write_reign(
+        &mut engine,
+        StoreOwner { instance, epoch },
+        ledger,
+        Writes::new(),
+    )?;
     drop(engine);
-    floor.map_or(Ok(()), |mut floor| floor.reset(instance, tally.at(epoch, ledger.seq)))?;
+    floor.map_or(Ok(()), |mut floor| {
+        floor.reset(instance, tally.at(epoch, ledger.seq))
+    })?;
     let mut marker = Marker::new(options.engine, instance, epoch, ledger.seq);
     marker.former.push(exported_from);
-    marker.former.extend(lost.filter(|lost| *lost != exported_from));
+    marker
+        .former
+        .extend(lost.filter(|lost| *lost != exported_from));
     marker.write(directory)?;
-    Ok(Imported { instance, exported_from, epoch, records, damaged: end.damaged })
+    Ok(Imported {
+        instance,
+        exported_from,
+        epoch,
+        records,
+        damaged: end.damaged,
+    })
 }
 
 /// Values that are about to be written.
@@ -143,7 +170,14 @@ impl Batch {
         }
         self.tally.next_job = next;
         let value = object::next_job_value(next)?;
-        self.add(Stored { key: Key::from(keys::NEXT_JOB), version: Version(1), value }, engine)
+        self.add(
+            Stored {
+                key: Key::from(keys::NEXT_JOB),
+                version: Version(1),
+                value,
+            },
+            engine,
+        )
     }
 
     fn add_all(
@@ -151,7 +185,9 @@ impl Batch {
         values: Vec<Stored>,
         engine: &mut Box<dyn Engine>,
     ) -> Result<(), StoreError> {
-        values.into_iter().try_for_each(|stored| self.add(stored, engine))
+        values
+            .into_iter()
+            .try_for_each(|stored| self.add(stored, engine))
     }
 
     fn add(&mut self, stored: Stored, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
@@ -162,7 +198,11 @@ impl Batch {
         self.ledger.seq = Seq(self.records);
         self.bytes += bytes.len();
         self.writes.push((stored.key, Some(bytes)));
-        if self.bytes >= BATCH_BYTES { self.flush(engine) } else { Ok(()) }
+        if self.bytes >= BATCH_BYTES {
+            self.flush(engine)
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self, engine: &mut Box<dyn Engine>) -> Result<(), StoreError> {
@@ -185,7 +225,10 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn wrong(&self, problem: impl std::fmt::Display) -> ImportError {
-        ImportError::Line { line: self.number, problem: format!("is wrong: {problem}") }
+        ImportError::Line {
+            line: self.number,
+            problem: format!("is wrong: {problem}"),
+        }
     }
 
     fn read(&mut self) -> Result<Vec<u8>, ImportError> {
@@ -194,7 +237,10 @@ impl Lines<'_> {
         self.input.read_until(b'\n', &mut line)?;
         match line.last() {
             Some(b'\n') => Ok(line),
-            _ => Err(ImportError::Line { line: self.number, problem: "is cut short".into() }),
+            _ => Err(ImportError::Line {
+                line: self.number,
+                problem: "is cut short".into(),
+            }),
         }
     }
 
@@ -229,8 +275,16 @@ impl Lines<'_> {
             return Err(self.wrong("no store has such a value"));
         }
         let value = Some(stored.value.clone());
-        let change = Change { key: key.clone(), expected: None, value };
-        Unit { changes: vec![change] }.check().map_err(|error| self.wrong(error))
+        let change = Change {
+            key: key.clone(),
+            expected: None,
+            value,
+        };
+        Unit {
+            changes: vec![change],
+        }
+        .check()
+        .map_err(|error| self.wrong(error))
     }
 
     fn end(&self, line: &[u8]) -> Result<End, ImportError> {

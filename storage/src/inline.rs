@@ -35,7 +35,13 @@ struct Queue {
 impl<E: Engine> Inline<E> {
     pub(crate) fn new(engine: E, place: &str, max_units: usize, sink: Sink) -> Self {
         let reading = Reading::new(place, engine.reader());
-        Self { engine: Mutex::new(Some(engine)), queue: Mutex::default(), reading, sink, max_units }
+        Self {
+            engine: Mutex::new(Some(engine)),
+            queue: Mutex::default(),
+            reading,
+            sink,
+            max_units,
+        }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

@@ -31,7 +31,12 @@ impl Pending {
         };
         let bytes = unit.changes.iter().map(size).sum();
         let unit = unit.check().map(|()| unit);
-        Self { epoch, token, unit, bytes }
+        Self {
+            epoch,
+            token,
+            unit,
+            bytes,
+        }
     }
 }
 
@@ -87,7 +92,14 @@ impl<'a> Sitting<'a> {
     fn open(txn: &'a mut dyn Txn, tally: &'a mut Tally) -> Result<Self, StoreError> {
         let epoch = read_epoch(txn)?;
         let ledger = read_ledger(txn)?;
-        Ok(Self { txn, epoch, before: ledger, ledger, slots: BTreeMap::new(), tally })
+        Ok(Self {
+            txn,
+            epoch,
+            before: ledger,
+            ledger,
+            slots: BTreeMap::new(),
+            tally,
+        })
     }
 
     fn decide(&mut self, epoch: Epoch, unit: Unit) -> Result<Outcome, StoreError> {
@@ -106,7 +118,10 @@ impl<'a> Sitting<'a> {
         if !unit.changes.is_empty() {
             self.ledger.seq = Seq(self.ledger.seq.0.saturating_add(1));
         }
-        unit.changes.into_iter().zip(before).for_each(|(change, head)| self.apply(change, head));
+        unit.changes
+            .into_iter()
+            .zip(before)
+            .for_each(|(change, head)| self.apply(change, head));
         Ok(Outcome::Committed(self.ledger.seq))
     }
 
@@ -130,7 +145,11 @@ impl<'a> Sitting<'a> {
         };
         match self.slots.entry(change.key) {
             // What was read was not written by this group.
-            Entry::Vacant(slot) => drop(slot.insert(Slot { stored: before, now, bytes })),
+            Entry::Vacant(slot) => drop(slot.insert(Slot {
+                stored: before,
+                now,
+                bytes,
+            })),
             Entry::Occupied(mut slot) => {
                 let slot = slot.get_mut();
                 (slot.now, slot.bytes) = (now, bytes);
@@ -145,7 +164,8 @@ impl<'a> Sitting<'a> {
         let mut writes = Writes::with_capacity(self.slots.len() + 1);
         for (key, slot) in std::mem::take(&mut self.slots) {
             enter(&mut self.ledger, &key.0, slot.stored, slot.now);
-            self.tally.count(&key.0, slot.stored.is_some(), slot.now.is_some());
+            self.tally
+                .count(&key.0, slot.stored.is_some(), slot.now.is_some());
             if slot.bytes.is_some() || slot.stored.is_some() {
                 writes.push((key, slot.bytes));
             }

@@ -38,7 +38,10 @@ pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreE
     let was_there = options.kept()?.is_some();
     if !was_there && !Marker::is_in(path) {
         let problem = "there is no store in it; name the data directory".into();
-        return Err(StoreError::NotADirectory { path: path.display().to_string(), problem });
+        return Err(StoreError::NotADirectory {
+            path: path.display().to_string(),
+            problem,
+        });
     }
     let directory = Directory::prepare(path, options.lock_wait)?;
     let mut floor = options.floor_file()?;
@@ -53,9 +56,14 @@ pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreE
         let mut engine = options.open_engine(&directory)?;
         Ok((read(&mut engine, &place, marker.instance)?, engine))
     })?;
-    let Some(gap) = gap.or_else(|| known.gap(&place, whole.found)) else { return Ok(None) };
+    let Some(gap) = gap.or_else(|| known.gap(&place, whole.found)) else {
+        return Ok(None);
+    };
     let reached = whole.tally.next_job.max(known.floor.next_job);
-    let tally = Tally { next_job: reached, ..whole.tally };
+    let tally = Tally {
+        next_job: reached,
+        ..whole.tally
+    };
     let (epoch, seq) = go_on(&mut engine, known.floor, tally.next_job)?;
     drop(engine);
     let instance = marker.instance;
@@ -64,7 +72,12 @@ pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreE
         floor.reset(instance, tally.at(epoch, seq))?;
     }
     let (next_job, live_jobs) = (tally.next_job, tally.live_jobs);
-    Ok(Some(Accepted { gap, epoch, next_job, live_jobs }))
+    Ok(Some(Accepted {
+        gap,
+        epoch,
+        next_job,
+        live_jobs,
+    }))
 }
 
 /// A store as its marker and its floor tell of it.
@@ -89,14 +102,25 @@ fn lost(
             // What may still run at the sites has tags of that instance.
             let marker = Marker::create(directory, options.engine, kept.instance)?;
             let gap = kept.known.gap(&place, Found::Missing);
-            Some(Lost { marker, known: kept.known.clone(), gap })
+            Some(Lost {
+                marker,
+                known: kept.known.clone(),
+                gap,
+            })
         }
         (Some(marker), None) => {
             let known = marker.known(directory);
-            Some(Lost { marker, known, gap: None })
+            Some(Lost {
+                marker,
+                known,
+                gap: None,
+            })
         }
         (Some(marker), Some(kept)) => {
-            let both = Found::Of { instance: marker.instance, of: kept.instance };
+            let both = Found::Of {
+                instance: marker.instance,
+                of: kept.instance,
+            };
             let gap = kept.known.gap(&place, both);
             let known = kept.known.clone().and(marker.known(directory));
             Some(Lost { marker, known, gap })
@@ -116,11 +140,17 @@ fn read<E: Engine>(engine: &mut E, place: &str, instance: InstanceId) -> Result<
     let Some(format) = found::read_format(&*reader, place)? else {
         drop(reader);
         found::found(engine, instance)?;
-        return Ok(Whole { found: Found::Empty, tally: Tally::default() });
+        return Ok(Whole {
+            found: Found::Empty,
+            tally: Tally::default(),
+        });
     };
     let (ledger, tally) = found::verify(&*reader, format, &mut |_| {})?;
     let epoch = found::read_epoch(&*reader)?;
-    Ok(Whole { found: Found::Reached(tally.at(epoch, ledger.seq)), tally })
+    Ok(Whole {
+        found: Found::Reached(tally.at(epoch, ledger.seq)),
+        tally,
+    })
 }
 
 /// Makes the store's own values those of one that has come further than it had.
@@ -136,8 +166,18 @@ fn go_on<E: Engine>(
         ledger.seq = Seq(ledger.seq.max(known.seq).0.saturating_add(1));
         let epoch = Epoch(judge::read_epoch(txn)?.max(known.epoch).0.saturating_add(1));
         let text = epoch.to_string();
-        let mut writes = vec![found::replace(txn, &mut ledger, EPOCH_KEY, text.as_bytes())?];
-        writes.push(found::replace(txn, &mut ledger, keys::NEXT_JOB.as_bytes(), &value)?);
+        let mut writes = vec![found::replace(
+            txn,
+            &mut ledger,
+            EPOCH_KEY,
+            text.as_bytes(),
+        )?];
+        writes.push(found::replace(
+            txn,
+            &mut ledger,
+            keys::NEXT_JOB.as_bytes(),
+            &value,
+        )?);
         writes.push(ledger_write(&ledger));
         txn.commit(writes)?;
         reached = (epoch, ledger.seq);

@@ -81,7 +81,10 @@ pub(crate) fn parse_text<T: FromStr>(key: &[u8], value: &[u8]) -> Result<T, Stor
 
 /// The error for one of the store's own keys.
 pub(crate) fn damaged(key: &[u8], problem: &str) -> StoreError {
-    StoreError::Damaged { place: key.escape_ascii().to_string(), problem: problem.into() }
+    StoreError::Damaged {
+        place: key.escape_ascii().to_string(),
+        problem: problem.into(),
+    }
 }
 
 /// Who owns a store, as drawn at its creation, and the epoch of its ownership.

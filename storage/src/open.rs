@@ -106,7 +106,10 @@ impl Options {
 
     /// The floor's file, for as long as the store is used.
     pub(crate) fn floor_file(&self) -> Result<Option<FloorFile>, StoreError> {
-        self.floor.as_deref().map(|path| FloorFile::open(path, self.lock_wait)).transpose()
+        self.floor
+            .as_deref()
+            .map(|path| FloorFile::open(path, self.lock_wait))
+            .transpose()
     }
 
     /// Opens the engine in a directory, waiting for a lock that an earlier
@@ -150,7 +153,10 @@ pub fn open_and_load(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     // Whoever puts it back finds no other in its place.
-    if !path.try_exists().map_err(|source| io_error(path, "looked at", source))? {
+    if !path
+        .try_exists()
+        .map_err(|source| io_error(path, "looked at", source))?
+    {
         missing(path, options)?;
     }
     let directory = Directory::prepare(path, options.lock_wait)?;
@@ -165,7 +171,14 @@ pub fn open_and_load(
     marker.expect_engine(&directory, options.engine)?;
     let known = floor.as_ref().and_then(|file| file.kept.as_ref());
     marker.discard_unused(&directory, known.map(|kept| kept.known.floor.epoch));
-    Start { directory, marker, floor, options, sink }.run(load)
+    Start {
+        directory,
+        marker,
+        floor,
+        options,
+        sink,
+    }
+    .run(load)
 }
 
 /// # Errors
@@ -211,10 +224,20 @@ struct Start<'a> {
 
 impl Start<'_> {
     fn run(self, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
-        let Self { directory, mut marker, floor, options, sink } = self;
+        let Self {
+            directory,
+            mut marker,
+            floor,
+            options,
+            sink,
+        } = self;
         let place = directory.place();
         let instance = marker.instance;
-        let known = known(&directory, &marker, floor.as_ref().and_then(|file| file.kept.as_ref()))?;
+        let known = known(
+            &directory,
+            &marker,
+            floor.as_ref().and_then(|file| file.kept.as_ref()),
+        )?;
         let (engine, begun) = guarded(&place, || {
             let mut engine = options.open_engine(&directory)?;
             let begun = found::begin(&mut engine, &place, &known, instance, load)?;
@@ -227,7 +250,10 @@ impl Start<'_> {
         let keeper = Keeper::begin(directory, marker, floor, options.engine, begun.tally)?;
         let (group, tally) = (options.group, begun.tally);
         let journal = Grouped::start(engine, &place, group, sink, Box::new(keeper), tally)?;
-        Ok(Opened { former, ..Opened::new(Arc::new(journal), begun) })
+        Ok(Opened {
+            former,
+            ..Opened::new(Arc::new(journal), begun)
+        })
     }
 }
 
@@ -242,7 +268,10 @@ pub(crate) fn known(
 ) -> Result<Known, StoreError> {
     let told = marker.known(directory);
     let Some(kept) = kept else { return Ok(told) };
-    let both = Found::Of { instance: marker.instance, of: kept.instance };
+    let both = Found::Of {
+        instance: marker.instance,
+        of: kept.instance,
+    };
     kept.known.demand(&directory.place(), both)?;
     Ok(kept.known.clone().and(told))
 }
@@ -309,7 +338,10 @@ mod tests {
         for engine in EngineKind::ALL {
             let home = tempfile::tempdir().unwrap();
             let (path, floor) = (home.path().join("store"), home.path().join("floor"));
-            let options = Options { floor: Some(floor.clone()), ..Options::new(*engine) };
+            let options = Options {
+                floor: Some(floor.clone()),
+                ..Options::new(*engine)
+            };
             let open = || open(&path, &options, Arc::new(|_| {})).unwrap();
             let first = open();
             first.journal.close();
@@ -338,10 +370,17 @@ mod tests {
         let half = format!(".{}.4711-0.new", marker::FILE);
         std::fs::write(path.join(half), "{").unwrap();
         let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
-        assert_eq!(directory.first_entry().unwrap(), None, "an import finds it empty");
+        assert_eq!(
+            directory.first_entry().unwrap(),
+            None,
+            "an import finds it empty"
+        );
         std::fs::write(path.join(".theirs.new"), "").unwrap();
         drop(directory);
         let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
-        assert_eq!(directory.first_entry().unwrap().as_deref(), Some(".theirs.new"));
+        assert_eq!(
+            directory.first_entry().unwrap().as_deref(),
+            Some(".theirs.new")
+        );
     }
 }

@@ -117,7 +117,10 @@ impl Unit {
             if key.0.is_empty() || key.0.len() > MAX_KEY_BYTES {
                 Err(UnitError::KeyLength(key.0.len()))
             } else if bytes > MAX_VALUE_BYTES {
-                Err(UnitError::ValueTooLarge { key: key.clone(), bytes })
+                Err(UnitError::ValueTooLarge {
+                    key: key.clone(),
+                    bytes,
+                })
             } else if key.0.starts_with(crate::meta::RESERVED_PREFIX) {
                 Err(UnitError::Reserved(key.clone()))
             } else if !keys.insert(key) {
@@ -183,11 +186,19 @@ pub enum StoreError {
     #[error(
         "the store at {path} was written by a newer version (format {found}, this program knows up to {known}); start that version, or export with it and import here"
     )]
-    Newer { path: String, found: u32, known: u32 },
+    Newer {
+        path: String,
+        found: u32,
+        known: u32,
+    },
     #[error(
         "the store at {path} is kept by {found}, not by {wanted}; set the engine to {found}, or export it and import it into a new directory"
     )]
-    OtherEngine { path: String, found: String, wanted: &'static str },
+    OtherEngine {
+        path: String,
+        found: String,
+        wanted: &'static str,
+    },
     #[error("{path} cannot hold a store: {problem}")]
     NotADirectory { path: String, problem: String },
     #[error(
@@ -230,7 +241,11 @@ pub enum StoreError {
     #[error(
         "the {jobs} jobs in the store would take about {needed} of memory, and may take {most}; give the server more memory, or export the store and import it where there is more"
     )]
-    TooLarge { jobs: u64, needed: Bytes, most: Bytes },
+    TooLarge {
+        jobs: u64,
+        needed: Bytes,
+        most: Bytes,
+    },
     #[error("the store at {path} cannot be {action}: {source}; see to the disk, then start again")]
     Io {
         path: String,

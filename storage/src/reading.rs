@@ -16,16 +16,25 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn new(place: &str, reader: Arc<dyn Reader>) -> Self {
-        Self { place: place.into(), reader: Mutex::new(Some(reader)) }
+        Self {
+            place: place.into(),
+            reader: Mutex::new(Some(reader)),
+        }
     }
 
     /// Lets go of the store.
     pub(crate) fn close(&self) {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.reader
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
     }
 
     fn reader(&self) -> Option<Arc<dyn Reader>> {
-        self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.reader
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(crate) fn scan(
@@ -42,10 +51,11 @@ impl Reading {
     }
 
     pub(crate) fn size(&self) -> StoreSize {
-        self.reader().map_or_else(StoreSize::default, |reader| StoreSize {
-            keys: count_keys(&*reader),
-            ..reader.size()
-        })
+        self.reader()
+            .map_or_else(StoreSize::default, |reader| StoreSize {
+                keys: count_keys(&*reader),
+                ..reader.size()
+            })
     }
 }
 

@@ -24,7 +24,10 @@ struct InDirectory {
 
 impl InDirectory {
     fn new(engine: EngineKind) -> Self {
-        Self { directory: TempDir::new().unwrap(), engine }
+        Self {
+            directory: TempDir::new().unwrap(),
+            engine,
+        }
     }
 }
 

@@ -19,7 +19,10 @@ struct OnFaultDisk {
 
 impl OnFaultDisk {
     fn threaded() -> Self {
-        Self { threaded: true, ..Self::default() }
+        Self {
+            threaded: true,
+            ..Self::default()
+        }
     }
 }
 
@@ -68,7 +71,12 @@ fn struck(subject: &OnFaultDisk, fault: Fault) -> (String, Vec<String>) {
     assert_eq!(subject.disk.struck(), [fault]);
     drop(client);
     let values = Client::open(subject).texts("").into_iter();
-    (reason, values.map(|(key, version, value)| format!("{key} {version} {value}")).collect())
+    (
+        reason,
+        values
+            .map(|(key, version, value)| format!("{key} {version} {value}"))
+            .collect(),
+    )
 }
 
 const BEFORE: [&str; 2] = ["j/1 1 a", "j/2 1 a"];
@@ -78,7 +86,10 @@ const AFTER: [&str; 2] = ["j/1 2 b", "j/2 2 b"];
 fn a_write_error_is_fatal_and_leaves_no_half_unit() {
     both(|subject| {
         let (reason, values) = struck(subject, Fault::WriteError { written: 128 });
-        assert!(reason.contains("the fault disk cannot be written: input/output"), "{reason}");
+        assert!(
+            reason.contains("the fault disk cannot be written: input/output"),
+            "{reason}"
+        );
         assert_eq!(values, BEFORE);
     });
 }
@@ -132,10 +143,21 @@ fn a_slow_disk_says_how_long_it_took() {
         let opened = subject.open(sink, &mut |_| {}).unwrap();
         subject.disk.be_slow(3_000);
         let begun = std::time::Instant::now();
-        opened.journal.append(opened.epoch, Token(1), Unit { changes: vec![put("j/1", "a")] });
-        let Report::Group(group) = reports.recv().unwrap() else { panic!() };
+        opened.journal.append(
+            opened.epoch,
+            Token(1),
+            Unit {
+                changes: vec![put("j/1", "a")],
+            },
+        );
+        let Report::Group(group) = reports.recv().unwrap() else {
+            panic!()
+        };
         assert_eq!(group.flush_us, 3_000);
-        assert!(matches!(group.outcomes[..], [(Token(1), Outcome::Committed(_))]));
+        assert!(matches!(
+            group.outcomes[..],
+            [(Token(1), Outcome::Committed(_))]
+        ));
         if subject.threaded {
             assert!(begun.elapsed().as_micros() >= 3_000);
         }

@@ -41,11 +41,21 @@ impl Subject for Store {
 impl Store {
     fn of(engine: EngineKind, base: &Path) -> Self {
         let floor = Some(base.join("store.floor"));
-        Self { path: base.join("store"), options: Options { floor, ..Options::new(engine) } }
+        Self {
+            path: base.join("store"),
+            options: Options {
+                floor,
+                ..Options::new(engine)
+            },
+        }
     }
 
     fn engine_file(&self) -> PathBuf {
-        let name = if self.options.engine.as_str() == "sled" { "db" } else { "redb" };
+        let name = if self.options.engine.as_str() == "sled" {
+            "db"
+        } else {
+            "redb"
+        };
         self.path.join(name)
     }
 
@@ -72,7 +82,10 @@ fn spec(job: u64) -> String {
 /// Accepts jobs up to this one; their ids were reserved up to the next hundred.
 fn accept_jobs(client: &mut Client, jobs: std::ops::RangeInclusive<u64>) {
     let next = jobs.end().next_multiple_of(100);
-    client.commit(vec![put("m/next-job", &format!("1 1 {{\"next_job\":{next}}}"))]);
+    client.commit(vec![put(
+        "m/next-job",
+        &format!("1 1 {{\"next_job\":{next}}}"),
+    )]);
     for job in jobs {
         client.commit(vec![put(&spec(job), "what it asks for")]);
     }
@@ -80,7 +93,10 @@ fn accept_jobs(client: &mut Client, jobs: std::ops::RangeInclusive<u64>) {
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+    for entry in std::fs::read_dir(from)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         let place = to.join(entry.file_name().unwrap());
         match entry.is_dir() {
             true => copy(&entry, &place),
@@ -94,7 +110,9 @@ type Lose = fn(&Store, &Path);
 
 /// What may become of a store between an end and the next start.
 const LOSSES: [(&str, Lose); 6] = [
-    ("removed", |store, _| std::fs::remove_dir_all(&store.path).unwrap()),
+    ("removed", |store, _| {
+        std::fs::remove_dir_all(&store.path).unwrap()
+    }),
     ("moved away", |store, _| {
         std::fs::rename(&store.path, store.path.with_extension("away")).unwrap();
     }),
@@ -103,8 +121,12 @@ const LOSSES: [(&str, Lose); 6] = [
         std::fs::create_dir(&store.path).unwrap();
         set_mode(&store.path, 0o700);
     }),
-    ("an older copy made at rest", |store, base| replace(store, &base.join("at-rest"))),
-    ("an older copy made in use", |store, base| replace(store, &base.join("in-use"))),
+    ("an older copy made at rest", |store, base| {
+        replace(store, &base.join("at-rest"))
+    }),
+    ("an older copy made in use", |store, base| {
+        replace(store, &base.join("in-use"))
+    }),
     ("an older engine's file", |store, base| {
         let name = store.engine_file();
         std::fs::copy(base.join("at-rest").join(name.file_name().unwrap()), name).unwrap();
@@ -136,26 +158,57 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
             lose(&store, &base);
             let was_there = store.path.exists();
             let said = store.refusal();
-            for words in ["store accept-loss", "restore a copy", "store.floor", "60 live jobs"] {
+            for words in [
+                "store accept-loss",
+                "restore a copy",
+                "store.floor",
+                "60 live jobs",
+            ] {
                 assert!(said.contains(words), "{how}: {words} is not in: {said}");
             }
-            assert_eq!(store.path.exists(), was_there, "{how}: nothing is made in its place");
+            assert_eq!(
+                store.path.exists(),
+                was_there,
+                "{how}: nothing is made in its place"
+            );
             let damage = check(&store.path, &store.options).unwrap().damage;
-            assert!(damage.iter().any(|found| found.to_string() == said), "{how}: {damage:?}");
+            assert!(
+                damage.iter().any(|found| found.to_string() == said),
+                "{how}: {damage:?}"
+            );
 
             let accepted = accept(&store.path, &store.options).unwrap().unwrap();
-            assert_eq!(accepted.next_job.0, 300, "{how}: above all that were given out");
-            assert_eq!(accept(&store.path, &store.options).unwrap(), None, "{how}: once");
+            assert_eq!(
+                accepted.next_job.0, 300,
+                "{how}: above all that were given out"
+            );
+            assert_eq!(
+                accept(&store.path, &store.options).unwrap(),
+                None,
+                "{how}: once"
+            );
             let mut client = Client::open(&store);
-            assert!(client.epoch > epoch, "{how}: {} after {epoch}", client.epoch);
+            assert!(
+                client.epoch > epoch,
+                "{how}: {} after {epoch}",
+                client.epoch
+            );
             let live = client.scan("j/").len() as u64;
-            assert!(live == accepted.live_jobs && live < 60, "{how}: {live} jobs");
+            assert!(
+                live == accepted.live_jobs && live < 60,
+                "{how}: {live} jobs"
+            );
             assert_eq!(client.texts("m/next-job")[0].2, "1 1 {\"next_job\":300}");
-            assert!(client.commit(vec![put("count", "y")]) > before, "{how}: units count on");
+            assert!(
+                client.commit(vec![put("count", "y")]) > before,
+                "{how}: units count on"
+            );
             drop(client.reopen(&store));
             // What these jobs ask for is no record, which a check says as well.
             let damage = check(&store.path, &store.options).unwrap().damage;
-            let gap = damage.iter().find(|found| matches!(found, StoreError::Behind(_)));
+            let gap = damage
+                .iter()
+                .find(|found| matches!(found, StoreError::Behind(_)));
             assert!(gap.is_none(), "{how}: {gap:?}");
         });
     }
@@ -173,7 +226,12 @@ fn a_store_cut_to_four_fifths_is_never_taken_for_the_whole() {
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
         std::fs::write(store.engine_file(), &bytes[..used * 4 / 5]).unwrap();
         // One engine finds a beginning, the other damage: in silence nothing is missing.
-        assert!(!check(&store.path, &store.options).unwrap().damage.is_empty());
+        assert!(
+            !check(&store.path, &store.options)
+                .unwrap()
+                .damage
+                .is_empty()
+        );
         assert!(store.open(Arc::new(|_| {}), &mut |_| {}).is_err());
     });
 }
@@ -210,7 +268,11 @@ fn a_store_that_is_gone_while_it_is_used_takes_and_acknowledges_nothing_more() {
 type Trouble = (&'static str, fn(&Path), fn(&Path));
 
 const TROUBLES: [Trouble; 3] = [
-    ("its parent is closed", |parent| set_mode(parent, 0o000), |parent| set_mode(parent, 0o700)),
+    (
+        "its parent is closed",
+        |parent| set_mode(parent, 0o000),
+        |parent| set_mode(parent, 0o700),
+    ),
     (
         "its parent is somewhere else",
         |parent| std::fs::rename(parent, parent.with_extension("away")).unwrap(),
@@ -291,9 +353,15 @@ fn a_store_that_cannot_be_looked_at_for_a_while_acknowledges_nothing_and_goes_on
                 let token = client.append(vec![put("count", "x")]);
                 warnings.await_one_of(base.path());
                 client.take_all();
-                assert!(client.decided(token).is_none(), "{how}: acknowledged unseen");
+                assert!(
+                    client.decided(token).is_none(),
+                    "{how}: acknowledged unseen"
+                );
                 end(&parent);
-                assert!(matches!(client.outcome(token), Outcome::Committed(_)), "{how}");
+                assert!(
+                    matches!(client.outcome(token), Outcome::Committed(_)),
+                    "{how}"
+                );
                 accept_jobs(&mut client, 4..=5);
             });
         }
@@ -312,7 +380,10 @@ fn a_stop_while_the_store_cannot_be_looked_at_says_why_at_once() {
         client.journal.close();
         let said = client.fatal();
         set_mode(&parent, 0o700);
-        assert!(said.contains("cannot be looked at: Permission denied"), "{said}");
+        assert!(
+            said.contains("cannot be looked at: Permission denied"),
+            "{said}"
+        );
         assert!(!said.contains("removed"), "{said}");
     });
 }
@@ -324,12 +395,24 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
         accept_jobs(&mut client, 1..=20);
         let (journal, epoch, instance) = (client.journal.clone(), client.epoch, client.instance);
         let mut stream = Vec::new();
-        export(&Opened { journal, epoch, instance, former: Vec::new() }, &mut stream).unwrap();
+        export(
+            &Opened {
+                journal,
+                epoch,
+                instance,
+                former: Vec::new(),
+            },
+            &mut stream,
+        )
+        .unwrap();
         accept_jobs(&mut client, 101..=120);
         client.journal.close();
         drop(client);
         std::fs::rename(&store.path, store.path.with_extension("before")).unwrap();
-        assert!(look(&store.path, &store.options).is_err(), "it is gone, the doctor says");
+        assert!(
+            look(&store.path, &store.options).is_err(),
+            "it is gone, the doctor says"
+        );
         import(&store.path, &store.options, &mut &*stream).unwrap();
         look(&store.path, &store.options).unwrap();
         let client = Client::open(&store);
@@ -353,7 +436,10 @@ fn the_floor_has_come_as_far_as_the_store_before_anybody_hears_of_it() {
         for job in 1..20 {
             let seq = client.commit(vec![put(&spec(job), "what it asks for")]);
             let text = std::fs::read_to_string(&floor).unwrap();
-            assert!(text.contains(&format!("\"seq\":{seq},")), "{seq} is not in {text}");
+            assert!(
+                text.contains(&format!("\"seq\":{seq},")),
+                "{seq} is not in {text}"
+            );
         }
     });
 }
@@ -368,7 +454,10 @@ fn a_store_of_before_there_were_floors_gets_one_at_its_next_start() {
         std::fs::remove_file(&floor).unwrap();
         drop(client.reopen(&store));
         let text = std::fs::read_to_string(&floor).unwrap();
-        assert!(text.contains("\"live_jobs\":20") && text.contains("\"next_job\":100"), "{text}");
+        assert!(
+            text.contains("\"live_jobs\":20") && text.contains("\"next_job\":100"),
+            "{text}"
+        );
         std::fs::remove_dir_all(&store.path).unwrap();
         assert!(store.refusal().contains("20 live jobs"));
     });

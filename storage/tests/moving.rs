@@ -38,12 +38,19 @@ fn each(test: impl Fn(EngineKind, &Path)) {
 fn fill(store: &Store) -> Client {
     let mut client = Client::open(store);
     for i in 0..400 {
-        client.append(vec![put(&format!("j/{i:04}"), "{\"a\": \"é\\n\"}"), put("count", "x")]);
+        client.append(vec![
+            put(&format!("j/{i:04}"), "{\"a\": \"é\\n\"}"),
+            put("count", "x"),
+        ]);
     }
     let key = Key([b'f', b'/', 0xff, 0].as_slice().into());
     let bytes: Box<[u8]> = (0..60_000_u32).map(|i| (i * 7) as u8).collect();
     client.commit(vec![
-        Change { key, expected: None, value: Some(bytes) },
+        Change {
+            key,
+            expected: None,
+            value: Some(bytes),
+        },
         put("empty", ""),
         delete_if("j/0007", 1),
     ]);
@@ -52,7 +59,12 @@ fn fill(store: &Store) -> Client {
 
 fn exported(client: &Client) -> (Vec<u8>, Exported) {
     let (journal, former) = (client.journal.clone(), Vec::new());
-    let opened = Opened { journal, epoch: client.epoch, instance: client.instance, former };
+    let opened = Opened {
+        journal,
+        epoch: client.epoch,
+        instance: client.instance,
+        former,
+    };
     let mut stream = Vec::new();
     let exported = export(&opened, &mut stream).unwrap();
     (stream, exported)
@@ -66,7 +78,10 @@ fn imported(path: &Path, engine: EngineKind, stream: &[u8]) -> Result<Imported, 
 fn an_imported_store_has_every_value_and_is_another_control_planes() {
     each(|engine, base| {
         for target in EngineKind::ALL {
-            let store = Store { path: base.join(format!("from-{}", target.as_str())), engine };
+            let store = Store {
+                path: base.join(format!("from-{}", target.as_str())),
+                engine,
+            };
             let client = fill(&store).reopen(&store);
             let (stream, exported) = exported(&client);
             assert_eq!((exported.records, exported.damaged), (402, 0));
@@ -74,7 +89,10 @@ fn an_imported_store_has_every_value_and_is_another_control_planes() {
             let done = imported(&path, *target, &stream).unwrap();
             assert_eq!((done.records, done.exported_from), (402, client.instance));
             assert_ne!(done.instance, client.instance);
-            let new = Client::open(&Store { path, engine: *target });
+            let new = Client::open(&Store {
+                path,
+                engine: *target,
+            });
             assert_eq!(new.instance, done.instance);
             assert!(new.epoch > client.epoch && new.epoch > done.epoch);
             assert!(new.loaded == client.scan(""), "values differ");
@@ -87,9 +105,15 @@ fn an_imported_store_has_every_value_and_is_another_control_planes() {
 #[test]
 fn an_imported_store_knows_whose_it_was_for_good() {
     each(|engine, base| {
-        let client = fill(&Store { path: base.join("store"), engine });
+        let client = fill(&Store {
+            path: base.join("store"),
+            engine,
+        });
         let (stream, _) = exported(&client);
-        let store = Store { path: base.join("to"), engine };
+        let store = Store {
+            path: base.join("to"),
+            engine,
+        };
         imported(&store.path, engine, &stream).unwrap();
         for _ in 0..3 {
             let opened = store.open(channel_sink().0, &mut |_| {}).unwrap();
@@ -102,7 +126,10 @@ fn an_imported_store_knows_whose_it_was_for_good() {
 #[test]
 fn an_export_shows_one_moment_and_does_not_stop_the_writer() {
     each(|engine, base| {
-        let store = Store { path: base.join("store"), engine };
+        let store = Store {
+            path: base.join("store"),
+            engine,
+        };
         let mut client = fill(&store);
         let before = client.scan("");
         let (mut stream, mut lines) = (Vec::new(), 0);
@@ -139,7 +166,10 @@ impl std::io::Write for Interrupting<'_> {
 #[test]
 fn a_cut_or_changed_export_is_refused_and_leaves_the_directory_empty() {
     each(|engine, base| {
-        let store = Store { path: base.join("store"), engine };
+        let store = Store {
+            path: base.join("store"),
+            engine,
+        };
         let (stream, _) = exported(&fill(&store));
         let path = base.join("imported");
         let lines: Vec<&[u8]> = stream.split_inclusive(|byte| *byte == b'\n').collect();
@@ -155,26 +185,45 @@ fn a_cut_or_changed_export_is_refused_and_leaves_the_directory_empty() {
             (without(5), "checksum"),
             (without(0), "not an export"),
             (text.replacen("é", "e", 1).into_bytes(), "checksum"),
-            (text.replacen("\"count\"", "\"m/store/epoch\"", 1).into_bytes(), "no store has such"),
-            (text.replacen("export\":1", "export\":2", 1).into_bytes(), "newer version (stream 2"),
+            (
+                text.replacen("\"count\"", "\"m/store/epoch\"", 1)
+                    .into_bytes(),
+                "no store has such",
+            ),
+            (
+                text.replacen("export\":1", "export\":2", 1).into_bytes(),
+                "newer version (stream 2",
+            ),
             (Vec::new(), "is cut short"),
         ];
         for (stream, expected) in cases {
             let error = imported(&path, engine, &stream).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
-            let left: Vec<_> = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap()).collect();
-            assert!(left.iter().all(|entry| entry.file_name() == "lock"), "{left:?}");
+            let left: Vec<_> = std::fs::read_dir(&path)
+                .unwrap()
+                .map(|e| e.unwrap())
+                .collect();
+            assert!(
+                left.iter().all(|entry| entry.file_name() == "lock"),
+                "{left:?}"
+            );
         }
         imported(&path, engine, &stream).unwrap();
         let error = imported(&path, engine, &stream).unwrap_err().to_string();
-        assert!(error.contains("is not empty") && error.contains("new directory"), "{error}");
+        assert!(
+            error.contains("is not empty") && error.contains("new directory"),
+            "{error}"
+        );
     });
 }
 
 #[test]
 fn a_check_of_a_whole_store_finds_nothing() {
     each(|engine, base| {
-        let store = Store { path: base.join("store"), engine };
+        let store = Store {
+            path: base.join("store"),
+            engine,
+        };
         let mut client = Client::open(&store);
         client.commit(vec![put("m/next-job", "1 1 {\"next_job\":7}")]);
         client.journal.close();
@@ -197,7 +246,10 @@ fn a_check_of_a_whole_store_finds_nothing() {
 #[test]
 fn a_check_names_every_record_that_is_damaged() {
     each(|engine, base| {
-        let store = Store { path: base.join("store"), engine };
+        let store = Store {
+            path: base.join("store"),
+            engine,
+        };
         let mut client = Client::open(&store);
         client.commit(vec![
             put("m/next-job", "1 1 {\"next_job\":7}"),
@@ -220,7 +272,10 @@ fn a_check_names_every_record_that_is_damaged() {
 #[test]
 fn what_can_be_read_of_a_damaged_store_is_exported() {
     each(|engine, base| {
-        let store = Store { path: base.join("store"), engine };
+        let store = Store {
+            path: base.join("store"),
+            engine,
+        };
         let client = fill(&store);
         let before = client.scan("");
         client.journal.close();
@@ -231,10 +286,19 @@ fn what_can_be_read_of_a_damaged_store_is_exported() {
         let refused = store.open(channel_sink().0, &mut |_| {});
         assert!(refused.is_err());
         let report = check(&store.path, &Options::new(engine)).unwrap();
-        assert!(report.damage[0].to_string().contains("cospan-store.json"), "{report:?}");
+        assert!(
+            report.damage[0].to_string().contains("cospan-store.json"),
+            "{report:?}"
+        );
         let mut stream = Vec::new();
         let saved = export_damaged(&store.path, &mut stream).unwrap();
-        assert_eq!(saved, Exported { records: 402, damaged: 0 });
+        assert_eq!(
+            saved,
+            Exported {
+                records: 402,
+                damaged: 0
+            }
+        );
         let path = base.join("saved");
         imported(&path, engine, &stream).unwrap();
         let saved = Client::open(&Store { path, engine });

@@ -8,7 +8,11 @@ use super::{code, run, stderr, stdout};
 /// A page of two, as the job was after so many changes.
 fn page(request: &Request, revision: usize) -> Answer {
     let is_first = !request.head.lines().next().unwrap().contains("after=1");
-    let (component, next) = if is_first { ("c0", json!(1)) } else { ("c1", Value::Null) };
+    let (component, next) = if is_first {
+        ("c0", json!(1))
+    } else {
+        ("c1", Value::Null)
+    };
     Answer::json(&json!({
         "job": 1, "revision": revision, "summary": "it waits", "next": next,
         "verdicts": [{
@@ -23,7 +27,9 @@ fn told(server: &Fake) -> (Vec<String>, String) {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let verdicts = report[0]["verdicts"].as_array().unwrap();
-    let details = verdicts.iter().map(|verdict| verdict["detail"].as_str().unwrap().to_owned());
+    let details = verdicts
+        .iter()
+        .map(|verdict| verdict["detail"].as_str().unwrap().to_owned());
     (details.collect(), stderr(&output))
 }
 

@@ -37,7 +37,11 @@ pub(crate) struct Answer {
 impl Answer {
     /// Any answer.
     pub(crate) fn new(status: u16, content_type: &'static str, body: &str) -> Self {
-        Self { status, content_type, body: body.into() }
+        Self {
+            status,
+            content_type,
+            body: body.into(),
+        }
     }
 
     /// A good answer in JSON.
@@ -96,14 +100,20 @@ impl Fake {
     pub(crate) fn wait_until(&self, longest: Duration, wanted: impl Fn(&[Request]) -> bool) {
         let begin = Instant::now();
         while !wanted(&self.requests()) {
-            assert!(begin.elapsed() < longest, "not in time; seen {:?}", self.requests());
+            assert!(
+                begin.elapsed() < longest,
+                "not in time; seen {:?}",
+                self.requests()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
 
 fn serve(stream: TcpStream, answer: &dyn Fn(&Request) -> Answer, log: &Mutex<Vec<Request>>) {
-    let Some(mut request) = read(&stream) else { return };
+    let Some(mut request) = read(&stream) else {
+        return;
+    };
     {
         let mut log = log.lock().unwrap();
         request.number = log.len();
@@ -131,7 +141,12 @@ fn read(stream: &TcpStream) -> Option<Request> {
     }
     let target = head.split(' ').nth(1)?;
     let path = target.split('?').next()?.to_owned();
-    let mut request = Request { number: 0, path, head: head.clone(), body: String::new() };
+    let mut request = Request {
+        number: 0,
+        path,
+        head: head.clone(),
+        body: String::new(),
+    };
     let length: usize = request.header("content-length").parse().unwrap_or(0);
     let mut body = vec![0; length];
     from.read_exact(&mut body).ok()?;

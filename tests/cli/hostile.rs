@@ -59,7 +59,10 @@ fn nothing_that_others_wrote_moves_the_cursor_or_hides_a_word() {
         hides_nothing(&stderr(&output));
         let shown = stdout(&output) + &stderr(&output);
         // What is no answer of ours is not told word by word.
-        assert!(arguments[1..] == ["3"] || shown.contains("\\u{202e}"), "{arguments:?}: {shown}");
+        assert!(
+            arguments[1..] == ["3"] || shown.contains("\\u{202e}"),
+            "{arguments:?}: {shown}"
+        );
         let forged = shown.lines().any(|line| line.starts_with("job 7"));
         assert!(arguments[1..] != ["1"] || !forged, "{arguments:?}: {shown}");
     }
@@ -82,9 +85,16 @@ fn a_file_name_in_a_message_hides_nothing() {
     let home = tempfile::tempdir().unwrap();
     let name = "a\u{1b}[31m\u{202e}b.toml";
     std::fs::write(home.path().join(name), "nonsense =").unwrap();
-    let output = cospan(home.path()).args(["submit", name, "--dry-run"]).output().unwrap();
+    let output = cospan(home.path())
+        .args(["submit", name, "--dry-run"])
+        .output()
+        .unwrap();
     hides_nothing(&stderr(&output));
-    assert!(stderr(&output).contains("a\\u{1b}[31m\\u{202e}b.toml"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("a\\u{1b}[31m\\u{202e}b.toml"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]
@@ -96,9 +106,17 @@ fn help_is_an_answer_whatever_is_hidden_beside_it() {
         ("COSPAN_ALLOW_CHAOS", &["--version"]),
         ("COSPAN_ALLOW_CHAOS", &["list", "--name", "a\tb", "--help"]),
     ] {
-        let output = cospan(home.path()).env(variable, "a\nb").args(arguments).output().unwrap();
+        let output = cospan(home.path())
+            .env(variable, "a\nb")
+            .args(arguments)
+            .output()
+            .unwrap();
         assert_eq!(code(&output), 0, "{arguments:?}: {}", stderr(&output));
-        assert!(stdout(&output).contains("cospan"), "{arguments:?}: {}", stdout(&output));
+        assert!(
+            stdout(&output).contains("cospan"),
+            "{arguments:?}: {}",
+            stdout(&output)
+        );
         assert_eq!(stderr(&output), "", "{arguments:?}");
     }
 }

@@ -44,11 +44,27 @@ fn a_wait_for_a_thousand_runs_says_a_few_lines_and_asks_a_few_times() {
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let (told, said) = (stderr(&output), stdout(&output));
     assert!(told.lines().count() <= 4, "{told}");
-    assert!(told.starts_with("399 of 1000 done, 600 running, 1 failed, 0 waiting"), "{told}");
-    assert!(told.ends_with("999 of 1000 done, 0 running, 1 failed, 0 waiting\n"), "{told}");
-    assert!(said.starts_with("1000 jobs: 999 finished, 1 failed\njob 3 failed: "), "{said}");
-    assert!(said.contains("| no mesh") && said.lines().count() <= 6, "{said}");
-    assert!(server.requests().len() <= 10, "{} requests", server.requests().len());
+    assert!(
+        told.starts_with("399 of 1000 done, 600 running, 1 failed, 0 waiting"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("999 of 1000 done, 0 running, 1 failed, 0 waiting\n"),
+        "{told}"
+    );
+    assert!(
+        said.starts_with("1000 jobs: 999 finished, 1 failed\njob 3 failed: "),
+        "{said}"
+    );
+    assert!(
+        said.contains("| no mesh") && said.lines().count() <= 6,
+        "{said}"
+    );
+    assert!(
+        server.requests().len() <= 10,
+        "{} requests",
+        server.requests().len()
+    );
 }
 
 /// Jobs 1 and 2 with both streams, job 3 that has not begun, as the runs of sweep 1.
@@ -101,14 +117,20 @@ fn the_logs_of_a_sweep_have_the_job_in_front_and_need_not_all_be_there() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(stdout(&output), "1 | one\n2 | two\n");
     let told = stderr(&output);
-    assert!(told.starts_with("1 stderr | oh\n1 of 3 jobs have no log"), "{told}");
+    assert!(
+        told.starts_with("1 stderr | oh\n1 of 3 jobs have no log"),
+        "{told}"
+    );
     let none = run(&logs(), &["logs", "3"]);
     assert_eq!(code(&none), 3, "{}", stderr(&none));
 }
 
 fn output(home: &Path, server: &Fake, arguments: &[&str]) -> Output {
     let mut command = cospan(home);
-    command.env("COSPAN_SERVER", server.address()).arg("output").args(arguments);
+    command
+        .env("COSPAN_SERVER", server.address())
+        .arg("output")
+        .args(arguments);
     command.output().unwrap()
 }
 
@@ -163,7 +185,10 @@ fn a_directory_is_fetched_whole_with_its_links_beside_what_is_there() {
     let refused = output(home.path(), &server, &["1", "--to", "out"]);
     let said = stdout(&refused);
     assert_eq!(code(&refused), 2, "{said}");
-    assert!(said.contains("d/x: another file is there already"), "{said}");
+    assert!(
+        said.contains("d/x: another file is there already"),
+        "{said}"
+    );
     assert_eq!(std::fs::read_to_string(at("d/x")).unwrap(), "mine\n");
     assert!(at("run").exists(), "the others are fetched");
 }
@@ -180,7 +205,11 @@ fn a_directory_whose_names_lead_out_is_not_fetched_at_all() {
     ] {
         let refused = output(home.path(), &left_a_directory(wrong), &["1", "--to", "out"]);
         assert_eq!(code(&refused), 2, "{}", stdout(&refused));
-        assert!(stdout(&refused).contains("lead elsewhere"), "{}", stdout(&refused));
+        assert!(
+            stdout(&refused).contains("lead elsewhere"),
+            "{}",
+            stdout(&refused)
+        );
         assert!(!home.path().join("out").exists());
     }
 }
@@ -195,7 +224,10 @@ fn another_file_that_is_there_already_is_neither_kept_in_silence_nor_lost() {
     let refused = output(home.path(), &server, &["1", "--to", "out"]);
     let said = stdout(&refused);
     assert_eq!(code(&refused), 2, "{said}");
-    assert!(said.contains("--overwrite") && !said.contains("fetched"), "{said}");
+    assert!(
+        said.contains("--overwrite") && !said.contains("fetched"),
+        "{said}"
+    );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
     let replaced = output(home.path(), &server, &["1", "--to", "out", "--overwrite"]);
     assert_eq!(code(&replaced), 0, "{}", stdout(&replaced));
@@ -203,5 +235,9 @@ fn another_file_that_is_there_already_is_neither_kept_in_silence_nor_lost() {
     // The same file is there already, which is what was wanted.
     let again = output(home.path(), &server, &["1", "--to", "out"]);
     assert_eq!(code(&again), 0, "{}", stdout(&again));
-    assert!(stdout(&again).contains("there already"), "{}", stdout(&again));
+    assert!(
+        stdout(&again).contains("there already"),
+        "{}",
+        stdout(&again)
+    );
 }

@@ -31,7 +31,11 @@ fn submit(scene: &Scene, text: &str) {
 }
 
 fn as_key(scene: &Scene, secret: &str, arguments: &[&str]) -> Output {
-    scene.command(arguments).env("COSPAN_TOKEN", secret).output().unwrap()
+    scene
+        .command(arguments)
+        .env("COSPAN_TOKEN", secret)
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -56,9 +60,14 @@ fn every_job_at_one_site_is_cancelled_and_those_elsewhere_go_on() {
     for site in ["s1", "s2", "s1"] {
         submit(&scene, &job("sleeps", site, "sleep 300"));
     }
-    until("all run", || (1..=3).all(|id| scene.state_of(id) == "running"));
+    until("all run", || {
+        (1..=3).all(|id| scene.state_of(id) == "running")
+    });
     let told = scene.must(&["cancel", "--all", "--site", "s1"]);
-    has(&told, &["job 1 is being cancelled", "job 3 is being cancelled"]);
+    has(
+        &told,
+        &["job 1 is being cancelled", "job 3 is being cancelled"],
+    );
     assert!(!told.contains("job 2"), "{told}");
     scene.refused(&["wait", "1,3"], 5, &["job 1 cancelled", "job 3 cancelled"]);
     assert_eq!(scene.state_of(2), "running");
@@ -71,15 +80,24 @@ fn every_job_at_one_site_is_cancelled_and_those_elsewhere_go_on() {
 #[test]
 fn files_are_listed_with_their_replicas() {
     let mut scene = scene(2);
-    has(&scene.must(&["file", "list"]), &["no files", "cospan file add"]);
+    has(
+        &scene.must(&["file", "list"]),
+        &["no files", "cospan file add"],
+    );
     for (at, site) in ["s1", "s2"].into_iter().enumerate() {
         let path = scene.environment.plant_file(at, "mesh", 10).unwrap();
         scene.must(&["file", "add", "mesh", "--site", site, "--path", &path]);
     }
-    has(&scene.must(&["file", "list"]), &["mesh", "10 B", "s1:mesh, s2:mesh"]);
+    has(
+        &scene.must(&["file", "list"]),
+        &["mesh", "10 B", "s1:mesh, s2:mesh"],
+    );
     scene.must(&["file", "remove", "mesh", "--site", "s1"]);
     let listed = scene.must(&["file", "list"]);
-    assert!(listed.contains("s2:mesh") && !listed.contains("s1:mesh"), "{listed}");
+    assert!(
+        listed.contains("s2:mesh") && !listed.contains("s1:mesh"),
+        "{listed}"
+    );
     scene.server.kill().unwrap();
 }
 
@@ -88,14 +106,28 @@ fn a_key_opens_the_server_with_its_roles_from_its_making_to_its_removal() {
     let mut scene = scene(1);
     let secret = scene.must(&["key", "add", "alice"]);
     let listed = scene.must(&["key", "list"]);
-    has(&listed, &["NAME", "ROLES", "admin", "administrator", "alice", "user"]);
+    has(
+        &listed,
+        &["NAME", "ROLES", "admin", "administrator", "alice", "user"],
+    );
     assert!(!listed.contains(secret.trim()), "secrets are not listed");
-    has(&scene.must(&["key", "grant", "alice", "--role", "chaos"]), &["alice is user, chaos"]);
-    has(&scene.must(&["key", "revoke", "alice", "--role", "chaos"]), &["alice is user"]);
+    has(
+        &scene.must(&["key", "grant", "alice", "--role", "chaos"]),
+        &["alice is user, chaos"],
+    );
+    has(
+        &scene.must(&["key", "revoke", "alice", "--role", "chaos"]),
+        &["alice is user"],
+    );
     let as_alice = || as_key(&scene, secret.trim(), &["list"]);
     until("the server knows the key", || as_alice().status.success());
-    has(&scene.must(&["key", "remove", "alice"]), &["key alice removed"]);
-    until("the server forgets the key", || as_alice().status.code() == Some(3));
+    has(
+        &scene.must(&["key", "remove", "alice"]),
+        &["key alice removed"],
+    );
+    until("the server forgets the key", || {
+        as_alice().status.code() == Some(3)
+    });
     assert!(!scene.must(&["key", "list"]).contains("alice"));
     scene.server.kill().unwrap();
 }
@@ -105,15 +137,28 @@ fn a_configuration_is_checked_and_what_is_shown_of_it_can_be_used_again() {
     let mut scene = scene(2);
     has(&scene.must(&["config", "check"]), &["good: ", "2 sites"]);
     let config = std::fs::read_to_string(scene.environment.config()).unwrap();
-    let kept = config.replace("name = \"s2\"\n", "name = \"s2\"\nkeys = [\"admin\", \"bob\"]\n");
+    let kept = config.replace(
+        "name = \"s2\"\n",
+        "name = \"s2\"\nkeys = [\"admin\", \"bob\"]\n",
+    );
     std::fs::write(scene.environment.config(), kept).unwrap();
     let told = scene.command(&["config", "check"]).output().unwrap();
     let told = String::from_utf8_lossy(&told.stderr).into_owned();
-    has(&told, &["keys of site s2 names bob", "`cospan key add bob` makes it"]);
+    has(
+        &told,
+        &["keys of site s2 names bob", "`cospan key add bob` makes it"],
+    );
     assert!(!told.contains("names admin"), "{told}");
     std::fs::write(scene.environment.config(), config).unwrap();
     let shown = scene.must(&["config", "show"]);
-    has(&shown, &["# In effect, from ", "poll_interval = \"200ms\"", "name = \"s2\""]);
+    has(
+        &shown,
+        &[
+            "# In effect, from ",
+            "poll_interval = \"200ms\"",
+            "name = \"s2\"",
+        ],
+    );
     let again = scene.environment.path().join("shown.toml");
     std::fs::write(&again, &shown).unwrap();
     let brief = scene.must(&["config", "show", "--brief"]);
@@ -121,16 +166,30 @@ fn a_configuration_is_checked_and_what_is_shown_of_it_can_be_used_again() {
     scene.server.kill().unwrap();
     std::fs::rename(&again, scene.environment.config()).unwrap();
     let same = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(same(&scene.must(&["config", "show", "--brief"])), same(&brief));
-    std::fs::write(scene.environment.config(), "[queue]\nscan_intervall = \"1s\"\n").unwrap();
-    scene.refused(&["config", "check"], 2, &["1 problem", "scan_intervall", "scan_interval"]);
+    assert_eq!(
+        same(&scene.must(&["config", "show", "--brief"])),
+        same(&brief)
+    );
+    std::fs::write(
+        scene.environment.config(),
+        "[queue]\nscan_intervall = \"1s\"\n",
+    )
+    .unwrap();
+    scene.refused(
+        &["config", "check"],
+        2,
+        &["1 problem", "scan_intervall", "scan_interval"],
+    );
 }
 
 #[test]
 fn a_completion_script_knows_the_commands_in_every_shell() {
     let mut scene = scene(1);
     for shell in ["bash", "zsh", "fish"] {
-        has(&scene.must(&["completion", shell]), &["cospan", "submit", "undrain"]);
+        has(
+            &scene.must(&["completion", shell]),
+            &["cospan", "submit", "undrain"],
+        );
     }
     scene.server.kill().unwrap();
 }
@@ -138,14 +197,26 @@ fn a_completion_script_knows_the_commands_in_every_shell() {
 #[test]
 fn a_site_is_shown_frozen_and_thawed_and_the_store_tells_of_itself() {
     let mut scene = scene(1);
-    has(&scene.must(&["site", "freeze", "s1"]), &["site s1 is frozen"]);
+    has(
+        &scene.must(&["site", "freeze", "s1"]),
+        &["site s1 is frozen"],
+    );
     submit(&scene, &job("waits", "s1", "true"));
-    has(&scene.must(&["site", "show", "s1"]), &["frozen", "4 processors", "freeze by admin"]);
+    has(
+        &scene.must(&["site", "show", "s1"]),
+        &["frozen", "4 processors", "freeze by admin"],
+    );
     has(&scene.must(&["explain", "1"]), &["frozen"]);
     has(&scene.must(&["site", "thaw", "s1"]), &["site s1 is usable"]);
     scene.must(&["wait", "1"]);
-    let instance = scene.get("/v1/store")["instance"].as_str().unwrap().to_owned();
-    has(&scene.must(&["store", "show"]), &["Engine", &instance, "Jobs", "1"]);
+    let instance = scene.get("/v1/store")["instance"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    has(
+        &scene.must(&["store", "show"]),
+        &["Engine", &instance, "Jobs", "1"],
+    );
     scene.server.kill().unwrap();
 }
 
@@ -153,13 +224,24 @@ fn a_site_is_shown_frozen_and_thawed_and_the_store_tells_of_itself() {
 fn a_site_that_failed_is_used_again_at_once_when_it_is_reset() {
     let watching = "poll_interval = \"200ms\"\nsettle = \"2s\"\nprobe_interval = \"1h\"\n\
                     probe_interval_max = \"2h\"\n";
-    let layout = Layout { sites: 2, watching: watching.into(), ..Layout::default() };
+    let layout = Layout {
+        sites: 2,
+        watching: watching.into(),
+        ..Layout::default()
+    };
     let mut scene = scene_with(layout);
     let root = scene.environment.sites[0].root.clone();
     let away = scene.environment.path().join("away");
-    let state = || scene.get("/v1/sites/s1")["state"].as_str().unwrap().to_owned();
+    let state = || {
+        scene.get("/v1/sites/s1")["state"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     let secret = scene.must(&["key", "add", "alice"]);
-    until("the server knows the key", || as_key(&scene, secret.trim(), &["list"]).status.success());
+    until("the server knows the key", || {
+        as_key(&scene, secret.trim(), &["list"]).status.success()
+    });
     std::fs::rename(&root, &away).unwrap();
     std::fs::write(&root, "in the way").unwrap();
     // Jobs of one owner alone close no site.
@@ -181,8 +263,13 @@ fn a_site_that_failed_is_used_again_at_once_when_it_is_reset() {
 /// The program, with what it prints in a file.
 fn begun(scene: &Scene, arguments: &[&str], printed: &Path) -> Child {
     let mut command = scene.command(arguments);
-    command.stdin(Stdio::null()).stdout(File::create(printed).unwrap());
-    command.stderr(File::create(printed.with_extension("notes")).unwrap()).spawn().unwrap()
+    command
+        .stdin(Stdio::null())
+        .stdout(File::create(printed).unwrap());
+    command
+        .stderr(File::create(printed.with_extension("notes")).unwrap())
+        .spawn()
+        .unwrap()
 }
 
 fn read(file: &Path) -> String {
@@ -199,24 +286,41 @@ fn who_follows_or_waits_gets_each_line_once_though_the_server_is_killed() {
             "for i in $(seq {from} {to}); do echo line $i; done; until [ -e {place}/{until} ]; do sleep 0.05; done;"
         )
     };
-    let script = format!("{} {} echo end", step(1, 500, "killed"), step(501, 1000, "restarted"));
+    let script = format!(
+        "{} {} echo end",
+        step(1, 500, "killed"),
+        step(501, 1000, "restarted")
+    );
     submit(&scene, &job("lines", "s1", &script));
     let (followed, waited) = (path.join("followed"), path.join("waited"));
     let mut follower = begun(&scene, &["logs", "1", "-f"], &followed);
     let mut waiter = begun(&scene, &["wait", "1"], &waited);
     let notes = |file: &Path| read(&file.with_extension("notes"));
     until("it is followed", || read(&followed).contains("line 500\n"));
-    until("it is waited for", || notes(&waited).contains("job 1 running"));
+    until("it is waited for", || {
+        notes(&waited).contains("job 1 running")
+    });
 
     scene.server.kill().unwrap();
     std::fs::write(path.join("killed"), "").unwrap();
-    until("the follower goes on", || notes(&followed).contains("still following"));
-    until("the waiter goes on", || notes(&waited).contains("still waiting"));
+    until("the follower goes on", || {
+        notes(&followed).contains("still following")
+    });
+    until("the waiter goes on", || {
+        notes(&waited).contains("still waiting")
+    });
     scene.server.start().unwrap();
-    until("what was printed meanwhile is followed", || read(&followed).contains("line 1000\n"));
+    until("what was printed meanwhile is followed", || {
+        read(&followed).contains("line 1000\n")
+    });
     std::fs::write(path.join("restarted"), "").unwrap();
 
-    assert_eq!(follower.wait().unwrap().code(), Some(0), "{}", notes(&followed));
+    assert_eq!(
+        follower.wait().unwrap().code(),
+        Some(0),
+        "{}",
+        notes(&followed)
+    );
     assert_eq!(waiter.wait().unwrap().code(), Some(0), "{}", notes(&waited));
     let lines: String = (1..=1000).map(|i| format!("line {i}\n")).collect();
     assert_eq!(read(&followed), lines + "end\n");
@@ -229,12 +333,25 @@ fn a_sound_installation_is_found_to_be_one_and_its_bundle_holds_no_key() {
     let mut scene = scene(2);
     let file = scene.environment.path().join("bundle.json");
     let told = scene.must(&["doctor", "--bundle", file.to_str().unwrap()]);
-    has(&told, &["configuration", "data directory", "key", "server", "clock", "access"]);
+    has(
+        &told,
+        &[
+            "configuration",
+            "data directory",
+            "key",
+            "server",
+            "clock",
+            "access",
+        ],
+    );
     let bundle = std::fs::read_to_string(&file).unwrap();
     has(&bundle, &["\"s2\"", "cospan_"]);
     let token = std::fs::read_to_string(scene.environment.data().join("keys/admin.token")).unwrap();
     let secret = token.trim().trim_start_matches("cospan_");
-    assert!(secret.len() >= 32 && !bundle.contains(secret), "the key is in it");
+    assert!(
+        secret.len() >= 32 && !bundle.contains(secret),
+        "the key is in it"
+    );
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     scene.server.kill().unwrap();
 }

@@ -23,9 +23,19 @@ arguments = ["-c", 'echo step 1; printf "\033[2Jno mesh\a here\n" >&2; exit 3']
 fn a_failed_job_gives_the_last_lines_of_its_errors_everywhere() {
     let receiver = Receiver::start().unwrap();
     let notify = format!("targets = {{ team = {:?} }}\n", receiver.address());
-    let mut scene = scene_with(Layout { sites: 1, processors: 2, notify, ..Layout::default() });
+    let mut scene = scene_with(Layout {
+        sites: 1,
+        processors: 2,
+        notify,
+        ..Layout::default()
+    });
     let more = "cospan logs 1 --component solver --stream stderr";
-    let words = ["component solver", "in its own words", "| no mesh here", more];
+    let words = [
+        "component solver",
+        "in its own words",
+        "| no mesh here",
+        more,
+    ];
     let job = scene.job_file(FAILS);
     scene.refused(&["submit", &job, "--wait"], 1, &words);
     scene.refused(&["wait", "1"], 1, &words);
@@ -43,8 +53,14 @@ fn a_failed_job_gives_the_last_lines_of_its_errors_everywhere() {
     let logs = scene.cospan(&["logs", "1"]);
     assert_eq!(String::from_utf8_lossy(&logs.stdout), "step 1\n");
     let apart = String::from_utf8_lossy(&logs.stderr).into_owned();
-    assert!(apart.starts_with("stderr | ") && apart.contains("no mesh"), "{apart}");
+    assert!(
+        apart.starts_with("stderr | ") && apart.contains("no mesh"),
+        "{apart}"
+    );
     let one = scene.must(&["logs", "1", "--stream", "stderr"]);
-    assert!(one.contains("no mesh") && !one.contains("stderr |"), "{one}");
+    assert!(
+        one.contains("no mesh") && !one.contains("stderr |"),
+        "{one}"
+    );
     scene.server.kill().unwrap();
 }

@@ -32,7 +32,9 @@ fn submit(api: &Api, script: &str) -> u64 {
         "name": "one", "processors": 1, "executable": "/bin/sh", "arguments": ["-c", script],
     }]});
     let answer = api.must("/v1/jobs", &job).unwrap();
-    answer["jobs"][0]["id"].as_u64().unwrap_or_else(|| panic!("no id: {answer}"))
+    answer["jobs"][0]["id"]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no id: {answer}"))
 }
 
 fn state(api: &Api, id: u64) -> Value {
@@ -40,7 +42,9 @@ fn state(api: &Api, id: u64) -> Value {
 }
 
 fn is_over(job: &Value) -> bool {
-    ["finished", "failed", "cancelled"].iter().any(|state| job["phase"]["state"] == *state)
+    ["finished", "failed", "cancelled"]
+        .iter()
+        .any(|state| job["phase"]["state"] == *state)
 }
 
 #[test]
@@ -54,22 +58,37 @@ fn a_user_whose_jobs_end_their_own_attempts_closes_no_site_and_keeps_nobody_wait
     while !left.is_empty() {
         let submitted = Instant::now();
         let honest = submit(&alice, "exit 0");
-        until("another user's job is over", || is_over(&state(&alice, honest)));
+        until("another user's job is over", || {
+            is_over(&state(&alice, honest))
+        });
         let job = state(&alice, honest);
         assert_eq!(job["phase"]["state"], "finished", "{job}");
-        assert!(submitted.elapsed() < SOON, "it took {:?}", submitted.elapsed());
+        assert!(
+            submitted.elapsed() < SOON,
+            "it took {:?}",
+            submitted.elapsed()
+        );
         for site in scene.get("/v1/sites")["sites"].as_array().unwrap() {
             assert_eq!(site["state"], "usable", "{site}");
             assert_eq!(site["consecutive_errors"], 0, "{site}");
         }
         left.retain(|id| !is_over(&state(&mallory, *id)));
-        assert!(begun.elapsed() < PATIENCE, "{} jobs are not over", left.len());
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{} jobs are not over",
+            left.len()
+        );
     }
     for id in hostile {
         let job = state(&mallory, id);
         assert_eq!(job["phase"]["state"], "failed", "{job}");
         assert_eq!(job["setbacks"]["site_errors"], 0, "{job}");
-        assert!(job["phase"]["reason"].as_str().is_some_and(|why| !why.is_empty()), "{job}");
+        assert!(
+            job["phase"]["reason"]
+                .as_str()
+                .is_some_and(|why| !why.is_empty()),
+            "{job}"
+        );
     }
     scene.server.kill().unwrap();
 }

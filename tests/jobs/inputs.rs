@@ -29,13 +29,21 @@ fn an_input_that_changed_in_place_is_refused_until_it_is_registered_anew() {
     // The copy that the first job used is there still, and of the same size.
     fs::write(&mesh, "new\n").unwrap();
     let job = scene.job_file(READS);
-    let told = ["file mesh is not what was registered", "changed at s1", "--path mesh --replace"];
+    let told = [
+        "file mesh is not what was registered",
+        "changed at s1",
+        "--path mesh --replace",
+    ];
     scene.refused(&["submit", &job], 3, &told);
     // What was accepted before is the same submission still.
     let again = ["submit", &job, "--idempotency-key", "k"];
     scene.refused(&again, 3, &told);
 
-    scene.refused(&add, 3, &["the name stands for other content", "replace it: --replace"]);
+    scene.refused(
+        &add,
+        3,
+        &["the name stands for other content", "replace it: --replace"],
+    );
     scene.must(&[&add[..], &["--replace"]].concat());
     scene.must(&again);
     scene.must(&["wait", "2"]);

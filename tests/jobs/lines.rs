@@ -8,10 +8,16 @@ fn a_command_behind_two_dashes_is_a_job() {
     let line = "submit -n 2 --components 2 --name pair --env GREETING=hello --result said.txt \
                 --wall-time 5m --wait -- sh -c";
     let script = "echo $GREETING from $COSPAN_RANK of $COSPAN_SIZE | tee said.txt";
-    let words: Vec<&str> =
-        line.split(' ').filter(|word| !word.is_empty()).chain([script]).collect();
+    let words: Vec<&str> = line
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .chain([script])
+        .collect();
     scene.must(&words);
-    has(&scene.must(&["logs", "last"]), &["hello from 0 of 2", "hello from 1 of 2"]);
+    has(
+        &scene.must(&["logs", "last"]),
+        &["hello from 0 of 2", "hello from 1 of 2"],
+    );
     let job = scene.get("/v1/jobs/1");
     assert_eq!(job["document"]["name"], "pair");
     assert_eq!(job["document"]["component"][0]["name"], "part-1");
@@ -35,7 +41,15 @@ fn a_command_runs_at_the_sites_that_are_named() {
         assert_eq!(job["components"][at]["site"], name(at));
     }
     scene.refused(
-        &["submit", "--site", &both, "--components", "3", "--", "hostname"],
+        &[
+            "submit",
+            "--site",
+            &both,
+            "--components",
+            "3",
+            "--",
+            "hostname",
+        ],
         2,
         &["3 components cannot be at 2 sites"],
     );
@@ -46,6 +60,10 @@ fn what_describes_a_job_is_refused_beside_a_job_file() {
     let scene = scene(1);
     let file = scene.job_file("name = \"x\"\n");
     scene.refused(&["submit", &file, "-n", "4"], 2, &["cannot be used with"]);
-    scene.refused(&["submit", "--env", "X", "--", "env"], 2, &["write NAME=VALUE"]);
+    scene.refused(
+        &["submit", "--env", "X", "--", "env"],
+        2,
+        &["write NAME=VALUE"],
+    );
     scene.refused(&["submit"], 2, &["FILE"]);
 }

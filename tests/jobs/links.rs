@@ -35,8 +35,11 @@ pub(super) fn without_links(config: &str) -> String {
 }
 
 fn two_sites(change: fn(&str) -> String) -> Scene {
-    let environment: TestEnvironment =
-        environment(&Layout { sites: 2, processors: 2, ..Layout::default() });
+    let environment: TestEnvironment = environment(&Layout {
+        sites: 2,
+        processors: 2,
+        ..Layout::default()
+    });
     let config = fs::read_to_string(environment.config()).unwrap();
     fs::write(environment.config(), change(&config)).unwrap();
     let files = environment.sites[0].root.join("files");
@@ -59,14 +62,28 @@ fn a_job_that_lacks_a_link_is_told_so_at_its_submission_and_ever_after() {
     let submitted = scene.cospan(&["submit", &job]);
     assert!(submitted.status.success());
     let said = String::from_utf8_lossy(&submitted.stderr).into_owned();
-    has(&said, &["warning", "job 1: it is queued, and can never start", told[0], told[1]]);
+    has(
+        &said,
+        &[
+            "warning",
+            "job 1: it is queued, and can never start",
+            told[0],
+            told[1],
+        ],
+    );
     has(scene.must(&["explain", "1"]).lines().next().unwrap(), &told);
     has(&scene.must(&["show", "1"]), &told);
     // Where both fit beside their input, nothing is missing.
-    let small = scene.file("small.toml", &SHARED.replace("processors = 2", "processors = 1"));
+    let small = scene.file(
+        "small.toml",
+        &SHARED.replace("processors = 2", "processors = 1"),
+    );
     let submitted = scene.cospan(&["submit", &small, "--wait"]);
     let said = String::from_utf8_lossy(&submitted.stderr).into_owned();
-    assert!(submitted.status.success() && !said.contains("warning"), "{said}");
+    assert!(
+        submitted.status.success() && !said.contains("warning"),
+        "{said}"
+    );
     scene.server.kill().unwrap();
 }
 

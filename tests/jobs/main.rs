@@ -42,20 +42,32 @@ fn a_flexible_job_is_split_over_the_sites_and_accounted_for() {
     let mut scene = scene(3);
     let file = scene.job_file(FLEXIBLE);
     let preview = scene.must(&["submit", &file, "--dry-run"]);
-    assert!(preview.contains("it can be placed now, on 3 site(s)"), "{preview}");
+    assert!(
+        preview.contains("it can be placed now, on 3 site(s)"),
+        "{preview}"
+    );
     assert!(preview.contains("takes 2, 4 processors left"), "{preview}");
     scene.must(&["submit", &file, "--wait"]);
     let shown = scene.must(&["show", "1"]);
     assert!(shown.contains("grid-3"), "{shown}");
     let printed = scene.must(&["logs", "1"]);
     for rank in 0..3 {
-        assert!(printed.contains(&format!("rank {rank} of 4,4,2")), "{printed}");
+        assert!(
+            printed.contains(&format!("rank {rank} of 4,4,2")),
+            "{printed}"
+        );
     }
     let report = scene.must(&["report"]);
-    let mut rows = report.lines().map(|line| line.split(',').collect::<Vec<&str>>());
+    let mut rows = report
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<&str>>());
     let (head, row) = (rows.next().unwrap(), rows.next().unwrap());
     let cell = |name: &str| row[head.iter().position(|column| *column == name).unwrap()];
-    let known = [("name", "laplace"), ("state", "finished"), ("components", "3")];
+    let known = [
+        ("name", "laplace"),
+        ("state", "finished"),
+        ("components", "3"),
+    ];
     let policy = ("policy", "flexible-cluster-minimization");
     let counted = [policy, ("processors", "10"), ("sites_combined", "3")];
     for (name, expected) in known.into_iter().chain(counted) {
@@ -71,13 +83,22 @@ fn a_flexible_job_is_split_over_the_sites_and_accounted_for() {
 fn a_split_that_cannot_be_is_refused_with_its_reason() {
     let mut scene = scene(3);
     let refusals = [
-        (FLEXIBLE.replace("processors = 10", "processors = 13"), "cannot be split into components"),
-        (FLEXIBLE.replace("size = 2", "size = 11"), "less than min_component_size (11)"),
+        (
+            FLEXIBLE.replace("processors = 10", "processors = 13"),
+            "cannot be split into components",
+        ),
+        (
+            FLEXIBLE.replace("size = 2", "size = 11"),
+            "less than min_component_size (11)",
+        ),
         (
             FLEXIBLE.replace("min_component_size = 2", "splits = [[5, 4]]"),
             "does not add up to the 10",
         ),
-        (format!("request = \"fixed\"\n{FLEXIBLE}"), "the request is not flexible"),
+        (
+            format!("request = \"fixed\"\n{FLEXIBLE}"),
+            "the request is not flexible",
+        ),
         (
             format!("policy = \"worst-fit\"\n{FLEXIBLE}"),
             "policy \"worst-fit\" cannot place flexible requests; these can: flexible-cluster",
@@ -86,7 +107,10 @@ fn a_split_that_cannot_be_is_refused_with_its_reason() {
     for (text, expected) in refusals {
         let output = scene.cospan(&["submit", &scene.job_file(&text)]);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains(expected), "{text}: {said}");
+        assert!(
+            !output.status.success() && said.contains(expected),
+            "{text}: {said}"
+        );
     }
     scene.server.kill().unwrap();
 }
@@ -110,7 +134,10 @@ fn a_job_for_a_drained_site_waits_for_it_or_is_refused_as_its_user_says() {
     let refused = scene.cospan(&["submit", "--refuse-closed", &job]);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success());
-    assert!(said.contains("site s1, which takes no jobs now") && said.contains("C1109"), "{said}");
+    assert!(
+        said.contains("site s1, which takes no jobs now") && said.contains("C1109"),
+        "{said}"
+    );
     scene.must(&["submit", &job]);
     scene.must(&["site", "undrain", "s1"]);
     scene.must(&["wait", "1"]);

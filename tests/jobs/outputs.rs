@@ -20,7 +20,11 @@ output = [{ path = "answer", site = "s2", register = "the/answer" }]
 
 #[test]
 fn an_output_that_never_arrives_ends_its_job_and_can_still_be_fetched() {
-    let environment = environment(&Layout { sites: 2, processors: 4, ..Layout::default() });
+    let environment = environment(&Layout {
+        sites: 2,
+        processors: 4,
+        ..Layout::default()
+    });
     let config = fs::read_to_string(environment.config()).unwrap();
     let config = config.replace("[store]\n", "[store]\noutput_tries = 3\n");
     fs::write(environment.config(), without_links(&config)).unwrap();
@@ -55,7 +59,10 @@ output = [{ path = "out" }, { path = "pipe" }, { path = "none" }]
 "#,
     );
     let to = scene.environment.path().join("fetched");
-    let refused = ["a pipe in attempt 1 that cannot be read", "left no none in attempt 1"];
+    let refused = [
+        "a pipe in attempt 1 that cannot be read",
+        "left no none in attempt 1",
+    ];
     let fetch = ["output", "1", "--to", &to.display().to_string()];
     for outcome in ["fetched", "there already"] {
         let told = scene.command(&fetch).output().unwrap();
@@ -77,16 +84,29 @@ fn an_output_whose_name_another_key_took_meanwhile_stays_where_it_is() {
         let mut command = scene.command(arguments);
         command.env("COSPAN_TOKEN", otto.trim()).output().unwrap()
     };
-    until("the server knows the key", || as_otto(&["list"]).status.success());
+    until("the server knows the key", || {
+        as_otto(&["list"]).status.success()
+    });
     let go = scene.environment.path().join("go");
-    let waits = format!("while ! test -e {}; do sleep 0.05; done; echo", go.display());
+    let waits = format!(
+        "while ! test -e {}; do sleep 0.05; done; echo",
+        go.display()
+    );
     let waits = LEAVES.replace("echo", &waits);
     scene.must(&["submit", &scene.job_file(&waits)]);
     until("it runs", || scene.state_of(1) == "running");
     let files = scene.environment.sites[0].root.join("files");
     fs::create_dir_all(&files).unwrap();
     fs::write(files.join("mine"), "mine\n").unwrap();
-    let added = as_otto(&["file", "add", "the/answer", "--site", "s1", "--path", "mine"]);
+    let added = as_otto(&[
+        "file",
+        "add",
+        "the/answer",
+        "--site",
+        "s1",
+        "--path",
+        "mine",
+    ]);
     assert!(added.status.success(), "{added:?}");
     fs::write(&go, "").unwrap();
     until("it is over", || scene.state_of(1) == "failed");
@@ -101,7 +121,11 @@ fn an_output_whose_name_another_key_took_meanwhile_stays_where_it_is() {
     scene.must(&["output", "1", "--to", &to.display().to_string()]);
     assert_eq!(fs::read_to_string(to.join("solve/answer")).unwrap(), "42\n");
     // An administrator's output is not taken either: that would be easy to overlook.
-    scene.refused(&["submit", &scene.job_file(LEAVES)], 3, &["taken by another key's file"]);
+    scene.refused(
+        &["submit", &scene.job_file(LEAVES)],
+        3,
+        &["taken by another key's file"],
+    );
     scene.must(&["file", "remove", "the/answer"]);
     scene.run(LEAVES);
     assert_eq!(scene.get("/v1/files/the/answer")["owner"], "admin");

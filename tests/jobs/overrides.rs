@@ -44,7 +44,11 @@ const TOOL: &str = "#!/bin/sh\necho \"tool, $1, $LABEL, $KIND\"\ncat leaf deep/t
 
 #[test]
 fn overrides_staged_programs_and_directories_reach_their_site() {
-    let environment = environment(&Layout { sites: 2, processors: 2, ..Layout::default() });
+    let environment = environment(&Layout {
+        sites: 2,
+        processors: 2,
+        ..Layout::default()
+    });
     let config = fs::read_to_string(environment.config()).unwrap();
     let labelled = "name = \"s2\"\nlabels = { arch = \"arm64\" }\n";
     let changed = config.replacen("name = \"s2\"\n", labelled, 1);
@@ -64,20 +68,32 @@ fn overrides_staged_programs_and_directories_reach_their_site() {
     scene.run(&APART.replace("COMMON", COMMON));
     let printed = |component: &str| scene.must(&["logs", "1", "--component", component]);
     assert_eq!(printed("here"), "plain-first\na leaf\na twig\n");
-    assert_eq!(printed("there"), "tool, by label, arm64, s2-first-arm-last\na leaf\na twig\n");
+    assert_eq!(
+        printed("there"),
+        "tool, by label, arm64, s2-first-arm-last\na leaf\na twig\n"
+    );
     scene.server.kill().unwrap();
 }
 
 #[test]
 fn nobody_else_can_look_into_the_directories_of_jobs_and_of_the_server() {
-    let mut scene = scene_on(environment(&Layout { sites: 1, processors: 2, ..Layout::default() }));
+    let mut scene = scene_on(environment(&Layout {
+        sites: 1,
+        processors: 2,
+        ..Layout::default()
+    }));
     scene.run(
         "wall_time = \"1m\"\n[[component]]\nname = \"only\"\nprocessors = 1\n\
          executable = \"/bin/sh\"\narguments = [\"-c\", \"umask > secret; mkdir inside\"]\n",
     );
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let attempts = scene.environment.sites[0].root.join("attempts");
-    let attempt = fs::read_dir(&attempts).unwrap().next().unwrap().unwrap().path();
+    let attempt = fs::read_dir(&attempts)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     assert_eq!(mode(&attempt), 0o700, "{}", attempt.display());
     assert_eq!(mode(&scene.environment.data()), 0o700);
     scene.server.kill().unwrap();

@@ -27,7 +27,11 @@ highest = "high"
 
 /// A server with these rules, whose only site takes no jobs.
 fn ruled() -> Scene {
-    let environment = environment(&Layout { sites: 1, processors: 4, ..Layout::default() });
+    let environment = environment(&Layout {
+        sites: 1,
+        processors: 4,
+        ..Layout::default()
+    });
     let config = fs::read_to_string(environment.config()).unwrap();
     fs::write(environment.config(), format!("{config}{RULES}")).unwrap();
     let scene = scene_on(environment);
@@ -44,7 +48,10 @@ fn job(above: &str) -> String {
 
 fn shown_priority(scene: &Scene, id: &str) -> String {
     let shown = scene.must(&["show", id]);
-    let line = shown.lines().find(|line| line.trim_start().starts_with("Priority")).unwrap();
+    let line = shown
+        .lines()
+        .find(|line| line.trim_start().starts_with("Priority"))
+        .unwrap();
     line.split_whitespace().last().unwrap().to_owned()
 }
 
@@ -61,7 +68,11 @@ fn a_job_has_the_class_of_its_rule_and_none_above_what_that_allows() {
         let urgent = submit(&job("priority = \"super-high\""), more);
         refused(&urgent, &["priority: ", above, remedy, "C2002"]);
     }
-    for text in [job("priority = \"low\""), job("runner = \"parallel\""), job("")] {
+    for text in [
+        job("priority = \"low\""),
+        job("runner = \"parallel\""),
+        job(""),
+    ] {
         assert!(submit(&text, &[]).status.success(), "{text}");
     }
     // The same document so often that one of the two workers knows it from before.
@@ -73,16 +84,41 @@ fn a_job_has_the_class_of_its_rule_and_none_above_what_that_allows() {
     }
     let long = job("priority = \"super-high\"").replace("1h", "2h");
     assert!(submit(&long, &[]).status.success(), "no rule is for it");
-    let shown: Vec<_> = (1..=7).map(|id| shown_priority(&scene, &id.to_string())).collect();
-    assert_eq!(shown, ["low", "super-low", "high", "high", "high", "high", "super-high"]);
+    let shown: Vec<_> = (1..=7)
+        .map(|id| shown_priority(&scene, &id.to_string()))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "low",
+            "super-low",
+            "high",
+            "high",
+            "high",
+            "high",
+            "super-high"
+        ]
+    );
 
     let raised = scene.cospan(&["priority", "1-2,9", "super-high"]);
     let said = [raised.stdout, raised.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert_eq!(raised.status.code(), Some(3), "{said}");
-    has(&said, &["job 1 refused: ", above, remedy, "job 2 has the new", "job 9 not found"]);
+    has(
+        &said,
+        &[
+            "job 1 refused: ",
+            above,
+            remedy,
+            "job 2 has the new",
+            "job 9 not found",
+        ],
+    );
     assert_eq!(shown_priority(&scene, "1"), "low");
-    has(&scene.must(&["priority", "1", "high"]), &["job 1 has the new priority"]);
+    has(
+        &scene.must(&["priority", "1", "high"]),
+        &["job 1 has the new priority"],
+    );
     scene.server.kill().unwrap();
 }
 
@@ -91,11 +127,22 @@ fn a_key_with_the_role_is_bound_by_no_rule() {
     let mut scene = ruled();
     scene.must(&["submit", &scene.job_file(&job(""))]);
     scene.must(&["key", "grant", "admin", "--role", "priority"]);
-    until("the role is heeded", || scene.cospan(&["priority", "1", "super-high"]).status.success());
+    until("the role is heeded", || {
+        scene
+            .cospan(&["priority", "1", "super-high"])
+            .status
+            .success()
+    });
     scene.must(&["submit", &scene.job_file(&job("priority = \"super-high\""))]);
     scene.must(&["submit", &scene.job_file(&job(""))]);
-    let shown: Vec<_> = (1..=3).map(|id| shown_priority(&scene, &id.to_string())).collect();
-    assert_eq!(shown, ["super-high", "super-high", "high"], "what it does not ask for is given");
+    let shown: Vec<_> = (1..=3)
+        .map(|id| shown_priority(&scene, &id.to_string()))
+        .collect();
+    assert_eq!(
+        shown,
+        ["super-high", "super-high", "high"],
+        "what it does not ask for is given"
+    );
     scene.server.kill().unwrap();
 }
 
@@ -105,17 +152,27 @@ fn a_dry_run_tells_the_class_and_the_rule_that_gave_it() {
     let parallel = "runner = \"parallel\"";
     let cases = [
         ("", "high, given by [[priority]] number 3", 3),
-        ("priority = \"low\"", "low, as asked; judged by [[priority]] number 3", 3),
+        (
+            "priority = \"low\"",
+            "low, as asked; judged by [[priority]] number 3",
+            3,
+        ),
         (parallel, "super-low, given by [[priority]] number 2", 2),
     ];
     for (above, told, rule) in cases {
         let file = scene.job_file(&job(above));
-        has(&scene.must(&["submit", &file, "--dry-run"]), &[&format!("  priority {told}\n")]);
+        has(
+            &scene.must(&["submit", &file, "--dry-run"]),
+            &[&format!("  priority {told}\n")],
+        );
         let report = scene.must(&["submit", &file, "--dry-run", "-o", "json"]);
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
         let priority = &report["jobs"][0]["priority"];
         let (class, given) = (told.split(',').next().unwrap(), told.contains("given"));
-        assert_eq!(*priority, json!({ "class": class, "given": given, "rule": rule }));
+        assert_eq!(
+            *priority,
+            json!({ "class": class, "given": given, "rule": rule })
+        );
     }
     let long = job("priority = \"super-high\"").replace("1h", "2h");
     let told = scene.must(&["submit", &scene.job_file(&long), "--dry-run"]);
@@ -136,7 +193,11 @@ fn a_repeated_submission_is_answered_with_its_job_whatever_rules_hold_now() {
     let first = submit(&scene, "once").stdout;
     scene.server.kill().unwrap();
     let config = fs::read_to_string(scene.environment.config()).unwrap();
-    fs::write(scene.environment.config(), config.replace("\"high\"", "\"low\"")).unwrap();
+    fs::write(
+        scene.environment.config(),
+        config.replace("\"high\"", "\"low\""),
+    )
+    .unwrap();
     scene.server.start().unwrap();
     let above = "the priority high is above low, the highest that [[priority]] number 3";
     refused(&submit(&scene, "twice"), &[above]);

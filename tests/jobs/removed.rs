@@ -40,25 +40,42 @@ fn what_a_key_follows_ends_within_a_second_of_its_removal_or_lowering() {
          executable = \"/bin/sh\"\narguments = [\"-c\", \"echo begun; sleep 300\"]\n",
     );
     scene.must(&["submit", &file]);
-    until("it prints", || scene.cospan(&["logs", "1"]).stdout.starts_with(b"begun"));
+    until("it prints", || {
+        scene.cospan(&["logs", "1"]).stdout.starts_with(b"begun")
+    });
     let log = "/v1/jobs/1/logs/a/stdout?follow=true";
-    for change in [&["key", "remove", "anna"][..], &["key", "grant", "anna", "--role", "user"]] {
+    for change in [
+        &["key", "remove", "anna"][..],
+        &["key", "grant", "anna", "--role", "user"],
+    ] {
         let token = key(&scene, "anna", "administrator");
         let mut streams = [
             following(&scene, &token, log, "begun"),
             following(&scene, &token, "/v1/events", "hello"),
         ];
         let mut follow = scene.command(&["logs", "1", "-f"]);
-        follow.env("COSPAN_TOKEN", &token).stdout(Stdio::piped()).stderr(Stdio::piped());
+        follow
+            .env("COSPAN_TOKEN", &token)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut follow = follow.spawn().unwrap();
         let mut first = [0; 5];
-        follow.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        follow
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut first)
+            .unwrap();
         scene.must(change);
         let changed = Instant::now();
         for stream in &mut streams {
             // Broken off is an end as well.
             let _ = stream.read_to_end(&mut Vec::new());
-            assert!(changed.elapsed() < SOON, "{change:?}: after {:?}", changed.elapsed());
+            assert!(
+                changed.elapsed() < SOON,
+                "{change:?}: after {:?}",
+                changed.elapsed()
+            );
         }
         let ended = follow.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();

@@ -28,12 +28,20 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("slots --processors 1 --for 1m", "reader", "reader"),
     ("reservation list", "reader", "reader"),
     ("reservation show ID", "reader", "administrator"),
-    ("reservation move ID --start 2100-01-01T00:00:00Z", "user", "administrator"),
+    (
+        "reservation move ID --start 2100-01-01T00:00:00Z",
+        "user",
+        "administrator",
+    ),
     ("reservation cancel ID", "user", "administrator"),
     (CREATE, "operator", "operator"),
     ("reservation show course", "reader", "reader"),
     ("reservation extend course --for 1m", "operator", "operator"),
-    ("reservation allow course --everybody", "operator", "operator"),
+    (
+        "reservation allow course --everybody",
+        "operator",
+        "operator",
+    ),
     ("reservation cancel course", "operator", "operator"),
     ("site list", "reader", "reader"),
     ("site show s1", "reader", "reader"),
@@ -41,15 +49,31 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     ("site undrain s1", "operator", "operator"),
     ("site freeze s1", "operator", "operator"),
     ("site thaw s1", "operator", "operator"),
-    ("site maintenance s1 --from 2100-01-01T00:00:00Z --until +900000h", "operator", "operator"),
-    ("site end-maintenance s1 --from 2100-01-01T00:00:00Z", "operator", "operator"),
+    (
+        "site maintenance s1 --from 2100-01-01T00:00:00Z --until +900000h",
+        "operator",
+        "operator",
+    ),
+    (
+        "site end-maintenance s1 --from 2100-01-01T00:00:00Z",
+        "operator",
+        "operator",
+    ),
     ("site force s1 usable --lasting 1h", "operator", "operator"),
     ("site unforce s1", "operator", "operator"),
     ("site reset s1", "operator", "operator"),
     ("file list", "reader", "reader"),
     ("file show FILE", "reader", "operator"),
-    ("file add FILE --site s1 --path data --replace", "user", "administrator"),
-    ("file upload NEW --name FILE --site s1 --replace", "user", "administrator"),
+    (
+        "file add FILE --site s1 --path data --replace",
+        "user",
+        "administrator",
+    ),
+    (
+        "file upload NEW --name FILE --site s1 --replace",
+        "user",
+        "administrator",
+    ),
     ("file uploads", "user", "user"),
     ("store show", "reader", "reader"),
     ("store export EXPORT", "administrator", "administrator"),
@@ -94,7 +118,12 @@ impl Keys<'_> {
         };
         let words: Vec<String> = command.split(' ').map(word).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let output = self.scene.command(&words).env("COSPAN_TOKEN", token).output().unwrap();
+        let output = self
+            .scene
+            .command(&words)
+            .env("COSPAN_TOKEN", token)
+            .output()
+            .unwrap();
         let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap());
         (output.status.code().unwrap(), said.concat())
     }
@@ -102,18 +131,35 @@ impl Keys<'_> {
     /// A key of a user with a job and a file.
     fn make(&self, name: &str) -> (String, String, String) {
         let token = self.scene.must(&["key", "add", name]).trim().to_owned();
-        until("the server knows the key", || self.ask(&token, "list", "", "").0 == 0);
+        until("the server knows the key", || {
+            self.ask(&token, "list", "", "").0 == 0
+        });
         let file = format!("{name}/data");
-        assert_eq!(self.ask(&token, "file add FILE --site s1 --path data", "", &file).0, 0);
+        assert_eq!(
+            self.ask(&token, "file add FILE --site s1 --path data", "", &file)
+                .0,
+            0
+        );
         let (_, said) = self.ask(&token, "submit JOB --allow-unplaceable", "", "");
-        let job = said.split_whitespace().find(|word| word.parse::<u64>().is_ok());
-        (token, job.unwrap_or_else(|| panic!("no job: {said}")).to_owned(), file)
+        let job = said
+            .split_whitespace()
+            .find(|word| word.parse::<u64>().is_ok());
+        (
+            token,
+            job.unwrap_or_else(|| panic!("no job: {said}")).to_owned(),
+            file,
+        )
     }
 }
 
 fn is_refused((exit, said): &(i32, String)) -> bool {
-    let words =
-        ["has not the role", "there is no job", "not found", "there is no file", "another key's"];
+    let words = [
+        "has not the role",
+        "there is no job",
+        "not found",
+        "there is no file",
+        "another key's",
+    ];
     *exit == 3 && words.iter().any(|word| said.contains(word))
 }
 
@@ -124,9 +170,17 @@ fn may(rank: &str, least: &str) -> bool {
 
 #[test]
 fn every_command_answers_every_role_as_the_table_allows_and_no_more() {
-    let environment = environment(&Layout { sites: 1, processors: 4, ..Layout::default() });
+    let environment = environment(&Layout {
+        sites: 1,
+        processors: 4,
+        ..Layout::default()
+    });
     let config = fs::read_to_string(environment.config()).unwrap();
-    let config = config.replacen("[server]\n", "[server]\nmax_failures_per_minute = 10000\n", 1);
+    let config = config.replacen(
+        "[server]\n",
+        "[server]\nmax_failures_per_minute = 10000\n",
+        1,
+    );
     fs::write(environment.config(), config + "\n[chaos]\nallowed = true\n").unwrap();
     let mut scene = scene_on(environment);
     let files = scene.environment.sites[0].root.join("files");
@@ -140,7 +194,10 @@ fn every_command_answers_every_role_as_the_table_allows_and_no_more() {
         ("OUT", out("fetched")),
         ("EXPORT", out("export")),
     ];
-    let keys = Keys { scene: &scene, words };
+    let keys = Keys {
+        scene: &scene,
+        words,
+    };
     let (_, theirs, their_file) = keys.make("somebody");
     for rank in RANKS {
         let (token, own, own_file) = keys.make(rank);
@@ -152,18 +209,34 @@ fn every_command_answers_every_role_as_the_table_allows_and_no_more() {
         });
         for (command, least, least_of_others) in COMMANDS {
             let answer = keys.ask(&token, command, &own, &own_file);
-            assert_eq!(is_refused(&answer), !may(rank, least), "{rank}: {command}: {answer:?}");
+            assert_eq!(
+                is_refused(&answer),
+                !may(rank, least),
+                "{rank}: {command}: {answer:?}"
+            );
             let answer = keys.ask(&token, command, &theirs, &their_file);
             let refused = !may(rank, least_of_others);
-            assert_eq!(is_refused(&answer), refused, "{rank}, of others: {command}: {answer:?}");
+            assert_eq!(
+                is_refused(&answer),
+                refused,
+                "{rank}, of others: {command}: {answer:?}"
+            );
             if rank == "reader" {
                 let (exit, said) = keys.ask("cospan_nobody", command, &own, &own_file);
-                assert!(exit == 3 && said.contains("no valid key"), "{command}: {said}");
+                assert!(
+                    exit == 3 && said.contains("no valid key"),
+                    "{command}: {said}"
+                );
             }
         }
     }
-    let drill = scene.must(&["key", "add", "drill", "--role", "chaos"]).trim().to_owned();
-    until("the server knows the key", || keys.ask(&drill, "list", "", "").0 == 0);
+    let drill = scene
+        .must(&["key", "add", "drill", "--role", "chaos"])
+        .trim()
+        .to_owned();
+    until("the server knows the key", || {
+        keys.ask(&drill, "list", "", "").0 == 0
+    });
     for command in ["chaos inject PLAN --dry-run", "chaos stop"] {
         let answer = keys.ask(&drill, command, "", "");
         assert!(!is_refused(&answer), "{answer:?}");
@@ -174,12 +247,28 @@ fn every_command_answers_every_role_as_the_table_allows_and_no_more() {
 #[test]
 fn every_command_in_the_table_of_roles_is_asked_as_every_role() {
     let table = cospan::http::access_table();
-    let last = |row: &str| row.trim_end_matches(" |").rsplit("| ").next().unwrap_or("").to_owned();
+    let last = |row: &str| {
+        row.trim_end_matches(" |")
+            .rsplit("| ")
+            .next()
+            .unwrap_or("")
+            .to_owned()
+    };
     let listed = table.lines().skip(2).map(last).collect::<Vec<_>>();
-    let listed: BTreeSet<&str> =
-        listed.iter().flat_map(|row| row.split(", ")).filter(|name| !name.is_empty()).collect();
+    let listed: BTreeSet<&str> = listed
+        .iter()
+        .flat_map(|row| row.split(", "))
+        .filter(|name| !name.is_empty())
+        .collect();
     // It says what it was not told, and goes on.
     let listed = listed.into_iter().filter(|name| *name != "doctor");
-    let is_asked = |name: &&str| COMMANDS.iter().any(|(command, ..)| command.starts_with(name));
-    assert_eq!(listed.filter(|name| !is_asked(name)).collect::<Vec<_>>(), [""; 0]);
+    let is_asked = |name: &&str| {
+        COMMANDS
+            .iter()
+            .any(|(command, ..)| command.starts_with(name))
+    };
+    assert_eq!(
+        listed.filter(|name| !is_asked(name)).collect::<Vec<_>>(),
+        [""; 0]
+    );
 }

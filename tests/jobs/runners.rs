@@ -54,7 +54,10 @@ fn a_component_that_fails_is_restarted_while_the_other_one_goes_on() {
     assert_eq!(job["round"], 1, "{job}");
     let attempts = |job: &serde_json::Value| {
         let components = job["components"].as_array().unwrap();
-        components.iter().map(|c| c["attempt"].as_u64().unwrap()).collect::<Vec<_>>()
+        components
+            .iter()
+            .map(|c| c["attempt"].as_u64().unwrap())
+            .collect::<Vec<_>>()
     };
     assert_eq!(attempts(&job), [1, 2]);
     let refused = scene.cospan(&[
@@ -62,7 +65,10 @@ fn a_component_that_fails_is_restarted_while_the_other_one_goes_on() {
         &scene.job_file(&APART.replace("max_retries", "runner = \"parallel\"\nmax_retries")),
     ]);
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("restart_scope"), "{said}");
+    assert!(
+        !refused.status.success() && said.contains("restart_scope"),
+        "{said}"
+    );
     scene.server.kill().unwrap();
 }
 
@@ -78,14 +84,26 @@ fn the_components_of_a_parallel_job_find_each_other_in_a_file() {
     let head = "runner = \"parallel\"\nwall_time = \"1m\"\n";
     scene.run(&format!("{head}{}{}", component("a"), component("b")));
     let job = scene.get("/v1/jobs/1");
-    let site = |index: usize| job["components"][index]["site"].as_str().unwrap().to_owned();
+    let site = |index: usize| {
+        job["components"][index]["site"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     assert_ne!(site(0), site(1));
     for (name, rank) in [("a", "0/2"), ("b", "1/2")] {
         let printed = scene.must(&["logs", "1", "--component", name]);
-        let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split(' ').collect()).collect();
+        let lines: Vec<Vec<&str>> = printed
+            .lines()
+            .map(|line| line.split(' ').collect())
+            .collect();
         assert_eq!(lines[0], [rank]);
         for (index, line) in lines[1..].iter().enumerate() {
-            assert_eq!(line[1..], ["3", &site(index), &index.to_string()], "{printed}");
+            assert_eq!(
+                line[1..],
+                ["3", &site(index), &index.to_string()],
+                "{printed}"
+            );
             assert!(!line[0].is_empty(), "{printed}");
         }
         assert_eq!(lines.len(), 3);
@@ -96,16 +114,27 @@ fn the_components_of_a_parallel_job_find_each_other_in_a_file() {
 #[test]
 fn a_sweep_becomes_jobs_of_which_no_more_than_allowed_run_at_once() {
     let mut scene = scene(2);
-    let sweep = shell("[sweep]\narray = \"10-14%2\"", "sleep 0.2; echo {{index}} $COSPAN_TASK");
+    let sweep = shell(
+        "[sweep]\narray = \"10-14%2\"",
+        "sleep 0.2; echo {{index}} $COSPAN_TASK",
+    );
     let file = scene.job_file(&format!("name = \"flow {{{{task}}}}\"\n{sweep}"));
-    assert!(scene.must(&["submit", &file, "--dry-run"]).contains("the first of 5 runs"));
+    assert!(
+        scene
+            .must(&["submit", &file, "--dry-run"])
+            .contains("the first of 5 runs")
+    );
     let said = scene.must(&["submit", &file]);
     assert_eq!(said, "jobs 1-5 submitted: 5 runs, group:1\n");
     let begun = Instant::now();
     let mut at_once = 0;
     loop {
         let page = scene.get("/v1/jobs?group=1");
-        let states = page["jobs"].as_array().unwrap().iter().map(|job| job["state"].clone());
+        let states = page["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|job| job["state"].clone());
         let (ended, others): (Vec<_>, Vec<_>) = states.partition(|state| state == "finished");
         let active = others.iter().filter(|state| **state != "queued").count();
         assert!(active <= 2, "{others:?}");
@@ -118,7 +147,10 @@ fn a_sweep_becomes_jobs_of_which_no_more_than_allowed_run_at_once() {
     assert_eq!(at_once, 2, "the limit is used");
     assert_eq!(scene.must(&["logs", "5"]), "14 4\n");
     let shown = scene.must(&["show", "group:1"]);
-    assert!(shown.contains("5 finished") && shown.contains("flow 3"), "{shown}");
+    assert!(
+        shown.contains("5 finished") && shown.contains("flow 3"),
+        "{shown}"
+    );
     assert_eq!(scene.must(&["report", "--group", "1"]).lines().count(), 6);
     scene.must(&["wait", "group:1"]);
     let endless = scene.job_file(&shell("[sweep]\narray = \"0-3%1\"", "sleep 300"));
@@ -146,12 +178,23 @@ fn a_job_that_failed_goes_on_from_what_it_left() {
 #[test]
 fn whoever_a_job_names_is_told_of_its_end_though_another_does_not_answer() {
     let receiver = Receiver::start().unwrap();
-    let targets = format!("{{ team = {:?}, gone = \"http://127.0.0.1:1/\" }}", receiver.address());
+    let targets = format!(
+        "{{ team = {:?}, gone = \"http://127.0.0.1:1/\" }}",
+        receiver.address()
+    );
     let notify = format!("targets = {targets}\n");
-    let mut scene = scene_with(Layout { sites: 1, processors: 4, notify, ..Layout::default() });
+    let mut scene = scene_with(Layout {
+        sites: 1,
+        processors: 4,
+        notify,
+        ..Layout::default()
+    });
     let named = |targets: &str| shell(&format!("name = \"wave\"\nnotify = {targets}"), "exit 3");
     let file = scene.job_file(&named("[\"gone\", \"team\"]"));
-    assert_eq!(scene.cospan(&["submit", &file, "--wait"]).status.code(), Some(1));
+    assert_eq!(
+        scene.cospan(&["submit", &file, "--wait"]).status.code(),
+        Some(1)
+    );
     let begun = Instant::now();
     while receiver.received().is_empty() || !scene.must(&["show", "1"]).contains("EndTold") {
         assert!(begun.elapsed() < PATIENCE, "nobody was told");
@@ -162,10 +205,16 @@ fn whoever_a_job_names_is_told_of_its_end_though_another_does_not_answer() {
         assert_eq!(told[key], value, "{told}");
     }
     let text = told["text"].as_str().unwrap();
-    assert!(told["job"] == 1 && text.starts_with("job 1 (wave) failed: "), "{told}");
+    assert!(
+        told["job"] == 1 && text.starts_with("job 1 (wave) failed: "),
+        "{told}"
+    );
     let output = scene.cospan(&["submit", &scene.job_file(&named("[\"tem\"]"))]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("notify names tem") && said.contains("gone, team"), "{said}");
+    assert!(
+        said.contains("notify names tem") && said.contains("gone, team"),
+        "{said}"
+    );
     scene.server.kill().unwrap();
 }
 
@@ -174,27 +223,66 @@ fn what_cannot_be_run_is_refused_with_its_key_and_reason() {
     let mut scene = scene(1);
     let plain = |more: &str| shell(more, "true");
     for (text, key, reason) in [
-        (plain("runner = \"paralel\""), "runner", "did you mean \"parallel\"?"),
-        (plain("runner = \"sweep\""), "sweep", "nothing to sweep over"),
-        (plain("runner = \"parallel\"\n[sweep]\narray = \"0-1\""), "sweep", "runner \"parallel\""),
-        (plain("[sweep]\n"), "sweep", "exactly one of grid, list and array"),
+        (
+            plain("runner = \"paralel\""),
+            "runner",
+            "did you mean \"parallel\"?",
+        ),
+        (
+            plain("runner = \"sweep\""),
+            "sweep",
+            "nothing to sweep over",
+        ),
+        (
+            plain("runner = \"parallel\"\n[sweep]\narray = \"0-1\""),
+            "sweep",
+            "runner \"parallel\"",
+        ),
+        (
+            plain("[sweep]\n"),
+            "sweep",
+            "exactly one of grid, list and array",
+        ),
         (plain("[sweep]\ngrid = { a = [] }"), "sweep", "has no tasks"),
-        (plain("[sweep]\narray = \"0-1000\""), "sweep", "1001 tasks; at most 1000"),
-        (plain("[sweep]\narray = \"0-3\"\nat_once = 0"), "sweep.at_once", "at least 1"),
-        (plain("[sweep]\narray = \"3-0\""), "sweep.array", "goes backwards"),
+        (
+            plain("[sweep]\narray = \"0-1000\""),
+            "sweep",
+            "1001 tasks; at most 1000",
+        ),
+        (
+            plain("[sweep]\narray = \"0-3\"\nat_once = 0"),
+            "sweep.at_once",
+            "at least 1",
+        ),
+        (
+            plain("[sweep]\narray = \"3-0\""),
+            "sweep.array",
+            "goes backwards",
+        ),
         (
             shell("[sweep]\ngrid = { speed = [1] }", "echo {{sped}}"),
             "component[0].arguments[1]",
             "did you mean \"speed\"?",
         ),
-        (plain("warning = { before = \"1m\" }"), "warning", "above 0 and shorter"),
-        (plain("warning = { before = \"5s\", signal = \"KILL\" }"), "warning.signal", "KILL"),
+        (
+            plain("warning = { before = \"1m\" }"),
+            "warning",
+            "above 0 and shorter",
+        ),
+        (
+            plain("warning = { before = \"5s\", signal = \"KILL\" }"),
+            "warning.signal",
+            "KILL",
+        ),
         (plain("[sweep]\nat_onse = 3"), "sweep.at_onse", "at_once"),
     ] {
         let output = scene.cospan(&["submit", &scene.job_file(&text)]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{text}");
-        assert!(said.contains(key) && said.contains(reason), "{text}: {said}");
+        assert!(
+            said.contains(key) && said.contains(reason),
+            "{text}: {said}"
+        );
     }
     assert_eq!(scene.get("/v1/jobs")["jobs"].as_array().unwrap().len(), 0);
     scene.server.kill().unwrap();

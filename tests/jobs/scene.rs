@@ -17,7 +17,11 @@ pub(super) struct Scene {
 
 /// A server of so many sites with four processors each.
 pub(super) fn scene(sites: usize) -> Scene {
-    scene_with(Layout { sites, processors: 4, ..Layout::default() })
+    scene_with(Layout {
+        sites,
+        processors: 4,
+        ..Layout::default()
+    })
 }
 
 pub(super) fn scene_with(layout: Layout) -> Scene {
@@ -31,9 +35,16 @@ pub(super) fn environment(layout: &Layout) -> TestEnvironment {
 pub(super) fn scene_on(environment: TestEnvironment) -> Scene {
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     server.start().unwrap();
-    let scene = Scene { environment, server };
+    let scene = Scene {
+        environment,
+        server,
+    };
     until("all sites are usable", || {
-        scene.get("/v1/sites")["sites"].as_array().unwrap().iter().all(is_usable)
+        scene.get("/v1/sites")["sites"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(is_usable)
     });
     scene
 }
@@ -65,8 +76,14 @@ impl Scene {
 
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-        command.arg("--config").arg(self.environment.config()).args(arguments);
-        command.env_clear().env("HOME", self.environment.path()).envs(may_serve());
+        command
+            .arg("--config")
+            .arg(self.environment.config())
+            .args(arguments);
+        command
+            .env_clear()
+            .env("HOME", self.environment.path())
+            .envs(may_serve());
         command
     }
 
@@ -91,7 +108,10 @@ impl Scene {
     }
 
     pub(super) fn state_of(&self, id: u64) -> String {
-        self.get(&format!("/v1/jobs/{id}"))["phase"]["state"].as_str().unwrap().into()
+        self.get(&format!("/v1/jobs/{id}"))["phase"]["state"]
+            .as_str()
+            .unwrap()
+            .into()
     }
 
     pub(super) fn job_file(&self, text: &str) -> String {

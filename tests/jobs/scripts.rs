@@ -23,8 +23,14 @@ fn a_batch_script_finds_what_it_expects_of_slurm() {
     let file = scene.file("job.sh", text);
     scene.must(&["submit", &file, "--wait", "--", "a b", "$(id)"]);
     let said = scene.must(&["logs", "1"]);
-    has(&said, &["/work\njob.sh\nmy wave,2,2,1,1\n", "2: a b|$(id)\n"]);
-    assert!(said.lines().last().unwrap().starts_with('/'), "it has a home: {said}");
+    has(
+        &said,
+        &["/work\njob.sh\nmy wave,2,2,1,1\n", "2: a b|$(id)\n"],
+    );
+    assert!(
+        said.lines().last().unwrap().starts_with('/'),
+        "it has a home: {said}"
+    );
     let job = scene.get("/v1/jobs/1");
     assert_eq!(job["components"][0]["processors"], 4, "{job}");
     assert_eq!(job["document"]["warning"]["before"], "10s", "{job}");
@@ -40,7 +46,10 @@ fn an_array_of_a_script_runs_each_index_once_with_the_script_as_it_was() {
     assert_eq!(said, "jobs 1-3 submitted: 3 runs, group:1\n");
     scene.must(&["wait", "group:1"]);
     for (id, index) in [("1", 3), ("2", 6), ("3", 9)] {
-        assert_eq!(scene.must(&["logs", id]), format!("{{{{{index}}}}} 1 of 3\n"));
+        assert_eq!(
+            scene.must(&["logs", id]),
+            format!("{{{{{index}}}}} 1 of 3\n")
+        );
     }
     scene.server.kill().unwrap();
 }
@@ -59,7 +68,11 @@ fn a_script_has_the_environment_of_a_login_and_none_of_its_noise() {
     let said = printed(&scene, 2, &format!("#!/bin/bash -l\n{export}{body}"));
     assert_eq!(said, "noise\nloaded gcc\nours\n/\n", "it logs in by itself");
     let nothing = export.replace("ALL,", "NIL,");
-    let said = printed(&scene, 3, &format!("#!/bin/sh\n{nothing}echo \"<$SITE>\"\n"));
+    let said = printed(
+        &scene,
+        3,
+        &format!("#!/bin/sh\n{nothing}echo \"<$SITE>\"\n"),
+    );
     assert_eq!(said, "<>\n");
     scene.server.kill().unwrap();
 }
@@ -72,7 +85,10 @@ fn the_parts_of_a_heterogeneous_script_start_together_at_two_sites() {
     let said = printed(&scene, 1, text);
     has(&said, &["part 0 of 2 has 3", "part 1 of 2 has 4"]);
     let job = scene.get("/v1/jobs/1");
-    assert_ne!(job["components"][0]["site"], job["components"][1]["site"], "{job}");
+    assert_ne!(
+        job["components"][0]["site"], job["components"][1]["site"],
+        "{job}"
+    );
     scene.server.kill().unwrap();
 }
 
@@ -92,7 +108,11 @@ fn a_script_prints_to_the_files_that_it_names_at_the_site() {
     assert_eq!(read("wave-1.out"), format!("{}\ngood\n", folder.display()));
     assert_eq!(read("wave.err"), "bad\n");
     let nowhere = text.replace(&folder.display().to_string(), "/nowhere/at/all");
-    scene.refused(&["submit", &scene.file("job.sh", &nowhere), "--wait"], 1, &["exit code 1"]);
+    scene.refused(
+        &["submit", &scene.file("job.sh", &nowhere), "--wait"],
+        1,
+        &["exit code 1"],
+    );
     let said = scene.must(&["logs", "2", "--stream", "stderr"]);
     has(&said, &["job.sh: /nowhere/at/all cannot be entered"]);
     scene.server.kill().unwrap();
@@ -103,20 +123,38 @@ fn what_a_script_asks_for_in_vain_is_refused_with_its_line_or_noted() {
     let mut scene = scene(1);
     let text = |line: &str| format!("#!/bin/sh\n#SBATCH -t 1\n#SBATCH {line}\ntrue\n");
     let file = scene.file("job.sh", &text("--dependency=afterok:7"));
-    let words = ["job.sh:3: --dependency cannot be passed on", "> take it out"];
+    let words = [
+        "job.sh:3: --dependency cannot be passed on",
+        "> take it out",
+    ];
     scene.refused(&["submit", &file], 2, &words);
-    let noted = scene.cospan(&["submit", &scene.file("job.sh", &text("-o out.txt")), "--wait"]);
+    let noted = scene.cospan(&[
+        "submit",
+        &scene.file("job.sh", &text("-o out.txt")),
+        "--wait",
+    ]);
     let said = String::from_utf8_lossy(&noted.stderr).into_owned();
     assert!(noted.status.success());
-    has(&said, &["job.sh:3: --output=out.txt is not written", "cospan logs"]);
+    has(
+        &said,
+        &["job.sh:3: --output=out.txt is not written", "cospan logs"],
+    );
     let toml = scene.job_file("wall_time = \"1m\"\n");
-    scene.refused(&["submit", &toml, "--", "x"], 2, &["belong to one script alone"]);
+    scene.refused(
+        &["submit", &toml, "--", "x"],
+        2,
+        &["belong to one script alone"],
+    );
     scene.server.kill().unwrap();
 }
 
 /// So many sites, of which the last has these labels.
 fn labelled(sites: usize, labels: &str) -> Scene {
-    let environment = environment(&Layout { sites, processors: 4, ..Layout::default() });
+    let environment = environment(&Layout {
+        sites,
+        processors: 4,
+        ..Layout::default()
+    });
     let config = fs::read_to_string(environment.config()).unwrap();
     let last = format!("name = \"s{sites}\"\n");
     let labels = format!("{last}labels = {labels}\n");
@@ -128,9 +166,17 @@ fn labelled(sites: usize, labels: &str) -> Scene {
 fn a_script_goes_where_its_partition_is() {
     let mut scene = labelled(2, "{ partition = [\"short\", \"long\"] }");
     let text = |partition: &str| format!("#!/bin/sh\n#SBATCH -t 1 -p {partition}\ntrue\n");
-    scene.must(&["submit", &scene.file("job.sh", &text("other,short")), "--wait"]);
+    scene.must(&[
+        "submit",
+        &scene.file("job.sh", &text("other,short")),
+        "--wait",
+    ]);
     assert_eq!(scene.get("/v1/jobs/1")["components"][0]["site"], "s2");
-    scene.refused(&["submit", &scene.file("job.sh", &text("gpu"))], 3, &["partition = gpu"]);
+    scene.refused(
+        &["submit", &scene.file("job.sh", &text("gpu"))],
+        3,
+        &["partition = gpu"],
+    );
     scene.server.kill().unwrap();
 }
 
@@ -138,7 +184,11 @@ fn a_script_goes_where_its_partition_is() {
 fn what_no_site_has_for_a_script_is_told_by_name() {
     let mut scene = labelled(1, "{ partition = \"*\" }\nmemory = \"2GB\"\ngpus = 0");
     let text = |asked: &str| format!("#!/bin/sh\n#SBATCH -t 1 -p any {asked}\ntrue\n");
-    scene.must(&["submit", &scene.file("job.sh", &text("-N 1 -c 4")), "--wait"]);
+    scene.must(&[
+        "submit",
+        &scene.file("job.sh", &text("-N 1 -c 4")),
+        "--wait",
+    ]);
     for (asked, missing) in [
         ("-N 2", "nodes is at least 2"),
         ("--mem=9G", "node_memory_mb is at least 9664"),

@@ -35,14 +35,20 @@ fn meaningless() -> impl Iterator<Item = i32> {
 fn send(pid: u32, number: i32) {
     let mut kill = std::process::Command::new("/bin/sh");
     let line = format!("kill -{number} {pid}");
-    assert!(kill.args(["-c", &line]).status().unwrap().success(), "{line}");
+    assert!(
+        kill.args(["-c", &line]).status().unwrap().success(),
+        "{line}"
+    );
 }
 
 fn ended(server: &mut Server) -> ExitStatus {
     let mut status = None;
     let begun = std::time::Instant::now();
     while status.is_none() {
-        assert!(begun.elapsed() < super::scene::PATIENCE, "the server does not end");
+        assert!(
+            begun.elapsed() < super::scene::PATIENCE,
+            "the server does not end"
+        );
         std::thread::sleep(std::time::Duration::from_millis(10));
         status = server.ended().unwrap();
     }
@@ -60,7 +66,9 @@ fn signals_that_ask_for_nothing_leave_the_server_running_and_are_told_of() {
     for number in meaningless() {
         send(pid, number);
     }
-    until("the last one is told of", || log_of(&scene).contains("signal 64"));
+    until("the last one is told of", || {
+        log_of(&scene).contains("signal 64")
+    });
     assert_eq!(scene.server.ended().unwrap(), None, "{}", log_of(&scene));
     scene.run(
         "wall_time = \"1m\"\n[[component]]\nname = \"a\"\nprocessors = 1\nexecutable = \"/bin/true\"",
@@ -70,7 +78,13 @@ fn signals_that_ask_for_nothing_leave_the_server_running_and_are_told_of() {
 #[test]
 fn signals_that_ask_for_an_end_stop_the_server_in_order() {
     let mut scene = scene(1);
-    for signal in [Signal::QUIT, Signal::XCPU, Signal::POWER, Signal::INT, Signal::TERM] {
+    for signal in [
+        Signal::QUIT,
+        Signal::XCPU,
+        Signal::POWER,
+        Signal::INT,
+        Signal::TERM,
+    ] {
         send(scene.server.pid().unwrap(), signal.as_raw());
         let status = ended(&mut scene.server);
         assert_eq!(status.code(), Some(0), "{signal:?}: {status}");
@@ -81,11 +95,17 @@ fn signals_that_ask_for_an_end_stop_the_server_in_order() {
 
 #[test]
 fn a_signal_while_the_server_starts_ends_it_in_order_or_not_at_all() {
-    let environment = environment(&Layout { sites: 1, ..Layout::default() });
+    let environment = environment(&Layout {
+        sites: 1,
+        ..Layout::default()
+    });
     let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     let log = || std::fs::read_to_string(environment.log()).unwrap_or_default();
-    let begins =
-        |times: usize| until("it starts", || log().matches(": starting version=").count() == times);
+    let begins = |times: usize| {
+        until("it starts", || {
+            log().matches(": starting version=").count() == times
+        })
+    };
     server.spawn().unwrap();
     begins(1);
     for number in [Signal::USR1, Signal::HUP, Signal::ALARM].map(Signal::as_raw) {
@@ -116,7 +136,10 @@ fn payloads_and_their_wrappers_ignore_and_block_no_signal() {
         .server
         .api()
         .unwrap()
-        .must("/v1/jobs", &json!({ "wall_time": "20m", "component": [component] }))
+        .must(
+            "/v1/jobs",
+            &json!({ "wall_time": "20m", "component": [component] }),
+        )
         .unwrap();
     scene.must(&["wait", "1"]);
     let said = scene.must(&["logs", "1"]);
@@ -134,19 +157,32 @@ fn waiting(scene: &Scene) -> Child {
         "name": "only", "processors": 1, "executable": "/bin/sleep", "arguments": ["600"],
     });
     let document = json!({ "wall_time": "20m", "component": [component] });
-    let answer = scene.server.api().unwrap().must("/v1/jobs", &document).unwrap();
+    let answer = scene
+        .server
+        .api()
+        .unwrap()
+        .must("/v1/jobs", &document)
+        .unwrap();
     let id = answer["jobs"][0]["id"].to_string();
     let mut wait = scene.command(&["wait", &id]);
-    wait.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    wait.stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 #[test]
 fn a_command_that_waits_ends_as_interrupted_by_whatever_signal_would_end_it() {
     let scene = scene(1);
-    let children: Vec<(Signal, Child)> =
-        [Signal::QUIT, Signal::USR1, Signal::ALARM, Signal::XCPU, Signal::INT]
-            .map(|signal| (signal, waiting(&scene)))
-            .into();
+    let children: Vec<(Signal, Child)> = [
+        Signal::QUIT,
+        Signal::USR1,
+        Signal::ALARM,
+        Signal::XCPU,
+        Signal::INT,
+    ]
+    .map(|signal| (signal, waiting(&scene)))
+    .into();
     for (signal, child) in children {
         let pid = Pid::from_child(&child);
         let status = format!("/proc/{}/status", child.id());
@@ -158,6 +194,11 @@ fn a_command_that_waits_ends_as_interrupted_by_whatever_signal_would_end_it() {
         });
         kill_process(pid, signal).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130), "{signal:?} {:?}", output.status.signal());
+        assert_eq!(
+            output.status.code(),
+            Some(130),
+            "{signal:?} {:?}",
+            output.status.signal()
+        );
     }
 }

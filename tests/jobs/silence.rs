@@ -13,8 +13,9 @@ fn restart_on(scene: &mut Scene, configuration: &str) {
 
 /// A configuration without what speaks of a site.
 fn without(configuration: &str, site: &str) -> String {
-    let tables =
-        configuration.split("\n[[").filter(|table| !table.contains(&format!("\"{site}\"")));
+    let tables = configuration
+        .split("\n[[")
+        .filter(|table| !table.contains(&format!("\"{site}\"")));
     tables.collect::<Vec<_>>().join("\n[[")
 }
 
@@ -42,7 +43,9 @@ fn a_job_at_a_lost_site_is_given_up_on_request_and_ended_if_it_comes_back() {
     let marks = scene.environment.path().join("ran");
     let configuration = std::fs::read_to_string(scene.environment.config()).unwrap();
     scene.must(&["submit", &scene.job_file(&job(&marks))]);
-    until("it runs", || scene.state_of(1) == "running" && marks.exists());
+    until("it runs", || {
+        scene.state_of(1) == "running" && marks.exists()
+    });
     let ran = || std::fs::read_to_string(&marks).unwrap();
     let pid = ran().trim().to_owned();
     let lives = || Path::new("/proc").join(&pid).exists();
@@ -57,12 +60,18 @@ fn a_job_at_a_lost_site_is_given_up_on_request_and_ended_if_it_comes_back() {
     let told = scene.must(&["explain", "1"]);
     assert!(told.contains(gone) && told.contains(remedy), "{told}");
     let shown = scene.must(&["show", "1"]);
-    assert!(shown.contains("component one to end at s1") && shown.contains(remedy), "{shown}");
+    assert!(
+        shown.contains("component one to end at s1") && shown.contains(remedy),
+        "{shown}"
+    );
     assert_eq!(scene.state_of(1), "aborting");
     assert!(lives(), "nobody can end it");
 
     let there = scene.must(&["list", "--site", "s1"]);
-    assert!(there.contains("aborting"), "a job's site is known although it is gone: {there}");
+    assert!(
+        there.contains("aborting"),
+        "a job's site is known although it is gone: {there}"
+    );
     scene.must(&["cancel", "--abandon", "1"]);
     let waited = scene.cospan(&["wait", "1"]);
     assert_eq!(waited.status.code(), Some(5), "cancelled");

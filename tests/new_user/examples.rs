@@ -7,12 +7,24 @@ use super::newcomer::Newcomer;
 
 /// What each is run with, in this order. The server is that of the first.
 const RUNS: [(&str, &str); 6] = [
-    ("cospan.toml", "cospan config check && cospan serve --background"),
-    ("wave.toml", "cospan submit wave.toml --wait && cospan output last --to wave"),
+    (
+        "cospan.toml",
+        "cospan config check && cospan serve --background",
+    ),
+    (
+        "wave.toml",
+        "cospan submit wave.toml --wait && cospan output last --to wave",
+    ),
     ("sweep.toml", "cospan submit sweep.toml --wait"),
     ("flexible.toml", "cospan submit flexible.toml --wait"),
-    ("script.sh", "cospan submit script.sh --wait && cospan logs last"),
-    ("grid.toml", "cospan simulate grid.toml --model lublin --jobs 20"),
+    (
+        "script.sh",
+        "cospan submit script.sh --wait && cospan logs last",
+    ),
+    (
+        "grid.toml",
+        "cospan simulate grid.toml --model lublin --jobs 20",
+    ),
 ];
 
 #[test]

@@ -13,7 +13,9 @@ pub(super) struct Newcomer {
 impl Newcomer {
     /// On a disk: a temporary directory of the system may be in memory.
     pub(super) fn new() -> Self {
-        Self { home: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+        Self {
+            home: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+        }
     }
 
     pub(super) fn home(&self) -> &Path {
@@ -38,7 +40,10 @@ impl Newcomer {
 
     /// Pastes it into a shell that stops at the first line that fails.
     pub(super) fn paste(&self, block: &str) -> Output {
-        self.command("bash").args(["-e", "-o", "pipefail", "-c", block]).output().unwrap()
+        self.command("bash")
+            .args(["-e", "-o", "pipefail", "-c", block])
+            .output()
+            .unwrap()
     }
 
     /// The same, for what has to go well; all that was said.
@@ -46,14 +51,26 @@ impl Newcomer {
         let output = self.paste(block);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = text(&output.stdout) + &text(&output.stderr);
-        assert!(output.status.success(), "{}\n{block}\n{said}", output.status);
+        assert!(
+            output.status.success(),
+            "{}\n{block}\n{said}",
+            output.status
+        );
         said
     }
 
     fn configurations(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.home()).into_iter().flatten().flatten();
-        let folders = entries.map(|entry| entry.path()).chain([self.home().to_owned()]);
-        folders.map(|folder| folder.join("cospan.toml")).filter(|file| file.exists()).collect()
+        let entries = std::fs::read_dir(self.home())
+            .into_iter()
+            .flatten()
+            .flatten();
+        let folders = entries
+            .map(|entry| entry.path())
+            .chain([self.home().to_owned()]);
+        folders
+            .map(|folder| folder.join("cospan.toml"))
+            .filter(|file| file.exists())
+            .collect()
     }
 }
 
@@ -61,7 +78,12 @@ impl Newcomer {
 impl Drop for Newcomer {
     fn drop(&mut self) {
         for file in self.configurations() {
-            let _ = self.command("cospan").arg("--config").arg(file).arg("stop").output();
+            let _ = self
+                .command("cospan")
+                .arg("--config")
+                .arg(file)
+                .arg("stop")
+                .output();
         }
     }
 }

@@ -5,7 +5,9 @@ use super::newcomer::Newcomer;
 fn blocks() -> Vec<&'static str> {
     let readme = include_str!("../../README.md");
     let blocks = readme.split("```sh\n").skip(1);
-    blocks.filter_map(|rest| rest.split_once("```").map(|(block, _)| block)).collect()
+    blocks
+        .filter_map(|rest| rest.split_once("```").map(|(block, _)| block))
+        .collect()
 }
 
 /// It builds this program from its source, which needs more than an empty directory.
@@ -16,7 +18,12 @@ fn builds(block: &&str) -> bool {
 #[test]
 fn every_block_of_the_readme_works_when_it_is_pasted_whole() {
     let (building, pasted): (Vec<&str>, Vec<&str>) = blocks().into_iter().partition(builds);
-    assert!(building.len() <= 2 && pasted.len() >= 2, "{} and {}", building.len(), pasted.len());
+    assert!(
+        building.len() <= 2 && pasted.len() >= 2,
+        "{} and {}",
+        building.len(),
+        pasted.len()
+    );
     let user = Newcomer::new();
     for block in pasted {
         user.must(block);
@@ -39,7 +46,9 @@ fn the_addresses_that_quickstart_prints_answer() {
     let report: serde_json::Value = serde_json::from_str(&said).unwrap();
     let server = report["server"].as_str().unwrap();
     let config = format!("export COSPAN_CONFIG=~/quick/cospan.toml COSPAN_SERVER={server}");
-    let listed = user.must(&format!("{config}\ncospan list -o json && cospan site list"));
+    let listed = user.must(&format!(
+        "{config}\ncospan list -o json && cospan site list"
+    ));
     assert!(listed.contains("\"finished\""), "{listed}");
     user.must(&format!("{config}\ncospan stop"));
 }

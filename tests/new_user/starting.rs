@@ -18,8 +18,13 @@ export COSPAN_CONFIG=$PWD/cospan.toml
 #[test]
 fn a_command_waits_for_a_server_that_is_being_started() {
     let user = Newcomer::new();
-    let said = user.must(&format!("{CONFIG}cospan serve 2> log &\ncospan site list\ncospan stop"));
-    assert!(said.contains("here") && said.contains("has ended"), "{said}");
+    let said = user.must(&format!(
+        "{CONFIG}cospan serve 2> log &\ncospan site list\ncospan stop"
+    ));
+    assert!(
+        said.contains("here") && said.contains("has ended"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -28,11 +33,20 @@ fn a_server_in_the_background_is_started_once_and_stopped_once() {
     let first = user.must(&format!("{CONFIG}cospan serve --background"));
     let log = user.home().join("data/server.log");
     let stop = "cospan stop";
-    assert!(first.contains("the server answers at http://127.0.0.1:"), "{first}");
-    assert!(first.contains(&log.display().to_string()) && first.contains(stop), "{first}");
+    assert!(
+        first.contains("the server answers at http://127.0.0.1:"),
+        "{first}"
+    );
+    assert!(
+        first.contains(&log.display().to_string()) && first.contains(stop),
+        "{first}"
+    );
     assert!(log.exists() && user.home().join("here/files").is_dir());
     let sites = user.must(&format!("{CONFIG}cospan site list -o json"));
-    assert!(sites.contains("\"usable\"") && !sites.contains("\"unknown\""), "{sites}");
+    assert!(
+        sites.contains("\"usable\"") && !sites.contains("\"unknown\""),
+        "{sites}"
+    );
     let second = user.must(&format!("{CONFIG}cospan serve --background"));
     assert!(second.contains("runs here already"), "{second}");
     let address = |said: &str| said.split(" at ").nth(1).unwrap().to_owned();
@@ -50,7 +64,10 @@ fn a_server_that_cannot_start_in_the_background_says_why() {
     let output = user.paste(&format!("{CONFIG}cospan serve --background"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("the server ended while it started") && said.contains("here"), "{said}");
+    assert!(
+        said.contains("the server ended while it started") && said.contains("here"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -35,12 +35,22 @@ fn left() -> Left {
         let jobs = api.want("/v1/jobs").unwrap();
         let ended = |job: &&Value| job["state"] == "finished";
         // Beside the first: others are on their way, or wait.
-        jobs["jobs"].as_array().unwrap().iter().filter(ended).count() > 1
+        jobs["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(ended)
+            .count()
+            > 1
     });
     stop(&mut server);
     let db = environment.data().join("store/db");
     let whole = std::fs::read(&db).unwrap();
-    Left { environment, db, whole }
+    Left {
+        environment,
+        db,
+        whole,
+    }
 }
 
 impl Left {
@@ -51,13 +61,20 @@ impl Left {
 
 /// Where the bytes are that are not zero: the end is a hole.
 fn used(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1)
 }
 
 fn is_whole_or_refused(seed: u64, damage: impl Fn(&mut Vec<u8>, usize) -> String) {
     let left = left();
     let sound = left.check();
-    assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stderr));
+    assert!(
+        sound.status.success(),
+        "{}",
+        String::from_utf8_lossy(&sound.stderr)
+    );
     let mut random = StdRng::seed_from_u64(seed);
     let mut found = 0;
     for _ in 0..CASES {
@@ -73,9 +90,17 @@ fn is_whole_or_refused(seed: u64, damage: impl Fn(&mut Vec<u8>, usize) -> String
         }
         found += 1;
         let place = left.environment.data().display().to_string();
-        let remedies = ["restore a copy", "export it", "start again", "start that version"];
+        let remedies = [
+            "restore a copy",
+            "export it",
+            "start again",
+            "start that version",
+        ];
         assert!(said.contains(&place), "{what}: {said}");
-        assert!(remedies.iter().any(|remedy| said.contains(remedy)), "{what}: {said}");
+        assert!(
+            remedies.iter().any(|remedy| said.contains(remedy)),
+            "{what}: {said}"
+        );
     }
     assert!(found > 0, "no damage was ever found");
 }
@@ -101,12 +126,18 @@ fn a_damaged_store_is_found_by_the_check_and_named() {
     let left = left();
     let mut bytes = left.whole.clone();
     // All of them, for sled also keeps what is not in use any more.
-    let named = bytes.windows(5).enumerate().filter(|(_, window)| *window == b"moved");
+    let named = bytes
+        .windows(5)
+        .enumerate()
+        .filter(|(_, window)| *window == b"moved");
     let places: Vec<usize> = named.map(|(at, _)| at).collect();
     assert!(!places.is_empty());
     places.into_iter().for_each(|at| bytes[at] ^= 0x20);
     std::fs::write(&left.db, bytes).unwrap();
     let output = left.check();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && !said.contains("panicked"), "{said}");
+    assert!(
+        !output.status.success() && !said.contains("panicked"),
+        "{said}"
+    );
 }

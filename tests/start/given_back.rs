@@ -19,7 +19,10 @@ const SOON: Duration = Duration::from_secs(60);
 fn keep(restored: Restored, environment: &TestEnvironment, server: &mut Server, kept: &Path) {
     match restored {
         Restored::Export => {
-            let exported = client(environment, &["store", "export", &kept.display().to_string()]);
+            let exported = client(
+                environment,
+                &["store", "export", &kept.display().to_string()],
+            );
             assert!(exported.status.success());
         }
         Restored::OlderCopy => {
@@ -38,7 +41,11 @@ fn restore(restored: Restored, environment: &TestEnvironment, kept: &Path) {
             fs::rename(environment.data(), environment.path().join("data-before")).unwrap();
             let file = kept.display().to_string();
             let imported = with_config(environment, &[], &["store", "import", &file]);
-            assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+            assert!(
+                imported.status.success(),
+                "{}",
+                String::from_utf8_lossy(&imported.stderr)
+            );
         }
         Restored::OlderCopy => {
             fs::remove_dir_all(store(environment)).unwrap();
@@ -74,7 +81,11 @@ fn submit(environment: &TestEnvironment, name: &str, script: &str, more: &[&str]
     fs::write(&file, job.to_string()).unwrap();
     let file = file.display().to_string();
     let submitted = client(environment, &[&["submit", &file], more].concat());
-    assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
+    assert!(
+        submitted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&submitted.stderr)
+    );
 }
 
 #[test]
@@ -86,9 +97,19 @@ fn what_jobs_hold_that_a_restored_store_does_not_know_is_given_back_within_a_min
         until_sites_take_jobs(&server);
         let kept = environment.path().join("kept");
         keep(restored, &environment, &mut server, &kept);
-        submit(&environment, "promised", "true", &["--start", "in 1h", "--within", "1h"]);
+        submit(
+            &environment,
+            "promised",
+            "true",
+            &["--start", "in 1h", "--within", "1h"],
+        );
         let began = environment.path().join("began");
-        submit(&environment, "runs", &format!("touch {began:?}; exec sleep 600"), &[]);
+        submit(
+            &environment,
+            "runs",
+            &format!("touch {began:?}; exec sleep 600"),
+            &[],
+        );
         until("it runs", || began.exists());
         server.kill().unwrap();
         assert!(held(&environment).len() >= 3, "{:?}", held(&environment));
@@ -98,14 +119,19 @@ fn what_jobs_hold_that_a_restored_store_does_not_know_is_given_back_within_a_min
         let begun = Instant::now();
         while !held(&environment).is_empty() {
             let left = held(&environment);
-            assert!(begun.elapsed() < SOON, "{restored:?}: after a minute there is {left:?}");
+            assert!(
+                begun.elapsed() < SOON,
+                "{restored:?}: after a minute there is {left:?}"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         println!("{restored:?}: given back after {:?}", begun.elapsed());
         until("all processors are seen to be idle", || {
             let sites = server.api().unwrap().want("/v1/sites").unwrap();
             let sites = sites["sites"].as_array().unwrap();
-            sites.iter().all(|site| site["idle"]["processors"] == site["total"]["processors"])
+            sites
+                .iter()
+                .all(|site| site["idle"]["processors"] == site["total"]["processors"])
         });
     }
 }
@@ -116,7 +142,12 @@ fn what_another_control_plane_left_at_a_site_is_not_touched() {
     let mut server = server(&environment);
     server.start().unwrap();
     until_sites_take_jobs(&server);
-    submit(&environment, "promised", "true", &["--start", "in 1h", "--within", "1h"]);
+    submit(
+        &environment,
+        "promised",
+        "true",
+        &["--start", "in 1h", "--within", "1h"],
+    );
     server.kill().unwrap();
     let left = held(&environment);
     assert!(!left.is_empty());
@@ -131,9 +162,14 @@ fn what_another_control_plane_left_at_a_site_is_not_touched() {
         .sites
         .iter()
         .for_each(|site| leave(&site.root, store["instance"].as_str().unwrap()));
-    assert_eq!(held(&environment).len(), left.len() + environment.sites.len());
+    assert_eq!(
+        held(&environment).len(),
+        left.len() + environment.sites.len()
+    );
     server.start().unwrap();
-    until("what is its own is given back", || held(&environment).len() <= left.len());
+    until("what is its own is given back", || {
+        held(&environment).len() <= left.len()
+    });
     assert_eq!(held(&environment), left);
 }
 

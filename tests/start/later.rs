@@ -61,10 +61,17 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
         let of = held.as_array().unwrap().iter();
         let name = ["first", "late"][n];
         let mut of = of.filter(|held| held["component"] == name);
-        of.next().unwrap()["from"].as_str().unwrap().parse().unwrap()
+        of.next().unwrap()["from"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap()
     };
     let apart = from(1).as_millisecond() - from(0).as_millisecond();
-    assert!((3_000..5_000).contains(&apart), "reserved as much later: {held}");
+    assert!(
+        (3_000..5_000).contains(&apart),
+        "reserved as much later: {held}"
+    );
     let detail = job(&server)["components"][1]["detail"].clone();
     assert_eq!(detail, "begins 4s after the others");
 
@@ -74,14 +81,27 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
     server.kill().unwrap();
     server.start().unwrap();
     until_it_is(&server, 1, "finished");
-    let promised: jiff::Timestamp =
-        job(&server)["reservation"]["start"].as_str().unwrap().parse().unwrap();
+    let promised: jiff::Timestamp = job(&server)["reservation"]["start"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     let history = server.api().unwrap().want("/v1/jobs/1/events").unwrap();
     let [first, late] = [0, 1].map(|n| noted(&began[n], &history));
     assert!(first.0 >= promised.as_millisecond(), "{first:?} {promised}");
-    assert!(late.0 >= promised.as_millisecond() + 4_000, "{late:?} {promised}");
-    assert_eq!((&*first.1, &*late.1), ("0", "0"), "none of them is a restart");
-    let roots = environment.sites.iter().map(|site| site.root.join("leases.json"));
+    assert!(
+        late.0 >= promised.as_millisecond() + 4_000,
+        "{late:?} {promised}"
+    );
+    assert_eq!(
+        (&*first.1, &*late.1),
+        ("0", "0"),
+        "none of them is a restart"
+    );
+    let roots = environment
+        .sites
+        .iter()
+        .map(|site| site.root.join("leases.json"));
     let roots: Vec<PathBuf> = roots.collect();
     let is_free = |root: &PathBuf| std::fs::read_to_string(root).unwrap().trim() == "{}";
     until("the rest is given back", || roots.iter().all(is_free));
@@ -96,7 +116,10 @@ fn who_begins_later_without_a_promise_is_told_what_to_change() {
     let (file, _) = job_file(&environment, &Value::Null);
     let options: [(&[&str], &str); 2] = [
         (&[], "--start"),
-        (&["--start", "in 1h", "--reserve", "if-needed"], "wanted = \"always\""),
+        (
+            &["--start", "in 1h", "--reserve", "if-needed"],
+            "wanted = \"always\"",
+        ),
     ];
     for (options, remedy) in options {
         let refused = client(&environment, &[&["submit", &file], options].concat());

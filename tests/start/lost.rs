@@ -13,8 +13,18 @@ fn job(number: usize) -> Value {
 /// Has jobs accepted, and gives back the highest id.
 fn accepted(server: &Server, count: usize) -> u64 {
     let jobs: Vec<Value> = (0..count).map(job).collect();
-    let answer = server.api().unwrap().must("/v1/jobs", &json!(jobs)).unwrap();
-    answer["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_u64().unwrap()).max().unwrap()
+    let answer = server
+        .api()
+        .unwrap()
+        .must("/v1/jobs", &json!(jobs))
+        .unwrap();
+    answer["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| job["id"].as_u64().unwrap())
+        .max()
+        .unwrap()
 }
 
 pub(super) fn store(environment: &TestEnvironment) -> PathBuf {
@@ -22,7 +32,12 @@ pub(super) fn store(environment: &TestEnvironment) -> PathBuf {
 }
 
 pub(super) fn copied(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(from)
+        .arg(to)
+        .status()
+        .unwrap();
     assert!(copied.success());
 }
 
@@ -36,13 +51,25 @@ pub(super) fn given_up(environment: &TestEnvironment) -> String {
 
 /// Refused at each door with what is missing, until that is given up; then no id comes again.
 fn is_refused_until_its_loss_is_accepted(environment: &TestEnvironment, highest: u64) {
-    let words = ["had reached unit", "store.floor", "restore a copy", "`cospan store accept-loss`"];
+    let words = [
+        "had reached unit",
+        "store.floor",
+        "restore a copy",
+        "`cospan store accept-loss`",
+    ];
     let serve = with_config(environment, &[], &["serve"]);
     refused(&serve, &words);
-    assert_eq!(serve.status.code(), Some(2), "the service manager does not try again");
+    assert_eq!(
+        serve.status.code(),
+        Some(2),
+        "the service manager does not try again"
+    );
     refused(&with_config(environment, &[], &["store", "check"]), &words);
     let said = given_up(environment);
-    assert!(said.contains("missing are") && said.contains("given up"), "{said}");
+    assert!(
+        said.contains("missing are") && said.contains("given up"),
+        "{said}"
+    );
     assert!(given_up(environment).contains("nothing is missing"));
     let mut server = server(environment);
     server.start().unwrap();
@@ -74,13 +101,26 @@ fn a_server_whose_store_vanishes_ends_and_its_start_is_refused() {
         };
         assert_eq!(status.code(), Some(70));
         let log = fs::read_to_string(environment.log()).unwrap();
-        assert!(log.contains("it was removed, moved, or replaced by another"), "{log}");
-        refused(&with_config(&environment, &[], &["serve"]), &["is not there"]);
-        assert!(!store.exists(), "nothing is in the way of whoever brings it back");
+        assert!(
+            log.contains("it was removed, moved, or replaced by another"),
+            "{log}"
+        );
+        refused(
+            &with_config(&environment, &[], &["serve"]),
+            &["is not there"],
+        );
+        assert!(
+            !store.exists(),
+            "nothing is in the way of whoever brings it back"
+        );
         if moved {
             fs::rename(environment.path().join("away"), &store).unwrap();
             server.start().unwrap();
-            server.api().unwrap().want(&format!("/v1/jobs/{highest}")).unwrap();
+            server
+                .api()
+                .unwrap()
+                .want(&format!("/v1/jobs/{highest}"))
+                .unwrap();
             continue;
         }
         is_refused_until_its_loss_is_accepted(&environment, highest);
@@ -135,13 +175,25 @@ fn an_export_takes_the_place_of_a_store_that_is_gone() {
     server.start().unwrap();
     let kept = accepted(&server, 3);
     let file = environment.path().join("export").display().to_string();
-    assert!(client(&environment, &["store", "export", &file]).status.success());
+    assert!(
+        client(&environment, &["store", "export", &file])
+            .status
+            .success()
+    );
     let highest = accepted(&server, 200);
     server.kill().unwrap();
     fs::remove_dir_all(store(&environment)).unwrap();
     let imported = with_config(&environment, &[], &["store", "import", &file]);
-    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    assert!(
+        imported.status.success(),
+        "{}",
+        String::from_utf8_lossy(&imported.stderr)
+    );
     server.start().unwrap();
-    server.api().unwrap().want(&format!("/v1/jobs/{kept}")).unwrap();
+    server
+        .api()
+        .unwrap()
+        .want(&format!("/v1/jobs/{kept}"))
+        .unwrap();
     assert!(accepted(&server, 1) > highest, "an id was given out twice");
 }

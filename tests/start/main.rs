@@ -32,7 +32,11 @@ use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
 fn environment() -> TestEnvironment {
-    let layout = Layout { sites: 2, processors: 2, ..Layout::default() };
+    let layout = Layout {
+        sites: 2,
+        processors: 2,
+        ..Layout::default()
+    };
     TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap()
 }
 
@@ -55,7 +59,12 @@ fn with_config(
     std::fs::write(&path, text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
     command.args(arguments).arg("--config").arg(path);
-    command.env_clear().env("HOME", environment.path()).envs(may_serve()).output().unwrap()
+    command
+        .env_clear()
+        .env("HOME", environment.path())
+        .envs(may_serve())
+        .output()
+        .unwrap()
 }
 
 /// Refused with these words, and in no other way.
@@ -96,23 +105,46 @@ fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
     let before = instance(&source);
     let file = old.path().join("export").display().to_string();
     let exported = client(&old, &["store", "export", &file]);
-    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    assert!(
+        exported.status.success(),
+        "{}",
+        String::from_utf8_lossy(&exported.stderr)
+    );
 
     refused(&with_config(&old, &[], &["store", "check"]), &["in use"]);
-    refused(&with_config(&old, &[], &["store", "import", &file]), &["store"]);
+    refused(
+        &with_config(&old, &[], &["store", "import", &file]),
+        &["store"],
+    );
     source.kill().unwrap();
     let checked = with_config(&old, &[], &["store", "check"]);
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    assert!(
+        checked.status.success(),
+        "{}",
+        String::from_utf8_lossy(&checked.stderr)
+    );
     assert!(String::from_utf8_lossy(&checked.stdout).contains("records are whole"));
 
     let new = environment();
     let imported = with_config(&new, &[], &["store", "import", &file]);
-    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    assert!(
+        imported.status.success(),
+        "{}",
+        String::from_utf8_lossy(&imported.stderr)
+    );
     let mut target = server(&new);
     target.start().unwrap();
-    let job: Value = target.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+    let job: Value = target
+        .api()
+        .unwrap()
+        .want(&format!("/v1/jobs/{id}"))
+        .unwrap();
     assert_eq!(job["phase"]["state"], "finished");
-    assert_ne!(instance(&target), before, "another control plane under the same account");
+    assert_ne!(
+        instance(&target),
+        before,
+        "another control plane under the same account"
+    );
 }
 
 /// The program as a client of the environment's server.
@@ -120,9 +152,15 @@ fn client(environment: &TestEnvironment, arguments: &[&str]) -> Output {
     let token: PathBuf = environment.data().join("keys/admin.token");
     let token = std::fs::read_to_string(token).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-    command.args(arguments).env_clear().env("HOME", environment.path());
+    command
+        .args(arguments)
+        .env_clear()
+        .env("HOME", environment.path());
     command.env("COSPAN_TOKEN", token.trim());
-    command.env("COSPAN_SERVER", format!("http://{}", port(environment))).output().unwrap()
+    command
+        .env("COSPAN_SERVER", format!("http://{}", port(environment)))
+        .output()
+        .unwrap()
 }
 
 fn stop(server: &mut Server) {
@@ -137,7 +175,10 @@ fn what_runs_while_its_store_moves_elsewhere_goes_on_and_runs_once() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
-    let (began, go_on) = (environment.path().join("began"), environment.path().join("go-on"));
+    let (began, go_on) = (
+        environment.path().join("began"),
+        environment.path().join("go-on"),
+    );
     let script = format!(
         "echo $COSPAN_TAG >> {}; until [ -e {} ]; do sleep 0.05; done; echo the end",
         began.display(),
@@ -151,17 +192,29 @@ fn what_runs_while_its_store_moves_elsewhere_goes_on_and_runs_once() {
     let id = answer["jobs"][0]["id"].as_u64().unwrap();
     until_it_is(&server, id, "running");
     let file = environment.path().join("export").display().to_string();
-    assert!(client(&environment, &["store", "export", &file]).status.success());
+    assert!(
+        client(&environment, &["store", "export", &file])
+            .status
+            .success()
+    );
     server.kill().unwrap();
 
     std::fs::rename(environment.data(), environment.path().join("data-before")).unwrap();
     let imported = with_config(&environment, &[], &["store", "import", &file]);
-    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    assert!(
+        imported.status.success(),
+        "{}",
+        String::from_utf8_lossy(&imported.stderr)
+    );
     server.start().unwrap();
     until_it_is(&server, id, "running");
     std::fs::write(&go_on, "").unwrap();
     until_it_is(&server, id, "finished");
-    assert_eq!(std::fs::read_to_string(&began).unwrap().lines().count(), 1, "it ran twice");
+    assert_eq!(
+        std::fs::read_to_string(&began).unwrap().lines().count(),
+        1,
+        "it ran twice"
+    );
     let said = client(&environment, &["logs", &id.to_string()]);
     assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "the end");
 }
@@ -169,7 +222,11 @@ fn what_runs_while_its_store_moves_elsewhere_goes_on_and_runs_once() {
 /// Waits until a job is in a state, which it must come to without having failed.
 fn until_it_is(server: &Server, id: u64, state: &str) {
     loop {
-        let job = server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+        let job = server
+            .api()
+            .unwrap()
+            .want(&format!("/v1/jobs/{id}"))
+            .unwrap();
         let now = job["phase"]["state"].as_str().unwrap();
         assert!(now != "failed" && now != "cancelled", "{job}");
         if now == state {
@@ -193,7 +250,11 @@ fn until(what: &str, condition: impl Fn() -> bool) {
 fn until_sites_take_jobs(server: &Server) {
     until("all sites take jobs", || {
         let sites = server.api().unwrap().want("/v1/sites").unwrap();
-        sites["sites"].as_array().unwrap().iter().all(|site| site["state"] == "usable")
+        sites["sites"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|site| site["state"] == "usable")
     });
 }
 
@@ -222,7 +283,9 @@ fn half_sent(environment: &TestEnvironment, body: &str) -> TcpStream {
     let mut answer = [0; GO_ON.len()];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(answer, GO_ON.as_bytes());
-    stream.write_all(&body.as_bytes()[..body.len() - 1]).unwrap();
+    stream
+        .write_all(&body.as_bytes()[..body.len() - 1])
+        .unwrap();
     stream
 }
 
@@ -237,7 +300,9 @@ fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_later() {
     let answer = api.must("/v1/jobs", &job).unwrap();
     let path = format!("/v1/jobs/{}", answer["jobs"][0]["id"]);
     let state = |api: &Api| api.want(&path).unwrap()["phase"]["state"].clone();
-    until("it runs", || environment.path().join("pid").exists() && state(&api) == "running");
+    until("it runs", || {
+        environment.path().join("pid").exists() && state(&api) == "running"
+    });
     let pid = std::fs::read_to_string(environment.path().join("pid")).unwrap();
     let lives = || Path::new("/proc").join(pid.trim()).exists();
 
@@ -246,7 +311,9 @@ fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_later() {
     let begun = Instant::now();
     cospan_chaos_tests::stimulus::signal(server.pid().unwrap(), rustix::process::Signal::TERM);
     until("it says that it stops", || {
-        std::fs::read_to_string(environment.log()).unwrap().contains("stopping: no new work")
+        std::fs::read_to_string(environment.log())
+            .unwrap()
+            .contains("stopping: no new work")
     });
     late.write_all(&body.as_bytes()[body.len() - 1..]).unwrap();
     let mut answer = String::new();
@@ -269,9 +336,17 @@ fn a_stop_refuses_new_work_ends_soon_and_leaves_what_runs_for_later() {
     std::fs::write(environment.path().join("go"), "").unwrap();
     until("it finishes", || state(&api) == "finished");
     let job = api.want(&path).unwrap();
-    assert_eq!((&job["round"], &job["components"][0]["attempt"]), (&1.into(), &1.into()), "{job}");
+    assert_eq!(
+        (&job["round"], &job["components"][0]["attempt"]),
+        (&1.into(), &1.into()),
+        "{job}"
+    );
     let jobs = api.want("/v1/jobs").unwrap();
-    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "the late one was refused");
+    assert_eq!(
+        jobs["jobs"].as_array().unwrap().len(),
+        1,
+        "the late one was refused"
+    );
 }
 
 /// Ended with the test, however that ends.
@@ -293,7 +368,10 @@ fn the_service_manager_is_told_once_the_server_takes_work() {
     let manager = UnixDatagram::bind(&socket).unwrap();
     manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-    command.args(["serve", "--config"]).arg(environment.config()).env_clear();
+    command
+        .args(["serve", "--config"])
+        .arg(environment.config())
+        .env_clear();
     command
         .env("HOME", environment.path())
         .env("PATH", "/usr/bin:/bin")

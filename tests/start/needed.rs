@@ -27,12 +27,20 @@ fn job_file(
 }
 
 fn state(server: &Server, id: u64) -> Value {
-    let job = server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+    let job = server
+        .api()
+        .unwrap()
+        .want(&format!("/v1/jobs/{id}"))
+        .unwrap();
     job["reservation"].clone()
 }
 
 fn explained(server: &Server, id: u64) -> String {
-    let explained = server.api().unwrap().want(&format!("/v1/jobs/{id}/explain")).unwrap();
+    let explained = server
+        .api()
+        .unwrap()
+        .want(&format!("/v1/jobs/{id}/explain"))
+        .unwrap();
     explained["summary"].as_str().unwrap().to_owned()
 }
 
@@ -50,7 +58,10 @@ fn a_job_that_finds_nothing_idle_is_promised_a_start_across_a_kill() {
     let file = job_file(&environment, "second", (2, "2m"), Some(wanted));
     let submitted = client(&environment, &["submit", &file]);
     let told = String::from_utf8_lossy(&submitted.stderr).into_owned();
-    assert!(told.contains("job 2 starts once processors are idle; if it still waits"), "{told}");
+    assert!(
+        told.contains("job 2 starts once processors are idle; if it still waits"),
+        "{told}"
+    );
     assert_eq!(state(&server, 2)["state"], "claims-first");
     // Its site may take a moment to say that it does not fit.
     until("it waits, and is said to be promised a start later", || {
@@ -63,7 +74,10 @@ fn a_job_that_finds_nothing_idle_is_promised_a_start_across_a_kill() {
     until_it_is(&server, 2, "finished");
     assert!(state(&server, 2)["asks_at"].is_null());
     let events = server.api().unwrap().want("/v1/reservations/2").unwrap();
-    assert!(events.to_string().contains("ReservationSought"), "as promised: {events}");
+    assert!(
+        events.to_string().contains("ReservationSought"),
+        "as promised: {events}"
+    );
     assert_eq!(state(&server, 1)["state"], "confirmed");
 }
 
@@ -75,15 +89,29 @@ fn a_job_that_finds_processors_idle_asks_no_site() {
     until_sites_take_jobs(&server);
     let file = job_file(&environment, "idle", (1, "1m"), None);
     let reserve = ["--reserve", "if-needed", "--reserve-after", "1h"];
-    let submitted = client(&environment, &[&["submit", &file][..], &reserve[..]].concat());
-    assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
+    let submitted = client(
+        &environment,
+        &[&["submit", &file][..], &reserve[..]].concat(),
+    );
+    assert!(
+        submitted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&submitted.stderr)
+    );
     until_it_is(&server, 1, "finished");
     assert_eq!(state(&server, 1)["state"], "not-needed");
     let events = server.api().unwrap().want("/v1/reservations/1").unwrap();
     assert!(events["events"].is_null(), "no site was asked: {events}");
 
-    let submitted = client(&environment, &["submit", &file, "--start", "in 1h", "--reserve", "no"]);
-    assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
+    let submitted = client(
+        &environment,
+        &["submit", &file, "--start", "in 1h", "--reserve", "no"],
+    );
+    assert!(
+        submitted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&submitted.stderr)
+    );
     until_it_is(&server, 2, "finished");
     assert!(state(&server, 2).is_null());
 }
@@ -96,7 +124,12 @@ fn a_job_that_would_ask_too_late_is_refused_with_the_remedy() {
     until_sites_take_jobs(&server);
     let file = job_file(&environment, "late", (1, "1m"), None);
     let late = ["--start", "now", "--within", "5m", "--reserve", "if-needed"];
-    let late = [&["submit", &file][..], &late[..], &["--reserve-after", "1h"][..]].concat();
+    let late = [
+        &["submit", &file][..],
+        &late[..],
+        &["--reserve-after", "1h"][..],
+    ]
+    .concat();
     let refused = client(&environment, &late);
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(

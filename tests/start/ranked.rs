@@ -12,7 +12,10 @@ fn of_two_speeds() -> TestEnvironment {
     for (at, result) in [10.0, 100.0].into_iter().enumerate() {
         let name = format!("name = {:?}\n", environment.sites[at].name);
         assert!(text.contains(&name), "{name} is not in {text}");
-        text = text.replace(&name, &format!("{name}benchmarks = {{ b1 = {result:?} }}\n"));
+        text = text.replace(
+            &name,
+            &format!("{name}benchmarks = {{ b1 = {result:?} }}\n"),
+        );
     }
     std::fs::write(environment.config(), text).unwrap();
     environment
@@ -34,7 +37,11 @@ fn reservations(environment: &TestEnvironment) -> Vec<usize> {
         let text = std::fs::read_to_string(root.join("leases.json")).unwrap_or_default();
         serde_json::from_str::<Value>(&text).map_or(0, |held| held.as_object().unwrap().len())
     };
-    environment.sites.iter().map(|site| count(&site.root)).collect()
+    environment
+        .sites
+        .iter()
+        .map(|site| count(&site.root))
+        .collect()
 }
 
 #[test]
@@ -55,17 +62,34 @@ fn a_job_is_promised_its_start_where_it_is_done_first_and_says_why() {
     // It would be at 00:00:50 at the one site, at 00:00:05 at the other.
     let start = ["--start", "in 1h", "--within", "1h"];
     let tried = out(&[&["submit", &file, "--dry-run"], &start[..]].concat());
-    assert!(tried.contains("c0: sites ranked by earliest-completion"), "{tried}");
-    assert!(tried.contains("unknown (0s)") && tried.contains("expected"), "{tried}");
-    assert_eq!(reservations(&environment), [0, 0], "nothing is reserved by that");
+    assert!(
+        tried.contains("c0: sites ranked by earliest-completion"),
+        "{tried}"
+    );
+    assert!(
+        tried.contains("unknown (0s)") && tried.contains("expected"),
+        "{tried}"
+    );
+    assert_eq!(
+        reservations(&environment),
+        [0, 0],
+        "nothing is reserved by that"
+    );
 
     let granted = out(&[&["submit", &*file], &start[..]].concat());
     assert!(granted.contains(&format!(" at {fast}")), "{granted}");
-    assert_eq!(reservations(&environment), [0, 1], "what was not chosen went back");
+    assert_eq!(
+        reservations(&environment),
+        [0, 1],
+        "what was not chosen went back"
+    );
     server.kill().unwrap();
     server.start().unwrap();
     for shown in [out(&["reservation", "show", "1"]), out(&["explain", "1"])] {
-        assert!(shown.contains("chosen") && shown.contains("granted"), "{shown}");
+        assert!(
+            shown.contains("chosen") && shown.contains("granted"),
+            "{shown}"
+        );
         assert!(shown.contains("5s") && shown.contains("50s"), "{shown}");
     }
     assert_eq!(reservations(&environment), [0, 1]);
@@ -74,9 +98,15 @@ fn a_job_is_promised_its_start_where_it_is_done_first_and_says_why() {
     let late = out(&[&["submit", &*file], &start[..]].concat());
     assert!(late.contains("--start "), "{late}");
     // Numbers go on with the next block after a kill.
-    let job = late.split_whitespace().find(|word| word.parse::<u64>().is_ok()).unwrap_or(&late);
+    let job = late
+        .split_whitespace()
+        .find(|word| word.parse::<u64>().is_ok())
+        .unwrap_or(&late);
     let shown = out(&["reservation", "show", job]);
-    assert!(shown.contains("too-late") && shown.contains("2h00m00s"), "{shown}");
+    assert!(
+        shown.contains("too-late") && shown.contains("2h00m00s"),
+        "{shown}"
+    );
     let alone = out(&["submit", &file]);
     assert!(alone.contains("drop `[preferences]`"), "{alone}");
 }

@@ -26,8 +26,9 @@ fn job_file_for(
     components: usize,
     wall_time: &str,
 ) -> (String, Vec<PathBuf>) {
-    let began: Vec<PathBuf> =
-        (0..components).map(|n| environment.path().join(format!("{name}-{n}.began"))).collect();
+    let began: Vec<PathBuf> = (0..components)
+        .map(|n| environment.path().join(format!("{name}-{n}.began")))
+        .collect();
     let component = |(n, began): (usize, &PathBuf)| {
         let line = format!("date +%s%3N > {began:?}");
         let arguments = ["-c", &line];
@@ -48,7 +49,11 @@ fn told(output: &Output) -> String {
 }
 
 fn job(server: &Server, id: u64) -> Value {
-    server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap()
+    server
+        .api()
+        .unwrap()
+        .want(&format!("/v1/jobs/{id}"))
+        .unwrap()
 }
 
 /// The reservations that a site holds, as it keeps them.
@@ -64,33 +69,58 @@ fn a_promised_start_at_two_sites_is_kept_across_a_kill() {
     server.start().unwrap();
     until_sites_take_jobs(&server);
     let (file, began) = job_file(&environment, "first", 2);
-    let granted = client(&environment, &["submit", &file, "--start", "in 3s", "--within", "10m"]);
+    let granted = client(
+        &environment,
+        &["submit", &file, "--start", "in 3s", "--within", "10m"],
+    );
     assert!(granted.status.success(), "{}", told(&granted));
-    assert!(told(&granted).contains("job 1 starts at "), "{}", told(&granted));
+    assert!(
+        told(&granted).contains("job 1 starts at "),
+        "{}",
+        told(&granted)
+    );
     let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
-    assert!(roots.iter().all(|root| held(root).as_object().unwrap().len() == 1), "one a site");
+    assert!(
+        roots
+            .iter()
+            .all(|root| held(root).as_object().unwrap().len() == 1),
+        "one a site"
+    );
 
     // Both sites are promised.
     let (file, not_begun) = job_file(&environment, "second", 1);
     let refused = client(&environment, &["submit", &file, "--start", "in 5s"]);
     assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
     assert!(told(&refused).contains("the earliest start that would be granted is"));
-    assert!(job(&server, 2)["reservation"]["next"].is_string(), "{}", job(&server, 2));
+    assert!(
+        job(&server, 2)["reservation"]["next"].is_string(),
+        "{}",
+        job(&server, 2)
+    );
 
     server.kill().unwrap();
     server.start().unwrap();
     until_it_is(&server, 1, "finished");
     let report = job(&server, 1);
-    let promised: jiff::Timestamp =
-        report["reservation"]["start"].as_str().unwrap().parse().unwrap();
+    let promised: jiff::Timestamp = report["reservation"]["start"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
     for began in began {
-        let began: i64 = std::fs::read_to_string(began).unwrap().trim().parse().unwrap();
+        let began: i64 = std::fs::read_to_string(began)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
         assert!(began >= promised.as_millisecond(), "{began} {report}");
     }
     assert_eq!(report["reservation"]["state"], "released");
     assert_eq!(job(&server, 2)["phase"]["state"], "failed");
     assert!(not_begun.iter().all(|began| !began.exists()));
-    until("the rest is given back", || roots.iter().all(|root| held(root) == json!({})));
+    until("the rest is given back", || {
+        roots.iter().all(|root| held(root) == json!({}))
+    });
 }
 
 #[test]
@@ -100,10 +130,20 @@ fn a_promise_that_a_site_lost_meanwhile_is_made_anew_long_before_the_start() {
     server.start().unwrap();
     until_sites_take_jobs(&server);
     let (file, _) = job_file(&environment, "first", 2);
-    let granted = client(&environment, &["submit", &file, "--start", "in 1h", "--within", "1h"]);
+    let granted = client(
+        &environment,
+        &["submit", &file, "--start", "in 1h", "--within", "1h"],
+    );
     assert!(granted.status.success(), "{}", told(&granted));
     let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
-    let tags = |root: &Path| held(root).as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let tags = |root: &Path| {
+        held(root)
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let before = tags(roots[0]);
     server.kill().unwrap();
     std::fs::write(roots[0].join("leases.json"), "{}").unwrap();
@@ -122,11 +162,27 @@ fn a_start_that_slots_show_is_granted() {
     server.start().unwrap();
     until_sites_take_jobs(&server);
     let (file, _) = job_file(&environment, "first", 2);
-    let granted = client(&environment, &["submit", &file, "--start", "in 20s", "--within", "10m"]);
+    let granted = client(
+        &environment,
+        &["submit", &file, "--start", "in 20s", "--within", "10m"],
+    );
     assert!(granted.status.success(), "{}", told(&granted));
     let ask = |start: &str| {
-        let asked = ["slots", "-n", "2", "--components", "2", "--for", "1m", "--start", start];
-        let shown = client(&environment, &[&asked[..], &["--within", "1h", "-o", "json"]].concat());
+        let asked = [
+            "slots",
+            "-n",
+            "2",
+            "--components",
+            "2",
+            "--for",
+            "1m",
+            "--start",
+            start,
+        ];
+        let shown = client(
+            &environment,
+            &[&asked[..], &["--within", "1h", "-o", "json"]].concat(),
+        );
         assert!(shown.status.success(), "{}", told(&shown));
         serde_json::from_slice::<Value>(&shown.stdout).unwrap()
     };
@@ -135,7 +191,12 @@ fn a_start_that_slots_show_is_granted() {
     let earliest = slots["together"][0]["earliest"].as_str().unwrap();
     let (file, _) = job_file(&environment, "second", 2);
     let refused = client(&environment, &["submit", &file, "--start", "in 25s"]);
-    assert_eq!(refused.status.code(), Some(3), "both are promised: {}", told(&refused));
+    assert_eq!(
+        refused.status.code(),
+        Some(3),
+        "both are promised: {}",
+        told(&refused)
+    );
     let granted = client(&environment, &["submit", &file, "--start", earliest]);
     assert!(granted.status.success(), "{slots} {}", told(&granted));
     let text = client(&environment, &["slots", "-n", "9", "--for", "1m"]);
@@ -143,7 +204,9 @@ fn a_start_that_slots_show_is_granted() {
     assert!(text.contains("no start was found"), "{text}");
     assert!(client(&environment, &["cancel", "all"]).status.success());
     let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
-    until("all is given back", || roots.iter().all(|root| held(root) == json!({})));
+    until("all is given back", || {
+        roots.iter().all(|root| held(root) == json!({}))
+    });
 }
 
 #[test]
@@ -170,7 +233,11 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_runs() {
         verdicts.len() == 2 && verdicts.iter().all(is_reserved)
     });
 
-    assert!(client(&environment, &["reservation", "cancel", "1"]).status.success());
+    assert!(
+        client(&environment, &["reservation", "cancel", "1"])
+            .status
+            .success()
+    );
     until_it_is(&server, 2, "finished");
 }
 
@@ -185,19 +252,33 @@ fn a_promise_is_moved_kept_if_it_cannot_be_and_given_back() {
     assert!(granted.status.success(), "{}", told(&granted));
     let first = job(&server, 1)["reservation"]["start"].clone();
 
-    let moved = client(&environment, &["reservation", "move", "1", "--start", "in 30m"]);
+    let moved = client(
+        &environment,
+        &["reservation", "move", "1", "--start", "in 30m"],
+    );
     assert!(moved.status.success(), "{}", told(&moved));
     let second = job(&server, 1)["reservation"]["start"].clone();
     assert_ne!(first, second);
     let roots: Vec<&Path> = environment.sites.iter().map(|site| &*site.root).collect();
-    let one_each = || roots.iter().all(|root| held(root).as_object().unwrap().len() == 1);
+    let one_each = || {
+        roots
+            .iter()
+            .all(|root| held(root).as_object().unwrap().len() == 1)
+    };
     until("the old ones are given back", one_each);
 
     // The sites are full with what they promised.
     let start = second.as_str().unwrap();
-    let kept = client(&environment, &["reservation", "move", "1", "--start", start]);
+    let kept = client(
+        &environment,
+        &["reservation", "move", "1", "--start", start],
+    );
     assert_eq!(kept.status.code(), Some(3), "{}", told(&kept));
-    assert!(told(&kept).contains("the promise stays as it was"), "{}", told(&kept));
+    assert!(
+        told(&kept).contains("the promise stays as it was"),
+        "{}",
+        told(&kept)
+    );
     assert_eq!(job(&server, 1)["reservation"]["start"], second);
     let shown = client(&environment, &["reservation", "show", "1"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
@@ -209,5 +290,7 @@ fn a_promise_is_moved_kept_if_it_cannot_be_and_given_back() {
     assert!(given_back.status.success(), "{}", told(&given_back));
     until_it_is(&server, 1, "finished");
     assert_eq!(job(&server, 1)["reservation"]["state"], "released");
-    until("all is given back", || roots.iter().all(|root| held(root) == json!({})));
+    until("all is given back", || {
+        roots.iter().all(|root| held(root) == json!({}))
+    });
 }

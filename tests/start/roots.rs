@@ -33,9 +33,15 @@ fn no_command_makes_a_root_of_what_is_not_for_it_and_nothing_is_changed() {
     for (place, word) in [
         (Path::new("/"), "the root directory of the machine"),
         (environment.path(), "a home directory"),
-        (environment.path().parent().unwrap(), "above the home directory"),
+        (
+            environment.path().parent().unwrap(),
+            "above the home directory",
+        ),
         (&environment.data(), "is the data directory"),
-        (&environment.data().join("sites/s1"), "lies inside the data directory"),
+        (
+            &environment.data().join("sites/s1"),
+            "lies inside the data directory",
+        ),
         (&inner, "contains the root of site s1"),
         (&environment.sites[1].root, "share a root"),
         (&taken, "thesis.tex"),
@@ -62,14 +68,30 @@ fn a_copy_of_a_data_directory_does_not_start_beside_it_and_does_after_it() {
     let mut first = server(&environment);
     first.start().unwrap();
     let (data, copy) = (environment.data(), environment.path().join("copy"));
-    let copied = Command::new("cp").arg("-a").arg(&data).arg(&copy).status().unwrap();
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(&data)
+        .arg(&copy)
+        .status()
+        .unwrap();
     assert!(copied.success());
     let (place, elsewhere) = (data.display().to_string(), copy.display().to_string());
-    let changes = [(&*place, &*elsewhere), (&*port(&environment), "127.0.0.1:0")];
+    let changes = [
+        (&*place, &*elsewhere),
+        (&*port(&environment), "127.0.0.1:0"),
+    ];
     let second = with_config(&environment, &changes, &["serve"]);
     let process = format!("(process {})", first.pid().unwrap());
     let data_of = |place: &str| format!("with the data directory {place}");
-    refused(&second, &["is in use by control plane", &process, &data_of(&place), "stop the other"]);
+    refused(
+        &second,
+        &[
+            "is in use by control plane",
+            &process,
+            &data_of(&place),
+            "stop the other",
+        ],
+    );
     refused(&second, &[&data_of(&elsewhere)]);
     // Nothing of it keeps the next one out: not what runs at its sites either.
     first.kill().unwrap();

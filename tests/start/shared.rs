@@ -34,7 +34,11 @@ fn ask(environment: &TestEnvironment, words: &str) -> Output {
 }
 
 fn shared(server: &Server) -> Value {
-    server.api().unwrap().want("/v1/shared-reservations/course").unwrap()
+    server
+        .api()
+        .unwrap()
+        .want("/v1/shared-reservations/course")
+        .unwrap()
 }
 
 /// The reservations that a site holds, as it keeps them.
@@ -70,7 +74,11 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
     }
     for id in [1, 2] {
         until_it_is(&server, id, "finished");
-        let job = server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+        let job = server
+            .api()
+            .unwrap()
+            .want(&format!("/v1/jobs/{id}"))
+            .unwrap();
         assert_eq!(job["components"][0]["site"], json!(site), "{job}");
     }
     let pinned = job_file(&environment, "outside", json!({}));
@@ -84,9 +92,16 @@ fn jobs_run_within_a_reservation_that_others_cannot_use_across_a_kill() {
     assert!(extended.status.success(), "{}", said(&extended));
     assert_ne!(shared(&server)["until"], before);
     let listed = said(&ask(&environment, "reservation list"));
-    assert!(listed.contains("course") && listed.contains("confirmed"), "{listed}");
+    assert!(
+        listed.contains("course") && listed.contains("confirmed"),
+        "{listed}"
+    );
     let cancelled = ask(&environment, "reservation cancel course");
-    assert!(said(&cancelled).contains("processor hours"), "{}", said(&cancelled));
+    assert!(
+        said(&cancelled).contains("processor hours"),
+        "{}",
+        said(&cancelled)
+    );
     until("it is given back", || held(root) == json!({}));
     assert_eq!(shared(&server)["state"], "cancelled");
 }
@@ -114,13 +129,25 @@ fn a_job_begins_no_earlier_than_the_reservation_that_it_shares() {
     assert!(submitted.status.success(), "{}", said(&submitted));
     until_it_is(&server, 1, "finished");
     let from: jiff::Timestamp = shared(&server)["start"].as_str().unwrap().parse().unwrap();
-    let began: i64 = std::fs::read_to_string(began).unwrap().trim().parse().unwrap();
-    assert!(began >= from.as_millisecond(), "{began} {}", shared(&server));
+    let began: i64 = std::fs::read_to_string(began)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(
+        began >= from.as_millisecond(),
+        "{began} {}",
+        shared(&server)
+    );
 }
 
 /// What is said of a job that has failed.
 fn why(server: &Server, id: u64) -> String {
-    let job = server.api().unwrap().want(&format!("/v1/jobs/{id}")).unwrap();
+    let job = server
+        .api()
+        .unwrap()
+        .want(&format!("/v1/jobs/{id}"))
+        .unwrap();
     job["phase"].to_string()
 }
 
@@ -140,10 +167,18 @@ fn a_job_runs_at_two_sites_in_what_they_reserve_together_across_a_kill() {
     server.kill().unwrap();
     server.start().unwrap();
     let report = shared(&server);
-    assert_eq!((&report["state"], &report["processors"]), (&json!("confirmed"), &json!(4)));
+    assert_eq!(
+        (&report["state"], &report["processors"]),
+        (&json!("confirmed"), &json!(4))
+    );
     assert_eq!(report["parts"].as_array().unwrap().len(), 2, "{report}");
     for site in sites {
-        assert_eq!(held(&site.root).as_object().unwrap().len(), 1, "{}", held(&site.root));
+        assert_eq!(
+            held(&site.root).as_object().unwrap().len(),
+            1,
+            "{}",
+            held(&site.root)
+        );
     }
     // It is for somebody else, until it is for everybody.
     let component = |name: &str| {
@@ -155,7 +190,11 @@ fn a_job_runs_at_two_sites_in_what_they_reserve_together_across_a_kill() {
     });
     let file = job_file(&environment, "together", together);
     let refused = client(&environment, &["submit", &file]);
-    assert!(said(&refused).contains("is not for key"), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("is not for key"),
+        "{}",
+        said(&refused)
+    );
     let allowed = ask(&environment, "reservation allow course --everybody");
     assert!(allowed.status.success(), "{}", said(&allowed));
     let submitted = client(&environment, &["submit", &file]);
@@ -163,7 +202,10 @@ fn a_job_runs_at_two_sites_in_what_they_reserve_together_across_a_kill() {
     until_it_is(&server, 1, "finished");
     let job = server.api().unwrap().want("/v1/jobs/1").unwrap();
     let placed: Vec<&Value> = [0, 1].map(|index| &job["components"][index]["site"]).into();
-    assert!(placed.contains(&&json!(one)) && placed.contains(&&json!(other)), "{job}");
+    assert!(
+        placed.contains(&&json!(one)) && placed.contains(&&json!(other)),
+        "{job}"
+    );
 
     let before = shared(&server)["until"].clone();
     let extended = ask(&environment, "reservation extend course --for 30m");
@@ -171,7 +213,9 @@ fn a_job_runs_at_two_sites_in_what_they_reserve_together_across_a_kill() {
     assert_ne!(shared(&server)["until"], before);
     let cancelled = ask(&environment, "reservation cancel course");
     assert!(cancelled.status.success(), "{}", said(&cancelled));
-    until("all is given back", || sites.iter().all(|site| held(&site.root) == json!({})));
+    until("all is given back", || {
+        sites.iter().all(|site| held(&site.root) == json!({}))
+    });
 }
 
 #[test]
@@ -185,14 +229,22 @@ fn a_job_that_waits_fails_when_its_reservation_is_for_others_from_then_on() {
     let words: Vec<&str> = words.split(' ').chain(["in 1h"]).collect();
     let created = client(&environment, &words);
     assert!(created.status.success(), "{}", said(&created));
-    let file = job_file(&environment, "waits", json!({ "reservation": { "use": "course" } }));
+    let file = job_file(
+        &environment,
+        "waits",
+        json!({ "reservation": { "use": "course" } }),
+    );
     assert!(client(&environment, &["submit", &file]).status.success());
     let open = ask(&environment, "reservation allow course --add somebody");
     assert_eq!(open.status.code(), Some(3), "{}", said(&open));
     let allowed = ask(&environment, "reservation allow course --only somebody");
     assert!(said(&allowed).contains("somebody"), "{}", said(&allowed));
     until("it has failed", || why(&server, 1).contains("failed"));
-    assert!(why(&server, 1).contains("is not for its key"), "{}", why(&server, 1));
+    assert!(
+        why(&server, 1).contains("is not for its key"),
+        "{}",
+        why(&server, 1)
+    );
 }
 
 #[test]
@@ -204,26 +256,50 @@ fn a_job_that_cannot_run_within_its_reservation_is_refused_with_the_reason() {
     let site = &environment.sites[0].name;
     let create =
         format!("reservation create course --site {site} --processors 1 --for 30m --start in@1h");
-    let words: Vec<String> = create.split(' ').map(|word| word.replace('@', " ")).collect();
+    let words: Vec<String> = create
+        .split(' ')
+        .map(|word| word.replace('@', " "))
+        .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let created = client(&environment, &words);
     assert!(created.status.success(), "{}", said(&created));
-    let theirs = [&words[..2], &["theirs"], &words[3..], &["--allow", "somebody"]].concat();
+    let theirs = [
+        &words[..2],
+        &["theirs"],
+        &words[3..],
+        &["--allow", "somebody"],
+    ]
+    .concat();
     let created = client(&environment, &theirs);
     assert!(created.status.success(), "{}", said(&created));
     let component = |processors: u32| json!([{ "name": "c", "processors": processors, "executable": "/bin/true" }]);
     let within = |name: &str| json!({ "use": name });
     for (why, job) in [
-        ("there is no reservation nowhere", json!({ "reservation": within("nowhere") })),
-        ("is not for key", json!({ "reservation": within("theirs"), "component": component(1) })),
-        ("needs 2 processors, has 1", json!({ "reservation": within("course") })),
+        (
+            "there is no reservation nowhere",
+            json!({ "reservation": within("nowhere") }),
+        ),
+        (
+            "is not for key",
+            json!({ "reservation": within("theirs"), "component": component(1) }),
+        ),
+        (
+            "needs 2 processors, has 1",
+            json!({ "reservation": within("course") }),
+        ),
         (
             "its wall time is 1h",
             json!({ "reservation": within("course"), "component": component(1), "wall_time": "1h" }),
         ),
-        ("reservation.use", json!({ "reservation": { "use": "course", "earliest": "now" } })),
+        (
+            "reservation.use",
+            json!({ "reservation": { "use": "course", "earliest": "now" } }),
+        ),
     ] {
-        let refused = client(&environment, &["submit", &job_file(&environment, "no", job)]);
+        let refused = client(
+            &environment,
+            &["submit", &job_file(&environment, "no", job)],
+        );
         assert!(
             !refused.status.success() && said(&refused).contains(why),
             "{why}: {}",

@@ -35,8 +35,13 @@ fn ask(environment: &TestEnvironment, server: Option<String>, arguments: &[&str]
 
 fn command(environment: &TestEnvironment, server: Option<String>, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cospan"));
-    command.args(arguments).env_clear().env("HOME", environment.path());
-    command.env("COSPAN_CONFIG", environment.config()).envs(server.map(|s| ("COSPAN_SERVER", s)));
+    command
+        .args(arguments)
+        .env_clear()
+        .env("HOME", environment.path());
+    command
+        .env("COSPAN_CONFIG", environment.config())
+        .envs(server.map(|s| ("COSPAN_SERVER", s)));
     command
 }
 
@@ -49,27 +54,50 @@ fn kept_out(output: &Output, words: &[&str]) {
     refused(output, words);
     let told = told(output);
     assert_eq!(output.status.code(), Some(4), "{told}");
-    assert!(!told.contains("cospan serve") && !told.contains("again"), "{told}");
+    assert!(
+        !told.contains("cospan serve") && !told.contains("again"),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_command_line_beside_a_tls_server_finds_it_others_are_told_why_not() {
     let environment = environment();
     let _server = with_certificate(&environment, false);
-    until("it answers", || ask(&environment, None, &["site", "list"]).status.success());
+    until("it answers", || {
+        ask(&environment, None, &["site", "list"]).status.success()
+    });
     let job = environment.path().join("job.json");
     let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
     let document = json!({ "wall_time": "1m", "component": [component] });
     std::fs::write(&job, document.to_string()).unwrap();
     let submit = ["submit", job.to_str().unwrap()];
-    let waited = ask(&environment, None, &["submit", job.to_str().unwrap(), "--wait"]);
+    let waited = ask(
+        &environment,
+        None,
+        &["submit", job.to_str().unwrap(), "--wait"],
+    );
     assert!(waited.status.success(), "{}", told(&waited));
 
     let port = environment.port();
-    let other_name = ask(&environment, Some(format!("https://localhost:{port}")), &submit);
+    let other_name = ask(
+        &environment,
+        Some(format!("https://localhost:{port}")),
+        &submit,
+    );
     kept_out(&other_name, &["for another name", "subjectAltName"]);
-    let plain = ask(&environment, Some(format!("http://127.0.0.1:{port}")), &submit);
-    kept_out(&plain, &["does not answer like a Cospan server", "name it with https://"]);
+    let plain = ask(
+        &environment,
+        Some(format!("http://127.0.0.1:{port}")),
+        &submit,
+    );
+    kept_out(
+        &plain,
+        &[
+            "does not answer like a Cospan server",
+            "name it with https://",
+        ],
+    );
 
     let (other, _) = certificate(&environment, "other", false);
     let mut text = std::fs::read_to_string(environment.config()).unwrap();
@@ -77,7 +105,10 @@ fn a_command_line_beside_a_tls_server_finds_it_others_are_told_why_not() {
     std::fs::write(environment.config(), text).unwrap();
     for arguments in [&submit[..], &["wait", "1"], &["logs", "1", "-f"]] {
         let stranger = ask(&environment, None, arguments);
-        kept_out(&stranger, &["nobody whom we trust has signed", "--ca-certificate"]);
+        kept_out(
+            &stranger,
+            &["nobody whom we trust has signed", "--ca-certificate"],
+        );
     }
     // The configuration names the wrong one; whoever asks names the right one.
     let right = environment.path().join("server.certificate.pem");
@@ -85,7 +116,10 @@ fn a_command_line_beside_a_tls_server_finds_it_others_are_told_why_not() {
     let asked = ask(&environment, None, &list);
     assert!(asked.status.success(), "{}", told(&asked));
     let mut command = command(&environment, None, &["site", "list"]);
-    let asked = command.env("COSPAN_CA_CERTIFICATE", &right).output().unwrap();
+    let asked = command
+        .env("COSPAN_CA_CERTIFICATE", &right)
+        .output()
+        .unwrap();
     assert!(asked.status.success(), "{}", told(&asked));
 }
 
@@ -93,9 +127,17 @@ fn a_command_line_beside_a_tls_server_finds_it_others_are_told_why_not() {
 fn an_authoritys_certificate_is_named_as_why_nobody_gets_in() {
     let environment = environment();
     let _server = with_certificate(&environment, true);
-    until("it listens", || TcpStream::connect(port(&environment)).is_ok());
+    until("it listens", || {
+        TcpStream::connect(port(&environment)).is_ok()
+    });
     let output = ask(&environment, None, &["site", "list"]);
-    kept_out(&output, &["that of an authority (CA:TRUE)", "basicConstraints=CA:FALSE"]);
+    kept_out(
+        &output,
+        &[
+            "that of an authority (CA:TRUE)",
+            "basicConstraints=CA:FALSE",
+        ],
+    );
 }
 
 #[test]
@@ -103,7 +145,10 @@ fn a_server_without_tls_is_not_talked_to_as_if_it_had_it() {
     let environment = environment();
     let mut server = server(&environment);
     server.start().unwrap();
-    let output =
-        ask(&environment, Some(format!("https://{}", port(&environment))), &["site", "list"]);
+    let output = ask(
+        &environment,
+        Some(format!("https://{}", port(&environment))),
+        &["site", "list"],
+    );
     kept_out(&output, &["it does not speak TLS", "http://"]);
 }

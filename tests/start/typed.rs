@@ -15,7 +15,10 @@ fn steps(page: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     let blocks = page.split("\n```").skip(1).step_by(2);
     for (language, block) in blocks.filter_map(|block| block.split_once('\n')) {
-        let name = block.lines().next().and_then(|line| line.strip_prefix("# "));
+        let name = block
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("# "));
         match (language, name) {
             ("toml", Some(name)) => steps.push(Step::Save(name.to_owned(), block.to_owned())),
             ("console", _) => {
@@ -38,11 +41,16 @@ fn typed(page: &str) -> String {
     let environment = environment();
     let place = environment.path().join("place");
     std::fs::create_dir(&place).unwrap();
-    let programs = Path::new(env!("CARGO_BIN_EXE_cospan")).parent().unwrap().display().to_string();
+    let programs = Path::new(env!("CARGO_BIN_EXE_cospan"))
+        .parent()
+        .unwrap()
+        .display()
+        .to_string();
     let here = |text: &str| {
         let listen = format!("[server]\nlisten = [{:?}]\n", port(&environment));
         let text = text.replace("/var/tmp/cospan", &place.display().to_string());
-        text.replace("$PWD/target/release", &programs).replace("[server]\n", &listen)
+        text.replace("$PWD/target/release", &programs)
+            .replace("[server]\n", &listen)
     };
     // The server ends with the shell.
     let mut script =
@@ -55,13 +63,21 @@ fn typed(page: &str) -> String {
                 commands += 1;
                 script += &format!("{}\n", here(&line));
                 let is_server = line.split('#').next().unwrap().trim_end().ends_with('&');
-                script += &if is_server { format!("{A_WHILE}\n") } else { String::new() };
+                script += &if is_server {
+                    format!("{A_WHILE}\n")
+                } else {
+                    String::new()
+                };
             }
         }
     }
     assert!(commands >= 5, "only {commands} commands were found");
     let mut shell = Command::new("sh");
-    shell.args(["-c", &script]).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &place);
+    shell
+        .args(["-c", &script])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", &place);
     shell.envs(may_serve());
     let output = shell.current_dir(environment.path()).output().unwrap();
     let (told, said) = (String::from_utf8_lossy(&output.stdout), told(&output));
@@ -80,5 +96,8 @@ fn page(path: &str) -> String {
 #[test]
 fn the_first_steps_of_the_guide_work_as_they_are_typed() {
     let told = typed(&page("docs/src/guide/first-steps.md"));
-    assert!(told.contains("finished") && told.contains("sum.txt"), "{told}");
+    assert!(
+        told.contains("finished") && told.contains("sum.txt"),
+        "{told}"
+    );
 }

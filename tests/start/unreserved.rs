@@ -35,10 +35,16 @@ fn a_site_that_grants_nothing_is_claimed_at_the_start_if_users_say_so() {
     server.start().unwrap();
     until_sites_take_jobs(&server);
     let refused = json!({ "earliest": "in 3s", "within": "10m" });
-    let refused = client(&environment, &["submit", &job_file(&environment, "refused", refused)]);
+    let refused = client(
+        &environment,
+        &["submit", &job_file(&environment, "refused", refused)],
+    );
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(3), "{told}");
-    assert!(told.contains("at-s2") && told.contains("unreserved = \"claim\""), "{told}");
+    assert!(
+        told.contains("at-s2") && told.contains("unreserved = \"claim\""),
+        "{told}"
+    );
 
     let wanted = json!({
         "earliest": "in 30s", "within": "10m", "tolerance": "1m", "unreserved": "claim",
@@ -47,14 +53,24 @@ fn a_site_that_grants_nothing_is_claimed_at_the_start_if_users_say_so() {
     let submitted = client(&environment, &["submit", &file]);
     let told = String::from_utf8_lossy(&submitted.stderr).into_owned();
     assert!(submitted.status.success(), "{told}");
-    assert!(told.contains("warning") && told.contains("at-s2 is not reserved"), "{told}");
+    assert!(
+        told.contains("warning") && told.contains("at-s2 is not reserved"),
+        "{told}"
+    );
     let id = 2;
-    let explained = server.api().unwrap().want(&format!("/v1/jobs/{id}/explain")).unwrap();
+    let explained = server
+        .api()
+        .unwrap()
+        .want(&format!("/v1/jobs/{id}/explain"))
+        .unwrap();
     let summary = explained["summary"].as_str().unwrap();
     assert!(summary.contains("at-s2 is NOT reserved"), "{explained}");
     let shown = client(&environment, &["show", &id.to_string()]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("at-s2: NOT reserved, claimed at the start at s2"), "{shown}");
+    assert!(
+        shown.contains("at-s2: NOT reserved, claimed at the start at s2"),
+        "{shown}"
+    );
 
     server.kill().unwrap();
     server.start().unwrap();

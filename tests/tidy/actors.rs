@@ -21,9 +21,15 @@ fn handled(source: &Source) -> Vec<Handled<'_>> {
     let lines = source.production();
     let mut found = Vec::new();
     for (at, (_, line)) in lines.iter().enumerate() {
-        let Some(actor) = actor_of(line) else { continue };
+        let Some(actor) = actor_of(line) else {
+            continue;
+        };
         let body = lines[at + 1..].iter().take_while(|(_, line)| *line != "}");
-        found.push(Handled { actor, path: &source.path, lines: body.copied().collect() });
+        found.push(Handled {
+            actor,
+            path: &source.path,
+            lines: body.copied().collect(),
+        });
     }
     found
 }
@@ -32,14 +38,24 @@ fn handled(source: &Source) -> Vec<Handled<'_>> {
 #[test]
 fn every_handler_begins_where_chaos_can_strike() {
     let sources = sources();
-    let actors = sources.iter().filter(|source| source.path.starts_with("actors/src/"));
+    let actors = sources
+        .iter()
+        .filter(|source| source.path.starts_with("actors/src/"));
     let handled: Vec<Handled<'_>> = actors.flat_map(handled).collect();
-    assert!(handled.len() > 20, "handlers are not found any more: {}", handled.len());
+    assert!(
+        handled.len() > 20,
+        "handlers are not found any more: {}",
+        handled.len()
+    );
     let mut problems = Vec::new();
     for Handled { actor, path, lines } in handled.iter().filter(|h| h.actor != "Supervisor") {
-        let begin = lines.iter().position(|(_, line)| line.trim_start().starts_with("fn handle("));
+        let begin = lines
+            .iter()
+            .position(|(_, line)| line.trim_start().starts_with("fn handle("));
         let body = begin.and_then(|at| {
-            let opens = lines[at..].iter().position(|(_, line)| line.ends_with('{'))?;
+            let opens = lines[at..]
+                .iter()
+                .position(|(_, line)| line.ends_with('{'))?;
             lines.get(at + opens + 1)
         });
         let kind = if *actor == "JobActor" { "Job" } else { actor };
@@ -58,22 +74,37 @@ type Asks = BTreeMap<String, BTreeSet<String>>;
 
 /// The folder of an actor: `job` of `actors/src/job/effects.rs`.
 fn folder(source: &Source) -> Option<&str> {
-    source.path.strip_prefix("actors/src/")?.split_once('/').map(|(folder, _)| folder)
+    source
+        .path
+        .strip_prefix("actors/src/")?
+        .split_once('/')
+        .map(|(folder, _)| folder)
 }
 
 fn text(source: &Source) -> String {
-    source.production().iter().map(|(_, line)| format!("{line}\n")).collect()
+    source
+        .production()
+        .iter()
+        .map(|(_, line)| format!("{line}\n"))
+        .collect()
 }
 
 /// Messages that are answered, by the folder that declares them: `result = "()"` is a tell.
 fn answered(sources: &[Source]) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();
     for source in sources {
-        let (Some(folder), text) = (folder(source), text(source)) else { continue };
+        let (Some(folder), text) = (folder(source), text(source)) else {
+            continue;
+        };
         for after in text.split("#[rtype(result = \"").skip(1) {
-            let Some((result, rest)) = after.split_once("\")]") else { continue };
+            let Some((result, rest)) = after.split_once("\")]") else {
+                continue;
+            };
             let name = rest.split("struct ").nth(1).unwrap_or_default();
-            let name = name.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            let name = name
+                .split(|c: char| !c.is_alphanumeric())
+                .next()
+                .unwrap_or_default();
             if result != "()" {
                 found.insert((folder.to_owned(), name.to_owned()));
             }
@@ -86,10 +117,15 @@ fn answered(sources: &[Source]) -> BTreeSet<(String, String)> {
 fn named(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for after in text.split("crate::").skip(1) {
-        let Some((folder, rest)) = after.split_once("::") else { continue };
+        let Some((folder, rest)) = after.split_once("::") else {
+            continue;
+        };
         let names = match rest.strip_prefix('{') {
             Some(list) => list.split('}').next().unwrap_or_default(),
-            None => rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default(),
+            None => rest
+                .split(|c: char| !c.is_alphanumeric())
+                .next()
+                .unwrap_or_default(),
         };
         let names = names.split(',').map(str::trim);
         found.extend(names.map(|name| (folder.to_owned(), name.to_owned())));
@@ -102,9 +138,15 @@ fn asks(sources: &[Source]) -> Asks {
     let mut asks = Asks::new();
     for source in sources {
         // The interface is no actor: it asks from outside.
-        let Some(from) = folder(source).filter(|folder| *folder != "api") else { continue };
-        let others = named(&text(source)).into_iter().filter(|(to, _)| to != from);
-        let to = others.filter(|named| answered.contains(named)).map(|(to, _)| to);
+        let Some(from) = folder(source).filter(|folder| *folder != "api") else {
+            continue;
+        };
+        let others = named(&text(source))
+            .into_iter()
+            .filter(|(to, _)| to != from);
+        let to = others
+            .filter(|named| answered.contains(named))
+            .map(|(to, _)| to);
         asks.entry(from.to_owned()).or_default().extend(to);
     }
     asks
@@ -126,13 +168,21 @@ fn cycle(mut asks: Asks) -> Vec<String> {
 #[test]
 fn no_actor_waits_for_one_that_may_wait_for_it() {
     let sources = sources();
-    let actors: Vec<Source> =
-        sources.into_iter().filter(|source| source.path.starts_with("actors/src/")).collect();
+    let actors: Vec<Source> = sources
+        .into_iter()
+        .filter(|source| source.path.starts_with("actors/src/"))
+        .collect();
     let asks = asks(&actors);
-    for (from, to) in
-        [("intake", "job"), ("coallocator", "job"), ("job", "cluster"), ("job", "journal")]
-    {
-        assert!(asks[from].contains(to), "{from} asks {to}, which is not found: {asks:?}");
+    for (from, to) in [
+        ("intake", "job"),
+        ("coallocator", "job"),
+        ("job", "cluster"),
+        ("job", "journal"),
+    ] {
+        assert!(
+            asks[from].contains(to),
+            "{from} asks {to}, which is not found: {asks:?}"
+        );
     }
     assert_eq!(cycle(asks), Vec::<String>::new());
 }
@@ -147,5 +197,8 @@ fn a_cycle_of_asks_is_found() {
         asks
     };
     assert!(cycle(asks(&[("a", "b"), ("b", "c"), ("a", "c")])).is_empty());
-    assert_eq!(cycle(asks(&[("a", "b"), ("b", "c"), ("c", "b")])), ["a", "b", "c"]);
+    assert_eq!(
+        cycle(asks(&[("a", "b"), ("b", "c"), ("c", "b")])),
+        ["a", "b", "c"]
+    );
 }

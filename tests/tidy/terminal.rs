@@ -6,9 +6,18 @@ use super::{fail_if_any, sources};
 const WRITERS: [(&str, &str); 5] = [
     ("src/terminal/mod.rs", "what all else passes"),
     ("src/terminal/seen.rs", "the same"),
-    ("src/cli/commands/serve.rs", "the log, whose fields are spelt before"),
-    ("src/bench/forge.rs", "a document for the process that started it"),
-    ("sites/src/files/agent/mod.rs", "words of its own into the file of its task"),
+    (
+        "src/cli/commands/serve.rs",
+        "the log, whose fields are spelt before",
+    ),
+    (
+        "src/bench/forge.rs",
+        "a document for the process that started it",
+    ),
+    (
+        "sites/src/files/agent/mod.rs",
+        "words of its own into the file of its task",
+    ),
 ];
 
 #[test]
@@ -26,10 +35,15 @@ fn what_people_read_passes_the_one_place_that_hides_nothing() {
         }
         for (number, line) in source.production() {
             let line = line.replace("terminal::stdout()", "");
-            let line =
-                line.replace(".stdout()", "").replace(".stderr()", "").replace(".use_stderr()", "");
+            let line = line
+                .replace(".stdout()", "")
+                .replace(".stderr()", "")
+                .replace(".use_stderr()", "");
             if writes.iter().any(|word| line.contains(word)) {
-                problems.push(format!("{}:{number}: print it through src/terminal", source.path));
+                problems.push(format!(
+                    "{}:{number}: print it through src/terminal",
+                    source.path
+                ));
             }
         }
     }
@@ -52,7 +66,10 @@ fn no_field_of_a_log_has_the_name_of_what_every_entry_has() {
     for source in sources() {
         for (number, line) in source.production() {
             if let Some(key) = KEYS.iter().find(|key| is_field(line, key)) {
-                problems.push(format!("{}:{number}: {key} is what logs call theirs", source.path));
+                problems.push(format!(
+                    "{}:{number}: {key} is what logs call theirs",
+                    source.path
+                ));
             }
         }
     }

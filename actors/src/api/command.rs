@@ -160,7 +160,12 @@ pub enum ApiRefusal {
     #[error(
         "job {index} of the request: component {component} is for site {site}, which takes no jobs now ({why}); submit without --refuse-closed to wait for it"
     )]
-    ClosedSite { index: usize, component: String, site: SiteName, why: String },
+    ClosedSite {
+        index: usize,
+        component: String,
+        site: SiteName,
+        why: String,
+    },
     #[error(
         "job {index} of the request: no file is registered as {name}; register it with `cospan file add {name} --site SITE --path PATH`"
     )]
@@ -168,7 +173,12 @@ pub enum ApiRefusal {
     #[error(
         "job {index} of the request: file {name} is not what was registered: it changed at {site}; `cospan file add {name} --site {site} --path {path} --replace` registers what is there now"
     )]
-    FileChanged { index: usize, name: LogicalName, site: SiteName, path: RelPath },
+    FileChanged {
+        index: usize,
+        name: LogicalName,
+        site: SiteName,
+        path: RelPath,
+    },
     #[error("job {index} of the request: {above}; {}", above.remedy())]
     AboveHighest { index: usize, above: AboveHighest },
     #[error("this idempotency key was used for job {job} with another body")]
@@ -180,7 +190,11 @@ pub enum ApiRefusal {
     #[error("the control plane has as much to do as it can take; try again in {retry_after_s} s")]
     Busy { retry_after_s: u64 },
     #[error("{problem}; {remedy}")]
-    NoRoom { problem: String, remedy: String, retry_after_s: u64 },
+    NoRoom {
+        problem: String,
+        remedy: String,
+        retry_after_s: u64,
+    },
     #[error("{problem}; {remedy}")]
     NeverRoom { problem: String, remedy: String },
     #[error("{0}")]
@@ -190,5 +204,8 @@ pub enum ApiRefusal {
     #[error("the site did not do it: {0}")]
     Site(String),
     #[error("{problem}; {remedy}")]
-    SiteRefused { problem: String, remedy: &'static str },
+    SiteRefused {
+        problem: String,
+        remedy: &'static str,
+    },
 }

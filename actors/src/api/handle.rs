@@ -71,7 +71,12 @@ impl ControlPlane {
 
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let maker = GridMaker::default();
-        let shapes = Shapes { made_at: Timestamp(0), maker, grid: None, fitting: None };
+        let shapes = Shapes {
+            made_at: Timestamp(0),
+            maker,
+            grid: None,
+            fitting: None,
+        };
         let shapes = Arc::new(Mutex::new(shapes));
         Self { shared, shapes }
     }
@@ -138,8 +143,16 @@ impl ControlPlane {
         }
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let (answer, answered) = oneshot::channel();
-        let command = Command { command, refused, answer };
-        self.shared.actors.intake.offer(&(), command).map_err(|_| busy.clone())?;
+        let command = Command {
+            command,
+            refused,
+            answer,
+        };
+        self.shared
+            .actors
+            .intake
+            .offer(&(), command)
+            .map_err(|_| busy.clone())?;
         answered.await.unwrap_or(Err(busy))
     }
 
@@ -157,7 +170,8 @@ impl ControlPlane {
         }
         let classified = self.classify(by, submission);
         let classified = classified.map_err(|above| ApiRefusal::AboveHighest { index, above })?;
-        self.bind(submission).map_err(|name| ApiRefusal::UnknownFile { index, name })?;
+        self.bind(submission)
+            .map_err(|name| ApiRefusal::UnknownFile { index, name })?;
         if let Some(name) = self.chunked_directory(submission) {
             let problem = format!("{name} is a directory; only a file can be read in chunks");
             return Err(invalid(problem));
@@ -173,29 +187,51 @@ impl ControlPlane {
             let spec = &submission.spec;
             let name = |component| spec.name_of(component, spec.components.len());
             self.can_ever_be_placed(&request)
-                .map_err(|error| ApiRefusal::Unplaceable { index, problem: error.naming(name) })?;
+                .map_err(|error| ApiRefusal::Unplaceable {
+                    index,
+                    problem: error.naming(name),
+                })?;
         }
         self.check_within(by, &submission.spec).map_err(invalid)?;
         self.check_quota(by, &submission.spec).map_err(invalid)?;
-        let closed = submission.refuse_closed.then(|| closed_site(&request, &self.shapes()));
+        let closed = submission
+            .refuse_closed
+            .then(|| closed_site(&request, &self.shapes()));
         if let Some((component, site, why)) = closed.flatten() {
             let spec = &submission.spec;
-            let component = spec.name_of(component, spec.components.len()).unwrap_or_default();
+            let component = spec
+                .name_of(component, spec.components.len())
+                .unwrap_or_default();
             let why = why.to_string();
-            return Err(ApiRefusal::ClosedSite { index, component, site, why });
+            return Err(ApiRefusal::ClosedSite {
+                index,
+                component,
+                site,
+                why,
+            });
         }
         Ok((classified, request))
     }
 
     /// What holds of a specification whoever submits it, and whatever there is.
     fn validate(&self, spec: &JobSpec) -> Result<(), String> {
-        spec.validate(&self.shared.settings.limits).map_err(|error| error.to_string())?;
+        spec.validate(&self.shared.settings.limits)
+            .map_err(|error| error.to_string())?;
         let targets = &self.shared.settings.targets;
-        let Some(name) = spec.run.notify.iter().find(|name| !targets.contains_key(*name)) else {
+        let Some(name) = spec
+            .run
+            .notify
+            .iter()
+            .find(|name| !targets.contains_key(*name))
+        else {
             return Ok(());
         };
         let known: Vec<&str> = targets.keys().map(TargetName::as_str).collect();
-        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        let known = if known.is_empty() {
+            "none".into()
+        } else {
+            known.join(", ")
+        };
         Err(format!(
             "notify names {name}, which is no target that the operator configured; there are: {known} (notify.targets)"
         ))
@@ -226,15 +262,24 @@ impl ControlPlane {
 
     /// An input that is to be read in chunks, and cannot be.
     fn chunked_directory(&self, submission: &Submission) -> Option<LogicalName> {
-        let inputs = submission.spec.components.iter().flat_map(|component| &component.inputs);
+        let inputs = submission
+            .spec
+            .components
+            .iter()
+            .flat_map(|component| &component.inputs);
         let mut chunked = inputs.filter(|input| input.feed == Feed::Chunk).peekable();
         chunked.peek()?;
         let view = self.shared.view.load();
         let is_directory = |input: &&Input| {
-            let entry = view.files.get(&input.file.name).and_then(|file| file.entry.as_ref());
+            let entry = view
+                .files
+                .get(&input.file.name)
+                .and_then(|file| file.entry.as_ref());
             entry.is_some_and(|entry| entry.directory && input.file.bound == Some(entry.content))
         };
-        chunked.find(is_directory).map(|input| input.file.name.clone())
+        chunked
+            .find(is_directory)
+            .map(|input| input.file.name.clone())
     }
 
     fn bind(&self, submission: &mut Submission) -> Result<(), LogicalName> {
@@ -242,8 +287,13 @@ impl ControlPlane {
             return Ok(());
         }
         let view = self.shared.view.load();
-        let content =
-            |name: &LogicalName| view.files.get(name)?.entry.as_ref().map(|entry| entry.content);
+        let content = |name: &LogicalName| {
+            view.files
+                .get(name)?
+                .entry
+                .as_ref()
+                .map(|entry| entry.content)
+        };
         Arc::make_mut(&mut submission.spec).bind_inputs(content)
     }
 
@@ -255,7 +305,11 @@ impl ControlPlane {
         }
         can_ever_be_placed(request, &grid)?;
         let mut shapes = self.lock_shapes();
-        if shapes.grid.as_ref().is_some_and(|latest| Arc::ptr_eq(latest, &grid)) {
+        if shapes
+            .grid
+            .as_ref()
+            .is_some_and(|latest| Arc::ptr_eq(latest, &grid))
+        {
             shapes.fitting = Some(request.clone());
         }
         Ok(())
@@ -285,7 +339,10 @@ impl ControlPlane {
     pub fn look_at_sites(&self) {
         let (live, now) = (&self.shared.live, self.now());
         let pause = self.shared.settings.poll_interval;
-        if live.doubted_at().is_none_or(|doubted| now.since(doubted) >= pause) {
+        if live
+            .doubted_at()
+            .is_none_or(|doubted| now.since(doubted) >= pause)
+        {
             live.doubt(now);
             self.shared.actors.clusters.look_all();
         }
@@ -293,7 +350,11 @@ impl ControlPlane {
 
     /// All sites.
     pub fn sites(&self) -> Vec<SiteStanding> {
-        self.shared.sites.keys().filter_map(|name| self.site(name)).collect()
+        self.shared
+            .sites
+            .keys()
+            .filter_map(|name| self.site(name))
+            .collect()
     }
 
     /// One site; `None` if there is none of this name.
@@ -305,7 +366,13 @@ impl ControlPlane {
         let report = self.shared.live.site(name).unwrap_or_default();
         let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
         let state = state(&record, report.contact, held, self.now());
-        Some(SiteStanding { name: name.clone(), state, record, report, held })
+        Some(SiteStanding {
+            name: name.clone(),
+            state,
+            record,
+            report,
+            held,
+        })
     }
 
     /// How long a component waits for the others of its job at most.
@@ -357,7 +424,10 @@ impl ControlPlane {
     ) -> Result<Explanation, ApiRefusal> {
         let (classified, request) = self.prepare(0, by, &mut submission)?;
         let class = Some(classified);
-        Ok(Explanation { class, ..preview(&self.shared, &submission.spec, &request) })
+        Ok(Explanation {
+            class,
+            ..preview(&self.shared, &submission.spec, &request)
+        })
     }
 
     /// Where a job stands in its placement queue; `None` if it is in none.
@@ -413,8 +483,9 @@ impl ControlPlane {
         site: &SiteName,
         place: FilePlace,
     ) -> Result<Option<Listing>, SiteError> {
-        let call =
-            Call::new(CallKind::Read, move |site| Box::pin(async move { site.list(&place).await }));
+        let call = Call::new(CallKind::Read, move |site| {
+            Box::pin(async move { site.list(&place).await })
+        });
         self.ask_site(site, call).await
     }
 
@@ -450,7 +521,12 @@ impl ControlPlane {
     /// The name stands for other content now, or it could not be written.
     pub async fn note_stamp(&self, note: NoteStamp) -> Result<(), ApiRefusal> {
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
-        let information = self.shared.actors.information.addr(&()).ok_or_else(|| busy.clone())?;
+        let information = self
+            .shared
+            .actors
+            .information
+            .addr(&())
+            .ok_or_else(|| busy.clone())?;
         information.send(note).await.unwrap_or(Err(busy))
     }
 
@@ -489,6 +565,11 @@ impl ControlPlane {
 
     /// The owner of a job; `None` if there is no such job.
     pub fn owner(&self, job: JobId) -> Option<KeyName> {
-        self.shared.view.load().jobs.get(&job).map(|job| job.owner.clone())
+        self.shared
+            .view
+            .load()
+            .jobs
+            .get(&job)
+            .map(|job| job.owner.clone())
     }
 }

@@ -22,11 +22,15 @@ impl ControlPlane {
     /// # Errors
     /// Why not.
     pub(super) fn check_quota(&self, by: &KeyName, spec: &JobSpec) -> Result<(), String> {
-        let Some(wish) = spec.run.reservation.filter(|wish| !wish.exempt) else { return Ok(()) };
+        let Some(wish) = spec.run.reservation.filter(|wish| !wish.exempt) else {
+            return Ok(());
+        };
         let parameters = &self.shared().settings.job;
-        if let Some(ahead) =
-            wish.too_far(self.now(), spec.longest_offset(), parameters.reservation_ahead)
-        {
+        if let Some(ahead) = wish.too_far(
+            self.now(),
+            spec.longest_offset(),
+            parameters.reservation_ahead,
+        ) {
             let most = parameters.reservation_ahead.unwrap_or_default();
             return Err(format!(
                 "its latest start is {ahead} ahead, but key {by} may reserve at most {most} ahead \
@@ -55,9 +59,14 @@ impl ControlPlane {
     /// `None` until one is known.
     fn most_at(&self, share: PerMillion, only: Option<&SiteName>) -> Option<u32> {
         let grid = self.shapes();
-        let sites = grid.sites().iter().filter(|site| only.is_none_or(|only| *only == site.name));
+        let sites = grid
+            .sites()
+            .iter()
+            .filter(|site| only.is_none_or(|only| *only == site.name));
         let shapes = sites.filter_map(|site| site.shape.as_ref());
         let granting = shapes.filter(|shape| shape.reservations);
-        granting.map(|shape| share_of(shape.total.processors, share)).max()
+        granting
+            .map(|shape| share_of(shape.total.processors, share))
+            .max()
     }
 }

@@ -100,7 +100,10 @@ impl ControlPlane {
         let lead = job.reservation_lead;
         let none = DurationMs::ZERO;
         let length = lease_length(none, none, lead, parts.length, job.wall_margin);
-        let parts = Parts { length, ..parts.clone() };
+        let parts = Parts {
+            length,
+            ..parts.clone()
+        };
         let earliest = (window.earliest - lead).max(self.now());
         // Reservations begin so long before the starts.
         let reserved = StartWindow::new(earliest, window.latest - lead);
@@ -116,7 +119,10 @@ impl ControlPlane {
     pub async fn free_later(&self, name: &SiteName, within: DurationMs) -> FreeLater {
         let now = self.now();
         let window = StartWindow::new(now, now + within);
-        match self.free(name, Span::new(now, now + within + DurationMs(1))).await {
+        match self
+            .free(name, Span::new(now, now + within + DurationMs(1)))
+            .await
+        {
             Free::None => FreeLater::GrantsNone,
             Free::Silent(why) => FreeLater::Silent(why),
             Free::Told(slots, until) => {
@@ -161,8 +167,13 @@ impl Startable {
             Free::None | Free::Silent(_) => None,
         });
         let mut together = common_starts(&slots.collect(), parts, reserved);
-        together.iter_mut().for_each(|starts| starts.window = later(starts.window));
-        Self { sites: told.collect(), together }
+        together
+            .iter_mut()
+            .for_each(|starts| starts.window = later(starts.window));
+        Self {
+            sites: told.collect(),
+            together,
+        }
     }
 }
 
@@ -178,9 +189,15 @@ impl SiteStarts {
             Free::Silent(why) => Self::Silent(why.clone()),
             Free::Told(slots, until) => {
                 let starts = possible_starts(&known(slots, *until), parts, window).into_iter();
-                let starts = starts.map(|s| PossibleStarts { window: later(s.window), ..s });
+                let starts = starts.map(|s| PossibleStarts {
+                    window: later(s.window),
+                    ..s
+                });
                 let until = until.map(|until| later(StartWindow::exactly(until)).earliest);
-                Self::Told { starts: starts.collect(), until }
+                Self::Told {
+                    starts: starts.collect(),
+                    until,
+                }
             }
         }
     }

@@ -129,9 +129,15 @@ impl View {
             untold: OrdSet::new(),
             ..self.clone()
         };
-        self.jobs.values().for_each(|job| fresh.follow(None, Some(job)));
-        self.files.values().for_each(|file| fresh.follow_names(None, Some(file)));
-        self.copies.iter().for_each(|(key, copy)| fresh.follow_cuts(key, None, Some(copy)));
+        self.jobs
+            .values()
+            .for_each(|job| fresh.follow(None, Some(job)));
+        self.files
+            .values()
+            .for_each(|file| fresh.follow_names(None, Some(file)));
+        self.copies
+            .iter()
+            .for_each(|(key, copy)| fresh.follow_cuts(key, None, Some(copy)));
         fresh
     }
 
@@ -167,7 +173,9 @@ impl View {
     fn follow_holdings(&mut self, old: Option<&Job>, new: Option<&Job>) {
         let before = old.map(holdings).unwrap_or_default();
         let after = new.map(holdings).unwrap_or_default();
-        let Some(id) = old.or(new).map(|job| job.id) else { return };
+        let Some(id) = old.or(new).map(|job| job.id) else {
+            return;
+        };
         for gone in before.iter().filter(|holding| !after.contains(holding)) {
             if bug(Bug::KeepHoldings) {
                 continue;
@@ -179,7 +187,10 @@ impl View {
                 }
             }
         }
-        for come in after.into_iter().filter(|holding| !before.contains(holding)) {
+        for come in after
+            .into_iter()
+            .filter(|holding| !before.contains(holding))
+        {
             let site = self.holdings.entry(come.site.clone()).or_default();
             site.insert((id, come.component), Arc::new(come));
         }
@@ -188,7 +199,9 @@ impl View {
     fn follow_needs(&mut self, old: Option<&Job>, new: Option<&Job>) {
         let before = old.map(needed).unwrap_or_default();
         let after = new.map(needed).unwrap_or_default();
-        let Some(id) = old.or(new).map(|job| job.id) else { return };
+        let Some(id) = old.or(new).map(|job| job.id) else {
+            return;
+        };
         for (content, site) in before.difference(&after) {
             let gone = (content.digest, site.clone());
             if let Some(users) = self.needs.get_mut(&gone) {
@@ -200,7 +213,10 @@ impl View {
             }
         }
         for (content, site) in after.difference(&before) {
-            let users = self.needs.entry((content.digest, site.clone())).or_default();
+            let users = self
+                .needs
+                .entry((content.digest, site.clone()))
+                .or_default();
             if users.is_empty() {
                 let staged = self.staged.entry(site.clone()).or_default();
                 staged.contents.insert(content.digest, content.size);
@@ -211,7 +227,9 @@ impl View {
     }
 
     fn unstage(&mut self, digest: Digest, site: &SiteName) {
-        let Some(staged) = self.staged.get_mut(site) else { return };
+        let Some(staged) = self.staged.get_mut(site) else {
+            return;
+        };
         let size = staged.contents.remove(&digest).unwrap_or_default();
         staged.bytes = Bytes(staged.bytes.0.saturating_sub(size.0));
         if staged.contents.is_empty() {
@@ -253,7 +271,10 @@ impl View {
             }
         }
         if let Some((file, digest)) = new.and_then(|file| Some((file, named(file)?))) {
-            self.names.entry(digest).or_default().insert(file.name.clone());
+            self.names
+                .entry(digest)
+                .or_default()
+                .insert(file.name.clone());
         }
     }
 }

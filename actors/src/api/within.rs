@@ -16,12 +16,16 @@ impl ControlPlane {
     /// # Errors
     /// Why it cannot.
     pub(super) fn check_within(&self, by: &KeyName, spec: &JobSpec) -> Result<(), String> {
-        let Some(name) = &spec.run.within else { return Ok(()) };
+        let Some(name) = &spec.run.within else {
+            return Ok(());
+        };
         let (view, now) = (self.view(), self.now());
         let group = view.shared_group(name, now);
         let leader = group.as_ref().and_then(|group| group.leader(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
-            return Err(format!("there is no reservation {name}; see `cospan reservation list`"));
+            return Err(format!(
+                "there is no reservation {name}; see `cospan reservation list`"
+            ));
         };
         if reservation.is_over(now) {
             return Err(format!("reservation {name} at {site} has ended"));
@@ -52,13 +56,18 @@ fn fits(
     now: Timestamp,
 ) -> Result<(), String> {
     let live = group.parts().iter().filter(|(_, part)| !part.is_over(now));
-    let parts: BTreeMap<&SiteName, &Resources> =
-        live.map(|(site, part)| (*site, &part.wish.resources)).collect();
+    let parts: BTreeMap<&SiteName, &Resources> = live
+        .map(|(site, part)| (*site, &part.wish.resources))
+        .collect();
     let (mut all, mut reserved) = (Resources::default(), Resources::default());
     parts.values().for_each(|part| reserved.add(part));
     for component in &spec.components {
         let called = &component.name;
-        if let Some(elsewhere) = component.site.as_ref().filter(|site| !parts.contains_key(site)) {
+        if let Some(elsewhere) = component
+            .site
+            .as_ref()
+            .filter(|site| !parts.contains_key(site))
+        {
             let sites: Vec<&str> = parts.keys().map(|site| site.as_str()).collect();
             return Err(format!(
                 "component {called} is for {elsewhere}, but reservation {name} is at {}; drop its \
@@ -67,8 +76,9 @@ fn fits(
             ));
         }
         let needs = component.resources.countable();
-        let may =
-            parts.iter().filter(|(site, _)| component.site.as_ref().is_none_or(|s| s == **site));
+        let may = parts
+            .iter()
+            .filter(|(site, _)| component.site.as_ref().is_none_or(|s| s == **site));
         let mut shortages = may.map(|(_, part)| part.first_shortage(&needs));
         if let Some(Some(shortage)) = shortages.clone().next()
             && shortages.all(|shortage| shortage.is_some())

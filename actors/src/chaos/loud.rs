@@ -76,8 +76,14 @@ pub fn panic_when(hook: Option<Hook>) {
 /// A part of the plan is not of that form.
 pub fn plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), String> {
     let parts = text.split(',').filter(|part| !part.is_empty());
-    let planted = parts.map(planted).collect::<Result<Vec<Planted>, String>>()?;
-    *lock() = Some(Plan { planted, reached: BTreeSet::new(), coverage });
+    let planted = parts
+        .map(planted)
+        .collect::<Result<Vec<Planted>, String>>()?;
+    *lock() = Some(Plan {
+        planted,
+        reached: BTreeSet::new(),
+        coverage,
+    });
     Ok(())
 }
 
@@ -88,20 +94,30 @@ fn planted(part: &str) -> Result<Planted, String> {
         fields => (fields, "0"),
     };
     let &[kind, point, effect, passage] = fields else {
-        return Err(format!("{part:?} is not kind:point:effect:passage[:in-flight]"));
+        return Err(format!(
+            "{part:?} is not kind:point:effect:passage[:in-flight]"
+        ));
     };
     let deed = match kind {
         "crash" => Deed::Crash,
         "panic" => Deed::Panic,
         "stall" => Deed::Stall,
-        _ => return Err(format!("{kind:?} in {part:?} is none of crash, panic, stall")),
+        _ => {
+            return Err(format!(
+                "{kind:?} in {part:?} is none of crash, panic, stall"
+            ));
+        }
     };
     Ok(Planted {
         deed,
         point: point.into(),
         effect: effect.into(),
-        passage: passage.parse().map_err(|_| format!("{passage:?} is not a number"))?,
-        load: load.parse().map_err(|_| format!("{load:?} is not a number"))?,
+        passage: passage
+            .parse()
+            .map_err(|_| format!("{passage:?} is not a number"))?,
+        load: load
+            .parse()
+            .map_err(|_| format!("{load:?} is not a number"))?,
         passed: 0,
     })
 }
@@ -186,7 +202,10 @@ impl Plan {
         if self.reached.insert((point.as_str(), effect.to_owned()))
             && let Some(path) = &self.coverage
         {
-            let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+            let file = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path);
             let _ = file.and_then(|mut file| writeln!(file, "{}:{effect}", point.as_str()));
         }
     }
@@ -194,12 +213,19 @@ impl Plan {
 
 /// Effects that a record makes due.
 pub fn effects_of(job: &Job, now: Timestamp) -> Vec<&'static str> {
-    let mut names: Vec<_> = due::due(job, now).iter().map(|effect| effect.kind.name()).collect();
+    let mut names: Vec<_> = due::due(job, now)
+        .iter()
+        .map(|effect| effect.kind.name())
+        .collect();
     names.dedup();
     names
 }
 
 /// What a site is to be asked next about reservations that jobs share.
 pub fn questions_of(record: &SiteRecord) -> Vec<&'static str> {
-    record.shared_question().map(|(_, question)| question.name()).into_iter().collect()
+    record
+        .shared_question()
+        .map(|(_, question)| question.name())
+        .into_iter()
+        .collect()
 }

@@ -116,7 +116,10 @@ impl Claimer {
             .filter(|job| job.held.is_none())
             .collect();
         let all = ready.len();
-        let ready: Vec<_> = ready.into_iter().filter(|job| self.is_informed(job, now)).collect();
+        let ready: Vec<_> = ready
+            .into_iter()
+            .filter(|job| self.is_informed(job, now))
+            .collect();
         if ready.len() < all {
             self.look_later(ctx);
         }
@@ -146,7 +149,10 @@ impl Claimer {
         let mut informed = true;
         for (site, oldest) in self.concerned(job, since, now) {
             let report = live.site(&site).unwrap_or_default();
-            let fresh = report.idle.as_ref().is_some_and(|(asked_at, _)| *asked_at >= oldest);
+            let fresh = report
+                .idle
+                .as_ref()
+                .is_some_and(|(asked_at, _)| *asked_at >= oldest);
             if !fresh && report.contact.is_answering() {
                 informed = false;
                 if asks {
@@ -194,8 +200,17 @@ impl Claimer {
         debug!(job = %id, ?attempt, "claiming try");
         let shared = self.shared.clone();
         let external = job::external_state(&shared, job);
-        let promise = Promise::of(&shared, attempt.moves.iter().map(|(_, placement)| placement));
-        let owed = Owed::new(ctx.address(), Answered { job: id, taken: false });
+        let promise = Promise::of(
+            &shared,
+            attempt.moves.iter().map(|(_, placement)| placement),
+        );
+        let owed = Owed::new(
+            ctx.address(),
+            Answered {
+                job: id,
+                taken: false,
+            },
+        );
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
@@ -221,7 +236,13 @@ impl Claimer {
 
 /// What a try takes at which site, of those that find it idle and of those that may promise it.
 fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
-    let moved = |index| attempt.moves.iter().find(|(at, _)| *at == index).map(|(_, to)| to);
+    let moved = |index| {
+        attempt
+            .moves
+            .iter()
+            .find(|(at, _)| *at == index)
+            .map(|(_, to)| to)
+    };
     let placed = attempt.start.iter().filter_map(|&index| {
         let before = job.components.get(index.0 as usize)?.placement.as_ref();
         let resources = job.resources_of(index)?;
@@ -239,7 +260,9 @@ fn uses(job: &Job, attempt: &ClaimTry) -> Vec<(SiteName, Deducted)> {
 /// Has the job decide on a try; whether it took it.
 async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, external: ExternalState) -> bool {
     let victims = attempt.preempting.clone();
-    let Some(addr) = shared.job_actor(id).await else { return false };
+    let Some(addr) = shared.job_actor(id).await else {
+        return false;
+    };
     let answer = addr.send(Order(JobCommand::Claim(attempt, external))).await;
     let taken = matches!(answer, Ok(Ok(())));
     if taken {

@@ -42,7 +42,15 @@ impl<'a> Field<'a> {
         let (view, now) = (shared.view.load(), shared.clock.now());
         shared.deductions.expire(now);
         let (idle, staged) = (BTreeMap::new(), BTreeSet::new());
-        Self { shared, view, now, grid, idle, base: None, staged }
+        Self {
+            shared,
+            view,
+            now,
+            grid,
+            idle,
+            base: None,
+            staged,
+        }
     }
 
     /// What a site's resource manager counts as idle, less what it cannot have counted.
@@ -59,7 +67,9 @@ impl<'a> Field<'a> {
         };
         let holdings = self.view.holdings.get(site);
         for holding in holdings.into_iter().flat_map(|holdings| holdings.values()) {
-            let unseen = holding.visible_from.is_none_or(|from| from > belief.asked_at);
+            let unseen = holding
+                .visible_from
+                .is_none_or(|from| from > belief.asked_at);
             if holding.live && unseen {
                 idle.subtract(&holding.resources);
             }
@@ -71,7 +81,10 @@ impl<'a> Field<'a> {
 
     /// The sites with what is left there.
     fn grid_now(&mut self) -> GridSnapshot {
-        let base = self.base.take().unwrap_or_else(|| self.grid.for_claim(self.shared));
+        let base = self
+            .base
+            .take()
+            .unwrap_or_else(|| self.grid.for_claim(self.shared));
         for site in base.sites() {
             let own = Place::own(site.name.clone());
             if !self.idle.contains_key(&own) {
@@ -81,10 +94,15 @@ impl<'a> Field<'a> {
         }
         let now_idle = |site: &GridSite| {
             let idle = self.idle.get(&Place::own(site.name.clone()))?.clone()?;
-            Some(Belief { idle, asked_at: self.now })
+            Some(Belief {
+                idle,
+                asked_at: self.now,
+            })
         };
-        let sites =
-            base.sites().iter().map(|site| GridSite { idle: now_idle(site), ..site.clone() });
+        let sites = base.sites().iter().map(|site| GridSite {
+            idle: now_idle(site),
+            ..site.clone()
+        });
         let grid = base.with_sites(sites.collect());
         self.base = Some(base);
         grid
@@ -109,9 +127,18 @@ impl ClaimField for Field<'_> {
             let report = self.shared.live.site(site)?;
             let words = self.shared.settings.default_policies.lanes;
             let (lane, _) = report.asked(words, site, job, component)?;
-            report.shape.as_ref()?.lanes.as_ref()?.elsewhere(&lane).cloned()
+            report
+                .shape
+                .as_ref()?
+                .lanes
+                .as_ref()?
+                .elsewhere(&lane)
+                .cloned()
         };
-        Place { site: site.clone(), partition: elsewhere() }
+        Place {
+            site: site.clone(),
+            partition: elsewhere(),
+        }
     }
 
     fn idle_at(&self, place: &Place) -> Option<Resources> {
@@ -126,7 +153,9 @@ impl ClaimField for Field<'_> {
         let Some(site) = placed.and_then(|placed| Some(&placed.placement.as_ref()?.site)) else {
             return false;
         };
-        let Some(report) = self.shared.live.site(site) else { return false };
+        let Some(report) = self.shared.live.site(site) else {
+            return false;
+        };
         let words = self.shared.settings.default_policies.lanes;
         let asked = report.asked(words, site, job, component);
         asked.is_some_and(|(lane, ask)| report.obtainable.in_the_way(&lane, &ask).is_some())
@@ -152,14 +181,27 @@ impl ClaimField for Field<'_> {
             history: &mut history,
             observer: &mut Silent,
         };
-        let placement = placement::place(&request, &mut context).ok()?.placements.pop()?;
+        let placement = placement::place(&request, &mut context)
+            .ok()?
+            .placements
+            .pop()?;
         let contents = placement.sources.iter().map(|source| source.content);
-        let bounded = grid.site(&placement.site).is_some_and(|site| site.staging_left.is_some());
+        let bounded = grid
+            .site(&placement.site)
+            .is_some_and(|site| site.staging_left.is_some());
         if bounded && !bug(Bug::StageTogether) {
-            self.staged.extend(contents.map(|content| (placement.site.clone(), content)));
+            self.staged
+                .extend(contents.map(|content| (placement.site.clone(), content)));
         }
-        let before = job.components.get(component.0 as usize)?.placement.as_ref()?;
-        Some(Placement { share: before.share, ..placement })
+        let before = job
+            .components
+            .get(component.0 as usize)?
+            .placement
+            .as_ref()?;
+        Some(Placement {
+            share: before.share,
+            ..placement
+        })
     }
 
     /// Who is in another partition leaves nothing for this one: at most some nodes of both.
@@ -167,7 +209,9 @@ impl ClaimField for Field<'_> {
         let site = &place.site;
         let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();
         for ((id, component), holding) in self.view.holdings.get(site).into_iter().flatten() {
-            let Some(job) = self.view.jobs.get(id).filter(|job| yields(job)) else { continue };
+            let Some(job) = self.view.jobs.get(id).filter(|job| yields(job)) else {
+                continue;
+            };
             if holding.live && self.place(job, *component, site) == *place {
                 let victim = victims.entry(*id).or_insert_with(|| victim(job));
                 victim.resources.add(&holding.resources);

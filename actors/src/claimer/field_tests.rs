@@ -57,10 +57,16 @@ fn two_at_delft(reading: [Content; 2]) -> Job {
         share: None,
         acquisition: Default::default(),
     };
-    let component = Component { placement: Some(placed), ..Component::default() };
+    let component = Component {
+        placement: Some(placed),
+        ..Component::default()
+    };
     job.components = vec![component.clone(), component];
     let now = Timestamp(1);
-    job.phase = Phase::Placed { at: now, start_estimate: now };
+    job.phase = Phase::Placed {
+        at: now,
+        start_estimate: now,
+    };
     job
 }
 
@@ -68,15 +74,20 @@ fn two_at_delft(reading: [Content; 2]) -> Job {
 fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
     paused(async || {
         let budget = Some(Bytes(content(1).size.0 * 3 / 2));
-        let staging = Staging { budget, replicas: Bytes(0) };
+        let staging = Staging {
+            budget,
+            replicas: Bytes(0),
+        };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
         world.add_file("input", content(1), &["Delft"]).await;
         world.add_file("another", content(2), &["Delft"]).await;
         world.settle().await;
         says(&world, "Delft", 0);
         says(&world, "Leiden", 10);
-        for (reading, both) in [([content(1), content(1)], true), ([content(1), content(2)], false)]
-        {
+        for (reading, both) in [
+            ([content(1), content(1)], true),
+            ([content(1), content(2)], false),
+        ] {
             let job = two_at_delft(reading);
             let mut grid = GridMaker::default();
             let mut field = Field::new(&world.shared, &mut grid);
@@ -96,8 +107,16 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
         let life = HolderLife::new(world.shared.clone());
         let now = world.shared.clock.now();
         let delft = |deducted| [(site("Delft"), deducted)].into_iter();
-        life.deduct(JobId(1), now, delft(Deducted::offered(Resources::processors(4))));
-        life.deduct(JobId(2), now, delft(Deducted::claimed(Resources::processors(3))));
+        life.deduct(
+            JobId(1),
+            now,
+            delft(Deducted::offered(Resources::processors(4))),
+        );
+        life.deduct(
+            JobId(2),
+            now,
+            delft(Deducted::claimed(Resources::processors(3))),
+        );
         let mut grid = GridMaker::default();
         let place = Place::own(site("Delft"));
         let idle = |grid: &mut GridMaker| Field::new(&world.shared, grid).idle_at(&place);
@@ -109,19 +128,34 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
 
 /// A job that was submitted to this partition of Delft.
 fn submitted_to(id: u64, partition: Option<&str>) -> Job {
-    let mut job = Job { id: JobId(id), ..two_at_delft([content(1), content(1)]) };
+    let mut job = Job {
+        id: JobId(id),
+        ..two_at_delft([content(1), content(1)])
+    };
     let options = partition.map(|name| format!("--partition={name}").into());
-    let change = Override { lrm_options: options.into_iter().collect(), ..Override::default() };
+    let change = Override {
+        lrm_options: options.into_iter().collect(),
+        ..Override::default()
+    };
     let mut spec = JobSpec::clone(&job.spec);
     spec.components.iter_mut().for_each(|component| {
         component.at = [(Where::Site(site("Delft")), change.clone())].into();
         component.inputs.clear();
     });
     job.spec = Arc::new(spec);
-    job.phase = Phase::Claiming { since: Timestamp(1) };
+    job.phase = Phase::Claiming {
+        since: Timestamp(1),
+    };
     let (lrm_id, at) = (LrmId::new("7").expect("a number"), Timestamp(1));
-    let run = Run::Submitted { lrm_id, at, absences: 0, waits: None };
-    job.components.iter_mut().for_each(|component| component.run = run.clone());
+    let run = Run::Submitted {
+        lrm_id,
+        at,
+        absences: 0,
+        waits: None,
+    };
+    job.components
+        .iter_mut()
+        .for_each(|component| component.run = run.clone());
     job
 }
 
@@ -133,17 +167,33 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
         });
         world.settle().await;
         says(&world, "Delft", 0);
-        let mut report = world.shared.live.site(&site("Delft")).expect("a report").as_ref().clone();
-        let lane = |name: &str| Lane { partition: Some(name.into()), account: None };
+        let mut report = world
+            .shared
+            .live
+            .site(&site("Delft"))
+            .expect("a report")
+            .as_ref()
+            .clone();
+        let lane = |name: &str| Lane {
+            partition: Some(name.into()),
+            account: None,
+        };
         let mut shape = report.shape.as_deref().expect("a shape").clone();
         let partition = |name: &str| (name.into(), Partition::default());
         let partitions = ["normal", "gpu"].map(partition).into();
-        shape.lanes = Some(Lanes { own: lane("normal"), partitions, ..Lanes::default() });
+        shape.lanes = Some(Lanes {
+            own: lane("normal"),
+            partitions,
+            ..Lanes::default()
+        });
         report.shape = Some(Arc::new(shape));
         world.shared.live.publish(site("Delft"), Arc::new(report));
         for (id, partition) in [(2, Some("gpu")), (3, None), (4, Some("normal"))] {
             let job = submitted_to(id, partition);
-            let queued = Job { id: JobId(id), ..queued(id, content(1)) };
+            let queued = Job {
+                id: JobId(id),
+                ..queued(id, content(1))
+            };
             world.append(Change::NewJobs(vec![Arc::new(queued)])).await;
             world.change_job(id, job).await;
         }
@@ -151,10 +201,17 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
         let field = Field::new(&world.shared, &mut grid);
         let victims = |place: &Place| -> Vec<(u64, u32)> {
             let all = field.victims_at(place).into_iter();
-            all.map(|victim| (victim.job.0, victim.resources.processors)).collect()
+            all.map(|victim| (victim.job.0, victim.resources.processors))
+                .collect()
         };
         let own = Place::own(site("Delft"));
         assert_eq!(victims(&own), [(3, 2), (4, 2)]);
-        assert_eq!(victims(&Place { partition: Some("gpu".into()), ..own }), [(2, 2)]);
+        assert_eq!(
+            victims(&Place {
+                partition: Some("gpu".into()),
+                ..own
+            }),
+            [(2, 2)]
+        );
     });
 }

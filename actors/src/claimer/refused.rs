@@ -15,8 +15,12 @@ pub(crate) fn note_refusals(
     (old, new): (&Job, &Job),
     events: &[JobEvent],
 ) {
-    let Phase::Claiming { since } = old.phase else { return };
-    let Some(loss) = events.iter().find(|event| is_loss(&event.what)) else { return };
+    let Phase::Claiming { since } = old.phase else {
+        return;
+    };
+    let Some(loss) = events.iter().find(|event| is_loss(&event.what)) else {
+        return;
+    };
     if loss.at < since + old.claim_limits(parameters).ready_within {
         return;
     }
@@ -62,7 +66,9 @@ mod tests {
         let mut spec = JobSpec::clone(&job.spec);
         spec.components[0].resources = Resources::processors(8);
         job.spec = Arc::new(spec);
-        job.phase = Phase::Claiming { since: Timestamp(1_000) };
+        job.phase = Phase::Claiming {
+            since: Timestamp(1_000),
+        };
         let (site, sources) = (site("Delft"), Vec::new());
         let placement = Placement {
             site,
@@ -101,7 +107,11 @@ mod tests {
     #[test]
     fn a_claim_not_started_in_time_corrects_what_its_site_is_believed_to_have() {
         let timeout = JobParameters::default().claim_timeout;
-        assert_eq!(looked(DurationMs(timeout.0 - 1)), None, "it may still start");
+        assert_eq!(
+            looked(DurationMs(timeout.0 - 1)),
+            None,
+            "it may still start"
+        );
         assert_eq!(looked(timeout), Some(7), "it has not even 8");
     }
 
@@ -112,7 +122,10 @@ mod tests {
         live.refuse(&delft, 8, Timestamp(10));
         live.refuse(&delft, 16, Timestamp(20));
         assert_eq!(live.most_left(&delft, Timestamp(20)), Some(7));
-        assert!(!live.forget_refusals(&delft, Timestamp(20)), "asked when it refused");
+        assert!(
+            !live.forget_refusals(&delft, Timestamp(20)),
+            "asked when it refused"
+        );
         assert_eq!(live.most_left(&delft, Timestamp(21)), None, "asked since");
         assert!(live.forget_refusals(&delft, Timestamp(21)));
         assert_eq!(live.most_left(&delft, Timestamp(5)), None);

@@ -26,7 +26,10 @@ impl ClaimTimer {
 
     fn arm(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
-        let Some(time) = view.jobs.get(&self.job).and_then(|job| self.shared.claim_time(job))
+        let Some(time) = view
+            .jobs
+            .get(&self.job)
+            .and_then(|job| self.shared.claim_time(job))
         else {
             self.guard.disarm();
             ctx.stop();

@@ -168,7 +168,9 @@ impl Cluster {
             self.record_due,
             self.report.obtainable.next_end(),
         ];
-        let Some(next) = due.into_iter().flatten().min() else { return };
+        let Some(next) = due.into_iter().flatten().min() else {
+            return;
+        };
         if self.wake.as_ref().is_some_and(|(time, _)| *time <= next) {
             return;
         }
@@ -196,7 +198,9 @@ impl Actor for Cluster {
         }
         self.count_shared(self.record.state(), &[]);
         self.note_suspects(self.record.state());
-        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.shared
+            .live
+            .publish(self.name.clone(), Arc::new(self.report.clone()));
         self.look(ctx);
     }
 }

@@ -105,7 +105,11 @@ struct Held {
 impl Bidder {
     /// Whose deductions stand in this ledger.
     pub(super) fn new(ledger: LedgerNumber) -> Self {
-        Self { desk: Desk::new(REMEMBERED), ledger, held: None }
+        Self {
+            desk: Desk::new(REMEMBERED),
+            ledger,
+            held: None,
+        }
     }
 }
 
@@ -132,12 +136,28 @@ impl Cluster {
         let view = self.shared.view.load();
         let holdings = view.holdings.get(&self.name);
         let asked_at = belief.asked_at;
-        if !self.bidder.held.as_ref().is_some_and(|held| held.is_of(holdings, asked_at)) {
+        if !self
+            .bidder
+            .held
+            .as_ref()
+            .is_some_and(|held| held.is_of(holdings, asked_at))
+        {
             let (pending, ours, _) = holding_sums(holdings, Some(asked_at));
-            self.bidder.held = Some(Held { holdings: holdings.cloned(), asked_at, pending, ours });
+            self.bidder.held = Some(Held {
+                holdings: holdings.cloned(),
+                asked_at,
+                pending,
+                ours,
+            });
         }
         let held = self.bidder.held.as_ref()?;
-        let quota = self.shared.settings.quotas.get(&self.name).copied().unwrap_or_default();
+        let quota = self
+            .shared
+            .settings
+            .quotas
+            .get(&self.name)
+            .copied()
+            .unwrap_or_default();
         let mut idle = belief.idle;
         if !self.report.ebbs.is_empty() {
             let ebbs = aged(&self.report, now);
@@ -154,7 +174,10 @@ impl Cluster {
     fn answer(&mut self, told: &Announcement, site: usize) -> Option<Reply> {
         let Announcement { key, ground, .. } = told;
         let remembered;
-        let asked = match (self.bidder.desk.hear(key.job, told.asked.as_ref()), &told.asked) {
+        let asked = match (
+            self.bidder.desk.hear(key.job, told.asked.as_ref()),
+            &told.asked,
+        ) {
             // What is remembered is the same.
             (Ok(_), Some(asked)) => asked,
             (Ok(asked), None) => {
@@ -164,7 +187,9 @@ impl Cluster {
             (Err(unheard), _) => return Some(Reply::Unheard(unheard)),
         };
         // Nothing if it is not known.
-        let mut free = self.usable(asked.request().lasts(), told.at).unwrap_or_default();
+        let mut free = self
+            .usable(asked.request().lasts(), told.at)
+            .unwrap_or_default();
         let mut ledgers = self.shared.deductions.lock();
         if let Some(promised) = ledgers.ledger(self.bidder.ledger) {
             promised.take_from(&mut free, key);
@@ -182,7 +207,10 @@ impl Cluster {
     /// The job went elsewhere.
     fn clear(&mut self, key: &DeductionKey) {
         self.bidder.desk.forget(key.job);
-        self.shared.deductions.lock().release(key, self.bidder.ledger);
+        self.shared
+            .deductions
+            .lock()
+            .release(key, self.bidder.ledger);
     }
 }
 
@@ -198,14 +226,27 @@ impl Handler<Bidding> for Cluster {
                 }
                 if let Some(what) = self.answer(&told, site) {
                     // Bounded by who is asked: each answers once.
-                    told.reply.do_send(BidReply { key: told.key, site, what });
+                    told.reply.do_send(BidReply {
+                        key: told.key,
+                        site,
+                        what,
+                    });
                 }
             }
-            Bidding::Award { key, site, used, reply } => {
+            Bidding::Award {
+                key,
+                site,
+                used,
+                reply,
+            } => {
                 self.bidder.desk.forget(key.job);
                 let (deducted, at) = (Deducted::offered(used), self.bidder.ledger);
                 if self.shared.deductions.lock().hold(&key, at, deducted) {
-                    reply.do_send(BidReply { key, site, what: Reply::Acknowledged });
+                    reply.do_send(BidReply {
+                        key,
+                        site,
+                        what: Reply::Acknowledged,
+                    });
                 }
             }
             Bidding::Clear(key) => self.clear(&key),

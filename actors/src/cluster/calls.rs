@@ -27,7 +27,10 @@ impl<T: Send + 'static> Call<T> {
         kind: CallKind,
         run: impl FnOnce(Arc<dyn Site>) -> BoxFuture<'static, Result<T, SiteError>> + Send + 'static,
     ) -> Self {
-        Self { kind, run: Box::new(run) }
+        Self {
+            kind,
+            run: Box::new(run),
+        }
     }
 }
 
@@ -66,7 +69,11 @@ impl<T: Send + 'static> Handler<Call<T>> for Cluster {
 
     fn handle(&mut self, call: Call<T>, _: &mut actix::Context<Self>) -> Self::Result {
         chaos::enter(ActorKind::Cluster);
-        let permits = if call.kind.is_long() { &self.long_calls } else { &self.calls };
+        let permits = if call.kind.is_long() {
+            &self.long_calls
+        } else {
+            &self.calls
+        };
         let (permits, site) = (permits.clone(), self.site.clone());
         let (shared, name) = (self.shared.clone(), self.name.clone());
         let counted = Counted::new(self.gauges.calls.clone());

@@ -45,7 +45,10 @@ mod tests {
             calm.answered(true);
         }
         assert!(pauses.is_sorted());
-        assert_eq!((pauses[..4].to_vec(), pauses[19]), (vec![2_000, 2_000, 4_000, 4_000], 15_000));
+        assert_eq!(
+            (pauses[..4].to_vec(), pauses[19]),
+            (vec![2_000, 2_000, 4_000, 4_000], 15_000)
+        );
         calm.answered(false);
         assert_eq!(calm.pause(soon), soon);
         (0..20).for_each(|_| calm.answered(true));

@@ -16,7 +16,12 @@ impl Cluster {
         let view = self.shared.view.load();
         let (mut held, mut last) = (0, None);
         // In the order of jobs: the components of one follow each other.
-        for (job, _) in view.holdings.get(&self.name).into_iter().flat_map(|held| held.keys()) {
+        for (job, _) in view
+            .holdings
+            .get(&self.name)
+            .into_iter()
+            .flat_map(|held| held.keys())
+        {
             held += u32::from(last.replace(*job) != Some(*job));
         }
         availability::state(self.record.state(), self.current_contact(), held, now)
@@ -109,7 +114,11 @@ impl Cluster {
     }
 
     fn notify(&mut self, kind: NotificationKind, text: String) {
-        let command = SiteCommand::Notify { kind, text: text.into(), details: Vec::new() };
+        let command = SiteCommand::Notify {
+            kind,
+            text: text.into(),
+            details: Vec::new(),
+        };
         self.record.push(command, None);
     }
 }

@@ -37,7 +37,11 @@ pub(super) struct Gauges {
 impl Gauges {
     /// The gauges of this site.
     pub(super) fn new(metrics: &Metrics, site: &SiteName) -> Self {
-        let processors = |usage| metrics.site_processors.with_label_values(&[site.as_str(), usage]);
+        let processors = |usage| {
+            metrics
+                .site_processors
+                .with_label_values(&[site.as_str(), usage])
+        };
         let state = |name| metrics.site_state.with_label_values(&[site.as_str(), name]);
         Self {
             total: processors("total"),

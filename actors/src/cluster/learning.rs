@@ -33,14 +33,21 @@ impl Cluster {
 
     /// Learns from what the attempts here were last seen to do.
     pub(super) fn learn(&mut self) {
-        if self.report.shape.as_ref().is_none_or(|shape| shape.lanes.is_none()) {
+        if self
+            .report
+            .shape
+            .as_ref()
+            .is_none_or(|shape| shape.lanes.is_none())
+        {
             return;
         }
         let (observed, at_once) = (self.report.observed.clone(), self.at_once());
         let before = std::mem::take(&mut self.behind);
         for (tag, observation) in &observed.attempts {
             match observation {
-                Observation::Queued(InQueue { behind: Some(why), .. }) => {
+                Observation::Queued(InQueue {
+                    behind: Some(why), ..
+                }) => {
                     let since = before.get(tag).copied().unwrap_or(observed.asked_at);
                     self.behind.insert(*tag, since);
                     // What was to begin later has not waited for others before that.
@@ -61,7 +68,11 @@ impl Cluster {
     }
 
     fn started(&mut self, asked: Asked, at: Timestamp, at_once: DurationMs) {
-        let Asked { lane, ask, at: asked_at } = asked;
+        let Asked {
+            lane,
+            ask,
+            at: asked_at,
+        } = asked;
         let obtainable = Arc::make_mut(&mut self.report.obtainable);
         if at.since(asked_at) < at_once {
             obtainable.started(lane, ask, asked_at, at);
@@ -84,7 +95,10 @@ impl Cluster {
     /// Whom an attempt asked for what, and when; `None` once its job knows that it has that.
     fn asked(&self, tag: Tag) -> Option<Asked> {
         let view = self.shared.view.load();
-        let holding = view.holdings.get(&self.name)?.get(&(tag.job, tag.component))?;
+        let holding = view
+            .holdings
+            .get(&self.name)?
+            .get(&(tag.job, tag.component))?;
         let at = holding.visible_from.filter(|at| *at > Timestamp(0))?;
         if holding.attempt != tag.attempt {
             return None;
@@ -97,11 +111,18 @@ impl Cluster {
 
     /// What was waited for long ago may be had now, and what was got long ago says nothing.
     pub(super) fn forget_waits(&mut self, now: Timestamp) {
-        if self.report.obtainable.next_end().is_none_or(|end| end > now) {
+        if self
+            .report
+            .obtainable
+            .next_end()
+            .is_none_or(|end| end > now)
+        {
             return;
         }
         let ended = Arc::make_mut(&mut self.report.obtainable).forget(now);
-        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.shared
+            .live
+            .publish(self.name.clone(), Arc::new(self.report.clone()));
         if ended {
             self.shared.live.note_change();
             self.shared.actors.co_allocator.look(&());

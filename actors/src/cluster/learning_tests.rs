@@ -14,10 +14,17 @@ use cospan_sites::port::{AtGate, InQueue, Observation};
 use crate::coallocator::GridMaker;
 use crate::transfer::testing::{World, content, paused, site};
 
-const WORDS: LaneWords = LaneWords { partition: &["-p"], account: &["-A"], reservation: &[] };
+const WORDS: LaneWords = LaneWords {
+    partition: &["-p"],
+    account: &["-A"],
+    reservation: &[],
+};
 
 fn short() -> Lane {
-    Lane { partition: Some("short".into()), account: None }
+    Lane {
+        partition: Some("short".into()),
+        account: None,
+    }
 }
 
 /// Delft has partitions, and a claim two minutes to start.
@@ -45,11 +52,21 @@ async fn submitted(world: &World, processors: u32) -> Tag {
     job.phase = Phase::Claiming { since: now };
     job.components = vec![Component {
         attempt: Attempt(1),
-        run: Run::Submitted { lrm_id: LrmId::new("7").unwrap(), at: now, absences: 0, waits: None },
+        run: Run::Submitted {
+            lrm_id: LrmId::new("7").unwrap(),
+            at: now,
+            absences: 0,
+            waits: None,
+        },
         ..job.components.remove(0)
     }];
     let instance = world.shared.instance;
-    let tag = Tag { instance, job: JobId(1), component: ComponentIndex(0), attempt: Attempt(1) };
+    let tag = Tag {
+        instance,
+        job: JobId(1),
+        component: ComponentIndex(0),
+        attempt: Attempt(1),
+    };
     world.change_job(1, job).await;
     tag
 }
@@ -59,16 +76,26 @@ fn says(world: &World, tag: Tag, observation: Observation) {
 }
 
 fn waits_for(why: &str) -> Observation {
-    Observation::Queued(InQueue { expected: None, behind: Some(why.into()) })
+    Observation::Queued(InQueue {
+        expected: None,
+        behind: Some(why.into()),
+    })
 }
 
 fn delft(world: &World) -> GridSite {
-    GridMaker::default().snapshot(&world.shared).site(&site("Delft")).unwrap().clone()
+    GridMaker::default()
+        .snapshot(&world.shared)
+        .site(&site("Delft"))
+        .unwrap()
+        .clone()
 }
 
 fn largest(world: &World) -> Option<u32> {
     let report = world.shared.live.site(&site("Delft"))?;
-    report.obtainable.lanes().find_map(|(_, known)| Some(known.got?.ask.processors))
+    report
+        .obtainable
+        .lanes()
+        .find_map(|(_, known)| Some(known.got?.ask.processors))
 }
 
 /// Something large waits for Priority for so long that it is known, and since when.
@@ -76,7 +103,9 @@ async fn known_to_wait(world: &World) -> (Tag, Timestamp) {
     let tag = submitted(world, 64).await;
     let asked_at = world.shared.clock.now();
     says(world, tag, waits_for("Priority"));
-    world.until("it is known to wait", |world| delft(world).waits.is_some()).await;
+    world
+        .until("it is known to wait", |world| delft(world).waits.is_some())
+        .await;
     (tag, asked_at)
 }
 
@@ -86,21 +115,41 @@ fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
         let world = world().await;
         let (tag, asked_at) = known_to_wait(&world).await;
         let after = world.shared.clock.now().since(asked_at).0;
-        assert!((60_000..=66_000).contains(&after), "{after} ms after it was asked");
+        assert!(
+            (60_000..=66_000).contains(&after),
+            "{after} ms after it was asked"
+        );
         let waits = delft(&world).waits.expect("a wait");
         let half_an_hour = DurationMs::from_secs(1_800);
-        let wait = waits.in_the_way(&short(), &Ask::new(64, half_an_hour)).expect("kept back");
-        assert_eq!((&*wait.why, wait.asked_at.since(asked_at)), ("Priority", DurationMs(0)));
-        assert_eq!(waits.in_the_way(&short(), &Ask::new(63, half_an_hour)), None, "smaller");
+        let wait = waits
+            .in_the_way(&short(), &Ask::new(64, half_an_hour))
+            .expect("kept back");
+        assert_eq!(
+            (&*wait.why, wait.asked_at.since(asked_at)),
+            ("Priority", DurationMs(0))
+        );
+        assert_eq!(
+            waits.in_the_way(&short(), &Ask::new(63, half_an_hour)),
+            None,
+            "smaller"
+        );
         // Nobody needs to ask the site any more, and what is placed there is looked at again.
         says(&world, tag, Observation::Absent);
         world.finish_job(1).await;
         let given_up = world.shared.clock.now();
         let changes = world.shared.live.changes();
-        world.until("it counts no more", |world| delft(world).waits.is_none()).await;
+        world
+            .until("it counts no more", |world| delft(world).waits.is_none())
+            .await;
         let after = world.shared.clock.now().since(given_up).0;
-        assert!((590_000..601_000).contains(&after), "{after} ms after it was given up");
-        assert!(world.shared.live.changes() > changes, "whoever waits for a place is told");
+        assert!(
+            (590_000..601_000).contains(&after),
+            "{after} ms after it was given up"
+        );
+        assert!(
+            world.shared.live.changes() > changes,
+            "whoever waits for a place is told"
+        );
     });
 }
 
@@ -124,9 +173,15 @@ fn the_largest_that_started_at_once_is_remembered() {
         let world = world().await;
         let tag = submitted(&world, 8).await;
         let held_at = world.shared.clock.now() + DurationMs::from_secs(20);
-        let at_gate = AtGate { host: "n1".into(), since: held_at, held_at };
+        let at_gate = AtGate {
+            host: "n1".into(),
+            since: held_at,
+            held_at,
+        };
         says(&world, tag, Observation::Ready(at_gate));
-        world.until("its start is seen", |world| largest(world) == Some(8)).await;
+        world
+            .until("its start is seen", |world| largest(world) == Some(8))
+            .await;
         assert_eq!(delft(&world).waits, None);
     });
 }
@@ -140,11 +195,20 @@ fn what_started_after_a_wait_may_be_asked_for_again_soon() {
         says(
             &world,
             tag,
-            Observation::Ready(AtGate { host: "n1".into(), since: held_at, held_at }),
+            Observation::Ready(AtGate {
+                host: "n1".into(),
+                since: held_at,
+                held_at,
+            }),
         );
-        world.until("it counts no more", |world| delft(world).waits.is_none()).await;
+        world
+            .until("it counts no more", |world| delft(world).waits.is_none())
+            .await;
         let after = world.shared.clock.now().since(asked_at).0;
-        assert!((180_000..190_000).contains(&after), "{after} ms after it was asked");
+        assert!(
+            (180_000..190_000).contains(&after),
+            "{after} ms after it was asked"
+        );
     });
 }
 
@@ -157,12 +221,20 @@ fn what_was_got_an_hour_ago_is_forgotten() {
         says(
             &world,
             tag,
-            Observation::Ready(AtGate { host: "n1".into(), since: held_at, held_at }),
+            Observation::Ready(AtGate {
+                host: "n1".into(),
+                since: held_at,
+                held_at,
+            }),
         );
-        world.until("its start is seen", |world| largest(world) == Some(8)).await;
+        world
+            .until("its start is seen", |world| largest(world) == Some(8))
+            .await;
         says(&world, tag, Observation::Absent);
         world.finish_job(1).await;
-        world.until("it is forgotten", |world| largest(world).is_none()).await;
+        world
+            .until("it is forgotten", |world| largest(world).is_none())
+            .await;
         assert!(world.shared.clock.now().since(held_at) >= DurationMs::from_secs(3_600));
     });
 }

@@ -66,7 +66,9 @@ impl Cluster {
         if self.sent.busy || self.record.is_writing() || self.record.has_commands() {
             return;
         }
-        let Some(probe) = self.record.state().own_probe.clone() else { return };
+        let Some(probe) = self.record.state().own_probe.clone() else {
+            return;
+        };
         let now = self.now();
         if !self.reaches_for_probe() {
             // Nobody can tell how long it takes meanwhile.
@@ -79,11 +81,16 @@ impl Cluster {
         }
         self.sent.busy = true;
         let ends = probe.given_up_at().max(reached_since + OWN_PROBE_PATIENCE);
-        let step = Step { is_last: now >= ends, ..self.step_of(&probe, now) };
+        let step = Step {
+            is_last: now >= ends,
+            ..self.step_of(&probe, now)
+        };
         let (permits, site) = (self.calls.clone(), self.site.clone());
         let metrics = self.shared.metrics.clone();
         let taken = async move {
-            let Ok(_permit) = permits.acquire_owned().await else { return Told::NotYet };
+            let Ok(_permit) = permits.acquire_owned().await else {
+                return Told::NotYet;
+            };
             step.take(&*site, &metrics).await
         };
         ctx.spawn(taken.into_actor(self).map(move |told, this, ctx| {
@@ -137,10 +144,22 @@ impl Cluster {
             ProbeOutcome::Failed => "failed",
             ProbeOutcome::Inconclusive => "inconclusive",
         };
-        self.shared.metrics.own_probes.with_label_values(&[told]).inc();
+        self.shared
+            .metrics
+            .own_probes
+            .with_label_values(&[told])
+            .inc();
         let (number, jitter) = (probe.number, self.jitter());
         let detail = why.into();
-        self.record.push(SiteCommand::OwnProbeOver { number, outcome, detail, jitter }, None);
+        self.record.push(
+            SiteCommand::OwnProbeOver {
+                number,
+                outcome,
+                detail,
+                jitter,
+            },
+            None,
+        );
         self.turn(ctx);
     }
 }
@@ -160,7 +179,10 @@ struct Step {
 impl Step {
     async fn take(self, site: &dyn Site, metrics: &Metrics) -> Told {
         let count = |kind: CallKind, outcome| {
-            metrics.site_calls.with_label_values(&[kind.as_str(), outcome]).inc();
+            metrics
+                .site_calls
+                .with_label_values(&[kind.as_str(), outcome])
+                .inc();
         };
         if !self.is_submitted && !self.is_last {
             let submitted = site.submit(&self.order()).await;
@@ -181,7 +203,11 @@ impl Step {
         let status = site.status(&[self.tag]).await;
         count(CallKind::Status, outcome_label(&status));
         let Ok(mut status) = status else {
-            return if self.is_last { Told::NotYet } else { Told::Nothing };
+            return if self.is_last {
+                Told::NotYet
+            } else {
+                Told::Nothing
+            };
         };
         let seen = status.attempts.remove(&self.tag);
         if self.is_last {
@@ -215,7 +241,12 @@ impl Step {
         };
         let plain = AttemptOrder::plain(self.tag, program, WALL_TIME);
         let hold_max = OWN_PROBE_PATIENCE;
-        AttemptOrder { epoch: self.epoch, hold_max, name: Some("probe".into()), ..plain }
+        AttemptOrder {
+            epoch: self.epoch,
+            hold_max,
+            name: Some("probe".into()),
+            ..plain
+        }
     }
 
     fn go(&self, host: &str) -> Go {
@@ -226,7 +257,12 @@ impl Step {
             start_at: self.now,
             start_by: self.start_by,
             rank: ComponentIndex(0),
-            peers: vec![Peer { attempt, site, host, processors: 1 }],
+            peers: vec![Peer {
+                attempt,
+                site,
+                host,
+                processors: 1,
+            }],
         }
     }
 }
@@ -250,9 +286,10 @@ fn judge(seen: Observation) -> Told {
                 over(ProbeOutcome::Inconclusive, format!("signal {signal}"))
             }
             ExitCause::Terminated => over(ProbeOutcome::Inconclusive, "told to end".to_owned()),
-            ExitCause::TooLate => {
-                over(ProbeOutcome::Inconclusive, "its gate opened late".to_owned())
-            }
+            ExitCause::TooLate => over(
+                ProbeOutcome::Inconclusive,
+                "its gate opened late".to_owned(),
+            ),
         },
         Observation::Void => over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned()),
         Observation::Vanished { detail, .. } => over(ProbeOutcome::Failed, detail),

@@ -38,7 +38,12 @@ impl Polled {
     /// The site took the query and let it hang.
     fn unanswered(asked_at: Timestamp, longest: DurationMs) -> Self {
         let error = SiteError::OutcomeUnknown(format!("it did not answer within {longest}"));
-        Self { asked_at, answered_at: asked_at, status: Err(error), description: None }
+        Self {
+            asked_at,
+            answered_at: asked_at,
+            status: Err(error),
+            description: None,
+        }
     }
 }
 
@@ -46,9 +51,12 @@ impl Cluster {
     /// Our attempts that may live here.
     fn live_tags(&self) -> Vec<Tag> {
         let view = self.shared.view.load();
-        let Some(holdings) = view.holdings.get(&self.name) else { return Vec::new() };
+        let Some(holdings) = view.holdings.get(&self.name) else {
+            return Vec::new();
+        };
         let live = holdings.iter().filter(|(_, holding)| holding.live);
-        live.map(|((job, _), holding)| holding.tag(self.shared.instance, *job)).collect()
+        live.map(|((job, _), holding)| holding.tag(self.shared.instance, *job))
+            .collect()
     }
 
     /// When the site is to be asked for the attempts that live here. Where polls are rare, a
@@ -65,14 +73,19 @@ impl Cluster {
             return None;
         }
         // Shown whenever it is another: a site where nothing is held any more is not asked.
-        if self.seen.follow(self.shared.view.load().holdings.get(&self.name), now) {
+        if self
+            .seen
+            .follow(self.shared.view.load().holdings.get(&self.name), now)
+        {
             self.gauges.held.set(i64::from(self.seen.held()));
             self.calm.stir();
             if self.seen.holdings.is_empty() {
                 self.show_state();
             }
         }
-        let Some(polled_at) = self.polled_at else { return Some(now) };
+        let Some(polled_at) = self.polled_at else {
+            return Some(now);
+        };
         // One failure tells nothing: whether it fell silent is found out, also where nothing
         // of ours is, or nobody would learn that it is we who are cut off.
         if !self.contact.contact().is_answering() || self.contact.failures() > 0 {
@@ -82,7 +95,12 @@ impl Cluster {
             let files = says.then(|| self.attempts_due(polled_at)).flatten();
             return again.into_iter().chain(files).min();
         }
-        if self.shared.live.doubted_at().is_some_and(|doubted| polled_at < doubted) {
+        if self
+            .shared
+            .live
+            .doubted_at()
+            .is_some_and(|doubted| polled_at < doubted)
+        {
             return Some(now);
         }
         if self.shared.live.fresh_wanted(&self.name).is_some() {
@@ -98,7 +116,12 @@ impl Cluster {
         // Jobs are placed here, whether they have claimed anything yet or not.
         let is_busy = !self.seen.holdings.is_empty();
         let busy = is_busy.then(|| polled_at + self.refresh_pause());
-        hinted.into_iter().chain(live).chain(wanted).chain(busy).min()
+        hinted
+            .into_iter()
+            .chain(live)
+            .chain(wanted)
+            .chain(busy)
+            .min()
     }
 
     /// What a busy site said is asked for again before it expires: it is about to be needed,
@@ -137,16 +160,25 @@ impl Cluster {
         let files_first = self.half_silent;
         let asked = async move {
             // Whoever was silent would only keep the files from being read in time.
-            let first = if files_first { Some(site.status(&tags).await) } else { None };
+            let first = if files_first {
+                Some(site.status(&tags).await)
+            } else {
+                None
+            };
             let whole = |status: &SiteStatus| status.silence.is_none();
-            let answers = first.as_ref().is_none_or(|first| first.as_ref().is_ok_and(whole));
+            let answers = first
+                .as_ref()
+                .is_none_or(|first| first.as_ref().is_ok_and(whole));
             let describe = describe && answers;
             let description = match describe {
                 true => site.describe().await.map(Some),
                 false => Ok(None),
             };
             let count = |kind: CallKind, outcome| {
-                metrics.site_calls.with_label_values(&[kind.as_str(), outcome]).inc();
+                metrics
+                    .site_calls
+                    .with_label_values(&[kind.as_str(), outcome])
+                    .inc();
             };
             if describe {
                 count(CallKind::Describe, outcome_label(&description));
@@ -154,7 +186,12 @@ impl Cluster {
             match description {
                 Err(error) => {
                     let answered_at = clock.now();
-                    Polled { asked_at: now, answered_at, status: Err(error), description: None }
+                    Polled {
+                        asked_at: now,
+                        answered_at,
+                        status: Err(error),
+                        description: None,
+                    }
                 }
                 Ok(description) => {
                     let status = match first {
@@ -162,7 +199,12 @@ impl Cluster {
                         None => site.status(&tags).await,
                     };
                     count(CallKind::Status, outcome_label(&status));
-                    Polled { asked_at: now, answered_at: clock.now(), status, description }
+                    Polled {
+                        asked_at: now,
+                        answered_at: clock.now(),
+                        status,
+                        description,
+                    }
                 }
             }
         };
@@ -182,15 +224,26 @@ impl Cluster {
             self.described_at = Some(now);
             self.report.describe(description);
         }
-        self.half_silent = polled.status.as_ref().is_ok_and(|status| status.silence.is_some());
+        self.half_silent = polled
+            .status
+            .as_ref()
+            .is_ok_and(|status| status.silence.is_some());
         let told_before = self.report.tells;
-        let whole = polled.status.as_ref().is_ok_and(|status| status.silence.is_none());
+        let whole = polled
+            .status
+            .as_ref()
+            .is_ok_and(|status| status.silence.is_none());
         self.report.tells = whole && self.site.trouble().is_some();
         if self.report.tells {
             self.report.told_at = Some(polled.asked_at);
         }
         let mut concerned = match polled.status {
-            Ok(SiteStatus { silence: Some(silence), attempts, site_clock, .. }) => {
+            Ok(SiteStatus {
+                silence: Some(silence),
+                attempts,
+                site_clock,
+                ..
+            }) => {
                 let read = site_clock.unwrap_or(polled.answered_at);
                 let clock = ClockSkew::between(read, polled.answered_at);
                 let mut concerned = self.observed(attempts, polled.asked_at, clock);
@@ -219,12 +272,16 @@ impl Cluster {
         if told_before && !self.report.tells && !self.contact.contact().is_answering() {
             concerned.extend(self.jobs_here());
         }
-        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+        self.shared
+            .live
+            .publish(self.name.clone(), Arc::new(self.report.clone()));
         if self.shared.live.fresh_given(&self.name, polled.asked_at) {
             self.shared.actors.claimer.look(&());
         }
         self.show_metrics();
-        concerned.iter().for_each(|job| self.shared.actors.jobs.look(job));
+        concerned
+            .iter()
+            .for_each(|job| self.shared.actors.jobs.look(job));
         self.look(ctx);
     }
 
@@ -292,7 +349,11 @@ impl Cluster {
                 concerned.push(tag.job);
             }
         }
-        self.report.observed = Arc::new(Observed { asked_at, clock, attempts });
+        self.report.observed = Arc::new(Observed {
+            asked_at,
+            clock,
+            attempts,
+        });
         concerned
     }
 
@@ -326,10 +387,16 @@ impl Cluster {
     }
 
     fn contact_changed(&mut self, result: QueryResult, now: Timestamp) -> Vec<JobId> {
-        let changed = self.contact.observe(result, &self.shared.settings.contact, now);
+        let changed = self
+            .contact
+            .observe(result, &self.shared.settings.contact, now);
         self.report.contact = self.contact.contact();
-        let Some(contact) = changed else { return Vec::new() };
-        self.shared.live.publish(self.name.clone(), Arc::new(self.report.clone()));
+        let Some(contact) = changed else {
+            return Vec::new();
+        };
+        self.shared
+            .live
+            .publish(self.name.clone(), Arc::new(self.report.clone()));
         self.shared.live.note_change();
         self.contact_turned(contact, now);
         self.shared.actors.co_allocator.look(&());
@@ -353,7 +420,9 @@ impl Cluster {
 
     fn show_metrics(&self) {
         if let Some(description) = &self.report.description {
-            self.gauges.total.set(i64::from(description.total.processors));
+            self.gauges
+                .total
+                .set(i64::from(description.total.processors));
         }
         if let Some((_, idle)) = &self.report.idle {
             self.gauges.idle.set(i64::from(idle.processors));

@@ -46,12 +46,21 @@ impl RoundTripSchedule {
         let is_linked = |to: &SiteName| settings.links.contains_key(&(name.clone(), to.clone()));
         let hosts = settings.network.hosts.iter();
         let reachable = hosts.filter(|(to, _)| interval > DurationMs::ZERO && is_linked(to));
-        let peers: Vec<_> = reachable.map(|(to, host)| (to.clone(), host.clone())).collect();
+        let peers: Vec<_> = reachable
+            .map(|(to, host)| (to.clone(), host.clone()))
+            .collect();
         let step = DurationMs(interval.0 / (peers.len() as u64).max(1)).max(STEP_MIN);
         let number = shared.sites.keys().take_while(|site| *site != name).count() as u64 + 1;
         let wait = DurationMs(step.0 * number / (shared.sites.len() as u64).max(1));
         let due = shared.clock.now() + wait;
-        Self { peers, next: 0, due, step, under_way: false, failing: BTreeSet::new() }
+        Self {
+            peers,
+            next: 0,
+            due,
+            step,
+            under_way: false,
+            failing: BTreeSet::new(),
+        }
     }
 
     fn due(&self) -> Option<Timestamp> {
@@ -71,7 +80,10 @@ impl RoundTripSchedule {
 impl Cluster {
     /// When this site is to measure its way to another; `None` while it does, or cannot.
     pub(super) fn next_measurement(&self) -> Option<Timestamp> {
-        self.contact.contact().is_answering().then(|| self.schedule.due())?
+        self.contact
+            .contact()
+            .is_answering()
+            .then(|| self.schedule.due())?
     }
 
     /// Has the site measure its way to whose turn it is. Nothing waits for that.
@@ -79,7 +91,9 @@ impl Cluster {
         if self.next_measurement().is_none_or(|due| due > now) {
             return;
         }
-        let Some((peer, host)) = self.schedule.take(now) else { return };
+        let Some((peer, host)) = self.schedule.take(now) else {
+            return;
+        };
         let site = self.site.clone();
         let asked = async move { site.round_trip(&host).await };
         let answered = tokio::time::timeout(Duration::from_millis(LONGEST.0), asked);
@@ -94,14 +108,19 @@ impl Cluster {
     fn measured(&mut self, peer: SiteName, answer: Result<DurationUs, SiteError>) {
         self.schedule.under_way = false;
         let labels = [CallKind::RoundTrip.as_str(), outcome_label(&answer)];
-        self.shared.metrics.site_calls.with_label_values(&labels).inc();
+        self.shared
+            .metrics
+            .site_calls
+            .with_label_values(&labels)
+            .inc();
         let site = &self.name;
         match answer {
             Ok(round_trip) => {
                 if self.schedule.failing.remove(&peer) {
                     info!(%site, %peer, %round_trip, "the way to a site is measured again");
                 }
-                self.shared.came_back((site.clone(), peer), round_trip, self.now());
+                self.shared
+                    .came_back((site.clone(), peer), round_trip, self.now());
             }
             Err(error) if !self.schedule.failing.contains(&peer) => {
                 warn!(

@@ -20,7 +20,10 @@ fn host(name: &str) -> HostName {
 /// Each site has a host and a link to each other one, of which 9 ms are configured.
 fn linked(settings: &mut Settings) {
     settings.network.hosts = NAMES.map(|name| (site(name), host(name))).into();
-    let pairs = settings.links.keys().map(|pair| (pair.clone(), DurationMs(9)));
+    let pairs = settings
+        .links
+        .keys()
+        .map(|pair| (pair.clone(), DurationMs(9)));
     settings.network.latencies = pairs.collect();
 }
 
@@ -47,7 +50,13 @@ fn latency(world: &World, from: &str, to: &str) -> Option<u64> {
 
 /// How often a site was told to measure its way to another.
 fn asked(world: &World, from: &str, to: &str) -> usize {
-    world.at(from).inside().measured.iter().filter(|(asked, _)| *asked == host(to)).count()
+    world
+        .at(from)
+        .inside()
+        .measured
+        .iter()
+        .filter(|(asked, _)| *asked == host(to))
+        .count()
 }
 
 #[test]
@@ -59,15 +68,28 @@ fn sites_measure_each_other_once_an_interval_one_after_another() {
         for from in NAMES {
             for to in NAMES.into_iter().filter(|to| *to != from) {
                 assert_eq!(asked(&world, from, to), 3, "{from} to {to}");
-                assert_eq!(latency(&world, from, to), Some(1_000), "half of it: {from} to {to}");
+                assert_eq!(
+                    latency(&world, from, to),
+                    Some(1_000),
+                    "half of it: {from} to {to}"
+                );
             }
             assert_eq!(asked(&world, from, from), 0);
             times.extend(world.at(from).inside().measured.iter().map(|(_, at)| *at));
         }
         times.sort();
-        let least = times.windows(2).map(|pair| pair[1] - pair[0]).min().expect("several");
-        assert!(least > Duration::from_secs(90), "{least:?} between two of all sites");
-        let measured = link(&world, "Delft", "Leiden").measured_latency.expect("it was measured");
+        let least = times
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .min()
+            .expect("several");
+        assert!(
+            least > Duration::from_secs(90),
+            "{least:?} between two of all sites"
+        );
+        let measured = link(&world, "Delft", "Leiden")
+            .measured_latency
+            .expect("it was measured");
         assert_eq!(measured.measurements, 3);
     });
 }
@@ -76,24 +98,54 @@ fn sites_measure_each_other_once_an_interval_one_after_another() {
 fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
     paused(|| async {
         let world = world(|settings| settings.network.latency_interval = DurationMs(20_000));
-        world.at("Delft").inside().round_trips.insert(host("Leiden"), None);
-        world.at("Delft").inside().round_trips.remove(&host("Utrecht"));
-        world.until("both were asked", |w| asked(w, "Delft", "Utrecht") > 1).await;
+        world
+            .at("Delft")
+            .inside()
+            .round_trips
+            .insert(host("Leiden"), None);
+        world
+            .at("Delft")
+            .inside()
+            .round_trips
+            .remove(&host("Utrecht"));
+        world
+            .until("both were asked", |w| asked(w, "Delft", "Utrecht") > 1)
+            .await;
         for name in NAMES {
             let record = world.shared.view.load().sites.get(&site(name)).cloned();
-            assert_eq!(record.map_or(0, |record| record.consecutive_errors), 0, "{name}");
+            assert_eq!(
+                record.map_or(0, |record| record.consecutive_errors),
+                0,
+                "{name}"
+            );
         }
-        assert_eq!(latency(&world, "Delft", "Leiden"), Some(9_000), "what is configured");
-        assert_eq!(latency(&world, "Delft", "Utrecht"), Some(9_000), "what is configured");
+        assert_eq!(
+            latency(&world, "Delft", "Leiden"),
+            Some(9_000),
+            "what is configured"
+        );
+        assert_eq!(
+            latency(&world, "Delft", "Utrecht"),
+            Some(9_000),
+            "what is configured"
+        );
         assert_eq!(latency(&world, "Leiden", "Delft"), Some(1_000));
         // While a measurement hangs, the site is asked for other things.
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
         let hangs = asked(&world, "Delft", "Leiden");
-        world.until("the next one hangs", |w| asked(w, "Delft", "Leiden") > hangs).await;
+        world
+            .until("the next one hangs", |w| {
+                asked(w, "Delft", "Leiden") > hangs
+            })
+            .await;
         let age = || {
             let report = world.shared.live.site(&site("Delft")).expect("a report");
-            report.idle.as_ref().map(|(asked_at, _)| *asked_at).expect("it answered")
+            report
+                .idle
+                .as_ref()
+                .map(|(asked_at, _)| *asked_at)
+                .expect("it answered")
         };
         let began = age();
         tokio::time::sleep(Duration::from_secs(20)).await;
@@ -114,7 +166,11 @@ fn what_was_measured_counts_until_it_is_too_old() {
         tokio::time::sleep(50 * MINUTE).await;
         assert_eq!(latency(&world, "Delft", "Leiden"), Some(1_000));
         tokio::time::sleep(15 * MINUTE).await;
-        assert_eq!(latency(&world, "Delft", "Leiden"), Some(9_000), "as configured again");
+        assert_eq!(
+            latency(&world, "Delft", "Leiden"),
+            Some(9_000),
+            "as configured again"
+        );
     });
 }
 
@@ -135,7 +191,11 @@ fn a_site_that_is_silent_is_told_to_measure_nothing() {
         tokio::time::sleep(60 * MINUTE).await;
         assert_eq!(world.at("Leiden").inside().measured.len(), before);
         world.at("Leiden").inside().up = true;
-        world.until("it measures", |w| w.at("Leiden").inside().measured.len() > before).await;
+        world
+            .until("it measures", |w| {
+                w.at("Leiden").inside().measured.len() > before
+            })
+            .await;
     });
 }
 
@@ -150,7 +210,11 @@ fn without_a_host_a_link_or_an_interval_nothing_is_measured() {
         paused(move || async move {
             let world = world(change);
             tokio::time::sleep(60 * MINUTE).await;
-            assert!(NAMES.iter().all(|name| world.at(name).inside().measured.is_empty()));
+            assert!(
+                NAMES
+                    .iter()
+                    .all(|name| world.at(name).inside().measured.is_empty())
+            );
         });
     }
 }
@@ -164,7 +228,11 @@ fn the_network_of_placement_follows_measurements_and_their_end() {
         world.until("it is measured", known).await;
         assert_ne!(world.shared.network(), slow);
         let bandwidth = slow.bandwidth(&site("Delft"), &site("Leiden"));
-        assert_eq!(bandwidth, BitsPerSecond(1_000_000), "which is another matter");
+        assert_eq!(
+            bandwidth,
+            BitsPerSecond(1_000_000),
+            "which is another matter"
+        );
         for name in NAMES {
             world.at(name).inside().round_trips.clear();
         }

@@ -50,8 +50,15 @@ pub(super) struct Ours<'a> {
 
 impl<'a> Ours<'a> {
     fn at(site: &dyn Site, shared: &'a Shared) -> Self {
-        let former = if site.is_ours_alone() { &shared.former[..] } else { &[] };
-        Self { instance: shared.instance, former }
+        let former = if site.is_ours_alone() {
+            &shared.former[..]
+        } else {
+            &[]
+        };
+        Self {
+            instance: shared.instance,
+            former,
+        }
     }
 
     fn has_reserved(&self, tag: &ReservationTag) -> bool {
@@ -69,8 +76,9 @@ pub(super) fn fate(
 ) -> Fate {
     let (instance, job) = (ours.instance, view.jobs.get(&tag.job));
     // Also what was taken over from another control plane is ours.
-    let expected =
-        job.map_or(instance, |job| job.tag_of(instance, tag.component, tag.attempt).instance);
+    let expected = job.map_or(instance, |job| {
+        job.tag_of(instance, tag.component, tag.attempt).instance
+    });
     if tag.instance != expected && !bug(Bug::TouchOthers) {
         // What it did after its store was exported no job of ours knows.
         let is_left = ours.former.contains(&tag.instance);
@@ -95,7 +103,10 @@ fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
     }
     let view = shared.view.load();
     if tag.is_shared() {
-        let shared = view.sites.get(site).and_then(|record| record.shared_with(tag.serial));
+        let shared = view
+            .sites
+            .get(site)
+            .and_then(|record| record.shared_with(tag.serial));
         return shared.is_some_and(SharedReservation::needs_lease);
     }
     let job = view.jobs.get(&tag.job).filter(|job| !job.is_final());
@@ -106,16 +117,24 @@ fn is_needed(tag: &ReservationTag, site: &SiteName, shared: &Shared) -> bool {
 /// What a site has promised to jobs whose rounds have not begun there, and should hold.
 fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (JobId, Span)> {
     let view = shared.view.load();
-    let waiting = view.jobs.values().filter(|job| matches!(job.phase, Phase::Placed { .. }));
+    let waiting = view
+        .jobs
+        .values()
+        .filter(|job| matches!(job.phase, Phase::Placed { .. }));
     let promised = waiting.flat_map(|job| {
         let here = job.components.iter().filter(|component| {
-            component.placement.as_ref().is_some_and(|placement| placement.site == *site)
+            component
+                .placement
+                .as_ref()
+                .is_some_and(|placement| placement.site == *site)
         });
         let promised = here.filter_map(|component| component.acquisition().promised());
-        promised.filter(|promised| !promised.shared).map(|promised| {
-            let span = Span::new(promised.from, promised.to);
-            (promised.tag(shared.instance, job.id), (job.id, span))
-        })
+        promised
+            .filter(|promised| !promised.shared)
+            .map(|promised| {
+                let span = Span::new(promised.from, promised.to);
+                (promised.tag(shared.instance, job.id), (job.id, span))
+            })
     });
     promised.collect()
 }
@@ -126,9 +145,14 @@ fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (Jo
 fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag, (JobId, Span)>) {
     let promised = promised_at(site, shared);
     for (tag, (job, _)) in lost.iter().filter(|(tag, _)| promised.contains_key(tag)) {
-        let Some(addr) = shared.actors.jobs.addr(job) else { continue };
+        let Some(addr) = shared.actors.jobs.addr(job) else {
+            continue;
+        };
         warn!(%site, %job, %tag, "the site does not hold this reservation any more");
-        addr.do_send(Gone { site: site.clone(), serial: tag.serial });
+        addr.do_send(Gone {
+            site: site.clone(),
+            serial: tag.serial,
+        });
     }
 }
 
@@ -150,16 +174,24 @@ async fn compare_reservations(
     shared: &Shared,
     seen_before: &BTreeSet<ReservationTag>,
 ) -> Result<Leases, SiteError> {
-    let Some(granting) = site.reservations() else { return Ok(Leases::default()) };
+    let Some(granting) = site.reservations() else {
+        return Ok(Leases::default());
+    };
     let record = shared.view.load().sites.get(site.name()).cloned();
-    let mut gone = record.map(|record| expected(&record, shared.clock.now())).unwrap_or_default();
+    let mut gone = record
+        .map(|record| expected(&record, shared.clock.now()))
+        .unwrap_or_default();
     let mut lost = promised_at(site.name(), shared);
     let (mut orphans, mut changed) = (BTreeSet::new(), BTreeSet::new());
     let ours = Ours::at(site, shared);
     let listed = granting.list().await?.into_iter();
     for (tag, seen) in listed.filter(|(tag, _)| ours.has_reserved(tag)) {
         let is_known = tag.is_shared() && tag.instance == shared.instance;
-        let expected = if is_known { gone.remove(&tag.serial) } else { None };
+        let expected = if is_known {
+            gone.remove(&tag.serial)
+        } else {
+            None
+        };
         if expected.is_some_and(|span| !seen.is_of(span)) {
             changed.insert(tag.serial);
         }
@@ -184,7 +216,11 @@ async fn compare_reservations(
         }
     }
     tell_losses(site.name(), shared, &lost);
-    Ok(Leases { orphans, gone: gone.into_keys().collect(), changed })
+    Ok(Leases {
+        orphans,
+        gone: gone.into_keys().collect(),
+        changed,
+    })
 }
 
 fn ended_at(job: &Job) -> Option<Timestamp> {
@@ -215,7 +251,9 @@ impl Cluster {
         let interval = self.shared.settings.reconcile_interval;
         match self.unfinished {
             0 => interval,
-            times => interval.min(DurationMs(SOON.0 << times.saturating_sub(SOON_TIMES).min(16))),
+            times => interval.min(DurationMs(
+                SOON.0 << times.saturating_sub(SOON_TIMES).min(16),
+            )),
         }
     }
 
@@ -225,7 +263,12 @@ impl Cluster {
         let view = self.shared.view.load();
         (self.left_there && !bug(Bug::SweepForJobsOnly))
             || !view.jobs.is_empty()
-            || self.record.state().shared.iter().any(SharedReservation::needs_lease)
+            || self
+                .record
+                .state()
+                .shared
+                .iter()
+                .any(SharedReservation::needs_lease)
             || view.holdings.contains_key(&self.name)
     }
 
@@ -254,16 +297,31 @@ impl Cluster {
     }
 
     fn swept(&mut self, swept: Swept, ctx: &mut Context<Self>) {
-        let Swept { ended, left_there, unfinished, leases, stuck } = swept;
-        let Leases { orphans, gone, changed } = leases;
+        let Swept {
+            ended,
+            left_there,
+            unfinished,
+            leases,
+            stuck,
+        } = swept;
+        let Leases {
+            orphans,
+            gone,
+            changed,
+        } = leases;
         self.left_there = left_there;
         self.stuck = stuck;
         // What was given back is idle now.
         self.hinted |= unfinished || self.unfinished > 0;
-        self.unfinished = if unfinished { self.unfinished.saturating_add(1) } else { 0 };
+        self.unfinished = if unfinished {
+            self.unfinished.saturating_add(1)
+        } else {
+            0
+        };
         self.orphans = orphans;
         if !gone.is_empty() || !changed.is_empty() {
-            self.record.push(SiteCommand::SharedMissing { gone, changed }, None);
+            self.record
+                .push(SiteCommand::SharedMissing { gone, changed }, None);
             self.turn(ctx);
         }
         if ended > 0 {
@@ -282,7 +340,8 @@ impl Cluster {
             .filter_map(|(job, component)| attempt_of(&view, *job, component.0))
             .collect();
         drop(view);
-        self.record.push(SiteCommand::ReconcileProbes { live }, None);
+        self.record
+            .push(SiteCommand::ReconcileProbes { live }, None);
         self.turn(ctx);
     }
 }
@@ -336,7 +395,13 @@ async fn sweep(
     }
     let unfinished = living || ended > 0 || !leases.orphans.is_empty();
     let left_there = left_there || unfinished || !strays.is_empty() || !stuck.is_empty();
-    Ok(Swept { ended, left_there, unfinished, leases, stuck })
+    Ok(Swept {
+        ended,
+        left_there,
+        unfinished,
+        leases,
+        stuck,
+    })
 }
 
 /// Whether an attempt still has to end before it can be removed.
@@ -400,9 +465,18 @@ struct Swept {
 }
 
 fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
-    let attempt = view.jobs.get(&job)?.components.get(component as usize)?.attempt;
+    let attempt = view
+        .jobs
+        .get(&job)?
+        .components
+        .get(component as usize)?
+        .attempt;
     let component = cospan_domain::ids::ComponentIndex(component);
-    Some(AttemptId { job, component, attempt })
+    Some(AttemptId {
+        job,
+        component,
+        attempt,
+    })
 }
 
 fn lives(seen: &Observation) -> bool {
@@ -431,8 +505,16 @@ mod tests {
         let [us, former, other] = [1, 2, 3].map(InstanceId::from_random);
         let of = |instance, former: &[InstanceId]| {
             let (job, component, attempt) = (JobId(1), ComponentIndex(0), Attempt(1));
-            let tag = Tag { instance, job, component, attempt };
-            let ours = Ours { instance: us, former };
+            let tag = Tag {
+                instance,
+                job,
+                component,
+                attempt,
+            };
+            let ours = Ours {
+                instance: us,
+                former,
+            };
             fate(&tag, ours, &View::default(), Timestamp(0), DurationMs(0))
         };
         assert_eq!(of(former, &[former]), Fate::Remove);

@@ -87,7 +87,10 @@ impl Cluster {
 
     /// Owners whose jobs stay away from here ask sites under their own names until they may come.
     pub(super) fn note_suspects(&self, record: &SiteRecord) {
-        let suspects = record.bans(self.now()).map(|(owner, _)| owner.clone()).collect();
+        let suspects = record
+            .bans(self.now())
+            .map(|(owner, _)| owner.clone())
+            .collect();
         if self.shared.live.note_suspects(&self.name, suspects) {
             self.shared.live.note_change();
             self.shared.actors.co_allocator.look(&());
@@ -100,44 +103,53 @@ impl Cluster {
             return;
         }
         let now = self.now();
-        let Some(step) = self.record.decide(&self.shared.settings.site, now) else { return };
+        let Some(step) = self.record.decide(&self.shared.settings.site, now) else {
+            return;
+        };
         chaos::reach(Point::Decided);
         let (next, events, answers) = step.into_parts();
         for event in &events {
             tracing::info!(site = %self.name, event = ?event.what, "site");
         }
         let next = Arc::new(next);
-        let change = Change::Site { old: Some(self.record.state().clone()), new: next.clone() };
+        let change = Change::Site {
+            old: Some(self.record.state().clone()),
+            new: next.clone(),
+        };
         let questions = chaos::questions_of(&next);
         chaos::reach_for("Site", Point::BeforeJournal);
         chaos::reach_each(&questions, Point::BeforeJournal);
         let append = self.shared.journal().send(Append(change));
-        ctx.spawn(append.into_actor(self).map(move |result, this, ctx| match result {
-            Ok(Ok(_)) => {
-                chaos::reach_for("Site", Point::AfterJournal);
-                chaos::reach_each(&questions, Point::AfterJournal);
-                if !answers.is_empty() {
-                    chaos::reach_for("Site", Point::BeforeAnswer);
-                }
-                this.count_shared(&next, &events);
-                this.note_suspects(&next);
-                this.record.committed(next, answers);
-                this.show_state();
-                let now = this.now();
-                this.set_wake(ctx, now);
-                this.turn(ctx);
-                this.keep_in_step(ctx);
-                this.ask_shared(ctx);
-                this.probe_by_ourselves(ctx);
-            }
-            Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
-                let stored = this.shared.view.load().sites.get(&this.name).cloned();
-                let stored = stored.unwrap_or_else(|| this.record.state().clone());
-                this.record.reloaded(stored);
-            }
-            // The process is ending; nothing more may be decided.
-            Ok(Err(AppendError::Stopped)) | Err(_) => {}
-        }));
+        ctx.spawn(
+            append
+                .into_actor(self)
+                .map(move |result, this, ctx| match result {
+                    Ok(Ok(_)) => {
+                        chaos::reach_for("Site", Point::AfterJournal);
+                        chaos::reach_each(&questions, Point::AfterJournal);
+                        if !answers.is_empty() {
+                            chaos::reach_for("Site", Point::BeforeAnswer);
+                        }
+                        this.count_shared(&next, &events);
+                        this.note_suspects(&next);
+                        this.record.committed(next, answers);
+                        this.show_state();
+                        let now = this.now();
+                        this.set_wake(ctx, now);
+                        this.turn(ctx);
+                        this.keep_in_step(ctx);
+                        this.ask_shared(ctx);
+                        this.probe_by_ourselves(ctx);
+                    }
+                    Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
+                        let stored = this.shared.view.load().sites.get(&this.name).cloned();
+                        let stored = stored.unwrap_or_else(|| this.record.state().clone());
+                        this.record.reloaded(stored);
+                    }
+                    // The process is ending; nothing more may be decided.
+                    Ok(Err(AppendError::Stopped)) | Err(_) => {}
+                }),
+        );
     }
 }
 
@@ -150,7 +162,11 @@ impl Handler<Charge> for Cluster {
         let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
         let isolated = (self.shared.live.isolated() || unheard) && !bug(Bug::ChargeWhenCutOff);
         if !isolated && charge.class.charges_site() {
-            self.shared.metrics.site_errors.with_label_values(&[self.name.as_str()]).inc();
+            self.shared
+                .metrics
+                .site_errors
+                .with_label_values(&[self.name.as_str()])
+                .inc();
         }
         let command = SiteCommand::RecordError {
             attempt: charge.attempt,
@@ -187,7 +203,13 @@ impl Handler<SiteOrderMessage> for Cluster {
 
     fn handle(&mut self, message: SiteOrderMessage, ctx: &mut Context<Self>) -> Answer {
         chaos::enter(ActorKind::Cluster);
-        self.order(SiteCommand::Operate { by: message.by, what: message.what }, ctx)
+        self.order(
+            SiteCommand::Operate {
+                by: message.by,
+                what: message.what,
+            },
+            ctx,
+        )
     }
 }
 
@@ -196,8 +218,19 @@ impl Handler<AskAdmission> for Cluster {
 
     fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> Answer {
         chaos::enter(ActorKind::Cluster);
-        let AskAdmission { attempt: probe, owner, may_probe } = message;
-        self.order(SiteCommand::StartProbe { probe, owner: Some(owner), may_probe }, ctx)
+        let AskAdmission {
+            attempt: probe,
+            owner,
+            may_probe,
+        } = message;
+        self.order(
+            SiteCommand::StartProbe {
+                probe,
+                owner: Some(owner),
+                may_probe,
+            },
+            ctx,
+        )
     }
 }
 
@@ -206,7 +239,8 @@ impl Handler<NotificationSent> for Cluster {
 
     fn handle(&mut self, message: NotificationSent, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
-        self.record.push(SiteCommand::NotificationSent { id: message.0 }, None);
+        self.record
+            .push(SiteCommand::NotificationSent { id: message.0 }, None);
         self.turn(ctx);
     }
 }

@@ -47,13 +47,18 @@ impl Seen {
             since(live().any(|holding| holding.awaited), self.awaited),
         );
         let queued = live().filter(|holding| holding.queued);
-        self.queued = queued.map(|holding| holding.visible_from.unwrap_or(now)).max();
+        self.queued = queued
+            .map(|holding| holding.visible_from.unwrap_or(now))
+            .max();
         true
     }
 
     /// Processors that jobs hold or will claim.
     pub(super) fn held(&self) -> u32 {
-        let held = self.holdings.values().map(|holding| holding.resources.processors);
+        let held = self
+            .holdings
+            .values()
+            .map(|holding| holding.resources.processors);
         held.fold(0, u32::saturating_add)
     }
 
@@ -130,15 +135,31 @@ mod tests {
             seen.due(Timestamp(100), interval, soon)
         };
         assert_eq!(due(&[], 90_000), None, "nothing lives there");
-        assert_eq!(due(&[(1, false)], 91_000), Some(Timestamp(96_000)), "since it lives there");
-        assert_eq!(due(&[(1, false), (2, false)], 93_000), Some(Timestamp(96_000)), "as before");
+        assert_eq!(
+            due(&[(1, false)], 91_000),
+            Some(Timestamp(96_000)),
+            "since it lives there"
+        );
+        assert_eq!(
+            due(&[(1, false), (2, false)], 93_000),
+            Some(Timestamp(96_000)),
+            "as before"
+        );
         assert_eq!(
             due(&[(1, false), (2, true)], 94_000),
             Some(Timestamp(95_000)),
             "one is awaited"
         );
-        assert_eq!(due(&[(2, false)], 94_500), Some(Timestamp(96_000)), "it is no more");
+        assert_eq!(
+            due(&[(2, false)], 94_500),
+            Some(Timestamp(96_000)),
+            "it is no more"
+        );
         assert_eq!(due(&[], 94_600), None, "both are gone");
-        assert_eq!(due(&[(3, true)], 99_000), Some(Timestamp(100_000)), "another, much later");
+        assert_eq!(
+            due(&[(3, true)], 99_000),
+            Some(Timestamp(100_000)),
+            "another, much later"
+        );
     }
 }

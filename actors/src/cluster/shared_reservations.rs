@@ -39,7 +39,12 @@ impl Question {
         };
         // Which of its orders is the later is not told: what is asked may be asked again.
         let request = shared.request(length);
-        let order = ReservationOrder { tag, number: 1, request, keep_for: KEPT };
+        let order = ReservationOrder {
+            tag,
+            number: 1,
+            request,
+            keep_for: KEPT,
+        };
         Self { asked, order }
     }
 
@@ -51,7 +56,9 @@ impl Question {
         let (order, lost) = (&self.order, Outcome::Lost { next: None });
         match self.asked {
             SharedQuestion::Request => match granting.find(order.tag).await? {
-                Some(seen) => Ok(Outcome::Granted { start: seen.start(order.request.window) }),
+                Some(seen) => Ok(Outcome::Granted {
+                    start: seen.start(order.request.window),
+                }),
                 None => {
                     let granted = granting.request(order).await.map(Outcome::from);
                     if bug(Bug::ConfirmShared) {
@@ -98,7 +105,9 @@ impl Cluster {
         if self.asking_shared || self.record.is_writing() || self.record.has_commands() {
             return;
         }
-        let Some((shared, asked)) = self.record.state().shared_question() else { return };
+        let Some((shared, asked)) = self.record.state().shared_question() else {
+            return;
+        };
         let serial = shared.serial;
         let tag = ReservationTag::shared(self.shared.instance, serial);
         let question = Question::of(shared, asked, tag);
@@ -117,12 +126,23 @@ impl Cluster {
             this.asking_shared = false;
             let outcome = put.ok().and_then(|(question, answer)| {
                 let labels = [CallKind::Reserve.as_str(), outcome_label(&answer)];
-                this.shared.metrics.site_calls.with_label_values(&labels).inc();
+                this.shared
+                    .metrics
+                    .site_calls
+                    .with_label_values(&labels)
+                    .inc();
                 answer.map_or_else(|error| question.refused(&error), Some)
             });
             match outcome {
                 Some(outcome) => {
-                    this.record.push(SiteCommand::SharedAnswered { serial, asked, outcome }, None);
+                    this.record.push(
+                        SiteCommand::SharedAnswered {
+                            serial,
+                            asked,
+                            outcome,
+                        },
+                        None,
+                    );
                     this.turn(ctx);
                 }
                 None => drop(ctx.run_later(RETRY, Self::ask_shared)),
@@ -154,8 +174,9 @@ impl Cluster {
             shared.no_show_at(patience).is_some_and(|due| due <= now) && !shared.is_over(now)
         };
         let shared = self.record.state().shared.iter().filter(due);
-        let due: Vec<(Serial, ReservationName, Timestamp)> =
-            shared.map(|one| (one.serial, one.wish.name.clone(), one.start())).collect();
+        let due: Vec<(Serial, ReservationName, Timestamp)> = shared
+            .map(|one| (one.serial, one.wish.name.clone(), one.start()))
+            .collect();
         if due.is_empty() {
             return;
         }
@@ -165,7 +186,8 @@ impl Cluster {
             let used = jobs.any(|job| {
                 !job.is_final() || job.instants.started.is_some_and(|started| started >= start)
             });
-            self.record.push(SiteCommand::SharedLookedAt { serial, used }, None);
+            self.record
+                .push(SiteCommand::SharedLookedAt { serial, used }, None);
         }
         self.turn(ctx);
     }
@@ -176,15 +198,24 @@ impl Cluster {
         let holds = |shared: &&SharedReservation| shared.needs_lease() && shared.granted.is_some();
         let held = record.shared.iter().filter(holds).count();
         if record.last_shared > Serial(0) {
-            metrics.held.with_label_values(&[site, "shared"]).set(held as i64);
+            metrics
+                .held
+                .with_label_values(&[site, "shared"])
+                .set(held as i64);
         }
         for event in events {
             match &event.what {
                 Happened::SharedLost { .. }
-                | Happened::SharedAnswered { outcome: Outcome::Lost { .. }, .. } => {
+                | Happened::SharedAnswered {
+                    outcome: Outcome::Lost { .. },
+                    ..
+                } => {
                     metrics.lost.with_label_values(&[site]).inc();
                 }
-                Happened::SharedAnswered { outcome: Outcome::Refused { next }, .. } => {
+                Happened::SharedAnswered {
+                    outcome: Outcome::Refused { next },
+                    ..
+                } => {
                     let reason = if next.is_some() { "later" } else { "never" };
                     metrics.refused.with_label_values(&[site, reason]).inc();
                 }
@@ -196,7 +227,11 @@ impl Cluster {
 
 /// Those that the site should keep, and when.
 pub(super) fn expected(record: &SiteRecord, now: Timestamp) -> BTreeMap<Serial, Span> {
-    let kept = record.shared.iter().filter(|shared| shared.stage == SharedStage::Confirmed);
+    let kept = record
+        .shared
+        .iter()
+        .filter(|shared| shared.stage == SharedStage::Confirmed);
     let kept = kept.filter(|shared| !shared.is_over(now));
-    kept.filter_map(|shared| Some((shared.serial, shared.lease()?))).collect()
+    kept.filter_map(|shared| Some((shared.serial, shared.lease()?)))
+        .collect()
 }

@@ -24,12 +24,21 @@ fn grid(world: &World) -> std::sync::Arc<GridSnapshot> {
 }
 
 fn contact(world: &World, name: &str) -> Contact {
-    world.shared.live.site(&site(name)).expect("a report").contact
+    world
+        .shared
+        .live
+        .site(&site(name))
+        .expect("a report")
+        .contact
 }
 
 fn asked_at(world: &World, name: &str) -> u64 {
     let report = world.shared.live.site(&site(name)).expect("a report");
-    report.idle.as_ref().map(|(asked_at, _)| asked_at.0).expect("it answered")
+    report
+        .idle
+        .as_ref()
+        .map(|(asked_at, _)| asked_at.0)
+        .expect("it answered")
 }
 
 #[test]
@@ -52,10 +61,15 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
             }
         }
         let unreachable = Acceptance::Closed(Hindrance::Unreachable);
-        let seen = grid(&world).site(&site("Leiden")).expect("a site").acceptance;
+        let seen = grid(&world)
+            .site(&site("Leiden"))
+            .expect("a site")
+            .acceptance;
         assert_eq!(seen, unreachable, "since {began:?}");
         world.at("Leiden").inside().hanging = false;
-        world.until("it answers again", |w| contact(w, "Leiden").is_answering()).await;
+        world
+            .until("it answers again", |w| contact(w, "Leiden").is_answering())
+            .await;
     });
 }
 
@@ -65,10 +79,14 @@ async fn pause_of(world: &World, name: &str) -> u64 {
     world.at(name).inside().hanging = true;
     world.shared.live.set_wanted(true);
     world.shared.actors.clusters.look_all();
-    world.until("it hangs", |world| world.at(name).inside().hung > 0).await;
+    world
+        .until("it hangs", |world| world.at(name).inside().hung > 0)
+        .await;
     world.at(name).inside().hanging = false;
     let hung_at = world.shared.clock.now();
-    world.until("it is asked again", |world| asked_at(world, name) > last).await;
+    world
+        .until("it is asked again", |world| asked_at(world, name) > last)
+        .await;
     asked_at(world, name) - hung_at.0
 }
 
@@ -76,10 +94,16 @@ async fn pause_of(world: &World, name: &str) -> u64 {
 fn each_site_is_asked_again_after_its_own_time_out() {
     paused(|| async {
         let world = World::set(&["Delft", "Leiden"], |settings| {
-            settings.information.query_timeouts.insert(site("Delft"), DurationMs(1_000));
+            settings
+                .information
+                .query_timeouts
+                .insert(site("Delft"), DurationMs(1_000));
         });
         world.settle().await;
-        let (own, common) = (pause_of(&world, "Delft").await, pause_of(&world, "Leiden").await);
+        let (own, common) = (
+            pause_of(&world, "Delft").await,
+            pause_of(&world, "Leiden").await,
+        );
         // A second passes before one that did not answer is asked again.
         assert!((1_900..=2_100).contains(&own), "{own} ms");
         assert!((10_900..=11_100).contains(&common), "{common} ms");
@@ -95,7 +119,9 @@ fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
         world.add_file("input", content(1), &["Leiden"]).await;
         world.place_job(1, content(1), "Leiden").await;
         let expiry = world.shared.settings.information_expiry.0;
-        world.until("it is asked again", |w| asked_at(w, "Leiden") > busy).await;
+        world
+            .until("it is asked again", |w| asked_at(w, "Leiden") > busy)
+            .await;
         let pause = asked_at(&world, "Leiden") - busy;
         assert!(pause < expiry, "{pause} ms");
         tokio::time::sleep(Duration::from_millis(3 * expiry)).await;
@@ -122,7 +148,9 @@ fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
         for _ in 0..6_000 {
             tokio::time::sleep(Duration::from_millis(100)).await;
             let now = asked(&world);
-            (0..2).filter(|&at| now[at] != before[at]).for_each(|at| looks[at] += 1);
+            (0..2)
+                .filter(|&at| now[at] != before[at])
+                .for_each(|at| looks[at] += 1);
             before = now;
         }
         assert!(looks[1] * 2 < looks[0], "{looks:?}");
@@ -130,9 +158,15 @@ fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
         world.add_file("input", content(1), &["Leiden"]).await;
         world.place_job(1, content(1), "Leiden").await;
         let placed = asked_at(&world, "Leiden");
-        world.until("it is asked", |world| asked_at(world, "Leiden") > placed).await;
+        world
+            .until("it is asked", |world| asked_at(world, "Leiden") > placed)
+            .await;
         let first = asked_at(&world, "Leiden");
-        world.until("it is asked again", |world| asked_at(world, "Leiden") > first).await;
+        world
+            .until("it is asked again", |world| {
+                asked_at(world, "Leiden") > first
+            })
+            .await;
         assert!(asked_at(&world, "Leiden") - first <= interval.0 + 100);
     });
 }
@@ -144,7 +178,9 @@ fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_unasked() {
         world.settle().await;
         let held = |world: &World| {
             let shown = &world.shared.metrics.site_processors;
-            shown.with_label_values(&[site("Leiden").as_str(), "held"]).get()
+            shown
+                .with_label_values(&[site("Leiden").as_str(), "held"])
+                .get()
         };
         world.add_file("input", content(1), &["Leiden"]).await;
         world.place_job(1, content(1), "Leiden").await;
@@ -166,23 +202,44 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
         world.settle().await;
         let shown = |world: &World, state: &str| {
             let shown = &world.shared.metrics.site_state;
-            shown.with_label_values(&[site("Leiden").as_str(), state]).get() == 1
+            shown
+                .with_label_values(&[site("Leiden").as_str(), state])
+                .get()
+                == 1
         };
-        let cluster = world.shared.actors.clusters.addr(&site("Leiden")).expect("an actor");
+        let cluster = world
+            .shared
+            .actors
+            .clusters
+            .addr(&site("Leiden"))
+            .expect("an actor");
         for job in 1..=world.shared.settings.site.site_error_threshold {
             let (job, component, attempt) = (JobId(u64::from(job)), ComponentIndex(0), Attempt(1));
-            let attempt = AttemptId { job, component, attempt };
+            let attempt = AttemptId {
+                job,
+                component,
+                attempt,
+            };
             let owner = KeyName::new(&format!("user-{}", job.0)).expect("a name");
             let (class, detail) = (FailureClass::Site, "lost".into());
             cluster
-                .send(Charge { attempt, owner, class, detail })
+                .send(Charge {
+                    attempt,
+                    owner,
+                    class,
+                    detail,
+                })
                 .await
                 .expect("alive")
                 .expect("taken");
         }
-        world.until("it takes nothing", |world| shown(world, "unusable")).await;
+        world
+            .until("it takes nothing", |world| shown(world, "unusable"))
+            .await;
         let asked = asked_at(&world, "Leiden");
-        world.until("it is tried", |world| shown(world, "probing")).await;
+        world
+            .until("it is tried", |world| shown(world, "probing"))
+            .await;
         assert_eq!(asked_at(&world, "Leiden"), asked, "nobody needed to know");
     });
 }
@@ -200,17 +257,30 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
             |w: &World| grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable;
         world.until("nothing new goes there", is_unreachable).await;
         let told_at = asked_at(&world, "Leiden");
-        let tag = Tag { instance: world.shared.instance, ..TAG.parse().expect("a tag") };
-        world.at("Leiden").inside().attempts.insert(tag, Observation::Starting);
+        let tag = Tag {
+            instance: world.shared.instance,
+            ..TAG.parse().expect("a tag")
+        };
+        world
+            .at("Leiden")
+            .inside()
+            .attempts
+            .insert(tag, Observation::Starting);
         let seen = |w: &World| w.shared.live.site(&site("Leiden")).expect("a report");
         let is_seen =
             |w: &World| seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting);
         world.until("the attempt is seen", is_seen).await;
-        assert_eq!(asked_at(&world, "Leiden"), told_at, "what is idle is of before");
+        assert_eq!(
+            asked_at(&world, "Leiden"),
+            told_at,
+            "what is idle is of before"
+        );
         let why = seen(&world).trouble.clone().unwrap_or_default();
         assert!(why.contains("does not answer: frozen"), "{why}");
         world.at("Leiden").inside().half_silent = false;
-        world.until("it answers again", |w| contact(w, "Leiden").is_answering()).await;
+        world
+            .until("it answers again", |w| contact(w, "Leiden").is_answering())
+            .await;
     });
 }
 
@@ -232,7 +302,10 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
             tokio::time::sleep(poll + poll / 2).await;
             for name in ["Delft", "Leiden"] {
                 let report = world.shared.live.site(&site(name)).expect("a report");
-                assert!(report.contact.unreachable_since().is_some(), "{name}: {broken}");
+                assert!(
+                    report.contact.unreachable_since().is_some(),
+                    "{name}: {broken}"
+                );
                 let why = report.trouble.clone().unwrap_or_default();
                 assert!(why.contains("attempts is a named pipe"), "{why}");
             }
@@ -258,14 +331,26 @@ fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
         let world = World::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().broken = Some("spool is a file");
-        let cluster = world.shared.actors.clusters.addr(&site("Leiden")).expect("an actor");
+        let cluster = world
+            .shared
+            .actors
+            .clusters
+            .addr(&site("Leiden"))
+            .expect("an actor");
         let ask = |site: Arc<dyn Site>| -> BoxFuture<'static, _> {
             Box::pin(async move { site.status(&[]).await })
         };
         let call = Call::new(CallKind::Status, ask);
         let answer = cluster.send(call).await.expect("alive");
-        assert!(matches!(answer, Err(SiteError::OutOfOrder(_))), "{answer:?}");
-        world.until("it says so", |w| contact(w, "Leiden").unreachable_since().is_some()).await;
+        assert!(
+            matches!(answer, Err(SiteError::OutOfOrder(_))),
+            "{answer:?}"
+        );
+        world
+            .until("it says so", |w| {
+                contact(w, "Leiden").unreachable_since().is_some()
+            })
+            .await;
     });
 }
 
@@ -281,11 +366,24 @@ fn an_attempt_that_cannot_be_removed_keeps_no_other_from_its_end() {
             component: ComponentIndex(0),
             attempt: Attempt(1),
         };
-        let left =
-            |world: &World| world.at("Delft").inside().left.keys().copied().collect::<Vec<_>>();
+        let left = |world: &World| {
+            world
+                .at("Delft")
+                .inside()
+                .left
+                .keys()
+                .copied()
+                .collect::<Vec<_>>()
+        };
         world.at("Delft").inside().left = (1..=100).map(|job| (tag(job), job != 1)).collect();
-        world.until("the others are gone", |world| left(world) == [tag(1)]).await;
+        world
+            .until("the others are gone", |world| left(world) == [tag(1)])
+            .await;
         world.at("Delft").inside().left.insert(tag(1), true);
-        world.until("so is this one once it can be", |world| left(world).is_empty()).await;
+        world
+            .until("so is this one once it can be", |world| {
+                left(world).is_empty()
+            })
+            .await;
     });
 }

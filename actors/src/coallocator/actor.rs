@@ -95,11 +95,21 @@ impl CoAllocator {
 
     /// A new life: the queues are made anew from the view.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        let (queue, seed) = (shared.settings.queue.clone(), shared.settings.history_seed.clone());
+        let (queue, seed) = (
+            shared.settings.queue.clone(),
+            shared.settings.history_seed.clone(),
+        );
         let queues = PlacementQueues::new(queue, seed);
-        let length =
-            |class: Priority| shared.metrics.queue_length.with_label_values(&[class.as_str()]);
-        let depth = shared.metrics.mailbox_depth.with_label_values(&["co-allocator"]);
+        let length = |class: Priority| {
+            shared
+                .metrics
+                .queue_length
+                .with_label_values(&[class.as_str()])
+        };
+        let depth = shared
+            .metrics
+            .mailbox_depth
+            .with_label_values(&["co-allocator"]);
         depth.set(0);
         Self {
             depth,
@@ -172,7 +182,8 @@ impl CoAllocator {
     fn fold_promised(&mut self) {
         let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         for id in self.shared.dirty.take_promised() {
-            self.forwarding.fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+            self.forwarding
+                .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
     }
 
@@ -315,7 +326,10 @@ impl CoAllocator {
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
             let answer = match shared.job_actor(job).await {
-                Some(addr) => addr.send(Order(JobCommand::Place { placements, by })).await.ok(),
+                Some(addr) => addr
+                    .send(Order(JobCommand::Place { placements, by }))
+                    .await
+                    .ok(),
                 None => None,
             };
             let taken = matches!(answer, Some(Ok(())));
@@ -353,9 +367,13 @@ impl CoAllocator {
         if **self.shared.history.load() != *self.queues.history() {
             // Pairs that were not known may serve those that were refused before.
             self.again = true;
-            self.shared.history.store(Arc::new(self.queues.history().clone()));
+            self.shared
+                .history
+                .store(Arc::new(self.queues.history().clone()));
         }
-        self.shared.starvation_guard.store(Arc::new(self.queues.hoard_in_effect().cloned()));
+        self.shared
+            .starvation_guard
+            .store(Arc::new(self.queues.hoard_in_effect().cloned()));
         for decision in report.decisions {
             self.tell(decision, ctx);
         }
@@ -380,7 +398,9 @@ impl CoAllocator {
             }));
         }
         let interval = self.shared.settings.bids.interval;
-        let again = self.bids.next_due(self.shared.live.changes(), interval, now);
+        let again = self
+            .bids
+            .next_due(self.shared.live.changes(), interval, now);
         let next = self.queues.next_wake().into_iter().chain(again).min();
         if self.wake.as_ref().map(|(time, _)| *time) == next {
             return;
@@ -429,7 +449,13 @@ fn is_to_hold(job: &Job) -> bool {
 async fn hold(shared: Arc<Shared>, job: JobId) {
     loop {
         crate::wiring::hold_job(&shared, job).await;
-        if !shared.view.load().jobs.get(&job).is_some_and(|job| is_to_hold(job)) {
+        if !shared
+            .view
+            .load()
+            .jobs
+            .get(&job)
+            .is_some_and(|job| is_to_hold(job))
+        {
             return;
         }
         tokio::time::sleep(HOLD_AGAIN).await;

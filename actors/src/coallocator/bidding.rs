@@ -111,7 +111,11 @@ impl CoAllocator {
     ) -> bool {
         let (now, changes) = (self.shared.clock.now(), self.shared.live.changes());
         // Who asks for something else than before is as good as new.
-        let known = self.bids.announced.get(&job).filter(|asked| **asked.request() == *request);
+        let known = self
+            .bids
+            .announced
+            .get(&job)
+            .filter(|asked| **asked.request() == *request);
         let asked = known.cloned();
         if asked.is_some() && self.refuse_again(job, &request, changes, now) {
             return false;
@@ -129,7 +133,15 @@ impl CoAllocator {
         let round = Round::new(ground.grid().sites().len());
         let timer = self.bid_timer(ctx);
         let stage = Stage::Answers;
-        let open = Open { key, asked, ground, round, stage, timer, changes };
+        let open = Open {
+            key,
+            asked,
+            ground,
+            round,
+            stage,
+            timer,
+            changes,
+        };
         self.bids.open = Some(open);
         self.send_announcements(!is_known, ctx);
         true
@@ -150,7 +162,10 @@ impl CoAllocator {
         };
         let plan = scan.foresee(job, request);
         let cause = plan.is_some() || scan.is_periodic();
-        if bids.waiting.may_announce(job, changes, cause, interval, now) {
+        if bids
+            .waiting
+            .may_announce(job, changes, cause, interval, now)
+        {
             return false;
         }
         if let Some(plan) = plan {
@@ -162,7 +177,9 @@ impl CoAllocator {
     }
 
     fn send_announcements(&mut self, in_full: bool, ctx: &mut Context<Self>) {
-        let Some(open) = &mut self.bids.open else { return };
+        let Some(open) = &mut self.bids.open else {
+            return;
+        };
         let told = Arc::new(Announcement {
             key: open.key,
             at: self.shared.clock.now(),
@@ -177,7 +194,11 @@ impl CoAllocator {
             let clear = cleared.as_ref().and_then(|cleared| cleared.of(site));
             clears += u64::from(clear.is_some());
             // One for each site and round.
-            addr.do_send(Bidding::Announce { told: told.clone(), site, clear });
+            addr.do_send(Bidding::Announce {
+                told: told.clone(),
+                site,
+                clear,
+            });
         });
         self.shared.metrics.bid_messages.inc_by(clears);
         let absent = absent.iter().enumerate().filter(|(_, absent)| **absent);
@@ -190,7 +211,9 @@ impl CoAllocator {
 
     /// No announcement follows at once with which sites could be told that a job went elsewhere.
     pub(super) fn send_clears(&mut self) {
-        let (Some(cleared), Some(scan)) = (self.bids.clears.take(), &self.scan) else { return };
+        let (Some(cleared), Some(scan)) = (self.bids.clears.take(), &self.scan) else {
+            return;
+        };
         let mut clears = 0;
         visit_sites(&self.shared, scan.grid(), |site, addr| {
             if let Some(key) = cleared.of(site) {
@@ -252,41 +275,63 @@ impl CoAllocator {
 
     /// A site forgot the requirements, or knows others: these count.
     fn tell_again(&mut self, site: usize, ctx: &mut Context<Self>) {
-        let Some(open) = &mut self.bids.open else { return };
-        let Some(place) = open.ground.grid().sites().get(site) else { return };
+        let Some(open) = &mut self.bids.open else {
+            return;
+        };
+        let Some(place) = open.ground.grid().sites().get(site) else {
+            return;
+        };
         let (key, asked) = (open.key, Some(open.asked.clone()));
         let (ground, reply) = (open.ground.clone(), ctx.address());
         let at = self.shared.clock.now();
-        let told = Arc::new(Announcement { key, at, asked, ground, reply });
+        let told = Arc::new(Announcement {
+            key,
+            at,
+            asked,
+            ground,
+            reply,
+        });
         if let Some(addr) = self.shared.actors.clusters.addr(&place.name) {
             open.round.sent(3);
             addr.do_send(Bidding::Cancel(key.job));
-            addr.do_send(Bidding::Announce { told, site, clear: None });
+            addr.do_send(Bidding::Announce {
+                told,
+                site,
+                clear: None,
+            });
         }
     }
 
     /// Who has not answered, or acknowledged, is passed over.
     fn bids_overdue(&mut self, ctx: &mut Context<Self>) {
-        let Some(open) = &mut self.bids.open else { return };
+        let Some(open) = &mut self.bids.open else {
+            return;
+        };
         let Stage::Acknowledgements(dispatch) = &mut open.stage else {
             return self.all_answered(ctx);
         };
         let ledgers = self.shared.deductions.lock();
         let sites = open.ground.grid().sites();
         // It may be only the acknowledgement that is lost.
-        dispatch.awaited.retain(|site, _| !ledgers.is_held(&open.key, &sites[*site].name));
+        dispatch
+            .awaited
+            .retain(|site, _| !ledgers.is_held(&open.key, &sites[*site].name));
         drop(ledgers);
         if dispatch.awaited.is_empty() {
             return self.granted(ctx);
         }
         let silent: Vec<usize> = dispatch.awaited.keys().copied().collect();
         let mut answers = std::mem::take(&mut dispatch.answers);
-        silent.into_iter().for_each(|site| answers[site] = Err(Decline::Silent));
+        silent
+            .into_iter()
+            .for_each(|site| answers[site] = Err(Decline::Silent));
         self.decide_bids(answers, ctx);
     }
 
     fn all_answered(&mut self, ctx: &mut Context<Self>) {
-        let Some(open) = &mut self.bids.open else { return };
+        let Some(open) = &mut self.bids.open else {
+            return;
+        };
         let answers = open.round.close();
         self.decide_bids(answers, ctx);
     }
@@ -324,7 +369,9 @@ impl CoAllocator {
         mut answers: Vec<Result<Given, Decline>>,
         ctx: &mut Context<Self>,
     ) -> Result<(), Vec<Result<Given, Decline>>> {
-        let Some(open) = &mut self.bids.open else { return Ok(()) };
+        let Some(open) = &mut self.bids.open else {
+            return Ok(());
+        };
         let sites = open.ground.grid().sites();
         let mut uses: BTreeMap<usize, Resources> = BTreeMap::new();
         for (site, used) in open.asked.request().uses(&plan) {
@@ -335,7 +382,10 @@ impl CoAllocator {
         let clusters = &self.shared.actors.clusters;
         let addr = |site: usize| clusters.addr(&sites[site].name).map(|addr| (site, addr));
         let addrs: Vec<_> = uses.keys().filter_map(|site| addr(*site)).collect();
-        if let Some(gone) = uses.keys().find(|site| addrs.iter().all(|(at, _)| at != *site)) {
+        if let Some(gone) = uses
+            .keys()
+            .find(|site| addrs.iter().all(|(at, _)| at != *site))
+        {
             answers[*gone] = Err(Decline::Silent);
             return Err(answers);
         }
@@ -353,11 +403,21 @@ impl CoAllocator {
         open.round.sent(addrs.len() as u64);
         for (site, addr) in addrs {
             let used = uses[&site].clone();
-            addr.do_send(Bidding::Award { key: open.key, site, used, reply: ctx.address() });
+            addr.do_send(Bidding::Award {
+                key: open.key,
+                site,
+                used,
+                reply: ctx.address(),
+            });
         }
         let awaited = uses.clone();
-        open.stage =
-            Stage::Acknowledgements(Box::new(Dispatch { answers, plan, by, uses, awaited }));
+        open.stage = Stage::Acknowledgements(Box::new(Dispatch {
+            answers,
+            plan,
+            by,
+            uses,
+            awaited,
+        }));
         ctx.cancel_future(open.timer);
         let timeout = Duration::from_millis(self.shared.settings.bids.timeout.0);
         open.timer = ctx.run_later(timeout, |this, ctx| this.bids_overdue(ctx));
@@ -366,13 +426,23 @@ impl CoAllocator {
 
     /// All sites of the plan have acknowledged: the others are told that the job went there.
     fn granted(&mut self, ctx: &mut Context<Self>) {
-        let Some(open) = self.bids.open.take() else { return };
+        let Some(open) = self.bids.open.take() else {
+            return;
+        };
         ctx.cancel_future(open.timer);
         self.count_round(&open, "placed");
-        let Stage::Acknowledgements(dispatch) = open.stage else { return };
+        let Stage::Acknowledgements(dispatch) = open.stage else {
+            return;
+        };
         let chosen = dispatch.uses.keys().copied().collect();
-        self.bids.clears = Some(Clears { key: open.key, chosen });
-        self.shared.deductions.lock().extend(&open.key, self.shared.clock.now() + LEASE);
+        self.bids.clears = Some(Clears {
+            key: open.key,
+            chosen,
+        });
+        self.shared
+            .deductions
+            .lock()
+            .extend(&open.key, self.shared.clock.now() + LEASE);
         self.bids.announced.remove(&open.key.job);
         self.bids.waiting.forget(open.key.job);
         self.bids.refusals.remove(&open.key.job);
@@ -383,7 +453,9 @@ impl CoAllocator {
 
     /// What sites give does not cover the job: it is free again, and the job waits.
     fn not_covered(&mut self, refusal: Refusal, ctx: &mut Context<Self>) {
-        let Some(open) = self.bids.open.take() else { return };
+        let Some(open) = self.bids.open.take() else {
+            return;
+        };
         ctx.cancel_future(open.timer);
         let (job, now) = (open.key.job, self.shared.clock.now());
         debug!(%job, %refusal.reason, "no bids cover the job");

@@ -68,7 +68,12 @@ pub(crate) async fn would_divide(
             let start = start.max(wish.window.earliest);
             let shape = u32::try_from(plan.shape).unwrap_or_default();
             let is_accepted = start <= wish.window.latest;
-            Ok(Division { shape, start, is_accepted, parts: plan.parts })
+            Ok(Division {
+                shape,
+                start,
+                is_accepted,
+                parts: plan.parts,
+            })
         }
         Ok(JobCommand::LoseReservation { reason, .. }) => Err(reason.to_string()),
         Ok(_) | Err(_) => Err("the sites have nothing for it now, or were not heard from".into()),
@@ -96,7 +101,13 @@ impl CoAllocator {
     ) {
         self.seeking.begin_to_tell(job.id);
         let (shared, grid, job) = (self.shared.clone(), grid.clone(), job.clone());
-        let owed = Owed::new(ctx.address(), Divided { job: job.id, again: PAUSE });
+        let owed = Owed::new(
+            ctx.address(),
+            Divided {
+                job: job.id,
+                again: PAUSE,
+            },
+        );
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
             let again = match verdict(&shared, &grid, &job).await {
@@ -115,25 +126,40 @@ impl CoAllocator {
 
 async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Verdict {
     let (now, wish) = (shared.clock.now(), job.reservation_wish());
-    let lose = |reason: String| JobCommand::LoseReservation { reason: reason.into(), wish };
+    let lose = |reason: String| JobCommand::LoseReservation {
+        reason: reason.into(),
+        wish,
+    };
     let mut meta = job.divisible(&shared.settings.job, now).ok_or(PAUSE)?;
     if meta.ready > meta.latest {
-        return Ok(lose("its latest start has passed without a reservation".into()));
+        return Ok(lose(
+            "its latest start has passed without a reservation".into(),
+        ));
     }
     for _ in 0..2 {
         let free = free_times(shared, grid, Span::new(now, meta.latest + meta.longest())).await;
         let offers = offers(shared, grid, job, &free, now);
         if let Some((plan, placements)) = planned(shared, grid, job, &meta, &offers) {
-            return Ok(JobCommand::Divide { plan, placements, wish });
+            return Ok(JobCommand::Divide {
+                plan,
+                placements,
+                wish,
+            });
         }
         let waits = job.claims_first() || may_change(grid, &job.owner);
         match waits {
-            true if grid.sites().iter().any(|site| site.grants_reservations().is_none()) => {
+            true if grid
+                .sites()
+                .iter()
+                .any(|site| site.grants_reservations().is_none()) =>
+            {
                 return Err(SHORT_PAUSE);
             }
             true => return Err(PAUSE),
             false if fewest(&meta) > most(&offers) => {
-                return Ok(lose(too_large(&meta, &offers) + over_quota(shared, grid, job)));
+                return Ok(lose(
+                    too_large(&meta, &offers) + over_quota(shared, grid, job),
+                ));
             }
             // When could it be?
             false => meta.latest = meta.latest + AHEAD,
@@ -159,7 +185,10 @@ fn planned(
 
 /// The same, to be planned with.
 pub(super) fn offered(offers: &[(SiteName, AtMost)]) -> Vec<SiteOffer<'_>> {
-    offers.iter().map(|(name, time)| SiteOffer { name, time }).collect()
+    offers
+        .iter()
+        .map(|(name, time)| SiteOffer { name, time })
+        .collect()
 }
 
 /// What the sites that could take part have free for a job: as much as it may have there, once its
@@ -179,8 +208,19 @@ pub(super) fn offers(
             let placement = component.placement.as_ref();
             placement.is_some_and(|placement| placement.site == site.name)
         });
-        let input = if is_here { DurationMs::ZERO } else { placement.transfer_time };
-        Some((site.name.clone(), AtMost { time, processors, from: now + input }))
+        let input = if is_here {
+            DurationMs::ZERO
+        } else {
+            placement.transfer_time
+        };
+        Some((
+            site.name.clone(),
+            AtMost {
+                time,
+                processors,
+                from: now + input,
+            },
+        ))
     });
     offers.collect()
 }
@@ -194,7 +234,12 @@ fn allowed(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
 /// The most processors that a site gives to one job.
 fn takes(site: &GridSite) -> Option<u32> {
     let shape = site.shape.as_ref()?;
-    Some(site.quota.most(&shape.total).processors.min(shape.largest_component.processors))
+    Some(
+        site.quota
+            .most(&shape.total)
+            .processors
+            .min(shape.largest_component.processors),
+    )
 }
 
 /// So many of a site's processors the user of a job may hold in reservations, if that is bounded.
@@ -207,27 +252,43 @@ fn share(shared: &Shared, job: &Job, site: &GridSite) -> Option<u32> {
 /// Added to a refusal where a site could give more than a user may hold.
 fn over_quota(shared: &Shared, grid: &GridSnapshot, job: &Job) -> &'static str {
     let is_bound = |site: &GridSite| {
-        share(shared, job, site).zip(takes(site)).is_some_and(|(share, takes)| share < takes)
+        share(shared, job, site)
+            .zip(takes(site))
+            .is_some_and(|(share, takes)| share < takes)
     };
     let mut sites = could_take_part(job, grid, &shared.settings.default_policies).into_iter();
-    if sites.any(|(site, _)| is_bound(site)) { OVER_QUOTA } else { "" }
+    if sites.any(|(site, _)| is_bound(site)) {
+        OVER_QUOTA
+    } else {
+        ""
+    }
 }
 
 /// Processors of its smallest shape.
 fn fewest(meta: &MetaJob) -> u64 {
-    let shapes = meta.shapes.iter().map(|shape| u64::from(shape.resources.processors));
+    let shapes = meta
+        .shapes
+        .iter()
+        .map(|shape| u64::from(shape.resources.processors));
     shapes.min().unwrap_or_default()
 }
 
 /// Processors that it may have at all of these sites together.
 fn most(offers: &[(SiteName, AtMost)]) -> u64 {
-    offers.iter().map(|(_, offer)| u64::from(offer.processors)).sum()
+    offers
+        .iter()
+        .map(|(_, offer)| u64::from(offer.processors))
+        .sum()
 }
 
 fn too_large(meta: &MetaJob, offers: &[(SiteName, AtMost)]) -> String {
     let names: Vec<&str> = offers.iter().map(|(name, _)| name.as_str()).collect();
     let (fewest, most) = (fewest(meta), most(offers));
-    let names = if names.is_empty() { "there are none".into() } else { names.join(", ") };
+    let names = if names.is_empty() {
+        "there are none".into()
+    } else {
+        names.join(", ")
+    };
     format!(
         "it asks for {fewest} processors, but the sites that grant reservations, and could take \
          part, have {most} for it altogether ({names}); ask for fewer"

@@ -57,9 +57,17 @@ pub(super) fn of_job(
             }
         }
         Phase::Placed { start_estimate, .. } => {
-            let here = if job.inputs_here { now } else { (*start_estimate).max(now) };
+            let here = if job.inputs_here {
+                now
+            } else {
+                (*start_estimate).max(now)
+            };
             let basis = format!("its input is expected by then, and a claim takes {claim} at most");
-            Estimate::Within { from: here, until: here + claim, basis }
+            Estimate::Within {
+                from: here,
+                until: here + claim,
+                basis,
+            }
         }
         Phase::Claiming { .. } if job.components.iter().any(|c| c.acquisition().is_queued()) => {
             in_queues(job, now)
@@ -68,12 +76,20 @@ pub(super) fn of_job(
             let here = job.instants.start_estimate.filter(|_| !job.inputs_here);
             let until = (*since).max(here.unwrap_or(now)) + claim;
             let basis = format!("a claim takes {claim} at most once its input is there");
-            Estimate::Within { from: now, until: until.max(now), basis }
+            Estimate::Within {
+                from: now,
+                until: until.max(now),
+                basis,
+            }
         }
         Phase::Starting { since } => {
             let until = *since + shared.settings.job.go_grace;
             let basis = "its start is decided".into();
-            Estimate::Within { from: job.start_at.unwrap_or(now), until: until.max(now), basis }
+            Estimate::Within {
+                from: job.start_at.unwrap_or(now),
+                until: until.max(now),
+                basis,
+            }
         }
         _ => Estimate::None,
     }
@@ -84,7 +100,9 @@ fn in_queues(job: &Job, now: Timestamp) -> Estimate {
     let mut latest = now;
     for component in &job.components {
         match &component.run {
-            Run::Submitted { waits: Some(waits), .. } => match waits.expected_start {
+            Run::Submitted {
+                waits: Some(waits), ..
+            } => match waits.expected_start {
                 Some(at) => latest = latest.max(at),
                 None => {
                     let why = "a site does not say when it starts what waits in its queue";
@@ -96,7 +114,11 @@ fn in_queues(job: &Job, now: Timestamp) -> Estimate {
         }
     }
     let basis = "its sites expect to start the last of it then".into();
-    Estimate::Within { from: now, until: latest, basis }
+    Estimate::Within {
+        from: now,
+        until: latest,
+        basis,
+    }
 }
 
 /// Estimates the start of a job that would be submitted now, behind all of its class.
@@ -152,11 +174,18 @@ fn of_waiter(
             refusal.naming(&spec.names(spec.components.len()))
         )),
         Ok(Forecast { at, plan, ended }) => {
-            let scan =
-                if at > now { shared.settings.queue.scan_interval } else { DurationMs::ZERO };
+            let scan = if at > now {
+                shared.settings.queue.scan_interval
+            } else {
+                DurationMs::ZERO
+            };
             let until = at + scan + plan.transfer_time + claim;
             let from = now.max(waiter.not_before) + plan.transfer_time;
-            Estimate::Within { from, until, basis: basis(ended, ahead.len(), at > now, claim) }
+            Estimate::Within {
+                from,
+                until,
+                basis: basis(ended, ahead.len(), at > now, claim),
+            }
         }
     }
 }
@@ -187,7 +216,11 @@ fn waiter(
 ) -> Waiter {
     let job = &shared.settings.job;
     let longest = job.claim_timeout + job.hold_max + job.go_grace + wall_time;
-    Waiter { request, not_before, longest }
+    Waiter {
+        request,
+        not_before,
+        longest,
+    }
 }
 
 /// Jobs before this one: more urgent, or as urgent and longer in the queue.
@@ -209,7 +242,12 @@ fn waiting(
         let waits = job.held.is_none() && job.frozen_by.is_none();
         waits && matches!(job.phase, Phase::Queued { .. })
     };
-    let mut jobs: Vec<&Arc<Job>> = view.jobs.values().filter(is_queued).filter(before).collect();
+    let mut jobs: Vec<&Arc<Job>> = view
+        .jobs
+        .values()
+        .filter(is_queued)
+        .filter(before)
+        .collect();
     if jobs.len() > MOST_AHEAD {
         return Err(jobs.len());
     }
@@ -218,8 +256,14 @@ fn waiting(
         _ => (Timestamp(0), Timestamp(0)),
     };
     jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), entered(job).0, job.id));
-    let waiter =
-        |job: &Arc<Job>| waiter(shared, shared.request_of(job), entered(job).1, job.spec.wall_time);
+    let waiter = |job: &Arc<Job>| {
+        waiter(
+            shared,
+            shared.request_of(job),
+            entered(job).1,
+            job.spec.wall_time,
+        )
+    };
     Ok(jobs.into_iter().map(waiter).collect())
 }
 
@@ -250,8 +294,9 @@ fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
             None => claims.max_hold + parameters.go_grace,
         };
         let asked = asked_at(holding);
-        let visible =
-            holding.visible_from.is_some_and(|from| asked.is_some_and(|asked| from <= asked));
+        let visible = holding
+            .visible_from
+            .is_some_and(|from| asked.is_some_and(|asked| from <= asked));
         Some(Release {
             at: begins + waits + job.spec.wall_time,
             site: holding.site.clone(),
@@ -260,5 +305,7 @@ fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
         })
     };
     let holdings = view.holdings.values().flat_map(|site| site.iter());
-    holdings.filter_map(|((id, _), holding)| release(*id, holding)).collect()
+    holdings
+        .filter_map(|((id, _), holding)| release(*id, holding))
+        .collect()
 }

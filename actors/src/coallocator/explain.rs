@@ -150,7 +150,12 @@ fn explain_by(
     let estimate = estimate(shared, &grid, &request, job);
     let explanation = ask(shared, &grid, &job.spec, &request, wait, starvation_guard);
     let silence = Silence::of(shared, job);
-    Explanation { next_claim: shared.claim_time(job), estimate, silence, ..explanation }
+    Explanation {
+        next_claim: shared.claim_time(job),
+        estimate,
+        silence,
+        ..explanation
+    }
 }
 
 /// The limit of a job's sweep, if that is what it waits for.
@@ -174,7 +179,14 @@ pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>)
     let estimate = estimate::of_request(shared, &grid, request, spec);
     Explanation {
         estimate,
-        ..ask(shared, &grid, spec, request, Wait::NotSubmitted, starvation_guard)
+        ..ask(
+            shared,
+            &grid,
+            spec,
+            request,
+            Wait::NotSubmitted,
+            starvation_guard,
+        )
     }
 }
 
@@ -187,8 +199,9 @@ fn ask(
     starvation_guard: Option<StarvationGuard>,
 ) -> Explanation {
     let mut remaining = Remaining::of(grid);
-    for (site, count) in
-        starvation_guard.iter().flat_map(|starvation_guard| &starvation_guard.withheld)
+    for (site, count) in starvation_guard
+        .iter()
+        .flat_map(|starvation_guard| &starvation_guard.withheld)
     {
         if let Some(site) = grid.index_of(site) {
             remaining.withhold(site, *count);
@@ -212,11 +225,17 @@ fn ask(
     let sites = sites.map(|site| (site.name.clone(), figures(shared, site, may_probe)));
     Explanation {
         estimate: Estimate::None,
-        transfers: decision.as_ref().map(|plan| transfers(shared, plan)).unwrap_or_default(),
+        transfers: decision
+            .as_ref()
+            .map(|plan| transfers(shared, plan))
+            .unwrap_or_default(),
         sites: sites.collect(),
         components: spec.names(count),
         policy: request.policy().clone(),
-        missing_link: decision.as_ref().err().and_then(|_| placement::missing_link(request, grid)),
+        missing_link: decision
+            .as_ref()
+            .err()
+            .and_then(|_| placement::missing_link(request, grid)),
         decision,
         verdicts: observer.verdicts,
         bids: observer.bids,
@@ -232,12 +251,20 @@ fn ask(
 fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
     let (view, now) = (shared.view.load(), shared.clock.now());
     let fresh = SiteRecord::new(site.name.clone());
-    let record = view.sites.get(&site.name).map_or(&fresh, |record| record.as_ref());
+    let record = view
+        .sites
+        .get(&site.name)
+        .map_or(&fresh, |record| record.as_ref());
     let contact = shared.live.site(&site.name).unwrap_or_default().contact;
-    let held = view.holdings.get(&site.name).map_or(0, |held| held.len() as u32);
+    let held = view
+        .holdings
+        .get(&site.name)
+        .map_or(0, |held| held.len() as u32);
     let idle = site.idle.as_ref().map(|belief| &belief.idle);
     let within = site.shape.as_ref().zip(idle).map(|(shape, idle)| {
-        site.quota.usable_resources(&shape.total, idle, &site.ours).processors
+        site.quota
+            .usable_resources(&shape.total, idle, &site.ours)
+            .processors
     });
     SiteFigures {
         age: site.age(now),
@@ -262,8 +289,9 @@ fn transfers(shared: &Shared, plan: &Plan) -> Vec<ExpectedTransfer> {
             .iter()
             .map(move |source| {
                 let link = shared.link(&source.from, &to);
-                let time =
-                    link.as_ref().and_then(|l| source.content.size.transfer_time(l.bandwidth));
+                let time = link
+                    .as_ref()
+                    .and_then(|l| source.content.size.transfer_time(l.bandwidth));
                 ExpectedTransfer {
                     component: ComponentIndex(index as u32),
                     source: source.clone(),
@@ -274,5 +302,9 @@ fn transfers(shared: &Shared, plan: &Plan) -> Vec<ExpectedTransfer> {
             })
             .collect::<Vec<_>>()
     };
-    plan.placements.iter().enumerate().flat_map(of_component).collect()
+    plan.placements
+        .iter()
+        .enumerate()
+        .flat_map(of_component)
+        .collect()
 }

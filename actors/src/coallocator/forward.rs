@@ -94,13 +94,19 @@ impl Forwarding {
             return self.ended(id);
         };
         let tried = self.jobs.entry(id).or_default();
-        let Some(forward) = job.forward(now) else { return };
+        let Some(forward) = job.forward(now) else {
+            return;
+        };
         if let Turn::Told(told, before) = self.turn
             && told == id
         {
             let has_moved = forward.present.start < before;
             tried.failures = if has_moved { 0 } else { tried.failures + 1 };
-            let pause = if has_moved { 0 } else { PAUSE.0 << tried.failures.min(DOUBLINGS) };
+            let pause = if has_moved {
+                0
+            } else {
+                PAUSE.0 << tried.failures.min(DOUBLINGS)
+            };
             tried.not_before = now + DurationMs(pause);
             self.turn = Turn::Rests;
         }
@@ -127,8 +133,10 @@ impl Forwarding {
 
     /// Those that may be told now, and when the next one may.
     fn due(&self, now: Timestamp) -> (Vec<JobId>, Option<Timestamp>) {
-        let (due, later): (Vec<_>, Vec<_>) =
-            self.jobs.iter().partition(|(_, tried)| tried.not_before <= now);
+        let (due, later): (Vec<_>, Vec<_>) = self
+            .jobs
+            .iter()
+            .partition(|(_, tried)| tried.not_before <= now);
         let next = later.into_iter().map(|(_, tried)| tried.not_before).min();
         (due.into_iter().map(|(id, _)| *id).collect(), next)
     }
@@ -166,18 +174,27 @@ impl CoAllocator {
         let freed = std::mem::take(&mut self.forwarding.freed);
         let grid = self.grid.snapshot(&self.shared);
         let shared = self.shared.clone();
-        let died = Forwarded { told: None, freed: freed.clone() };
+        let died = Forwarded {
+            told: None,
+            freed: freed.clone(),
+        };
         let owed = Owed::new(ctx.address(), died);
         actix_rt::spawn(async move {
             chaos::reach(Point::SpawnedFuture);
             let told = tell_first(&shared, &grid, front, &freed).await;
-            let freed = if told.is_some() { freed } else { BTreeSet::new() };
+            let freed = if told.is_some() {
+                freed
+            } else {
+                BTreeSet::new()
+            };
             owed.settle(Forwarded { told, freed }).await;
         });
     }
 
     fn forward_later(&mut self, pause: Option<DurationMs>, ctx: &mut Context<Self>) {
-        let Some(pause) = pause.filter(|_| self.forwarding.wake.is_none()) else { return };
+        let Some(pause) = pause.filter(|_| self.forwarding.wake.is_none()) else {
+            return;
+        };
         let pause = Duration::from_millis(pause.0.max(GAP.0));
         self.forwarding.wake = Some(ctx.run_later(pause, |this, ctx| {
             this.forwarding.wake = None;
@@ -203,11 +220,16 @@ async fn tell_first(
     front: Vec<(JobId, Forward)>,
     freed: &BTreeSet<SiteName>,
 ) -> Option<(JobId, Timestamp)> {
-    let ends = front.iter().map(|(_, f)| f.present.start + longest(f)).max()?;
+    let ends = front
+        .iter()
+        .map(|(_, f)| f.present.start + longest(f))
+        .max()?;
     let now = shared.clock.now();
     let free = free_times(shared, grid, Span::new(now, ends)).await;
-    let offers: Vec<SiteOffer<'_>> =
-        free.iter().map(|(name, time)| SiteOffer { name, time }).collect();
+    let offers: Vec<SiteOffer<'_>> = free
+        .iter()
+        .map(|(name, time)| SiteOffer { name, time })
+        .collect();
     for (job, forward) in front {
         let command = match &forward.divided {
             Some(divided) => divided_anew(shared, grid, job, divided, &free, freed),
@@ -232,7 +254,12 @@ fn brought_forward(
     now: Timestamp,
     freed: &BTreeSet<SiteName>,
 ) -> Option<JobCommand> {
-    let Forward { parts, present, window, .. } = forward;
+    let Forward {
+        parts,
+        present,
+        window,
+        ..
+    } = forward;
     let plan = flexco::bring_forward(parts, present, offers, *window, now)?;
     let freed = cause(plan.sites.iter(), freed);
     Some(JobCommand::BringForward { plan, freed })
@@ -251,17 +278,30 @@ fn divided_anew(
     let (job, now) = (view.jobs.get(&job)?, shared.clock.now());
     let offers = dividing::offers(shared, grid, job, free, now);
     let (offers, turn) = (dividing::offered(&offers), dividing::turn_of(job.id));
-    let all = Operations { shift: true, remap: true, mold: true };
+    let all = Operations {
+        shift: true,
+        remap: true,
+        mold: true,
+    };
     let plan = flexco::reschedule(meta, present, all, &offers, turn, now)?;
     let placements = place_parts(job, &plan.parts, grid, &shared.settings.default_policies)?;
     let freed = cause(plan.parts.iter().map(|(site, _)| site), freed);
-    Some(JobCommand::DivideAnew { plan, placements, freed })
+    Some(JobCommand::DivideAnew {
+        plan,
+        placements,
+        freed,
+    })
 }
 
 fn longest(forward: &Forward) -> DurationMs {
     match &forward.divided {
         Some((job, _)) => job.longest(),
-        None => forward.parts.iter().map(|part| part.length).max().unwrap_or_default(),
+        None => forward
+            .parts
+            .iter()
+            .map(|part| part.length)
+            .max()
+            .unwrap_or_default(),
     }
 }
 
@@ -270,9 +310,16 @@ fn cause<'a>(
     sites: impl Iterator<Item = &'a SiteName> + Clone,
     freed: &BTreeSet<SiteName>,
 ) -> Vec<SiteName> {
-    let there: Vec<SiteName> =
-        freed.iter().filter(|name| sites.clone().any(|site| site == *name)).cloned().collect();
-    if there.is_empty() { freed.iter().cloned().collect() } else { there }
+    let there: Vec<SiteName> = freed
+        .iter()
+        .filter(|name| sites.clone().any(|site| site == *name))
+        .cloned()
+        .collect();
+    if there.is_empty() {
+        freed.iter().cloned().collect()
+    } else {
+        there
+    }
 }
 
 /// What the sites that take reservations have free, as they publish it. Who does not answer offers
@@ -282,14 +329,20 @@ pub(super) async fn free_times(
     grid: &GridSnapshot,
     span: Span,
 ) -> BTreeMap<SiteName, Timeline> {
-    let sites = grid.sites().iter().filter(|site| site.acceptance == Acceptance::Open);
+    let sites = grid
+        .sites()
+        .iter()
+        .filter(|site| site.acceptance == Acceptance::Open);
     let granting = sites.filter_map(|site| {
         let shape = site.shape.as_ref().filter(|shape| shape.reservations)?;
         Some((&site.name, &shape.total))
     });
     let free = granting.map(|(name, total)| async move {
         let slots = free_slots(shared, name, span, SLOTS_MAX).await.ok()?;
-        Some((name.clone(), flexco::published(total, span.from, &slots).ok()?))
+        Some((
+            name.clone(),
+            flexco::published(total, span.from, &slots).ok()?,
+        ))
     });
     join_all(free).await.into_iter().flatten().collect()
 }
@@ -304,7 +357,8 @@ impl Handler<Forwarded> for CoAllocator {
         if let Some((id, start)) = done.told {
             self.forwarding.turn = Turn::Told(id, start);
             let (view, now) = (self.shared.view.load(), self.shared.clock.now());
-            self.forwarding.fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
+            self.forwarding
+                .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);
         }
         self.bring_forward(ctx);
     }

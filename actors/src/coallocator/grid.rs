@@ -41,7 +41,9 @@ impl GridMaker {
 
     /// The same for a job that waits: what is promised to itself is there for it.
     pub fn snapshot_for(&mut self, shared: &Shared, job: JobId) -> Arc<GridSnapshot> {
-        self.without_promises(shared, |site| shared.deductions.lock().of_job(site, job).placing)
+        self.without_promises(shared, |site| {
+            shared.deductions.lock().of_job(site, job).placing
+        })
     }
 
     fn without_promises(
@@ -84,18 +86,29 @@ impl GridMaker {
     /// What is known now but for idle processors, with nothing of ours pending: for
     /// components of jobs that are being claimed.
     pub fn for_claim(&mut self, shared: &Shared) -> GridSnapshot {
-        self.known(shared, |site| GridSite { idle: None, pending: Resources::default(), ..site })
+        self.known(shared, |site| GridSite {
+            idle: None,
+            pending: Resources::default(),
+            ..site
+        })
     }
 
     fn known(&mut self, shared: &Shared, change: impl Fn(GridSite) -> GridSite) -> GridSnapshot {
         let view = shared.view.load();
-        let keeps = shared.settings.staging.values().any(|staging| staging.replicas > Bytes(0));
+        let keeps = shared
+            .settings
+            .staging
+            .values()
+            .any(|staging| staging.replicas > Bytes(0));
         self.index(&view, keeps);
         let (now, staged) = (shared.clock.now(), staged(shared, &view));
         let sites = shared.sites.keys().map(|name| {
             let report = shared.live.site(name).unwrap_or_default();
             let staging_left = staged.left_at(shared, name);
-            change(GridSite { staging_left, ..site(shared, &view, name, &report, now) })
+            change(GridSite {
+                staging_left,
+                ..site(shared, &view, name, &report, now)
+            })
         });
         let (network, catalogue) = (shared.network(), self.catalogue.clone());
         GridSnapshot::new(sites, network, catalogue).with_staged(Arc::new(staged))
@@ -130,7 +143,10 @@ fn site(
     now: Timestamp,
 ) -> GridSite {
     let fresh = SiteRecord::new(name.clone());
-    let record = view.sites.get(name).map_or(&fresh, |record| record.as_ref());
+    let record = view
+        .sites
+        .get(name)
+        .map_or(&fresh, |record| record.as_ref());
     let asked_at = report.idle.as_ref().map(|(asked_at, _)| *asked_at);
     let (pending, ours, held) = holding_sums(view.holdings.get(name), asked_at);
     let state = state(record, report.contact, held, now);
@@ -143,14 +159,25 @@ fn site(
         ebbs: aged(report, now),
         pending,
         ours,
-        quota: shared.settings.quotas.get(name).copied().unwrap_or_default(),
+        quota: shared
+            .settings
+            .quotas
+            .get(name)
+            .copied()
+            .unwrap_or_default(),
         room: state.probe_room(),
         // Of all sites at once, by who asks for it.
         staging_left: None,
         serves_files: serves_files(record, report.contact, now),
         power_per_processor: shared.settings.powers.get(name).copied(),
-        waits: report.obtainable.has_waits().then(|| report.obtainable.clone()),
-        bans: record.bans(now).map(|(owner, ban)| (owner.clone(), ban)).collect(),
+        waits: report
+            .obtainable
+            .has_waits()
+            .then(|| report.obtainable.clone()),
+        bans: record
+            .bans(now)
+            .map(|(owner, ban)| (owner.clone(), ban))
+            .collect(),
     }
 }
 
@@ -174,7 +201,10 @@ pub(crate) fn holding_sums(
         ours.add(&holding.resources);
         held += 1;
         // The site's own count includes what was submitted before it was asked.
-        if holding.visible_from.is_none_or(|from| asked_at.is_none_or(|asked| from > asked)) {
+        if holding
+            .visible_from
+            .is_none_or(|from| asked_at.is_none_or(|asked| from > asked))
+        {
             pending.add(&holding.resources);
         }
     }
@@ -222,7 +252,11 @@ pub(crate) fn aged(report: &SiteReport, now: Timestamp) -> Arc<[Ebb]> {
     if report.ebbs.is_empty() {
         return report.ebbs.clone();
     }
-    let age = report.idle.as_ref().map(|(asked_at, _)| now.since(*asked_at)).unwrap_or_default();
+    let age = report
+        .idle
+        .as_ref()
+        .map(|(asked_at, _)| now.since(*asked_at))
+        .unwrap_or_default();
     report.ebbs.iter().map(|ebb| ebb.aged(age)).collect()
 }
 

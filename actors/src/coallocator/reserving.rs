@@ -61,7 +61,9 @@ impl Seeking {
     /// It was told, or is not to be before that.
     pub(super) fn told_or_later(&mut self, job: JobId, not_before: Timestamp) {
         self.told.remove(&job);
-        self.jobs.entry(job).and_modify(|time| *time = not_before.max(*time));
+        self.jobs
+            .entry(job)
+            .and_modify(|time| *time = not_before.max(*time));
     }
 
     fn untold(&self) -> Vec<(JobId, Timestamp)> {
@@ -78,8 +80,14 @@ impl CoAllocator {
         }
         let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         let untold = self.seeking.untold();
-        let mut next = untold.iter().map(|(_, time)| *time).filter(|time| *time > now).min();
-        let due = untold.into_iter().filter(|(_, not_before)| *not_before <= now);
+        let mut next = untold
+            .iter()
+            .map(|(_, time)| *time)
+            .filter(|time| *time > now)
+            .min();
+        let due = untold
+            .into_iter()
+            .filter(|(_, not_before)| *not_before <= now);
         let due: Vec<&Arc<Job>> = due.filter_map(|(id, _)| view.jobs.get(&id)).collect();
         if !due.is_empty() {
             let grid = self.grid.snapshot(&self.shared);
@@ -104,9 +112,17 @@ impl CoAllocator {
 
     fn tell_sites(&mut self, job: &Job, sites: Candidates, ctx: &mut Context<Self>) {
         self.seeking.told.insert(job.id);
-        let Candidates { reserved: candidates, unreserved } = sites;
+        let Candidates {
+            reserved: candidates,
+            unreserved,
+        } = sites;
         let (rankings, wish) = (Vec::new(), job.reservation_wish());
-        let reserve = JobCommand::Reserve { candidates, unreserved, rankings, wish };
+        let reserve = JobCommand::Reserve {
+            candidates,
+            unreserved,
+            rankings,
+            wish,
+        };
         self.order_job(job.id, reserve, Told(job.id), ctx);
     }
 
@@ -129,10 +145,18 @@ impl CoAllocator {
             chaos::reach(Point::SpawnedFuture);
             let free = free_for(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
             for (job, sites, owed) in jobs {
-                let Candidates { reserved: mut candidates, unreserved } = sites;
+                let Candidates {
+                    reserved: mut candidates,
+                    unreserved,
+                } = sites;
                 let rankings = rank(&shared, &job, &mut candidates, &free);
                 let wish = job.reservation_wish();
-                let reserve = JobCommand::Reserve { candidates, unreserved, rankings, wish };
+                let reserve = JobCommand::Reserve {
+                    candidates,
+                    unreserved,
+                    rankings,
+                    wish,
+                };
                 if let Some(addr) = shared.job_actor(job.id).await {
                     let _ = addr.send(Order(reserve)).await;
                 }
@@ -167,7 +191,12 @@ pub(crate) async fn would_rank(shared: &Shared, job: &Job) -> Vec<Ranking> {
     }
     let grid = GridMaker::default().snapshot(shared);
     let free = free_for(shared, &grid, std::iter::once(job)).await;
-    rank(shared, job, &mut Candidates::of(shared, job, &grid).reserved, &free)
+    rank(
+        shared,
+        job,
+        &mut Candidates::of(shared, job, &grid).reserved,
+        &free,
+    )
 }
 
 /// What sites have free for as long as one of these jobs may run.
@@ -181,7 +210,10 @@ async fn free_for(
         let length = job.spec.wall_time + shared.settings.job.beyond_wall_time();
         Some(wish.window.latest + job.spec.longest_offset() + length + wish.tolerance)
     };
-    let (now, ends) = (shared.clock.now(), jobs.filter_map(end).max().unwrap_or_default());
+    let (now, ends) = (
+        shared.clock.now(),
+        jobs.filter_map(end).max().unwrap_or_default(),
+    );
     free_times(shared, grid, Span::new(now, ends.max(now))).await
 }
 
@@ -192,10 +224,17 @@ fn rank(
     candidates: &mut [Vec<Placement>],
     free: &BTreeMap<SiteName, Timeline>,
 ) -> Vec<Ranking> {
-    let Some(wish) = job.reservation_wish() else { return Vec::new() };
-    let outlook = Outlook { free, scores: &shared.settings.scores, now: shared.clock.now() };
+    let Some(wish) = job.reservation_wish() else {
+        return Vec::new();
+    };
+    let outlook = Outlook {
+        free,
+        scores: &shared.settings.scores,
+        now: shared.clock.now(),
+    };
     let starts = (wish.window, wish.tolerance);
-    job.spec.rank_candidates(candidates, starts, &outlook, &shared.settings.job)
+    job.spec
+        .rank_candidates(candidates, starts, &outlook, &shared.settings.job)
 }
 
 /// The sites that a job may ask, or when to look again: while some that could serve it may turn
@@ -233,22 +272,41 @@ impl Candidates {
         let indexes = (0..job.spec.components.len() as u32).map(ComponentIndex);
         let requests = indexes.map(|index| PlacementRequest::of_one(job, index, defaults));
         let ranked = requests.map(|request| {
-            let Some(request) = request else { return (Vec::new(), Vec::new()) };
+            let Some(request) = request else {
+                return (Vec::new(), Vec::new());
+            };
             let request = shared.asked_by(Arc::new(request), &job.owner);
             let reserved = rank_to_reserve(&request, grid);
             // What a site could promise that takes nothing now is not claimed elsewhere meanwhile.
             let claimed = without && reserved.is_empty() && !could_be_reserved(&request, grid);
-            (reserved, if claimed { rank_unreserved(&request, grid) } else { Vec::new() })
+            (
+                reserved,
+                if claimed {
+                    rank_unreserved(&request, grid)
+                } else {
+                    Vec::new()
+                },
+            )
         });
         let (reserved, unreserved) = ranked.unzip();
-        Self { reserved, unreserved }
+        Self {
+            reserved,
+            unreserved,
+        }
     }
 
     /// Whether a component has no site now, or only such as grant nothing while others have not
     /// been heard from that it could go to, too.
     fn lack_some(&self, job: &Job, grid: &GridSnapshot) -> bool {
-        let unknown = grid.sites().iter().any(|site| site.grants_reservations().is_none());
-        let both = self.reserved.iter().zip(&self.unreserved).zip(&job.spec.components);
+        let unknown = grid
+            .sites()
+            .iter()
+            .any(|site| site.grants_reservations().is_none());
+        let both = self
+            .reserved
+            .iter()
+            .zip(&self.unreserved)
+            .zip(&job.spec.components);
         both.into_iter().any(|((reserved, unreserved), component)| {
             let may_go_elsewhere = unknown && component.site.is_none();
             reserved.is_empty() && (unreserved.is_empty() || may_go_elsewhere)

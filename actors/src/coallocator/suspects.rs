@@ -36,7 +36,9 @@ impl CoAllocator {
             self.suspects.to_fold.extend(concerned);
         }
         for _ in 0..SLICE {
-            let Some(id) = self.suspects.to_fold.pop_first() else { return };
+            let Some(id) = self.suspects.to_fold.pop_first() else {
+                return;
+            };
             self.fold(&view, id);
         }
         self.shared.actors.co_allocator.look(&());

@@ -34,7 +34,10 @@ impl World {
         let guard = LifeGuard::new(ActorId::CoAllocator, supervisor.clone());
         let dirty = Dirty::default();
         let addr = CoAllocator::new(self.shared.clone(), dirty.clone(), guard).start();
-        self.shared.actors.co_allocator.enter((), RegisteredActor::new(addr.clone(), dirty));
+        self.shared
+            .actors
+            .co_allocator
+            .enter((), RegisteredActor::new(addr.clone(), dirty));
         addr
     }
 }
@@ -48,7 +51,9 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
     paused(|| async {
         let world = World::new(&["Delft"]);
         let co_allocator = world.co_allocator();
-        world.append(Change::NewJobs(vec![Arc::new(queued(JOB.0, content(1)))])).await;
+        world
+            .append(Change::NewJobs(vec![Arc::new(queued(JOB.0, content(1)))]))
+            .await;
         world.settle().await;
         let waits = standing(&co_allocator).await;
         assert!(waits.is_some(), "no site has its input yet");
@@ -57,7 +62,11 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
         world.add_file("input", content(1), &["Delft"]).await;
         co_allocator.send(Look).await.expect("it lives");
         world.settle().await;
-        assert_eq!(standing(&co_allocator).await, None, "an offer nobody takes, for ever");
+        assert_eq!(
+            standing(&co_allocator).await,
+            None,
+            "an offer nobody takes, for ever"
+        );
     });
 }
 
@@ -72,13 +81,31 @@ fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
         world.add_file("input", content(1), &["Delft"]).await;
         says(&world, "Delft", 10, 10);
         co_allocator.send(Look).await.expect("it lives");
-        let condition = async || standing(&co_allocator).await.map(|standing| standing.condition);
-        assert_eq!(condition().await, Some(Condition::Offered), "and nobody answers yet");
+        let condition = async || {
+            standing(&co_allocator)
+                .await
+                .map(|standing| standing.condition)
+        };
+        assert_eq!(
+            condition().await,
+            Some(Condition::Offered),
+            "and nobody answers yet"
+        );
         // Else it would be offered again at once.
         says(&world, "Delft", 10, 0);
         let old = world.shared.view.load().jobs[&JOB].clone();
-        let new = Arc::new(Job { revision: 2, priority: Priority::High, ..Job::clone(&old) });
-        world.append(Change::Job { old, new, events: Vec::new() }).await;
+        let new = Arc::new(Job {
+            revision: 2,
+            priority: Priority::High,
+            ..Job::clone(&old)
+        });
+        world
+            .append(Change::Job {
+                old,
+                new,
+                events: Vec::new(),
+            })
+            .await;
         co_allocator.send(Look).await.expect("it lives");
         assert_eq!(condition().await, Some(Condition::Ready));
     });
@@ -138,8 +165,16 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
         // A job of a minute is asked for with eleven more: the hold, and the margin.
         let soon = DurationMs(13 * 60_000);
         let left = Resources::processors(2);
-        report.ebbs = vec![Ebb { at: now + soon, after: soon, left }].into();
-        world.shared.live.publish(delft.clone(), Arc::new(report.clone()));
+        report.ebbs = vec![Ebb {
+            at: now + soon,
+            after: soon,
+            left,
+        }]
+        .into();
+        world
+            .shared
+            .live
+            .publish(delft.clone(), Arc::new(report.clone()));
         let outcome = || {
             let job = world.shared.view.load().jobs[&JOB].clone();
             explain(&world.shared, &job).verdicts[0].outcome.clone()
@@ -148,8 +183,13 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
         report.ebbs = aged(&report, now + DurationMs(60_000));
         assert_eq!(report.ebbs[0].after, DurationMs(12 * 60_000));
         world.shared.live.publish(delft, Arc::new(report));
-        let Outcome::Refused(reasons) = outcome() else { panic!("it is a minute nearer") };
-        assert!(matches!(reasons[..], [Reason::Reserved { reserved: 6, .. }]), "{reasons:?}");
+        let Outcome::Refused(reasons) = outcome() else {
+            panic!("it is a minute nearer")
+        };
+        assert!(
+            matches!(reasons[..], [Reason::Reserved { reserved: 6, .. }]),
+            "{reasons:?}"
+        );
     });
 }
 
@@ -172,25 +212,55 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             share: None,
             acquisition: Default::default(),
         };
-        let mut placed = Job { revision: 2, ..Job::clone(&job) };
-        placed.phase = Phase::Placed { at: now, start_estimate: now };
-        placed.components = vec![Component { placement: Some(placement), ..Component::default() }];
+        let mut placed = Job {
+            revision: 2,
+            ..Job::clone(&job)
+        };
+        placed.phase = Phase::Placed {
+            at: now,
+            start_estimate: now,
+        };
+        placed.components = vec![Component {
+            placement: Some(placement),
+            ..Component::default()
+        }];
         let new = Arc::new(placed);
-        world.append(Change::Job { old: job, new: new.clone(), events: Vec::new() }).await;
+        world
+            .append(Change::Job {
+                old: job,
+                new: new.clone(),
+                events: Vec::new(),
+            })
+            .await;
         says(&world, "Delft", 10, 8);
         says(&world, "Leiden", 10, 4);
         let explanation = explain(&world.shared, &new);
         assert_eq!(explanation.wait, Wait::Phase);
         let delft = &explanation.sites[&at_delft];
-        assert_eq!((delft.idle, delft.pending, delft.errors), (Some(8), 0, 0), "{delft:?}");
+        assert_eq!(
+            (delft.idle, delft.pending, delft.errors),
+            (Some(8), 0, 0),
+            "{delft:?}"
+        );
         let outcome = |name: &str| {
             let verdict = explanation.verdicts.iter().find(|v| v.site == site(name));
             verdict.map(|verdict| verdict.outcome.clone())
         };
-        assert_eq!(outcome("Delft"), Some(Outcome::Chosen), "it does not stand in its own way");
-        assert!(matches!(outcome("Leiden"), Some(Outcome::Refused(_))), "{:?}", outcome("Leiden"));
+        assert_eq!(
+            outcome("Delft"),
+            Some(Outcome::Chosen),
+            "it does not stand in its own way"
+        );
+        assert!(
+            matches!(outcome("Leiden"), Some(Outcome::Refused(_))),
+            "{:?}",
+            outcome("Leiden")
+        );
         // Running, its processors are in what the site says is not idle.
-        let mut running = Job { revision: 3, ..Job::clone(&new) };
+        let mut running = Job {
+            revision: 3,
+            ..Job::clone(&new)
+        };
         running.phase = Phase::Running { since: now };
         running.components[0].run = Run::Running {
             lrm_id: LrmId::new("7").expect("an id"),
@@ -198,7 +268,13 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             since: now,
         };
         let (old, new) = (new, Arc::new(running));
-        world.append(Change::Job { old, new: new.clone(), events: Vec::new() }).await;
+        world
+            .append(Change::Job {
+                old,
+                new: new.clone(),
+                events: Vec::new(),
+            })
+            .await;
         says(&world, "Delft", 10, 2);
         let idle = explain(&world.shared, &new).sites[&at_delft].idle;
         assert_eq!(idle, Some(10), "2 that are idle and 8 of its own");
@@ -212,26 +288,39 @@ fn connected_pair(world: &World) -> Vec<SiteName> {
     let mut one = spec.components[0].clone();
     one.inputs.clear();
     one.resources = Resources::processors(4);
-    let other = ComponentSpec { name: "other".parse().expect("a name"), ..one.clone() };
+    let other = ComponentSpec {
+        name: "other".parse().expect("a name"),
+        ..one.clone()
+    };
     spec.components = vec![one, other];
     let plan = previewed(world, spec).decision.expect("it fits");
-    plan.placements.into_iter().map(|placement| placement.site).collect()
+    plan.placements
+        .into_iter()
+        .map(|placement| placement.site)
+        .collect()
 }
 
 #[test]
 fn components_avoid_sites_between_which_transfers_were_slow() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden", "Utrecht"]);
-        ["Delft", "Leiden", "Utrecht"].iter().for_each(|name| says(&world, name, 4, 4));
+        ["Delft", "Leiden", "Utrecht"]
+            .iter()
+            .for_each(|name| says(&world, name, 4, 4));
         let before = connected_pair(&world);
-        let [one, other] = &before[..] else { panic!("two places: {before:?}") };
+        let [one, other] = &before[..] else {
+            panic!("two places: {before:?}")
+        };
         let (slow, now) = (DurationMs::from_secs(3_600), world.shared.clock.now());
         for pair in [(one, other), (other, one)] {
             let pair = (pair.0.clone(), pair.1.clone());
             world.shared.transferred(pair, Bytes(10_000_000), slow, now);
         }
         let after = connected_pair(&world);
-        assert!(!(after.contains(one) && after.contains(other)), "{before:?}, then {after:?}");
+        assert!(
+            !(after.contains(one) && after.contains(other)),
+            "{before:?}, then {after:?}"
+        );
     });
 }
 
@@ -253,8 +342,17 @@ fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
         let before = world.shared.view.load().sites.get(&site("Leiden")).cloned();
         let mut failed = SiteRecord::new(site("Leiden"));
         let (since, probe_at) = (Timestamp(0), world.shared.clock.now() + DurationMs(60_000));
-        failed.breaker = Breaker::Open { since, probe_at, trips: 1 };
-        world.append(Change::Site { old: before, new: Arc::new(failed) }).await;
+        failed.breaker = Breaker::Open {
+            since,
+            probe_at,
+            trips: 1,
+        };
+        world
+            .append(Change::Site {
+                old: before,
+                new: Arc::new(failed),
+            })
+            .await;
         says(&world, "Leiden", 10, 8);
         assert!(here(), "Leiden is mended by the jobs of others alone");
     });
@@ -262,14 +360,33 @@ fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
 
 /// Sites of which Delft is being tried out and has 20 processors, all of them idle.
 async fn delft_half_open(others: &[(&str, u32, u32)]) -> World {
-    let names: Vec<&str> = others.iter().map(|(name, ..)| *name).chain(["Delft"]).collect();
+    let names: Vec<&str> = others
+        .iter()
+        .map(|(name, ..)| *name)
+        .chain(["Delft"])
+        .collect();
     let world = World::new(&names);
     let old = world.shared.view.load().sites.get(&site("Delft")).cloned();
     let (since, running) = (Timestamp(0), [].into());
-    let breaker = Breaker::HalfOpen { since, allowed: 1, running, trips: 1 };
-    let failed = SiteRecord { breaker, ..SiteRecord::new(site("Delft")) };
-    world.append(Change::Site { old, new: Arc::new(failed) }).await;
-    others.iter().for_each(|(name, total, idle)| says(&world, name, *total, *idle));
+    let breaker = Breaker::HalfOpen {
+        since,
+        allowed: 1,
+        running,
+        trips: 1,
+    };
+    let failed = SiteRecord {
+        breaker,
+        ..SiteRecord::new(site("Delft"))
+    };
+    world
+        .append(Change::Site {
+            old,
+            new: Arc::new(failed),
+        })
+        .await;
+    others
+        .iter()
+        .for_each(|(name, total, idle)| says(&world, name, *total, *idle));
     says(&world, "Delft", 20, 20);
     world
 }
@@ -289,17 +406,31 @@ fn once(request: Request, sizes: &[u32]) -> JobSpec {
 
 /// What would become of a job of this if it were submitted now.
 fn previewed(world: &World, spec: JobSpec) -> Explanation {
-    let job = Job { spec: spec.into(), ..queued(JOB.0, content(1)) };
+    let job = Job {
+        spec: spec.into(),
+        ..queued(JOB.0, content(1))
+    };
     preview(&world.shared, &job.spec, &world.shared.request_of(&job))
 }
 
 /// The job where it would be placed now, and whether its last component may try Delft out.
 fn placed_now(world: &World, spec: JobSpec) -> Option<bool> {
     let plan = previewed(world, spec.clone()).decision.ok()?;
-    assert!(plan.placements.iter().any(|placement| placement.site == site("Delft")), "{plan:?}");
-    let place = |placement| Component { placement: Some(placement), ..Component::default() };
+    assert!(
+        plan.placements
+            .iter()
+            .any(|placement| placement.site == site("Delft")),
+        "{plan:?}"
+    );
+    let place = |placement| Component {
+        placement: Some(placement),
+        ..Component::default()
+    };
     let mut job = queued(JOB.0, content(1));
-    (job.spec, job.components) = (spec.into(), plan.placements.into_iter().map(place).collect());
+    (job.spec, job.components) = (
+        spec.into(),
+        plan.placements.into_iter().map(place).collect(),
+    );
     let last = ComponentIndex(job.components.len() as u32 - 1);
     Some(may_try_out(&world.shared, &job, last, &site("Delft")))
 }
@@ -310,15 +441,27 @@ fn a_job_that_runs_once_is_let_in_where_it_was_placed_for_want_of_others() {
     paused(|| async {
         let world = delft_half_open(&[("Leiden", 18, 18)]).await;
         let rigid = || once(Request::NonFixed, &[8, 8, 7]);
-        assert_eq!(placed_now(&world, rigid()), Some(true), "Leiden takes two of them at most");
+        assert_eq!(
+            placed_now(&world, rigid()),
+            Some(true),
+            "Leiden takes two of them at most"
+        );
         let total = || once(Request::Flexible(Flexible::default()), &[23]);
         assert_eq!(placed_now(&world, total()), Some(true));
         let splits = vec![vec![20, 3], vec![8, 8, 7]];
-        let listed =
-            || Request::Flexible(Flexible { splits: splits.clone(), ..Flexible::default() });
+        let listed = || {
+            Request::Flexible(Flexible {
+                splits: splits.clone(),
+                ..Flexible::default()
+            })
+        };
         assert_eq!(placed_now(&world, once(listed(), &[23])), Some(true));
         says(&world, "Leiden", 23, 18);
-        assert_eq!(placed_now(&world, rigid()), None, "it waits until Leiden is idle");
+        assert_eq!(
+            placed_now(&world, rigid()),
+            None,
+            "it waits until Leiden is idle"
+        );
         assert_eq!(placed_now(&world, total()), None);
         assert_eq!(placed_now(&world, once(listed(), &[23])), None);
     });
@@ -341,8 +484,14 @@ fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
                 share,
                 acquisition: Default::default(),
             };
-            let part = Component { placement: Some(placement), ..Component::default() };
-            let job = Job { components: vec![part], ..job.clone() };
+            let part = Component {
+                placement: Some(placement),
+                ..Component::default()
+            };
+            let job = Job {
+                components: vec![part],
+                ..job.clone()
+            };
             may_try_out(&world.shared, &job, ComponentIndex(0), &site("Delft"))
         };
         assert!(!let_in(10) && let_in(11));

@@ -92,9 +92,15 @@ fn taken_by(job: &Job, (site, serial): &Place) -> Resources {
     let waits = matches!(job.phase, Phase::Queued { .. });
     for (index, component) in job.components.iter().enumerate().filter(|_| !waits) {
         let promised = component.acquisition().promised();
-        let there = component.placement.as_ref().is_some_and(|placed| placed.site == *site);
+        let there = component
+            .placement
+            .as_ref()
+            .is_some_and(|placed| placed.site == *site);
         if there && promised.is_some_and(|it| it.shared && it.serial == *serial) {
-            taken.add(&job.resources_of(ComponentIndex(index as u32)).unwrap_or_default());
+            taken.add(
+                &job.resources_of(ComponentIndex(index as u32))
+                    .unwrap_or_default(),
+            );
         }
     }
     taken
@@ -109,11 +115,17 @@ impl CoAllocator {
         let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         let grid = self.grid.snapshot(&self.shared);
         let mut next: Option<Timestamp> = None;
-        let waiting: Vec<(JobId, Timestamp)> =
-            self.within.waiting.iter().map(|(id, time)| (*id, *time)).collect();
+        let waiting: Vec<(JobId, Timestamp)> = self
+            .within
+            .waiting
+            .iter()
+            .map(|(id, time)| (*id, *time))
+            .collect();
         for (id, not_before) in waiting {
             let untold = !self.within.told.contains_key(&id);
-            let Some(job) = view.jobs.get(&id).filter(|_| untold) else { continue };
+            let Some(job) = view.jobs.get(&id).filter(|_| untold) else {
+                continue;
+            };
             let verdict = match not_before <= now {
                 true => self.verdict(job, &view, &grid, now),
                 false => Verdict::Wait(Some(not_before)),
@@ -121,7 +133,10 @@ impl CoAllocator {
             match verdict {
                 Verdict::Place(takes, placements) => {
                     self.within.told.insert(id, takes);
-                    let command = JobCommand::Place { placements, by: None };
+                    let command = JobCommand::Place {
+                        placements,
+                        by: None,
+                    };
                     self.order_job(id, command, Told(id), ctx);
                 }
                 Verdict::Fail(reason) => {
@@ -137,7 +152,9 @@ impl CoAllocator {
     }
 
     fn verdict(&self, job: &Job, view: &View, grid: &GridSnapshot, now: Timestamp) -> Verdict {
-        let Some(name) = job.shares() else { return Verdict::Wait(None) };
+        let Some(name) = job.shares() else {
+            return Verdict::Wait(None);
+        };
         let group = view.shared_group(name, now);
         let leader = group.as_ref().and_then(|group| group.leader(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
@@ -146,10 +163,16 @@ impl CoAllocator {
         if let Some(why) = reservation.turns_away(&job.owner, now) {
             return Verdict::Fail(format!("its reservation {name} at {site} {why}").into());
         }
-        let parts = || group.kept(now).filter_map(|(_, part)| Some((part, part.lease()?)));
+        let parts = || {
+            group
+                .kept(now)
+                .filter_map(|(_, part)| Some((part, part.lease()?)))
+        };
         // Whoever comes to its gate from then on does not begin before the reservation does.
         let go_lead = self.shared.settings.job.go_lead;
-        let begins = parts().map(|(part, lease)| lease.from.max(part.start() - go_lead)).max();
+        let begins = parts()
+            .map(|(part, lease)| lease.from.max(part.start() - go_lead))
+            .max();
         let Some((from, to)) = begins.zip(parts().map(|(_, lease)| lease.to).min()) else {
             return Verdict::Wait(None);
         };
@@ -197,10 +220,18 @@ fn promised(job: &Job, placements: Vec<Placement>, group: &Group<'_>, now: Times
         let part = parts.get(&placement.site);
         let promised = part.and_then(|part| {
             let (serial, lease) = (part.serial, part.lease()?);
-            Some(Promised { serial, from: lease.from, to: lease.to, shared: true })
+            Some(Promised {
+                serial,
+                from: lease.from,
+                to: lease.to,
+                shared: true,
+            })
         });
         let acquisition = promised.map(Acquisition::Reserved).unwrap_or_default();
-        Placement { acquisition, ..placement }
+        Placement {
+            acquisition,
+            ..placement
+        }
     };
     Verdict::Place(takes, placements.into_iter().map(under).collect())
 }

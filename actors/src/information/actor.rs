@@ -53,9 +53,18 @@ pub(super) struct Order {
 impl Information {
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        let depth = shared.metrics.mailbox_depth.with_label_values(&["information"]);
+        let depth = shared
+            .metrics
+            .mailbox_depth
+            .with_label_values(&["information"]);
         depth.set(0);
-        Self { shared, dirty, desks: BTreeMap::new(), depth, _guard: guard }
+        Self {
+            shared,
+            dirty,
+            desks: BTreeMap::new(),
+            depth,
+            _guard: guard,
+        }
     }
 
     fn desk(&mut self, name: &LogicalName) -> Option<&mut Desk> {
@@ -75,7 +84,9 @@ impl Information {
     /// The durable step of one name; its desk goes when nothing is left to do.
     fn turn(&mut self, name: &LogicalName, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
-        let Some(desk) = self.desks.get_mut(name) else { return };
+        let Some(desk) = self.desks.get_mut(name) else {
+            return;
+        };
         match desk.steps.decide(&(), now) {
             Some(step) => self.write(name.clone(), step, ctx),
             None if desk.steps.is_writing() => {}
@@ -95,11 +106,17 @@ impl Information {
         let next = Arc::new(next);
         let new = (!next.is_gone()).then(|| next.clone());
         let old = self.desks.get(&name).and_then(|desk| desk.stored.clone());
-        let change = Change::File { name: name.clone(), old, new: new.clone() };
+        let change = Change::File {
+            name: name.clone(),
+            old,
+            new: new.clone(),
+        };
         chaos::reach_for("File", Point::BeforeJournal);
         let append = self.shared.journal().send(Append(change));
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| {
-            let Some(desk) = this.desks.get_mut(&name) else { return };
+            let Some(desk) = this.desks.get_mut(&name) else {
+                return;
+            };
             match result {
                 Ok(Ok(_)) => {
                     chaos::reach_for("File", Point::AfterJournal);
@@ -111,7 +128,8 @@ impl Information {
                 Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => {
                     desk.stored = this.shared.view.load().files.get(&name).cloned();
                     let blank = || Arc::new(FileRecord::new(name.clone()));
-                    desk.steps.reloaded(desk.stored.clone().unwrap_or_else(blank));
+                    desk.steps
+                        .reloaded(desk.stored.clone().unwrap_or_else(blank));
                 }
                 // The process is ending.
                 Ok(Err(AppendError::Stopped)) | Err(_) => return,

@@ -55,7 +55,12 @@ async fn register(
     output: RegisterOutput,
 ) -> Result<(), ApiRefusal> {
     chaos::reach(Point::SpawnedFuture);
-    let RegisterOutput { name, content, site, by } = output;
+    let RegisterOutput {
+        name,
+        content,
+        site,
+        by,
+    } = output;
     let place = FilePlace::Store(content.digest);
     let replica = (site.clone(), place.clone());
     let has_it = |view: &crate::api::View| {
@@ -81,7 +86,10 @@ async fn register(
         replicas: vec![replica],
         by: Asker::only(by),
         replace: true,
-        grip: Grip { needed_by: 0, force: true },
+        grip: Grip {
+            needed_by: 0,
+            force: true,
+        },
     };
     order(information, name, command).await
 }

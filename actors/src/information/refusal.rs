@@ -27,7 +27,10 @@ pub(super) fn no_such_site<'a>(
     known: impl Iterator<Item = &'a SiteName>,
 ) -> ApiRefusal {
     let known: Vec<&str> = known.map(SiteName::as_str).collect();
-    ApiRefusal::NotFound(format!("no site is called {name}; the sites are {}", known.join(", ")))
+    ApiRefusal::NotFound(format!(
+        "no site is called {name}; the sites are {}",
+        known.join(", ")
+    ))
 }
 
 /// A site that did not tell what a file is.

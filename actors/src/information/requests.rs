@@ -78,8 +78,19 @@ impl Handler<NoteStamp> for Information {
 
     fn handle(&mut self, asked: NoteStamp, ctx: &mut Context<Self>) -> Self::Result {
         chaos::enter(ActorKind::Information);
-        let NoteStamp { name, site, path, stamp, content } = asked;
-        let command = FileCommand::NoteStamp { site, place: FilePlace::User(path), stamp, content };
+        let NoteStamp {
+            name,
+            site,
+            path,
+            stamp,
+            content,
+        } = asked;
+        let command = FileCommand::NoteStamp {
+            site,
+            place: FilePlace::User(path),
+            stamp,
+            content,
+        };
         Box::pin(order(ctx.address(), name, command))
     }
 }
@@ -108,7 +119,13 @@ async fn add_file(
     asked: AddFile,
 ) -> Result<(), ApiRefusal> {
     chaos::reach(Point::SpawnedFuture);
-    let AddFile { name, site, path, replace, by } = asked;
+    let AddFile {
+        name,
+        site,
+        path,
+        replace,
+        by,
+    } = asked;
     if !shared.sites.contains_key(&site) {
         return Err(refusal::no_such_site(&site, shared.sites.keys()));
     }
@@ -122,9 +139,19 @@ async fn add_file(
         Some(entry) => readers(&shared, &name, entry.content.digest).await,
         None => 0,
     };
-    let grip = Grip { needed_by, force: false };
+    let grip = Grip {
+        needed_by,
+        force: false,
+    };
     let replicas = vec![(site, place)];
-    let command = FileCommand::Register { content, directory, replicas, by, replace, grip };
+    let command = FileCommand::Register {
+        content,
+        directory,
+        replicas,
+        by,
+        replace,
+        grip,
+    };
     order(information, name, command).await
 }
 
@@ -134,9 +161,17 @@ async fn remove_file(
     asked: RemoveFile,
 ) -> Result<(), ApiRefusal> {
     chaos::reach(Point::SpawnedFuture);
-    let RemoveFile { name, site, force, by } = asked;
+    let RemoveFile {
+        name,
+        site,
+        force,
+        by,
+    } = asked;
     let entry = entry(&shared, &name);
-    let replicas = entry.as_ref().map(|entry| entry.replicas.clone()).unwrap_or_default();
+    let replicas = entry
+        .as_ref()
+        .map(|entry| entry.replicas.clone())
+        .unwrap_or_default();
     let needed_by = match &entry {
         Some(entry) if !force => readers(&shared, &name, entry.content.digest).await,
         _ => 0,
@@ -164,14 +199,24 @@ async fn remove_file(
     }
     for (site, place) in there {
         let by = by.clone();
-        let command = FileCommand::RemoveReplica { site, place, by, grip };
+        let command = FileCommand::RemoveReplica {
+            site,
+            place,
+            by,
+            grip,
+        };
         order(information.clone(), name.clone(), command).await?;
     }
     Ok(())
 }
 
 fn entry(shared: &Shared, name: &LogicalName) -> Option<Entry> {
-    shared.view.load().files.get(name).and_then(|file| file.entry.clone())
+    shared
+        .view
+        .load()
+        .files
+        .get(name)
+        .and_then(|file| file.entry.clone())
 }
 
 /// Finds out what a file is, through the site's cluster actor.
@@ -182,8 +227,9 @@ pub(super) async fn inspect(
 ) -> Result<Inspected, SiteError> {
     let unserved = || SiteError::NotSent("the site is not served at the moment".into());
     let cluster = shared.actors.clusters.addr(site).ok_or_else(unserved)?;
-    let call =
-        Call::new(CallKind::Inspect, move |site| async move { site.inspect(&place).await }.boxed());
+    let call = Call::new(CallKind::Inspect, move |site| {
+        async move { site.inspect(&place).await }.boxed()
+    });
     let died = |error| SiteError::OutcomeUnknown(format!("its actor died: {error}"));
     cluster.send(call).await.map_err(died)?
 }
@@ -195,7 +241,10 @@ async fn readers(shared: &Shared, name: &LogicalName, digest: Digest) -> u32 {
     let (mut count, mut next) = (0_u32, Some(JobId(0)));
     while let Some(from) = next {
         let mut slice = jobs.range(from..);
-        let reading = slice.by_ref().take(SLICE).filter(|(_, job)| reads(job, name, digest));
+        let reading = slice
+            .by_ref()
+            .take(SLICE)
+            .filter(|(_, job)| reads(job, name, digest));
         count = count.saturating_add(reading.count() as u32);
         next = slice.next().map(|(id, _)| *id);
         tokio::task::yield_now().await;

@@ -52,11 +52,22 @@ impl Intake {
     }
 
     fn keep(&mut self, together: Vec<Acceptance>, ctx: &mut Context<Self>) {
-        let jobs: Vec<_> = together.iter().flat_map(|one| one.jobs.iter().cloned()).collect();
+        let jobs: Vec<_> = together
+            .iter()
+            .flat_map(|one| one.jobs.iter().cloned())
+            .collect();
         // A repeated job may still be on its way to the disk: wait behind it.
-        let change = if jobs.is_empty() { Change::Barrier } else { Change::NewJobs(jobs) };
+        let change = if jobs.is_empty() {
+            Change::Barrier
+        } else {
+            Change::NewJobs(jobs)
+        };
         let append = self.shared.journal().send(Append(change));
-        ctx.spawn(append.into_actor(self).map(|kept, this, ctx| this.kept(kept, together, ctx)));
+        ctx.spawn(
+            append
+                .into_actor(self)
+                .map(|kept, this, ctx| this.kept(kept, together, ctx)),
+        );
     }
 
     fn kept(
@@ -69,7 +80,9 @@ impl Intake {
             (Ok(Ok(_)), _) => together.into_iter().for_each(|one| self.acknowledge(one)),
             // One of them is too large, for which the others are not to suffer.
             (Ok(Err(AppendError::Unfit(_))), 2..) => {
-                together.into_iter().for_each(|one| self.keep(vec![one], ctx));
+                together
+                    .into_iter()
+                    .for_each(|one| self.keep(vec![one], ctx));
             }
             (Ok(Err(AppendError::Unfit(problem))), _) => {
                 together.into_iter().for_each(|one| {
@@ -78,7 +91,9 @@ impl Intake {
                     self.refuse(one, ApiRefusal::Invalid { index, problem });
                 });
             }
-            _ => together.into_iter().for_each(|one| self.refuse(one, ApiRefusal::Stopping)),
+            _ => together
+                .into_iter()
+                .for_each(|one| self.refuse(one, ApiRefusal::Stopping)),
         }
     }
 
@@ -109,6 +124,13 @@ impl Intake {
 
 /// The position in its request of the first job that the store does not take.
 fn unfit(one: &Acceptance) -> usize {
-    let unfit = one.jobs.iter().find(|job| submission(job).is_err()).map(|job| job.id);
-    one.submitted.iter().position(|job| Some(job.id) == unfit).unwrap_or_default()
+    let unfit = one
+        .jobs
+        .iter()
+        .find(|job| submission(job).is_err())
+        .map(|job| job.id);
+    one.submitted
+        .iter()
+        .position(|job| Some(job.id) == unfit)
+        .unwrap_or_default()
 }

@@ -76,7 +76,11 @@ impl Intake {
     }
 
     fn take(&mut self, message: Command, ctx: &mut Context<Self>) {
-        let Command { command, refused, answer } = message;
+        let Command {
+            command,
+            refused,
+            answer,
+        } = message;
         if self.shared.is_stopping() {
             return reply(answer, Err(ApiRefusal::Stopping));
         }
@@ -87,7 +91,15 @@ impl Intake {
         self.depth.set(self.under_way as i64);
         match command.what {
             Ask::Submit(submissions) => {
-                self.submit(Asked { submissions, refused, by: command.by, answer }, ctx);
+                self.submit(
+                    Asked {
+                        submissions,
+                        refused,
+                        by: command.by,
+                        answer,
+                    },
+                    ctx,
+                );
             }
             ask => {
                 let work = orders::carry_out(self.shared.clone(), command.by, ask);

@@ -33,7 +33,13 @@ impl Ids {
     pub(super) fn new(next: JobId) -> Self {
         let next = next.0.max(1);
         let reserved_at = Timestamp::default();
-        Self { next, end: next, reserving: false, block: BLOCK_MIN, reserved_at }
+        Self {
+            next,
+            end: next,
+            reserving: false,
+            block: BLOCK_MIN,
+            reserved_at,
+        }
     }
 
     /// Takes `count` ids in a row; `None` if so many are not reserved.
@@ -67,7 +73,9 @@ impl Intake {
     /// Reserves the next block of ids if it is time; `wanted` of them are needed now.
     pub(super) fn reserve_ids(&mut self, wanted: usize, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
-        let Some(next) = self.ids.next_end(wanted, now) else { return };
+        let Some(next) = self.ids.next_end(wanted, now) else {
+            return;
+        };
         if bug(Bug::IdsUnreserved) {
             self.ids.end = next;
             return self.retry_waiting(ctx);
@@ -116,7 +124,11 @@ mod tests {
         };
         assert_eq!(reserve(&mut ids, 0, 0), Some(BLOCK_MIN));
         assert_eq!(reserve(&mut ids, 0, 10), Some(2 * BLOCK_MIN));
-        assert_eq!(reserve(&mut ids, 1_000, 10), Some(1_000), "all of a large request at once");
+        assert_eq!(
+            reserve(&mut ids, 1_000, 10),
+            Some(1_000),
+            "all of a large request at once"
+        );
         assert!((0..20).all(|_| reserve(&mut ids, 0, 10).is_some()));
         assert_eq!(reserve(&mut ids, 0, 10), Some(BLOCK_MAX));
         assert_eq!(reserve(&mut ids, 0, 60_000), Some(BLOCK_MIN));

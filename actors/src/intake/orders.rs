@@ -37,7 +37,10 @@ pub(super) async fn carry_out(
         }
         Ask::Abandon(jobs) => {
             let silent = |id| silent_sites(&shared, id);
-            let abandon = |id| JobCommand::Abandon { by: by.clone(), silent: silent(id) };
+            let abandon = |id| JobCommand::Abandon {
+                by: by.clone(),
+                silent: silent(id),
+            };
             let answer = on_jobs(&shared, jobs, abandon).await;
             let left = |job: &Job| not_given_up(&shared, job);
             Ok(with_what_it_waits_for(&shared, answer?, left))
@@ -53,13 +56,49 @@ pub(super) async fn carry_out(
             on_jobs(&shared, vec![job], |_| command.clone()).await
         }
         Ask::Site(site, order) => on_site(&shared, site, by, order).await,
-        Ask::AddFile { name, site, path, replace, reaches_all } => {
-            let by = Asker { key: by, reaches_all };
-            ask_information(&shared, AddFile { name, site, path, replace, by }).await
+        Ask::AddFile {
+            name,
+            site,
+            path,
+            replace,
+            reaches_all,
+        } => {
+            let by = Asker {
+                key: by,
+                reaches_all,
+            };
+            ask_information(
+                &shared,
+                AddFile {
+                    name,
+                    site,
+                    path,
+                    replace,
+                    by,
+                },
+            )
+            .await
         }
-        Ask::RemoveFile { name, site, force, reaches_all } => {
-            let by = Asker { key: by, reaches_all };
-            ask_information(&shared, RemoveFile { name, site, force, by }).await
+        Ask::RemoveFile {
+            name,
+            site,
+            force,
+            reaches_all,
+        } => {
+            let by = Asker {
+                key: by,
+                reaches_all,
+            };
+            ask_information(
+                &shared,
+                RemoveFile {
+                    name,
+                    site,
+                    force,
+                    by,
+                },
+            )
+            .await
         }
         Ask::Submit(_) => Err(ApiRefusal::Conflict("a submission is not an order".into())),
     }
@@ -71,7 +110,11 @@ where
     crate::information::Information: actix::Handler<M>,
 {
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
-    let information = shared.actors.information.addr(&()).ok_or_else(|| busy.clone())?;
+    let information = shared
+        .actors
+        .information
+        .addr(&())
+        .ok_or_else(|| busy.clone())?;
     information.send(message).await.map_err(|_| busy)??;
     Ok(ApiAnswer::Done)
 }
@@ -86,7 +129,9 @@ async fn on_jobs(
         async move { (id, order.await) }
     });
     // Side by side, so that all of them share the journal's flushes.
-    Ok(ApiAnswer::Jobs(futures_util::future::join_all(outcomes).await))
+    Ok(ApiAnswer::Jobs(
+        futures_util::future::join_all(outcomes).await,
+    ))
 }
 
 /// Moves each job whose own rule allows the class; who asks makes no difference but that some
@@ -108,14 +153,19 @@ async fn set_priority(
             }
         }
     });
-    Ok(ApiAnswer::Jobs(futures_util::future::join_all(outcomes).await))
+    Ok(ApiAnswer::Jobs(
+        futures_util::future::join_all(outcomes).await,
+    ))
 }
 
 /// Why an unfinished job may not have this class, if it may not.
 fn class_refused(shared: &Shared, id: JobId, to: Priority, uncapped: bool) -> Option<String> {
     let view = shared.view.load();
     let job = view.jobs.get(&id).filter(|job| !job.is_final())?;
-    let how = Asking { names_none: false, uncapped };
+    let how = Asking {
+        names_none: false,
+        uncapped,
+    };
     let job = JobTraits::of(&job.owner, &job.spec);
     let above = class_of(to, how, &job, &shared.settings.classes).err()?;
     Some(format!("{above}; {}", above.remedy()))
@@ -123,8 +173,16 @@ fn class_refused(shared: &Shared, id: JobId, to: Priority, uncapped: bool) -> Op
 
 fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
     let view = shared.view.load();
-    let silence = view.jobs.get(&id).map(|job| Silence::of(shared, job)).unwrap_or_default();
-    silence.attempts.into_iter().map(|silent| silent.site).collect()
+    let silence = view
+        .jobs
+        .get(&id)
+        .map(|job| Silence::of(shared, job))
+        .unwrap_or_default();
+    silence
+        .attempts
+        .into_iter()
+        .map(|silent| silent.site)
+        .collect()
 }
 
 /// Says of each cancelled job what it waits for, where that may take long.
@@ -133,7 +191,9 @@ fn with_what_it_waits_for(
     answer: ApiAnswer,
     told: impl Fn(&Job) -> Option<String>,
 ) -> ApiAnswer {
-    let ApiAnswer::Jobs(outcomes) = answer else { return answer };
+    let ApiAnswer::Jobs(outcomes) = answer else {
+        return answer;
+    };
     let view = shared.view.load();
     let told = outcomes.into_iter().map(|(id, outcome)| {
         let waits = matches!(outcome, JobOutcome::Done | JobOutcome::Unchanged(_));
@@ -198,14 +258,23 @@ async fn on_site(
     if !shared.sites.contains_key(&site) {
         let known: Vec<&str> = shared.sites.keys().map(SiteName::as_str).collect();
         let known = known.join(", ");
-        return Err(ApiRefusal::NotFound(format!("no site is called {site}; there are: {known}")));
+        return Err(ApiRefusal::NotFound(format!(
+            "no site is called {site}; there are: {known}"
+        )));
     }
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
-    let cluster = shared.actors.clusters.addr(&site).ok_or_else(|| busy.clone())?;
+    let cluster = shared
+        .actors
+        .clusters
+        .addr(&site)
+        .ok_or_else(|| busy.clone())?;
     let _named = sharing::named(shared, &what)?;
     let what = sharing::completed(shared, &site, what)?;
     let leaves = what == SiteOrder::Drain;
-    let answer = cluster.send(SiteOrderMessage { by, what }).await.map_err(|_| busy)?;
+    let answer = cluster
+        .send(SiteOrderMessage { by, what })
+        .await
+        .map_err(|_| busy)?;
     match answer {
         Ok(()) if leaves => {
             leave_site(shared, &site).await;

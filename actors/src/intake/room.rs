@@ -30,7 +30,10 @@ pub(super) struct Share {
 impl Share {
     pub(super) fn of<'a>(specs: impl Iterator<Item = &'a JobSpec>) -> Self {
         specs.fold(Self::default(), |mut all, spec| {
-            all += Self { jobs: 1, bytes: spec.footprint().0 };
+            all += Self {
+                jobs: 1,
+                bytes: spec.footprint().0,
+            };
             all
         })
     }
@@ -64,7 +67,9 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn of(view: &View) -> Self {
         let mut kept = Self::default();
-        view.jobs.values().for_each(|job| kept.add(&job.owner, Share::of(once(&*job.spec))));
+        view.jobs
+            .values()
+            .for_each(|job| kept.add(&job.owner, Share::of(once(&*job.spec))));
         kept
     }
 
@@ -79,7 +84,9 @@ impl Kept {
     pub(super) fn remove(&mut self, job: &Job) {
         let share = Share::of(once(&*job.spec));
         self.all -= share;
-        let Some(own) = self.keys.get_mut(&job.owner) else { return };
+        let Some(own) = self.keys.get_mut(&job.owner) else {
+            return;
+        };
         *own -= share;
         if own.jobs == 0 {
             self.keys.remove(&job.owner);
@@ -123,7 +130,10 @@ impl Kept {
             );
             let remedy = "send fewer, smaller jobs, or have `limits.max_job_memory_per_key` and \
                           `limits.max_job_memory` raised";
-            return Err(ApiRefusal::NeverRoom { problem, remedy: remedy.into() });
+            return Err(ApiRefusal::NeverRoom {
+                problem,
+                remedy: remedy.into(),
+            });
         }
         let (problem, remedy) = if over(own, bounds.per_key) {
             let problem = format!(
@@ -152,6 +162,10 @@ impl Kept {
         } else {
             return Ok(());
         };
-        Err(ApiRefusal::NoRoom { problem, remedy, retry_after_s: RETRY_AFTER_S })
+        Err(ApiRefusal::NoRoom {
+            problem,
+            remedy,
+            retry_after_s: RETRY_AFTER_S,
+        })
     }
 }

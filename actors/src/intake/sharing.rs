@@ -32,9 +32,15 @@ pub(super) struct Named {
 /// # Errors
 /// Another one of that name is being made.
 pub(super) fn named(shared: &Arc<Shared>, what: &SiteOrder) -> Result<Option<Named>, ApiRefusal> {
-    let SiteOrder::Reserve(wish) = what else { return Ok(None) };
+    let SiteOrder::Reserve(wish) = what else {
+        return Ok(None);
+    };
     let (shared, name) = (shared.clone(), wish.name.clone());
-    let mut names = shared.names.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = shared
+        .names
+        .0
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     if !names.insert(name.clone()) {
         let problem = format!("a reservation {name} is just being made; take another name");
         return Err(ApiRefusal::Conflict(problem));
@@ -45,7 +51,12 @@ pub(super) fn named(shared: &Arc<Shared>, what: &SiteOrder) -> Result<Option<Nam
 
 impl Drop for Named {
     fn drop(&mut self) {
-        self.shared.names.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        self.shared
+            .names
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.name);
     }
 }
 
@@ -58,7 +69,9 @@ pub(super) fn completed(
     site: &SiteName,
     what: SiteOrder,
 ) -> Result<SiteOrder, ApiRefusal> {
-    let SiteOrder::Reserve(wish) = what else { return Ok(what) };
+    let SiteOrder::Reserve(wish) = what else {
+        return Ok(what);
+    };
     let now = shared.clock.now();
     let (view, name) = (shared.view.load(), &wish.name);
     if let Some((elsewhere, reservation)) = view.shared_reservation(name, now)
@@ -72,43 +85,68 @@ pub(super) fn completed(
     match wish.parts.is_empty() {
         true => check_part(shared, site, &wish.resources)?,
         false => {
-            wish.parts.iter().try_for_each(|(site, part)| check_part(shared, site, part))?;
+            wish.parts
+                .iter()
+                .try_for_each(|(site, part)| check_part(shared, site, part))?;
         }
     }
-    Ok(SiteOrder::Reserve(Box::new(with_lead(wish, &shared.settings.job, now))))
+    Ok(SiteOrder::Reserve(Box::new(with_lead(
+        wish,
+        &shared.settings.job,
+        now,
+    ))))
 }
 
 /// The wish of the first of several sites, whose record decides for all of them.
 fn as_root(shared: &Shared, site: &SiteName, wish: SharedWish) -> Result<SharedWish, ApiRefusal> {
-    let Some((first, resources)) = wish.parts.iter().next() else { return Ok(wish) };
-    if let Some(unknown) = wish.parts.keys().find(|site| !shared.sites.contains_key(*site)) {
+    let Some((first, resources)) = wish.parts.iter().next() else {
+        return Ok(wish);
+    };
+    if let Some(unknown) = wish
+        .parts
+        .keys()
+        .find(|site| !shared.sites.contains_key(*site))
+    {
         return Err(ApiRefusal::NotFound(format!("no site is called {unknown}")));
     }
     if first != site {
-        return Err(ApiRefusal::Conflict(format!("the first of its sites is {first}")));
+        return Err(ApiRefusal::Conflict(format!(
+            "the first of its sites is {first}"
+        )));
     }
     if wish.parts.len() > MAX_PARTS {
         let problem = format!("a reservation is at most at {MAX_PARTS} sites; name fewer");
         return Err(ApiRefusal::Conflict(problem));
     }
-    let tolerance = wish.tolerance.min(wish.window.latest.since(wish.window.earliest).max(SOON));
-    Ok(SharedWish { resources: resources.clone(), tolerance, ..wish })
+    let tolerance = wish
+        .tolerance
+        .min(wish.window.latest.since(wish.window.earliest).max(SOON));
+    Ok(SharedWish {
+        resources: resources.clone(),
+        tolerance,
+        ..wish
+    })
 }
 
 /// Whether a site could reserve so much.
 fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<(), ApiRefusal> {
-    let shape = shared.live.site(site).and_then(|report| report.shape.clone());
+    let shape = shared
+        .live
+        .site(site)
+        .and_then(|report| report.shape.clone());
     let Some(shape) = shape else {
         let problem = format!("site {site} has not answered since the server was started");
         return Err(ApiRefusal::Conflict(problem));
     };
     if !shape.reservations {
-        return Err(ApiRefusal::Conflict(format!("site {site} grants no reservations")));
+        return Err(ApiRefusal::Conflict(format!(
+            "site {site} grants no reservations"
+        )));
     }
     match shape.total.first_shortage(wanted) {
-        Some(shortage) => {
-            Err(ApiRefusal::Conflict(format!("site {site} is too small: it {shortage}")))
-        }
+        Some(shortage) => Err(ApiRefusal::Conflict(format!(
+            "site {site} is too small: it {shortage}"
+        ))),
         None => Ok(()),
     }
 }
@@ -125,8 +163,17 @@ fn with_lead(wish: SharedWish, parameters: &JobParameters, now: Timestamp) -> Sh
     };
     let window = StartWindow::new(begins, latest);
     // Until the last of several sites has begun, the first has already.
-    let apart = if wish.parts.is_empty() { DurationMs::ZERO } else { wish.tolerance };
-    SharedWish { window, lead, margin: parameters.wall_margin + apart, ..wish }
+    let apart = if wish.parts.is_empty() {
+        DurationMs::ZERO
+    } else {
+        wish.tolerance
+    };
+    SharedWish {
+        window,
+        lead,
+        margin: parameters.wall_margin + apart,
+        ..wish
+    }
 }
 
 #[cfg(test)]

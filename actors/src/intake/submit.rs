@@ -46,7 +46,9 @@ impl Asked {
     /// What those ask for that were not accepted before.
     fn fresh<'a>(&'a self, earlier: &'a [Option<JobId>]) -> impl Iterator<Item = &'a JobSpec> {
         let with_earlier = self.submissions.iter().zip(earlier);
-        with_earlier.filter(|(_, known)| known.is_none()).map(|(submission, _)| &*submission.spec)
+        with_earlier
+            .filter(|(_, known)| known.is_none())
+            .map(|(submission, _)| &*submission.spec)
     }
 }
 
@@ -68,8 +70,12 @@ impl Known {
 
     fn learn(&mut self, job: &Job) {
         if let Some(name) = &job.idempotency {
-            let accepted = Accepted { body: name.body, job: job.id };
-            self.keys.insert((job.owner.clone(), name.key.clone()), accepted);
+            let accepted = Accepted {
+                body: name.body,
+                job: job.id,
+            };
+            self.keys
+                .insert((job.owner.clone(), name.key.clone()), accepted);
         }
     }
 
@@ -82,16 +88,25 @@ impl Known {
     /// The job accepted before under the name of each submission, if any; the others are judged
     /// by what holds now.
     fn earlier(&self, asked: &Asked) -> Result<Vec<Option<JobId>>, ApiRefusal> {
-        let known = asked.submissions.iter().map(|submission| self.job_of(&asked.by, submission));
+        let known = asked
+            .submissions
+            .iter()
+            .map(|submission| self.job_of(&asked.by, submission));
         let earlier: Vec<Option<JobId>> = known.collect::<Result<_, _>>()?;
-        match asked.refused.iter().find(|(index, _)| earlier[*index].is_none()) {
+        match asked
+            .refused
+            .iter()
+            .find(|(index, _)| earlier[*index].is_none())
+        {
             Some((_, refusal)) => Err(refusal.clone()),
             None => Ok(earlier),
         }
     }
 
     fn job_of(&self, by: &KeyName, submission: &Submission) -> Result<Option<JobId>, ApiRefusal> {
-        let Some(name) = &submission.idempotency else { return Ok(None) };
+        let Some(name) = &submission.idempotency else {
+            return Ok(None);
+        };
         match self.keys.get(&(by.clone(), name.key.clone())) {
             None => Ok(None),
             Some(accepted) if accepted.body == name.body => Ok(Some(accepted.job)),
@@ -108,12 +123,22 @@ impl Intake {
         };
         let fresh = earlier.iter().filter(|known| known.is_none()).count();
         let share = Share::of(asked.fresh(&earlier));
-        if let Err(refusal) = self.kept.admit(&asked.by, share, &self.shared.settings.job_memory) {
+        if let Err(refusal) = self
+            .kept
+            .admit(&asked.by, share, &self.shared.settings.job_memory)
+        {
             self.seek_room(ctx);
             return self.answer(asked.answer, Err(refusal));
         }
-        let Some(first) = self.ids.take(fresh) else { return self.wait_for_ids(asked, ctx) };
-        let Asked { submissions, by, answer, .. } = asked;
+        let Some(first) = self.ids.take(fresh) else {
+            return self.wait_for_ids(asked, ctx);
+        };
+        let Asked {
+            submissions,
+            by,
+            answer,
+            ..
+        } = asked;
         self.reserve_ids(0, ctx);
         self.kept.add(&by, share);
         self.show_memory();
@@ -123,14 +148,25 @@ impl Intake {
         for (mut submission, known) in submissions.into_iter().zip(earlier) {
             let id = known.unwrap_or(JobId(first + jobs.len() as u64));
             let group = groups.enter(&mut submission.spec, id);
-            submitted.push(SubmittedJob { id, repeated: known.is_some(), group });
+            submitted.push(SubmittedJob {
+                id,
+                repeated: known.is_some(),
+                group,
+            });
             if known.is_none() {
                 let job = Arc::new(new_job(id, submission, by.clone(), now));
                 self.known.learn(&job);
                 jobs.push(job);
             }
         }
-        self.accept(Acceptance { jobs, submitted, answer }, ctx);
+        self.accept(
+            Acceptance {
+                jobs,
+                submitted,
+                answer,
+            },
+            ctx,
+        );
     }
 
     fn wait_for_ids(&mut self, asked: Asked, ctx: &mut Context<Self>) {
@@ -157,7 +193,11 @@ impl Intake {
 
     fn show_memory(&self) {
         let Bytes(bytes) = self.kept.bytes();
-        self.shared.metrics.job_memory.taken.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.shared
+            .metrics
+            .job_memory
+            .taken
+            .set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Archives what may go, because somebody was refused for lack of room.
@@ -190,16 +230,23 @@ impl Intake {
         let keep = self.shared.settings.keep_jobs;
         let view = self.shared.view.load();
         // One whose end somebody is to be told stays until they are, or cannot be.
-        let keep =
-            |job: &Job| match self.kept.is_short(&job.owner, &self.shared.settings.job_memory) {
-                true => keep.min(LEAST_KEPT),
-                false => keep,
-            };
+        let keep = |job: &Job| match self
+            .kept
+            .is_short(&job.owner, &self.shared.settings.job_memory)
+        {
+            true => keep.min(LEAST_KEPT),
+            false => keep,
+        };
         let over = |job: &Job| {
             ended_at(job).is_some_and(|at| now >= at + keep(job)) && job.untold().next().is_none()
         };
-        let old: Vec<Arc<Job>> =
-            view.jobs.values().filter(|job| over(job)).take(AT_ONCE).cloned().collect();
+        let old: Vec<Arc<Job>> = view
+            .jobs
+            .values()
+            .filter(|job| over(job))
+            .take(AT_ONCE)
+            .cloned()
+            .collect();
         let more = old.len() == AT_ONCE;
         for job in old {
             let events = history_texts(&*self.shared.store, &job).unwrap_or_else(|problem| {
@@ -208,7 +255,9 @@ impl Intake {
             });
             self.let_go(&job);
             // Nobody waits for it: what was not taken is found again by the next look.
-            self.shared.journal().do_send(Append(Change::JobArchived { job, events }));
+            self.shared
+                .journal()
+                .do_send(Append(Change::JobArchived { job, events }));
         }
         more
     }
@@ -228,7 +277,11 @@ struct Groups(Option<JobId>);
 impl Groups {
     fn enter(&mut self, spec: &mut Arc<JobSpec>, id: JobId) -> Option<JobId> {
         let first = spec.run.task.as_ref()?.index == 0;
-        let group = *if first { self.0.insert(id) } else { self.0.get_or_insert(id) };
+        let group = *if first {
+            self.0.insert(id)
+        } else {
+            self.0.get_or_insert(id)
+        };
         if let Some(task) = &mut Arc::make_mut(spec).run.task {
             task.group = group;
         }
@@ -247,7 +300,10 @@ pub(crate) fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Ti
         spec: submission.spec,
         frozen_by: None,
         held: None,
-        phase: Phase::Queued { since: now, not_before: Timestamp(0) },
+        phase: Phase::Queued {
+            since: now,
+            not_before: Timestamp(0),
+        },
         round: Round(0),
         inputs_here: false,
         start_at: None,

@@ -26,7 +26,10 @@ fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
         let bound = world.shared.settings.intake_bound;
         // It has no turn in between.
         let answers = (0..bound + 10).map(|_| {
-            let cancel = ApiCommand { by: key(), what: Ask::Cancel(vec![JobId(1)]) };
+            let cancel = ApiCommand {
+                by: key(),
+                what: Ask::Cancel(vec![JobId(1)]),
+            };
             plane.command(cancel).now_or_never()
         });
         let (turned_away, waiting): (Vec<_>, Vec<_>) = answers.partition(Option::is_some);
@@ -43,14 +46,22 @@ fn submission(argument_bytes: usize) -> Submission {
     spec.components[0].inputs.clear();
     spec.components[0].resources.processors = 1;
     let arguments = vec!["a".repeat(argument_bytes).into()];
-    spec.components[0].program.change(|program| program.arguments = arguments);
+    spec.components[0]
+        .program
+        .change(|program| program.arguments = arguments);
     let submission = Submission::of(Arc::new(spec));
-    Submission { allow_unplaceable: true, ..submission }
+    Submission {
+        allow_unplaceable: true,
+        ..submission
+    }
 }
 
 fn named(mut submission: Submission, name: &str) -> Submission {
     let key = IdempotencyKey::new(name).expect("a key");
-    submission.idempotency = Some(Idempotency { key, body: Digest([1; 32]) });
+    submission.idempotency = Some(Idempotency {
+        key,
+        body: Digest([1; 32]),
+    });
     submission
 }
 
@@ -59,7 +70,13 @@ async fn submit(
     by: KeyName,
     submissions: Vec<Submission>,
 ) -> Result<Vec<SubmittedJob>, ApiRefusal> {
-    match plane.command(ApiCommand { by, what: Ask::Submit(submissions) }).await? {
+    match plane
+        .command(ApiCommand {
+            by,
+            what: Ask::Submit(submissions),
+        })
+        .await?
+    {
         ApiAnswer::Submitted(jobs) => Ok(jobs),
         other => panic!("{other:?}"),
     }
@@ -70,7 +87,9 @@ async fn at_once(
     plane: &ControlPlane,
     submissions: impl IntoIterator<Item = Submission>,
 ) -> Vec<Result<Vec<SubmittedJob>, ApiRefusal>> {
-    let requests = submissions.into_iter().map(|one| submit(plane, key(), vec![one]));
+    let requests = submissions
+        .into_iter()
+        .map(|one| submit(plane, key(), vec![one]));
     join_all(requests).await
 }
 
@@ -107,7 +126,10 @@ fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
         assert!(problem.contains("cut the job up"), "{problem}");
         let what = Ask::Submit(vec![submission(3), large]);
         let answer = plane.command(ApiCommand { by: key(), what }).await;
-        assert!(matches!(answer, Err(ApiRefusal::Invalid { index: 1, .. })), "{answer:?}");
+        assert!(
+            matches!(answer, Err(ApiRefusal::Invalid { index: 1, .. })),
+            "{answer:?}"
+        );
         assert_eq!(world.shared.view.load().jobs.len(), 2);
     });
 }
@@ -120,17 +142,28 @@ fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
         let plane = ControlPlane::new(world.shared.clone());
         let large = named(submission(MAX_SPEC_BYTES + 1), "mine");
         let answers = at_once(&plane, [large.clone(), large.clone()]).await;
-        assert!(matches!(answers[0], Err(ApiRefusal::Invalid { .. })), "{:?}", answers[0]);
+        assert!(
+            matches!(answers[0], Err(ApiRefusal::Invalid { .. })),
+            "{:?}",
+            answers[0]
+        );
         assert_eq!(answers[1], Err(ApiRefusal::Busy { retry_after_s: 1 }));
         let again = at_once(&plane, [large]).await;
-        assert!(matches!(again[0], Err(ApiRefusal::Invalid { .. })), "{:?}", again[0]);
+        assert!(
+            matches!(again[0], Err(ApiRefusal::Invalid { .. })),
+            "{:?}",
+            again[0]
+        );
     });
 }
 
 /// A world with room for so many jobs of [`submission`] in all, and so many of one key.
 async fn with_room(in_all: u64, per_key: u64) -> (World, ControlPlane) {
     let Bytes(size) = submission(1).spec.footprint();
-    let job_memory = JobMemory { in_all: Bytes(in_all * size), per_key: Bytes(per_key * size) };
+    let job_memory = JobMemory {
+        in_all: Bytes(in_all * size),
+        per_key: Bytes(per_key * size),
+    };
     let world = World::complete_set(&["Delft"], |settings| settings.job_memory = job_memory);
     world.settle().await;
     let plane = ControlPlane::new(world.shared.clone());
@@ -156,14 +189,26 @@ fn a_key_that_has_no_room_is_refused_with_the_number_and_others_are_not() {
         assert!(mine.iter().all(Result::is_ok), "{mine:?}");
         let refused = no_room(submit(&plane, key(), vec![submission(1)]).await);
         assert!(refused.contains("3 jobs of key"), "{refused}");
-        assert!(refused.contains("`limits.max_job_memory_per_key`"), "{refused}");
-        let again = submit(&plane, key(), vec![named(submission(1), "0")]).await.unwrap();
+        assert!(
+            refused.contains("`limits.max_job_memory_per_key`"),
+            "{refused}"
+        );
+        let again = submit(&plane, key(), vec![named(submission(1), "0")])
+            .await
+            .unwrap();
         assert!(again[0].repeated, "the same job again takes no room");
-        assert!(submit(&plane, other(), vec![submission(1), submission(1)]).await.is_ok());
+        assert!(
+            submit(&plane, other(), vec![submission(1), submission(1)])
+                .await
+                .is_ok()
+        );
         let refused = no_room(submit(&plane, other(), vec![submission(1)]).await);
         assert!(refused.contains("5 jobs take"), "{refused}");
         let metrics = &world.shared.metrics;
-        assert_eq!(metrics.job_memory.taken.get(), metrics.job_memory.limit.get());
+        assert_eq!(
+            metrics.job_memory.taken.get(),
+            metrics.job_memory.limit.get()
+        );
     });
 }
 
@@ -173,9 +218,15 @@ fn a_request_larger_than_a_keys_room_is_refused_for_good_and_kept_nowhere() {
         let (world, plane) = with_room(5, 3).await;
         let four = vec![submission(1); 4];
         let answer = submit(&plane, key(), four).await;
-        assert!(matches!(answer, Err(ApiRefusal::NeverRoom { .. })), "{answer:?}");
+        assert!(
+            matches!(answer, Err(ApiRefusal::NeverRoom { .. })),
+            "{answer:?}"
+        );
         let large = submit(&plane, key(), vec![submission(40_000)]).await;
-        assert!(matches!(large, Err(ApiRefusal::NeverRoom { .. })), "a job is what it takes");
+        assert!(
+            matches!(large, Err(ApiRefusal::NeverRoom { .. })),
+            "a job is what it takes"
+        );
         assert!(world.shared.view.load().jobs.is_empty());
         assert!(submit(&plane, key(), vec![submission(1); 3]).await.is_ok());
     });
@@ -188,13 +239,29 @@ fn jobs_that_ended_make_room_ten_minutes_later_if_there_is_none() {
         let jobs = submit(&plane, key(), vec![submission(1); 3]).await.unwrap();
         let what = Ask::Cancel(jobs.iter().map(|job| job.id).collect());
         plane.command(ApiCommand { by: key(), what }).await.unwrap();
-        let over = |world: &World| world.shared.view.load().jobs.values().all(|job| job.is_final());
+        let over = |world: &World| {
+            world
+                .shared
+                .view
+                .load()
+                .jobs
+                .values()
+                .all(|job| job.is_final())
+        };
         world.until("all are cancelled", over).await;
         no_room(submit(&plane, key(), vec![submission(1)]).await);
-        assert_eq!(world.shared.view.load().jobs.len(), 3, "their names are still known");
+        assert_eq!(
+            world.shared.view.load().jobs.len(),
+            3,
+            "their names are still known"
+        );
         tokio::time::sleep(Duration::from_secs(601)).await;
         no_room(submit(&plane, key(), vec![submission(1)]).await);
-        world.until("they are archived", |w| w.shared.view.load().jobs.is_empty()).await;
+        world
+            .until("they are archived", |w| {
+                w.shared.view.load().jobs.is_empty()
+            })
+            .await;
         assert!(submit(&plane, key(), vec![submission(1); 3]).await.is_ok());
     });
 }
@@ -205,7 +272,10 @@ fn what_no_store_takes_leaves_its_room_to_others() {
         let (_world, plane) = with_room(5_000, 5_000).await;
         let before = plane.shared().metrics.job_memory.taken.get();
         let answer = submit(&plane, key(), vec![submission(MAX_SPEC_BYTES + 1)]).await;
-        assert!(matches!(answer, Err(ApiRefusal::Invalid { .. })), "{answer:?}");
+        assert!(
+            matches!(answer, Err(ApiRefusal::Invalid { .. })),
+            "{answer:?}"
+        );
         assert_eq!(plane.shared().metrics.job_memory.taken.get(), before);
     });
 }

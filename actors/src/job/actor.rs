@@ -113,27 +113,33 @@ impl JobActor {
         let looks_again = released || runs_differ(self.job(), &next);
         let kinds = chaos::effects_of(&next, self.shared.clock.now());
         chaos::reach_each(&kinds, Point::BeforeJournal);
-        let change = Change::Job { old: self.job().clone(), new: next.clone(), events };
+        let change = Change::Job {
+            old: self.job().clone(),
+            new: next.clone(),
+            events,
+        };
         let append = self.shared.journal().send(Append(change));
-        let done = append.into_actor(self).map(move |result, this, ctx| match result {
-            Ok(Ok(_)) => {
-                chaos::reach_each(&kinds, Point::AfterJournal);
-                chaos::reach(Point::BeforeAnswer);
-                this.steps.committed(next, answers);
-                this.unfit = false;
-                if looks_again && !this.job().is_final() {
-                    this.dirty.owe();
+        let done = append
+            .into_actor(self)
+            .map(move |result, this, ctx| match result {
+                Ok(Ok(_)) => {
+                    chaos::reach_each(&kinds, Point::AfterJournal);
+                    chaos::reach(Point::BeforeAnswer);
+                    this.steps.committed(next, answers);
+                    this.unfit = false;
+                    if looks_again && !this.job().is_final() {
+                        this.dirty.owe();
+                    }
+                    if bug(Bug::PerformTwice) {
+                        this.perform_due(ctx);
+                    }
+                    this.go_on(ctx);
                 }
-                if bug(Bug::PerformTwice) {
-                    this.perform_due(ctx);
-                }
-                this.go_on(ctx);
-            }
-            Ok(Err(AppendError::Conflict)) => this.reload(ctx),
-            Ok(Err(AppendError::Unfit(problem))) => this.hold_unfit(&problem, ctx),
-            // The process is ending; nothing more may be decided.
-            Ok(Err(AppendError::Stopped)) | Err(_) => {}
-        });
+                Ok(Err(AppendError::Conflict)) => this.reload(ctx),
+                Ok(Err(AppendError::Unfit(problem))) => this.hold_unfit(&problem, ctx),
+                // The process is ending; nothing more may be decided.
+                Ok(Err(AppendError::Stopped)) | Err(_) => {}
+            });
         ctx.spawn(done);
     }
 
@@ -186,7 +192,10 @@ impl JobActor {
         self.again.keep(&due);
         for effect in due {
             let waits = self.again.waits(&effect, now);
-            let busy = self.under_way.iter().any(|other| other.component == effect.component);
+            let busy = self
+                .under_way
+                .iter()
+                .any(|other| other.component == effect.component);
             if !waits && !busy && effects::perform(self, &effect, ctx) {
                 self.under_way.insert(effect);
             }
@@ -203,7 +212,8 @@ impl JobActor {
         ctx: &mut Context<Self>,
     ) {
         self.under_way.remove(effect);
-        self.again.put_off(effect, again_after, self.shared.clock.now());
+        self.again
+            .put_off(effect, again_after, self.shared.clock.now());
         match command {
             Some(command) if may_wait(&command, self.job()) => {
                 let now = self.shared.clock.now();
@@ -264,7 +274,8 @@ impl JobActor {
     /// The same, and decides what the time has come for.
     fn look_by_clock(&mut self, ctx: &mut Context<Self>) {
         if self.takes_in() {
-            self.steps.push(JobCommand::Look(ExternalState::default()), None);
+            self.steps
+                .push(JobCommand::Look(ExternalState::default()), None);
             self.turn(ctx);
         }
     }
@@ -287,7 +298,10 @@ impl JobActor {
 
     pub(super) fn site_of(&self, effect: &JobEffect) -> Option<SiteName> {
         let component = self.job().components.get(effect.component.0 as usize)?;
-        component.placement.as_ref().map(|placement| placement.site.clone())
+        component
+            .placement
+            .as_ref()
+            .map(|placement| placement.site.clone())
     }
 }
 
@@ -340,7 +354,8 @@ impl Handler<Gone> for JobActor {
 
     fn handle(&mut self, Gone { site, serial }: Gone, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Job);
-        self.steps.push(JobCommand::ReservationGone { site, serial }, None);
+        self.steps
+            .push(JobCommand::ReservationGone { site, serial }, None);
         self.turn(ctx);
     }
 }

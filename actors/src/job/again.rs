@@ -40,7 +40,11 @@ impl Again {
 
     /// When it will not be too soon any more for one of those for which it is.
     pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
-        self.0.values().map(|(until, _)| *until).filter(|until| *until > now).min()
+        self.0
+            .values()
+            .map(|(until, _)| *until)
+            .filter(|until| *until > now)
+            .min()
     }
 }
 
@@ -52,7 +56,11 @@ mod tests {
 
     /// Seconds between one time and the next at which it is made, if it is made whenever it may be.
     fn pauses(again: &mut Again, kind: EffectKind, first: u64, times: usize) -> Vec<u64> {
-        let effect = JobEffect { component: ComponentIndex(0), attempt: Attempt(1), kind };
+        let effect = JobEffect {
+            component: ComponentIndex(0),
+            attempt: Attempt(1),
+            kind,
+        };
         let mut now = Timestamp(0);
         let mut pauses = Vec::new();
         for _ in 0..times {

@@ -13,11 +13,17 @@ use crate::metrics::Metrics;
 /// Counts what happened to a job in one step. A step may lead through several phases:
 /// what counts is each event, not where the job stood before and stands now.
 pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]) {
-    events.iter().for_each(|event| count_event(metrics, old, new, event));
+    events
+        .iter()
+        .for_each(|event| count_event(metrics, old, new, event));
     if new.is_final() && !old.is_final() {
         let cost = Accounting::of(new);
-        metrics.gained_processor_seconds.inc_by(cost.gained_processor_ms / 1_000);
-        metrics.wasted_processor_seconds.inc_by(cost.wasted_processor_ms / 1_000);
+        metrics
+            .gained_processor_seconds
+            .inc_by(cost.gained_processor_ms / 1_000);
+        metrics
+            .wasted_processor_seconds
+            .inc_by(cost.wasted_processor_ms / 1_000);
         // A job that was never placed has no figures.
         if cost.placement_time.is_some() {
             observe_cost(metrics, &cost);
@@ -28,17 +34,29 @@ pub(crate) fn count(metrics: &Metrics, old: &Job, new: &Job, events: &[JobEvent]
 /// What a job cost that has ended.
 fn observe_cost(metrics: &Metrics, cost: &Accounting) {
     let seconds = |ms: u64| DurationMs(ms).as_secs_f64();
-    metrics.costs.total_placement_seconds.observe(cost.total_placement_time.as_secs_f64());
+    metrics
+        .costs
+        .total_placement_seconds
+        .observe(cost.total_placement_time.as_secs_f64());
     if let Some(delay) = cost.start_delay_ms {
         let length = seconds(delay.unsigned_abs());
-        metrics.costs.start_delay_seconds.observe(if delay < 0 { -length } else { length });
+        metrics
+            .costs
+            .start_delay_seconds
+            .observe(if delay < 0 { -length } else { length });
     }
     if let Some(gained) = cost.gained_time {
         metrics.costs.gained_seconds.observe(gained.as_secs_f64());
     }
-    metrics.costs.wasted_processor_seconds.observe(seconds(cost.wasted_processor_ms));
+    metrics
+        .costs
+        .wasted_processor_seconds
+        .observe(seconds(cost.wasted_processor_ms));
     metrics.costs.sites.observe(f64::from(cost.sites_combined));
-    metrics.costs.transfer_bytes.observe(cost.transfer_volume.0 as f64);
+    metrics
+        .costs
+        .transfer_bytes
+        .observe(cost.transfer_volume.0 as f64);
 }
 
 fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
@@ -54,12 +72,19 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
             observe(&metrics.claim_seconds, event.at.since(placed));
         }
         Happened::JobStarted => {
-            let decided = if let Phase::Starting { since } = old.phase { since } else { event.at };
+            let decided = if let Phase::Starting { since } = old.phase {
+                since
+            } else {
+                event.at
+            };
             observe(&metrics.start_seconds, event.at.since(decided));
             observe(&metrics.wait_seconds, event.at.since(new.submitted_at));
         }
         Happened::RoundAborted { why, .. } => {
-            metrics.rounds_aborted.with_label_values(&[cause_name(why)]).inc();
+            metrics
+                .rounds_aborted
+                .with_label_values(&[cause_name(why)])
+                .inc();
         }
         Happened::ComponentFailed { component, why, .. } => {
             let site = site_of(old, *component).or_else(|| site_of(new, *component));
@@ -82,7 +107,10 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
 /// Where a component is; one that failed in this step was there before it.
 fn site_of(job: &Job, component: ComponentIndex) -> Option<&SiteName> {
     let component = job.components.get(component.0 as usize)?;
-    component.placement.as_ref().map(|placement| &placement.site)
+    component
+        .placement
+        .as_ref()
+        .map(|placement| &placement.site)
 }
 
 /// The name of a cause in metrics and reports.
@@ -131,9 +159,17 @@ mod tests {
             acquisition: Default::default(),
         };
         old.components = ["Delft", "Leiden", "Delft"]
-            .map(|name| Component { placement: Some(placement(name)), ..Component::default() })
+            .map(|name| Component {
+                placement: Some(placement(name)),
+                ..Component::default()
+            })
             .into();
-        let new = Job { phase: Phase::Finished { at: Timestamp(30_000) }, ..old.clone() };
+        let new = Job {
+            phase: Phase::Finished {
+                at: Timestamp(30_000),
+            },
+            ..old.clone()
+        };
         count(&metrics, &old, &old, &[]);
         count(&metrics, &old, &new, &[]);
         count(&metrics, &new, &new, &[]);
@@ -146,7 +182,10 @@ mod tests {
         assert_eq!(of(&metrics.costs.transfer_bytes), (1, 800.0));
         let never = queued(2, content(1));
         let failed = Job {
-            phase: Phase::Failed { at: Timestamp(1), reason: "no site".into() },
+            phase: Phase::Failed {
+                at: Timestamp(1),
+                reason: "no site".into(),
+            },
             ..never.clone()
         };
         count(&metrics, &never, &failed, &[]);
@@ -164,22 +203,46 @@ mod tests {
             share: None,
             acquisition: Default::default(),
         };
-        let placed = Component { placement: Some(placement), ..Component::default() };
+        let placed = Component {
+            placement: Some(placement),
+            ..Component::default()
+        };
         old.components = vec![Component::default(), placed];
         let mut new = old.clone();
         new.components[1].placement = None;
         let component = ComponentIndex(1);
         let whys = [
-            AbortCause::Application { component, detail: "exit code 3".into() },
-            AbortCause::SiteError { component, detail: "lost".into() },
-            AbortCause::Application { component, detail: "exit code 4".into() },
+            AbortCause::Application {
+                component,
+                detail: "exit code 3".into(),
+            },
+            AbortCause::SiteError {
+                component,
+                detail: "lost".into(),
+            },
+            AbortCause::Application {
+                component,
+                detail: "exit code 4".into(),
+            },
         ];
         let events = whys.map(|why| JobEvent {
             at: Timestamp(1),
-            what: Happened::ComponentFailed { component, why, next_claim: Timestamp(2) },
+            what: Happened::ComponentFailed {
+                component,
+                why,
+                next_claim: Timestamp(2),
+            },
         });
         count(&metrics, &old, &new, &events);
-        let of = |cause| metrics.components_failed.with_label_values(&[cause, "Delft"]).get();
-        assert_eq!((of("application"), of("site-error"), of("unreachable")), (2, 1, 0));
+        let of = |cause| {
+            metrics
+                .components_failed
+                .with_label_values(&[cause, "Delft"])
+                .get()
+        };
+        assert_eq!(
+            (of("application"), of("site-error"), of("unreachable")),
+            (2, 1, 0)
+        );
     }
 }

@@ -10,12 +10,17 @@ use crate::metrics::ReservationMetrics;
 
 /// Counts the reservations that sites hold for a job, or takes them from the count.
 pub(crate) fn hold(metrics: &ReservationMetrics, job: &Job, change: i64) {
-    let Some(reservation) = job.reservation.as_deref() else { return };
+    let Some(reservation) = job.reservation.as_deref() else {
+        return;
+    };
     let other = reservation.other.as_ref().map(|other| &other.search);
     for search in [&reservation.search].into_iter().chain(other) {
         let state = state(search);
         for owned in search.owned() {
-            metrics.held.with_label_values(&[owned.site.as_str(), state]).add(change);
+            metrics
+                .held
+                .with_label_values(&[owned.site.as_str(), state])
+                .add(change);
         }
     }
 }
@@ -36,15 +41,24 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
             answered(metrics, old, site, *outcome);
         }
         Happened::ReservationWithheld { site, .. } => {
-            metrics.refused.with_label_values(&[site.as_str(), "quota"]).inc();
+            metrics
+                .refused
+                .with_label_values(&[site.as_str(), "quota"])
+                .inc();
         }
         Happened::ReservationMoved => moves("moved"),
         Happened::ReservationStayed { .. } => moves("stayed"),
-        Happened::RoundAborted { why: AbortCause::ClaimLost { component, .. }, .. } => {
+        Happened::RoundAborted {
+            why: AbortCause::ClaimLost { component, .. },
+            ..
+        } => {
             let lost = old.components.get(component.0 as usize);
             let lost = lost.filter(|c| c.acquisition().promised().is_some_and(|p| !p.shared));
             if let Some(placed) = lost.and_then(|component| component.placement.as_ref()) {
-                metrics.lost.with_label_values(&[placed.site.as_str()]).inc();
+                metrics
+                    .lost
+                    .with_label_values(&[placed.site.as_str()])
+                    .inc();
             }
         }
         Happened::JobFinished | Happened::JobFailed { .. } | Happened::JobCancelled { .. } => {
@@ -55,7 +69,12 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
 }
 
 fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: Outcome) {
-    let refused = |reason| metrics.refused.with_label_values(&[site.as_str(), reason]).inc();
+    let refused = |reason| {
+        metrics
+            .refused
+            .with_label_values(&[site.as_str(), reason])
+            .inc()
+    };
     let asked = old.reservation.as_deref().and_then(Reservation::question);
     match outcome {
         Outcome::Refused { next: None } => refused("never"),
@@ -72,17 +91,26 @@ fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: O
 fn count_use(metrics: &ReservationMetrics, old: &Job, new: &Job, ended: Timestamp) {
     for (index, component) in old.components.iter().enumerate() {
         let promised = component.acquisition().promised();
-        let Some(promised) = promised.filter(|promised| !promised.shared) else { continue };
+        let Some(promised) = promised.filter(|promised| !promised.shared) else {
+            continue;
+        };
         let index = ComponentIndex(index as u32);
         let resources = old.resources_of(index);
         let processors = resources.map_or(0, |resources| u64::from(resources.processors));
         let until = ended.min(promised.to);
         let reserved = until.since(promised.from);
-        let began = new.instants.started.map(|at| at + old.spec.offset_of(index));
+        let began = new
+            .instants
+            .started
+            .map(|at| at + old.spec.offset_of(index));
         let used = began.map(|at| until.since(at.max(promised.from)));
         let unused = reserved.0.saturating_sub(used.unwrap_or_default().0);
-        metrics.processor_seconds.inc_by(reserved.0 * processors / 1_000);
-        metrics.unused_processor_seconds.inc_by(unused * processors / 1_000);
+        metrics
+            .processor_seconds
+            .inc_by(reserved.0 * processors / 1_000);
+        metrics
+            .unused_processor_seconds
+            .inc_by(unused * processors / 1_000);
     }
 }
 

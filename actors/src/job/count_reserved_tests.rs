@@ -50,7 +50,10 @@ fn searching() -> Job {
 }
 
 fn event(what: Happened) -> JobEvent {
-    JobEvent { at: Timestamp(50_000), what }
+    JobEvent {
+        at: Timestamp(50_000),
+        what,
+    }
 }
 
 fn answer(metrics: &Metrics, job: &Job, outcome: Outcome) -> Job {
@@ -58,7 +61,10 @@ fn answer(metrics: &Metrics, job: &Job, outcome: Outcome) -> Job {
     if let Some(reservation) = &mut new.reservation {
         reservation.search.record(outcome);
     }
-    let answered = Happened::ReservationAnswered { site: site("Delft"), outcome };
+    let answered = Happened::ReservationAnswered {
+        site: site("Delft"),
+        outcome,
+    };
     count_event(&metrics.reservations, job, &new, &event(answered));
     hold(&metrics.reservations, job, -1);
     hold(&metrics.reservations, &new, 1);
@@ -75,13 +81,22 @@ fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
     let metrics = Metrics::new(&Registry::new()).expect("metrics");
     let job = searching();
     assert_eq!(held(&metrics), [0, 0, 0]);
-    let job = answer(&metrics, &job, Outcome::Granted { start: Timestamp(0) });
+    let job = answer(
+        &metrics,
+        &job,
+        Outcome::Granted {
+            start: Timestamp(0),
+        },
+    );
     assert_eq!(held(&metrics), [1, 0, 0]);
     let job = answer(&metrics, &job, Outcome::Done);
     let job = answer(&metrics, &job, Outcome::Done);
     assert_eq!(held(&metrics), [0, 1, 0]);
     let mut given_up = job.clone();
-    given_up.reservation.iter_mut().for_each(|reservation| reservation.search.give_up());
+    given_up
+        .reservation
+        .iter_mut()
+        .for_each(|reservation| reservation.search.give_up());
     hold(&metrics.reservations, &job, -1);
     hold(&metrics.reservations, &given_up, 1);
     assert_eq!(held(&metrics), [0, 0, 1]);
@@ -92,14 +107,39 @@ fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
 #[test]
 fn refusals_and_losses_are_counted_by_site() {
     let metrics = Metrics::new(&Registry::new()).expect("metrics");
-    let refused = |reason| metrics.reservations.refused.with_label_values(&["Delft", reason]).get();
-    answer(&metrics, &searching(), Outcome::Refused { next: Some(Timestamp(9)) });
+    let refused = |reason| {
+        metrics
+            .reservations
+            .refused
+            .with_label_values(&["Delft", reason])
+            .get()
+    };
+    answer(
+        &metrics,
+        &searching(),
+        Outcome::Refused {
+            next: Some(Timestamp(9)),
+        },
+    );
     assert_eq!((refused("later"), refused("never")), (1, 0));
     answer(&metrics, &searching(), Outcome::Refused { next: None });
     assert_eq!((refused("later"), refused("never")), (1, 1));
-    let granted = answer(&metrics, &searching(), Outcome::Granted { start: Timestamp(0) });
+    let granted = answer(
+        &metrics,
+        &searching(),
+        Outcome::Granted {
+            start: Timestamp(0),
+        },
+    );
     answer(&metrics, &granted, Outcome::Lost { next: None });
-    assert_eq!(metrics.reservations.lost.with_label_values(&["Delft"]).get(), 1);
+    assert_eq!(
+        metrics
+            .reservations
+            .lost
+            .with_label_values(&["Delft"])
+            .get(),
+        1
+    );
 }
 
 #[test]
@@ -107,7 +147,12 @@ fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
     let metrics = Metrics::new(&Registry::new()).expect("metrics");
     let mut old = queued(1, content(1));
     let (from, to) = (Timestamp(10_000), Timestamp(60_000));
-    let promised = Promised { serial: Serial(1), from, to, shared: false };
+    let promised = Promised {
+        serial: Serial(1),
+        from,
+        to,
+        shared: false,
+    };
     let placement = Placement {
         site: site("Delft"),
         sources: Vec::new(),
@@ -115,12 +160,28 @@ fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
         share: None,
         acquisition: Acquisition::Reserved(promised),
     };
-    old.components = vec![Component { placement: Some(placement), ..Component::default() }];
+    old.components = vec![Component {
+        placement: Some(placement),
+        ..Component::default()
+    }];
     Arc::make_mut(&mut old.spec).components[0].resources = Resources::processors(4);
     old.instants.started = Some(Timestamp(20_000));
-    let new = Job { phase: Phase::Finished { at: Timestamp(50_000) }, ..old.clone() };
-    count_event(&metrics.reservations, &old, &new, &event(Happened::JobFinished));
+    let new = Job {
+        phase: Phase::Finished {
+            at: Timestamp(50_000),
+        },
+        ..old.clone()
+    };
+    count_event(
+        &metrics.reservations,
+        &old,
+        &new,
+        &event(Happened::JobFinished),
+    );
     let metrics = &metrics.reservations;
-    let counted = (metrics.processor_seconds.get(), metrics.unused_processor_seconds.get());
+    let counted = (
+        metrics.processor_seconds.get(),
+        metrics.unused_processor_seconds.get(),
+    );
     assert_eq!(counted, (4 * 40, 4 * 10));
 }

@@ -49,13 +49,17 @@ pub(super) fn perform(
     effect: &JobEffect,
     ctx: &mut Context<JobActor>,
 ) -> bool {
-    let Some(pending) = pending(actor, effect) else { return false };
+    let Some(pending) = pending(actor, effect) else {
+        return false;
+    };
     chaos::reach_for(effect.kind.name(), Point::BeforeEffect);
     let effect = effect.clone();
-    let done = pending.into_actor(actor).map(move |(command, again), actor, ctx| {
-        chaos::reach_for(effect.kind.name(), Point::AfterEffect);
-        actor.effect_done(&effect, command, again, ctx);
-    });
+    let done = pending
+        .into_actor(actor)
+        .map(move |(command, again), actor, ctx| {
+            chaos::reach_for(effect.kind.name(), Point::AfterEffect);
+            actor.effect_done(&effect, command, again, ctx);
+        });
     ctx.spawn(done);
     true
 }
@@ -75,8 +79,14 @@ fn pending(actor: &JobActor, effect: &JobEffect) -> Option<Pending> {
 }
 
 fn tag(actor: &JobActor, effect: &JobEffect) -> Tag {
-    let attempt = if bug(Bug::DropAttempt) { Attempt(1) } else { effect.attempt };
-    actor.job().tag_of(actor.shared.instance, effect.component, attempt)
+    let attempt = if bug(Bug::DropAttempt) {
+        Attempt(1)
+    } else {
+        effect.attempt
+    };
+    actor
+        .job()
+        .tag_of(actor.shared.instance, effect.component, attempt)
 }
 
 /// One call to the site of the effect's component, through its cluster actor.
@@ -98,10 +108,14 @@ pub(super) fn call_at<T: Send + 'static>(
     Box::pin(async move {
         chaos::reach(Point::SpawnedFuture);
         match cluster {
-            None => Err(SiteError::NotSent("the site is not served at the moment".into())),
+            None => Err(SiteError::NotSent(
+                "the site is not served at the moment".into(),
+            )),
             Some(cluster) => match cluster.send(call).await {
                 Ok(result) => result,
-                Err(error) => Err(SiteError::OutcomeUnknown(format!("its actor died: {error}"))),
+                Err(error) => Err(SiteError::OutcomeUnknown(format!(
+                    "its actor died: {error}"
+                ))),
             },
         }
     })
@@ -112,12 +126,20 @@ pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
     let settle = |site: &SiteName| actor.shared.settle(site);
     let site =
         |c: &cospan_domain::job::state::Component| c.placement.as_ref().map(|p| settle(&p.site));
-    actor.job().components.iter().map(|c| site(c).unwrap_or_default()).collect()
+    actor
+        .job()
+        .components
+        .iter()
+        .map(|c| site(c).unwrap_or_default())
+        .collect()
 }
 
 fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
     let (component, attempt) = (effect.component, effect.attempt);
-    let settle = actor.site_of(effect).map(|site| actor.shared.settle(&site)).unwrap_or_default();
+    let settle = actor
+        .site_of(effect)
+        .map(|site| actor.shared.settle(&site))
+        .unwrap_or_default();
     let order = order(actor, effect);
     let processors = order.resources.processors;
     let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
@@ -125,11 +147,17 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
     let answer = call(
         actor,
         effect,
-        Call::new(CallKind::Submit, move |site| Box::pin(async move { site.submit(&order).await })),
+        Call::new(CallKind::Submit, move |site| {
+            Box::pin(async move { site.submit(&order).await })
+        }),
     );
     Box::pin(async move {
         if let Err(answer) = admission.await {
-            let command = JobCommand::SubmitAnswered { component, attempt, answer };
+            let command = JobCommand::SubmitAnswered {
+                component,
+                attempt,
+                answer,
+            };
             return (Some(command), DurationMs::ZERO);
         }
         let answer = match answer.await {
@@ -153,7 +181,14 @@ fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
             }
             Err(SiteError::OutcomeUnknown(_)) => SubmitAnswer::Unknown(settle),
         };
-        (Some(JobCommand::SubmitAnswered { component, attempt, answer }), DurationMs::ZERO)
+        (
+            Some(JobCommand::SubmitAnswered {
+                component,
+                attempt,
+                answer,
+            }),
+            DurationMs::ZERO,
+        )
     })
 }
 
@@ -164,8 +199,11 @@ fn admission(
     effect: &JobEffect,
 ) -> futures_util::future::BoxFuture<'static, Result<(), SubmitAnswer>> {
     let (shared, site) = (actor.shared.clone(), actor.site_of(effect));
-    let attempt =
-        AttemptId { job: actor.job().id, component: effect.component, attempt: effect.attempt };
+    let attempt = AttemptId {
+        job: actor.job().id,
+        component: effect.component,
+        attempt: effect.attempt,
+    };
     let job = actor.job().clone();
     Box::pin(async move {
         let Some(site) = site else { return Ok(()) };
@@ -182,11 +220,19 @@ fn admission(
         let full = |why: String| SubmitAnswer::Full(why.into());
         let cluster = cluster.ok_or("the site is not served at the moment");
         let cluster = cluster.map_err(|why| full(why.to_owned()))?;
-        let admitted = cluster.send(AskAdmission { attempt, owner, may_probe }).await;
-        admitted.map_err(|error| full(error.to_string()))?.map_err(|rejection| match rejection {
-            Rejection::Banned(ban) => SubmitAnswer::Barred(ban.to_string().into()),
-            other => full(other.to_string()),
-        })
+        let admitted = cluster
+            .send(AskAdmission {
+                attempt,
+                owner,
+                may_probe,
+            })
+            .await;
+        admitted
+            .map_err(|error| full(error.to_string()))?
+            .map_err(|rejection| match rejection {
+                Rejection::Banned(ban) => SubmitAnswer::Barred(ban.to_string().into()),
+                other => full(other.to_string()),
+            })
     })
 }
 
@@ -195,35 +241,63 @@ fn admission(
 fn withdraw(effect: &JobEffect) -> Pending {
     let (component, attempt) = (effect.component, effect.attempt);
     let answer = SubmitAnswer::NotSent("withdrawn before it was submitted".into());
-    let command = JobCommand::SubmitAnswered { component, attempt, answer };
+    let command = JobCommand::SubmitAnswered {
+        component,
+        attempt,
+        answer,
+    };
     Box::pin(async move { (Some(command), DurationMs::ZERO) })
 }
 
 /// The chunks that a component reads, by position of its input.
 fn chunks(job: &Job, index: ComponentIndex) -> BTreeMap<usize, Chunk> {
-    let Some(spec) = job.spec_of(index) else { return BTreeMap::new() };
-    let placements: Vec<Placement> =
-        job.components.iter().filter_map(|component| component.placement.clone()).collect();
+    let Some(spec) = job.spec_of(index) else {
+        return BTreeMap::new();
+    };
+    let placements: Vec<Placement> = job
+        .components
+        .iter()
+        .filter_map(|component| component.placement.clone())
+        .collect();
     let chunk = |input| job.spec.chunk(index.0 as usize, input, &placements);
     let inputs = spec.inputs.iter().enumerate();
-    inputs.filter_map(|(at, input)| Some((at, chunk(input)?))).collect()
+    inputs
+        .filter_map(|(at, input)| Some((at, chunk(input)?)))
+        .collect()
 }
 
 /// What a component is told of its chunks: one line for each, with where it begins, how
 /// long it is, how long the whole file is, and where it appears.
 fn described(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> {
     let line = |(at, chunk): (&usize, &Chunk)| {
-        let path = spec.inputs.get(*at).map(|input| input.path.as_str()).unwrap_or_default();
-        format!("{} {} {} {path}", chunk.offset.0, chunk.length.0, chunk.of.size.0)
+        let path = spec
+            .inputs
+            .get(*at)
+            .map(|input| input.path.as_str())
+            .unwrap_or_default();
+        format!(
+            "{} {} {} {path}",
+            chunk.offset.0, chunk.length.0, chunk.of.size.0
+        )
     };
-    chunks.iter().map(line).collect::<Vec<_>>().join("\n").into()
+    chunks
+        .iter()
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
+        .into()
 }
 
 fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let job = actor.job();
-    let spec = job.spec_of(effect.component).unwrap_or(&job.spec.components[0]);
+    let spec = job
+        .spec_of(effect.component)
+        .unwrap_or(&job.spec.components[0]);
     let site = actor.site_of(effect);
-    let labels = site.as_ref().map(|site| actor.shared.labels(site)).unwrap_or_default();
+    let labels = site
+        .as_ref()
+        .map(|site| actor.shared.labels(site))
+        .unwrap_or_default();
     // Placed before it is submitted, so that it has a site; see `place` in domain.
     let launch = site.and_then(|site| Launch::of(job, effect.component, &site, &labels));
     let mut launch = launch.unwrap_or_else(|| Launch::plain(spec));
@@ -238,7 +312,11 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let inputs = spec.inputs.iter().enumerate();
     let inputs = inputs.filter_map(|(index, i)| Some((named(index, i)?, i.path.clone())));
     let inputs = inputs.collect();
-    let Launch { at_site, earlier, lists_hosts } = launch;
+    let Launch {
+        at_site,
+        earlier,
+        lists_hosts,
+    } = launch;
     let staged = at_site.program.executable.content();
     let tag = tag(actor, effect);
     let component = job.components.get(effect.component.0 as usize);
@@ -264,7 +342,11 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
         program: at_site.program,
         staged_executable: staged.map(|content| content.digest),
         inputs,
-        outputs: spec.outputs.iter().map(|output| output.path.clone()).collect(),
+        outputs: spec
+            .outputs
+            .iter()
+            .map(|output| output.path.clone())
+            .collect(),
         lrm_options: at_site.lrm_options,
         reservation,
         begin_in,
@@ -282,7 +364,11 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
     let interval = actor.shared.settings.job.look_up_interval;
     // By our clock, as everything that is compared with it.
     let asked_at = actor.shared.clock.now();
-    let run = actor.job().components.get(component.0 as usize).map(|component| &component.run);
+    let run = actor
+        .job()
+        .components
+        .get(component.0 as usize)
+        .map(|component| &component.run);
     let closes = run.is_some_and(|run| is_last_absence(run, asked_at));
     let found = call(
         actor,
@@ -305,7 +391,12 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
         match found.await {
             Ok(TagLookup { found, .. }) => {
                 let found = found.into_iter().next().map(|found| found.lrm_id);
-                let command = JobCommand::LookUpAnswered { component, attempt, asked_at, found };
+                let command = JobCommand::LookUpAnswered {
+                    component,
+                    attempt,
+                    asked_at,
+                    found,
+                };
                 (Some(command), DurationMs::ZERO)
             }
             Err(_) => (None, interval),
@@ -327,11 +418,23 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> Pending {
         match decided.await {
             Ok(state) => {
                 let open = state == GateState::Opened;
-                (Some(JobCommand::GateAnswered { component, attempt, open }), RETRY)
+                (
+                    Some(JobCommand::GateAnswered {
+                        component,
+                        attempt,
+                        open,
+                    }),
+                    RETRY,
+                )
             }
-            Err(_) if bug(Bug::SilentGateIsClosed) => {
-                (Some(JobCommand::GateAnswered { component, attempt, open: false }), RETRY)
-            }
+            Err(_) if bug(Bug::SilentGateIsClosed) => (
+                Some(JobCommand::GateAnswered {
+                    component,
+                    attempt,
+                    open: false,
+                }),
+                RETRY,
+            ),
             Err(_) => (None, RETRY),
         }
     })
@@ -348,7 +451,11 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
     };
     let peers = job.indexed().filter_map(|(index, c)| {
         Some(Peer {
-            attempt: if bug(Bug::StalePeers) { Attempt(c.attempt.0 - 1) } else { c.attempt },
+            attempt: if bug(Bug::StalePeers) {
+                Attempt(c.attempt.0 - 1)
+            } else {
+                c.attempt
+            },
             site: c.placement.as_ref()?.site.clone(),
             host: host(&c.run),
             processors: job.processors_of(index),
@@ -375,7 +482,9 @@ fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
     let alone = || {
         actor.shared.clock.now() + actor.shared.settings.job.go_grace + clock.unwrap_or_default()
     };
-    component.and_then(|component| component.start_by).unwrap_or_else(alone)
+    component
+        .and_then(|component| component.start_by)
+        .unwrap_or_else(alone)
 }
 
 fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
@@ -400,17 +509,30 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
     let (component, attempt) = (effect.component, effect.attempt);
     Box::pin(async move {
         let gate = ended.await;
-        let Some(site) = site else { return (None, RETRY) };
+        let Some(site) = site else {
+            return (None, RETRY);
+        };
         shared.actors.clusters.look(&site);
         let Ok(gate) = gate else { return (None, RETRY) };
         // A site that does not show it has nothing more to tell: shut is as good as seen shut.
         let report = shared.live.site(&site);
-        let seen = report.as_ref().and_then(|report| report.observed.attempts.get(&tag));
+        let seen = report
+            .as_ref()
+            .and_then(|report| report.observed.attempts.get(&tag));
         let absent = seen.is_some_and(|observation| *observation == Observation::Absent);
         let (asked_at, times) = (shared.clock.now(), SiteTimes::default());
         let sighting = Sighting::Void;
-        let over = JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting };
-        ((absent && gate == GateState::Voided).then_some(over), END_AGAIN)
+        let over = JobCommand::AttemptObserved {
+            component,
+            attempt,
+            asked_at,
+            times,
+            sighting,
+        };
+        (
+            (absent && gate == GateState::Voided).then_some(over),
+            END_AGAIN,
+        )
     })
 }
 
@@ -420,14 +542,27 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
     let (job, owner) = (actor.job().id, actor.job().owner.clone());
     let address = |site: &SiteName| actor.shared.actors.clusters.addr(site);
     let cluster = charge.as_ref().and_then(|charge| address(&charge.site));
-    let served = charge.as_ref().is_some_and(|c| actor.shared.sites.contains_key(&c.site));
+    let served = charge
+        .as_ref()
+        .is_some_and(|c| actor.shared.sites.contains_key(&c.site));
     Box::pin(async move {
-        let Some(charge) = charge else { return (None, RETRY) };
+        let Some(charge) = charge else {
+            return (None, RETRY);
+        };
         let attempt = charge.attempt;
         let recorded = JobCommand::ChargeRecorded { component, attempt };
-        let attempt = AttemptId { job, component, attempt };
+        let attempt = AttemptId {
+            job,
+            component,
+            attempt,
+        };
         let class = FailureClass::Site;
-        let message = Charge { attempt, owner, class, detail: charge.detail };
+        let message = Charge {
+            attempt,
+            owner,
+            class,
+            detail: charge.detail,
+        };
         match cluster {
             // A site that left the configuration has no record to charge.
             None if !served => (Some(recorded), RETRY),
@@ -447,7 +582,9 @@ const WHY_MAX: usize = 500;
 fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
     let component = effect.component;
     let spec = actor.job().spec_of(component);
-    let path = spec.and_then(|spec| spec.outputs.get(output as usize)).map(|o| o.path.clone());
+    let path = spec
+        .and_then(|spec| spec.outputs.get(output as usize))
+        .map(|o| o.path.clone());
     let tag = tag(actor, effect);
     let inspected = call(
         actor,
@@ -467,7 +604,14 @@ fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
             }
             Err(_) => return (None, END_AGAIN),
         };
-        (Some(JobCommand::OutputRead { component, output, content }), RETRY)
+        (
+            Some(JobCommand::OutputRead {
+                component,
+                output,
+                content,
+            }),
+            RETRY,
+        )
     })
 }
 
@@ -491,7 +635,10 @@ fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<
     };
     Some(Box::pin(async move {
         match information.send(message).await {
-            Ok(Ok(())) => (Some(JobCommand::OutputRegistered { component, output }), RETRY),
+            Ok(Ok(())) => (
+                Some(JobCommand::OutputRegistered { component, output }),
+                RETRY,
+            ),
             Ok(Err(_)) | Err(_) => (None, END_AGAIN),
         }
     }))

@@ -55,7 +55,9 @@ fn stranded(shared: &Shared, job: &Job) -> Vec<Stranded> {
     let tries = shared.settings.transfer.max_output_tries;
     let view = shared.view.load();
     let refused = |content: Content, site: &SiteName| {
-        view.copies.get(&(content.digest, site.clone()))?.stranded(tries)
+        view.copies
+            .get(&(content.digest, site.clone()))?
+            .stranded(tries)
     };
     let taken = |name: &LogicalName| -> Option<Arc<str>> {
         let entry = view.files.get(name)?.entry.as_ref()?;
@@ -80,8 +82,15 @@ fn yields(shared: &Shared, job: &Job) -> Option<(ComponentIndex, JobId)> {
     let mut others: BTreeMap<JobId, &Job> = BTreeMap::new();
     let mut sites: Vec<&SiteName> = waits_at(job).map(|(_, site)| site).collect();
     while let Some(site) = sites.pop() {
-        let there = view.holdings.get(site).into_iter().flat_map(|site| site.keys());
-        for id in there.map(|(other, _)| other).filter(|other| **other != job.id) {
+        let there = view
+            .holdings
+            .get(site)
+            .into_iter()
+            .flat_map(|site| site.keys());
+        for id in there
+            .map(|(other, _)| other)
+            .filter(|other| **other != job.id)
+        {
             let other = view.jobs.get(id).filter(|other| holds_and_waits(other));
             if let Some(other) = other.filter(|_| !others.contains_key(id)) {
                 others.insert(*id, other);
@@ -107,7 +116,11 @@ fn sighted(
     let (asked_at, clock) = (report.observed.asked_at, report.observed.clock);
     let site = &component.placement.as_ref()?.site;
     let program = || {
-        let labels = report.shape.as_ref().map(|shape| shape.labels.clone()).unwrap_or_default();
+        let labels = report
+            .shape
+            .as_ref()
+            .map(|shape| shape.labels.clone())
+            .unwrap_or_default();
         match Launch::of(job, index, site, &labels) {
             Some(launch) => format!("{:?}", launch.at_site.program.executable.as_str()),
             None => "it".to_owned(),
@@ -115,15 +128,28 @@ fn sighted(
     };
     let sighting = match observation {
         // Its site has it no more in the files that told that it began.
-        Observation::Vanished { began: false, detail } if component.run.has_begun() => {
+        Observation::Vanished {
+            began: false,
+            detail,
+        } if component.run.has_begun() => {
             Sighting::Failed(format!("its files were removed while it ran; {detail}").into())
         }
         _ => sighting(observation, clock, program)?,
     };
-    let times = SiteTimes { clock, began_at: began_at(observation), held_at: held_at(observation) };
+    let times = SiteTimes {
+        clock,
+        began_at: began_at(observation),
+        held_at: held_at(observation),
+    };
     let (parameters, attempt) = (&shared.settings.job, component.attempt);
     is_news(job, parameters, index, asked_at, times, &sighting).then_some(
-        JobCommand::AttemptObserved { component: index, attempt, asked_at, times, sighting },
+        JobCommand::AttemptObserved {
+            component: index,
+            attempt,
+            asked_at,
+            times,
+            sighting,
+        },
     )
 }
 
@@ -164,9 +190,11 @@ fn sighting(
         Observation::Exited(exit) => exited(exit, program),
         Observation::Void => Sighting::Void,
         Observation::Vanished { detail, .. } => Sighting::Vanished(detail.as_str().into()),
-        Observation::Ended { why: EndedBySite::NeverRuns, detail, .. } => {
-            Sighting::NeverRuns(detail.as_str().into())
-        }
+        Observation::Ended {
+            why: EndedBySite::NeverRuns,
+            detail,
+            ..
+        } => Sighting::NeverRuns(detail.as_str().into()),
         Observation::Ended { why, detail, .. } => match why.blame() {
             Blame::Job => Sighting::Failed(detail.as_str().into()),
             Blame::Site => Sighting::Vanished(detail.as_str().into()),
@@ -201,9 +229,17 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
     let mut missing = false;
     for (digest, site) in needs {
         let copy = view.copies.get(&(digest, site.clone()));
-        if let Some(Lost { detail, at_destination }) = copy.and_then(|copy| copy.lost()) {
+        if let Some(Lost {
+            detail,
+            at_destination,
+        }) = copy.and_then(|copy| copy.lost())
+        {
             let components = demands::needing(job, digest, &site).collect();
-            return Inputs::Lost { detail, components, at_site: at_destination };
+            return Inputs::Lost {
+                detail,
+                components,
+                at_site: at_destination,
+            };
         }
         if !copy.is_some_and(|copy| copy.is_ready()) {
             missing = true;
@@ -229,7 +265,9 @@ fn unreachable(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
         // One that takes nothing new and tells what runs there is not silent, nor was it then.
         (!report.tells).then(|| since.max(report.told_at.unwrap_or_default()))
     };
-    job.indexed().filter_map(|(index, component)| Some((index, since(component)?))).collect()
+    job.indexed()
+        .filter_map(|(index, component)| Some((index, since(component)?)))
+        .collect()
 }
 
 /// Components whose site left the configuration. Nobody knows how long its payload has been
@@ -254,10 +292,17 @@ pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
     ) {
         return None;
     }
-    let OnUnreachable::RerunAfter(patience) = job.spec.on_unreachable else { return None };
+    let OnUnreachable::RerunAfter(patience) = job.spec.on_unreachable else {
+        return None;
+    };
     let now = shared.clock.now();
-    let silent = unreachable(shared, job).into_iter().chain(removed(shared, job));
-    silent.map(|(_, since)| since + patience).filter(|&end| end > now).min()
+    let silent = unreachable(shared, job)
+        .into_iter()
+        .chain(removed(shared, job));
+    silent
+        .map(|(_, since)| since + patience)
+        .filter(|&end| end > now)
+        .min()
 }
 
 #[cfg(test)]

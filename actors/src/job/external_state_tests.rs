@@ -27,7 +27,10 @@ const PATIENCE: DurationMs = DurationMs::from_secs(1_800);
 pub(in crate::job) fn running_at(name: &str) -> Job {
     let mut job = queued(1, content(1));
     let on_unreachable = OnUnreachable::RerunAfter(PATIENCE);
-    job.spec = Arc::new(JobSpec { on_unreachable, ..JobSpec::clone(&job.spec) });
+    job.spec = Arc::new(JobSpec {
+        on_unreachable,
+        ..JobSpec::clone(&job.spec)
+    });
     let placement = Placement {
         site: site(name),
         sources: Vec::new(),
@@ -35,7 +38,9 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
         share: None,
         acquisition: Default::default(),
     };
-    job.phase = Phase::Running { since: Timestamp(2) };
+    job.phase = Phase::Running {
+        since: Timestamp(2),
+    };
     job.start_at = Some(Timestamp(1));
     job.inputs_here = true;
     job.components = vec![Component {
@@ -68,14 +73,18 @@ fn a_job_at_a_removed_site_is_given_up_after_its_patience_since_our_start() {
         tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
         let events = looks(&world.shared, &job);
         let cause = events.iter().find_map(|event| match event {
-            Happened::RoundAborted { why: AbortCause::SiteError { component, detail }, .. } => {
-                Some((*component, detail.to_string()))
-            }
+            Happened::RoundAborted {
+                why: AbortCause::SiteError { component, detail },
+                ..
+            } => Some((*component, detail.to_string())),
             _ => None,
         });
         let (component, detail) = cause.expect("it is given up, and the cause is named");
         assert_eq!(component, ComponentIndex(0));
-        assert!(detail.contains("site Leiden is no longer in the configuration"), "{detail}");
+        assert!(
+            detail.contains("site Leiden is no longer in the configuration"),
+            "{detail}"
+        );
     });
 }
 
@@ -84,7 +93,10 @@ fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
     paused(|| async {
         let world = World::new(&["Delft"]);
         let external = external_state(&world.shared, &running_at("Delft"));
-        assert_eq!((external.removed, external.unreachable), (Vec::new(), Vec::new()));
+        assert_eq!(
+            (external.removed, external.unreachable),
+            (Vec::new(), Vec::new())
+        );
     });
 }
 
@@ -92,24 +104,39 @@ fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
 fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
     paused(|| async {
         let world = World::new(&["Delft", "Leiden"]);
-        let (tries, key) =
-            (world.shared.settings.transfer.max_output_tries, (content(1).digest, site("Leiden")));
+        let (tries, key) = (
+            world.shared.settings.transfer.max_output_tries,
+            (content(1).digest, site("Leiden")),
+        );
         let tried = |world: &World| world.copy(&key).map_or(0, |copy| copy.trouble.tries);
         world.at("Leiden").inside().full = true;
         world.collect(5, content(1), "Delft", "Leiden").await;
         let job = || world.shared.view.load().jobs[&JobId(5)].clone();
         let waits = |world: &World| {
-            world.copy(&key).is_some_and(|copy| matches!(copy.phase, CopyPhase::Waiting { .. }))
+            world
+                .copy(&key)
+                .is_some_and(|copy| matches!(copy.phase, CopyPhase::Waiting { .. }))
         };
         let is_lost = |world: &World| world.copy(&key).is_some_and(|copy| copy.lost().is_some());
         world.until("an input would be given up", is_lost).await;
         assert_eq!(looks(&world.shared, &job()), []);
-        world.until("almost", |world| tried(world) == tries - 1 && waits(world)).await;
+        world
+            .until("almost", |world| tried(world) == tries - 1 && waits(world))
+            .await;
         assert_eq!(looks(&world.shared, &job()), []);
-        world.until("it is enough", |world| tried(world) == tries && waits(world)).await;
+        world
+            .until("it is enough", |world| {
+                tried(world) == tries && waits(world)
+            })
+            .await;
         let events = looks(&world.shared, &job());
-        let [Happened::JobFailed { reason }] = &events[..] else { panic!("{events:?}") };
-        assert!(reason.contains("cannot be brought to site Leiden"), "{reason}");
+        let [Happened::JobFailed { reason }] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert!(
+            reason.contains("cannot be brought to site Leiden"),
+            "{reason}"
+        );
     });
 }
 
@@ -136,11 +163,20 @@ fn an_output_whose_name_another_key_took_ends_its_job() {
             world.append(Change::File { name, old, new }).await;
         };
         register(job.owner.as_str()).await;
-        assert_eq!(looks(&world.shared, &job), [], "it takes the place of the owner's own file");
+        assert_eq!(
+            looks(&world.shared, &job),
+            [],
+            "it takes the place of the owner's own file"
+        );
         register("otto").await;
         let events = looks(&world.shared, &job);
-        let [Happened::JobFailed { reason }] = &events[..] else { panic!("{events:?}") };
-        assert!(reason.contains("the name \"result\" is that of another key's file"), "{reason}");
+        let [Happened::JobFailed { reason }] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert!(
+            reason.contains("the name \"result\" is that of another key's file"),
+            "{reason}"
+        );
     });
 }
 
@@ -158,14 +194,23 @@ fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
         tokio::time::sleep(Duration::from_millis(2 * PATIENCE.0)).await;
         let running = running_at("Leiden");
         let since = Timestamp(2);
-        let collecting = Job { phase: Phase::Collecting { since }, ..running.clone() };
+        let collecting = Job {
+            phase: Phase::Collecting { since },
+            ..running.clone()
+        };
         for job in [&running, &collecting] {
             let external = external_state(&world.shared, job);
             assert_eq!(external.unreachable, [], "it tells what runs there");
         }
         world.at("Leiden").inside().up = false;
-        world.until("it tells nothing any more", |world| !report(world).tells).await;
-        assert_eq!(looks(&world.shared, &running), [], "it is silent since just now");
+        world
+            .until("it tells nothing any more", |world| !report(world).tells)
+            .await;
+        assert_eq!(
+            looks(&world.shared, &running),
+            [],
+            "it is silent since just now"
+        );
         tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
         let is_given_up = |event: &Happened| matches!(event, Happened::RoundAborted { .. });
         assert!(looks(&world.shared, &running).iter().any(is_given_up));

@@ -33,7 +33,10 @@ pub(super) enum Permission {
 impl Put {
     /// Those that wait for an answer at our start: nobody knows whether they have been put.
     pub(crate) fn before(view: &View) -> Self {
-        let wanted = view.jobs.iter().filter_map(|(id, job)| Some((*id, wanted_by(job)?.serial)));
+        let wanted = view
+            .jobs
+            .iter()
+            .filter_map(|(id, job)| Some((*id, wanted_by(job)?.serial)));
         Self(Mutex::new(wanted.collect()))
     }
 
@@ -68,27 +71,45 @@ pub(super) fn permission(actor: &JobActor, ask: &Ask) -> Permission {
     if share >= PerMillion::ONE || !counts(job) {
         return Permission::Granted;
     }
-    let wanted = job.reservation.as_deref().and_then(|reservation| wanted(reservation, ask));
-    let Some(wanted) = wanted else { return Permission::Granted };
+    let wanted = job
+        .reservation
+        .as_deref()
+        .and_then(|reservation| wanted(reservation, ask));
+    let Some(wanted) = wanted else {
+        return Permission::Granted;
+    };
     let report = shared.live.site(&wanted.site);
     let Some(shape) = report.and_then(|report| report.shape.clone()) else {
         return Permission::Later;
     };
     let most = share_of(shape.total.processors, share);
     let view = shared.view.load();
-    let others = view.jobs.values().filter(|other| other.owner == job.owner && other.id != job.id);
-    let others: Vec<&Job> = others.map(AsRef::as_ref).filter(|other| counts(other)).collect();
+    let others = view
+        .jobs
+        .values()
+        .filter(|other| other.owner == job.owner && other.id != job.id);
+    let others: Vec<&Job> = others
+        .map(AsRef::as_ref)
+        .filter(|other| counts(other))
+        .collect();
     let asked = others.iter().filter_map(|other| {
         let theirs = wanted_by(other).filter(|theirs| theirs.site == wanted.site)?;
         // Of two that wait to be put the older job's comes first.
         let counts = other.id < job.id || shared.put.has(other.id, theirs.serial);
         counts.then_some(theirs.held)
     });
-    let held =
-        others.iter().copied().chain([job.as_ref()]).flat_map(|job| held_at(job, &wanted.site));
+    let held = others
+        .iter()
+        .copied()
+        .chain([job.as_ref()])
+        .flat_map(|job| held_at(job, &wanted.site));
     let held = held.filter(|(of, serial, _)| (*of, *serial) != (job.id, wanted.serial));
     let held: Vec<HeldFor> = held.map(|(.., held)| held).chain(asked).collect();
-    let held = if bug(Bug::HoldBeyondShare) { Vec::new() } else { held };
+    let held = if bug(Bug::HoldBeyondShare) {
+        Vec::new()
+    } else {
+        held
+    };
     let next = match allowance(&held, wanted.held, most) {
         Allowance::Allowed => {
             shared.put.note(job.id, wanted.serial, &view);
@@ -106,16 +127,33 @@ fn counts(job: &Job) -> bool {
 }
 
 fn wanted(reservation: &Reservation, ask: &Ask) -> Option<Wanted> {
-    let (Ask::Create { site, serial, part, window } | Ask::Modify { site, serial, part, window }) =
-        ask
+    let (Ask::Create {
+        site,
+        serial,
+        part,
+        window,
+    }
+    | Ask::Modify {
+        site,
+        serial,
+        part,
+        window,
+    }) = ask
     else {
         return None;
     };
     let part = reservation.asking()?.job.parts.get(*part)?;
     let span = Span::new(window.earliest, window.latest + part.length);
-    let held = HeldFor { span, processors: part.resources.processors };
+    let held = HeldFor {
+        span,
+        processors: part.resources.processors,
+    };
     let site = site.clone();
-    Some(Wanted { site, serial: *serial, held })
+    Some(Wanted {
+        site,
+        serial: *serial,
+        held,
+    })
 }
 
 /// What the site that a job asks at present is to reserve, if it is to.
@@ -131,13 +169,27 @@ fn held_at<'a>(
     site: &'a SiteName,
 ) -> impl Iterator<Item = (JobId, Serial, HeldFor)> + 'a {
     let reservation = job.reservation.as_deref();
-    let parts = reservation.into_iter().flat_map(searches).flat_map(|search| {
-        search.job.parts.iter().zip(search.reserved().iter().map(Option::as_ref))
-    });
+    let parts = reservation
+        .into_iter()
+        .flat_map(searches)
+        .flat_map(|search| {
+            search
+                .job
+                .parts
+                .iter()
+                .zip(search.reserved().iter().map(Option::as_ref))
+        });
     parts.filter_map(move |(part, held): (&Part, Option<&Reserved>)| {
         let held = held.filter(|held| held.site == *site)?;
         let span = Span::new(held.start, held.start + part.length);
-        Some((job.id, held.serial, HeldFor { span, processors: part.resources.processors }))
+        Some((
+            job.id,
+            held.serial,
+            HeldFor {
+                span,
+                processors: part.resources.processors,
+            },
+        ))
     })
 }
 

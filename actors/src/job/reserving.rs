@@ -35,16 +35,37 @@ impl Question {
         let reservation = job.reservation.as_deref()?;
         let (number, ask) = reservation.question()?;
         let (serial, wanted) = match &ask {
-            Ask::Create { serial, part, window, .. } | Ask::Modify { serial, part, window, .. } => {
-                (*serial, Some(request(reservation, *part, *window)?))
+            Ask::Create {
+                serial,
+                part,
+                window,
+                ..
             }
+            | Ask::Modify {
+                serial,
+                part,
+                window,
+                ..
+            } => (*serial, Some(request(reservation, *part, *window)?)),
             Ask::Check { serial, .. }
             | Ask::Confirm { serial, .. }
             | Ask::Cancel { serial, .. } => (*serial, None),
         };
         let tag = tag(serial);
-        let order = |request| ReservationOrder { tag, number: number + 1, request, keep_for: KEPT };
-        Some((number, Self { ask, tag, order: wanted.map(order) }))
+        let order = |request| ReservationOrder {
+            tag,
+            number: number + 1,
+            request,
+            keep_for: KEPT,
+        };
+        Some((
+            number,
+            Self {
+                ask,
+                tag,
+                order: wanted.map(order),
+            },
+        ))
     }
 
     /// Puts it to the site. A new reservation is looked up first: an earlier request may have
@@ -56,7 +77,9 @@ impl Question {
         let done = |is_there| if is_there { Outcome::Done } else { lost };
         match (&self.ask, &self.order) {
             (Ask::Create { .. }, Some(order)) => match granting.find(self.tag).await? {
-                Some(seen) => Ok(Outcome::Granted { start: seen.start(order.request.window) }),
+                Some(seen) => Ok(Outcome::Granted {
+                    start: seen.start(order.request.window),
+                }),
                 None => granting.request(order).await.map(Outcome::from),
             },
             (Ask::Modify { .. }, Some(order)) => {
@@ -91,7 +114,12 @@ fn request(
 ) -> Option<ReservationRequest> {
     let part = reservation.asking()?.job.parts.get(part)?;
     let resources = part.resources.clone();
-    Some(ReservationRequest { resources, length: part.length, window, flexible: false })
+    Some(ReservationRequest {
+        resources,
+        length: part.length,
+        window,
+        flexible: false,
+    })
 }
 
 /// Whether what all sites granted is not to be kept, as one of them takes no jobs any more. One that
@@ -99,17 +127,27 @@ fn request(
 fn is_closed(actor: &JobActor, ask: &Ask) -> bool {
     let reservation = actor.job().reservation.as_deref();
     let owned = reservation.and_then(Reservation::asking);
-    let held = owned.into_iter().flat_map(|search| search.owned().map(|owned| &owned.site));
+    let held = owned
+        .into_iter()
+        .flat_map(|search| search.owned().map(|owned| &owned.site));
     // Nothing is placed where components are to be claimed and none is taken, either.
-    let claimed = reservation.into_iter().flat_map(|reservation| &reservation.claimed);
+    let claimed = reservation
+        .into_iter()
+        .flat_map(|reservation| &reservation.claimed);
     let claimed = claimed.map(|claimed| &claimed.placement.site);
     let keeps = matches!(ask, Ask::Check { .. } | Ask::Confirm { .. });
-    keeps && held.chain(claimed).chain([ask.site()]).any(|site| turns_away(&actor.shared, site))
+    keeps
+        && held
+            .chain(claimed)
+            .chain([ask.site()])
+            .any(|site| turns_away(&actor.shared, site))
 }
 
 fn turns_away(shared: &Shared, name: &SiteName) -> bool {
     let view = shared.view.load();
-    let Some(record) = view.sites.get(name) else { return false };
+    let Some(record) = view.sites.get(name) else {
+        return false;
+    };
     let report = shared.live.site(name).unwrap_or_default();
     let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
     match state(record, report.contact, held, shared.clock.now()).acceptance() {
@@ -128,7 +166,11 @@ fn turns_away(shared: &Shared, name: &SiteName) -> bool {
 /// Puts what is due to its site; `None` if nothing is.
 pub(super) fn ask(actor: &JobActor) -> Option<Pending> {
     let (instance, job) = (actor.shared.instance, actor.job().id);
-    let tag = |serial| ReservationTag { instance, job, serial };
+    let tag = |serial| ReservationTag {
+        instance,
+        job,
+        serial,
+    };
     let (question, asked) = Question::of(actor.job(), tag)?;
     let site: SiteName = asked.ask.site().clone();
     if is_closed(actor, &asked.ask) {
@@ -140,14 +182,19 @@ pub(super) fn ask(actor: &JobActor) -> Option<Pending> {
         Permission::Granted => {}
         Permission::Later => return Some(Box::pin(async { (None, RETRY) })),
         Permission::Withheld { most, next } => {
-            let said = JobCommand::WithholdReservation { question, most, next };
+            let said = JobCommand::WithholdReservation {
+                question,
+                most,
+                next,
+            };
             return Some(Box::pin(async move { (Some(said), RETRY) }));
         }
     }
     let asked = Arc::new(asked);
     let put = asked.clone();
-    let put =
-        Call::new(CallKind::Reserve, move |site| Box::pin(async move { put.put_to(&*site).await }));
+    let put = Call::new(CallKind::Reserve, move |site| {
+        Box::pin(async move { put.put_to(&*site).await })
+    });
     let answer = call_at(actor, Some(&site), put);
     Some(Box::pin(async move {
         let outcome = match answer.await {

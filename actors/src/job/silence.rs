@@ -32,16 +32,27 @@ impl Silence {
     pub fn of(shared: &Shared, job: &Job) -> Self {
         let attempt = |(component, site): (String, SiteName)| {
             let why = why_silent(shared, &site)?;
-            Some(SilentAttempt { component, site, why })
+            Some(SilentAttempt {
+                component,
+                site,
+                why,
+            })
         };
         let attempts = living(job).filter_map(attempt).collect();
-        Self { attempts, isolated: shared.live.isolated() }
+        Self {
+            attempts,
+            isolated: shared.live.isolated(),
+        }
     }
 
     /// What that comes to, and what to do about it; `None` where every site can be heard.
     pub fn told(&self, job: &Job) -> Option<String> {
         let attempt = |silent: &SilentAttempt| {
-            let SilentAttempt { component, site, why } = silent;
+            let SilentAttempt {
+                component,
+                site,
+                why,
+            } = silent;
             format!("component {component} may still run at {site}, {why}")
         };
         let attempts: Vec<String> = self.attempts.iter().map(attempt).collect();
@@ -86,15 +97,23 @@ pub fn not_given_up(shared: &Shared, job: &Job) -> Option<String> {
     };
     let left: Vec<String> = living(job).map(attempt).collect();
     (!left.is_empty()).then(|| {
-        format!("not given up: {}; repeat in a minute if it is not over then", left.join("; "))
+        format!(
+            "not given up: {}; repeat in a minute if it is not over then",
+            left.join("; ")
+        )
     })
 }
 
 /// Components of which something may exist at a site, and that site.
 fn living(job: &Job) -> impl Iterator<Item = (String, SiteName)> {
-    let living = job.indexed().filter(|(_, component)| component.run.may_live());
+    let living = job
+        .indexed()
+        .filter(|(_, component)| component.run.may_live());
     living.filter_map(|(index, component)| {
-        Some((job.name_of(index)?, component.placement.as_ref()?.site.clone()))
+        Some((
+            job.name_of(index)?,
+            component.placement.as_ref()?.site.clone(),
+        ))
     })
 }
 

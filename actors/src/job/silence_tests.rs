@@ -21,8 +21,13 @@ const JOB: JobId = JobId(1);
 async fn restarted_without_delft() -> World {
     let world = World::new(&["Delft", "Leiden", "Utrecht"]);
     let running = running_at("Delft");
-    let input = running.spec.components[0].inputs[0].file.bound.expect("bound content");
-    world.append(Change::NewJobs(vec![Arc::new(queued(JOB.0, input))])).await;
+    let input = running.spec.components[0].inputs[0]
+        .file
+        .bound
+        .expect("bound content");
+    world
+        .append(Change::NewJobs(vec![Arc::new(queued(JOB.0, input))]))
+        .await;
     world.change_job(JOB.0, running).await;
     world.at("Delft").inside().up = false;
     world.restarted_complete().await
@@ -33,7 +38,10 @@ async fn abandon(world: &World) -> JobOutcome {
     while !plane.is_ready() {
         world.settle().await;
     }
-    let command = ApiCommand { by: key(), what: Ask::Abandon(vec![JOB]) };
+    let command = ApiCommand {
+        by: key(),
+        what: Ask::Abandon(vec![JOB]),
+    };
     match plane.command(command).await {
         Ok(ApiAnswer::Jobs(outcomes)) => outcomes[0].1.clone(),
         answer => panic!("{answer:?}"),
@@ -44,11 +52,21 @@ async fn abandon(world: &World) -> JobOutcome {
 fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
     paused(async || {
         let world = restarted_without_delft().await;
-        let JobOutcome::Waits(told) = abandon(&world).await else { panic!("it waits for Delft") };
-        assert!(told.contains("at Delft, not heard yet; repeat in a minute"), "{told}");
+        let JobOutcome::Waits(told) = abandon(&world).await else {
+            panic!("it waits for Delft")
+        };
+        assert!(
+            told.contains("at Delft, not heard yet; repeat in a minute"),
+            "{told}"
+        );
         let phase = |w: &World| w.shared.view.load().jobs[&JOB].phase.kind();
         assert_eq!(phase(&world), PhaseKind::Aborting);
-        let contact = |w: &World| w.shared.live.site(&site("Delft")).map(|report| report.contact);
+        let contact = |w: &World| {
+            w.shared
+                .live
+                .site(&site("Delft"))
+                .map(|report| report.contact)
+        };
         let lost = |w: &World| matches!(contact(w), Some(Contact::Unreachable { .. }));
         world.until("Delft is unreachable", lost).await;
         assert_eq!(abandon(&world).await, JobOutcome::Done);
@@ -58,26 +76,44 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
 
 fn told(job: &Job, isolated: bool) -> String {
     let (component, why) = ("one".into(), "which does not answer");
-    let attempts = vec![SilentAttempt { component, site: site("Delft"), why }];
-    Silence { attempts, isolated }.told(job).expect("something is silent")
+    let attempts = vec![SilentAttempt {
+        component,
+        site: site("Delft"),
+        why,
+    }];
+    Silence { attempts, isolated }
+        .told(job)
+        .expect("something is silent")
 }
 
 #[test]
 fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
     let mut job = running_at("Delft");
     let rerun = told(&job, false);
-    assert!(rerun.contains("goes on once that site answers, and is given up after"), "{rerun}");
+    assert!(
+        rerun.contains("goes on once that site answers, and is given up after"),
+        "{rerun}"
+    );
     let on_unreachable = OnUnreachable::Wait;
-    job.spec = Arc::new(JobSpec { on_unreachable, ..JobSpec::clone(&job.spec) });
+    job.spec = Arc::new(JobSpec {
+        on_unreachable,
+        ..JobSpec::clone(&job.spec)
+    });
     let waits = told(&job, false);
-    assert!(waits.ends_with("; it goes on once that site answers"), "{waits}");
+    assert!(
+        waits.ends_with("; it goes on once that site answers"),
+        "{waits}"
+    );
     job.phase = Phase::Aborting {
         since: Timestamp(3),
         why: AbortCause::Cancelled,
         then: AfterAbort::Cancel { by: key() },
     };
     let ends = told(&job, false);
-    assert!(ends.contains("it is ended once") && ends.contains("cancel --abandon 1"), "{ends}");
+    assert!(
+        ends.contains("it is ended once") && ends.contains("cancel --abandon 1"),
+        "{ends}"
+    );
 }
 
 #[test]
@@ -85,12 +121,18 @@ fn while_it_is_we_who_are_cut_off_nobody_is_told_to_give_anything_up() {
     let mut job = running_at("Delft");
     let cut_off = |told: &str| told.contains("we who are cut off") && !told.contains("abandon");
     let runs = told(&job, true);
-    assert!(cut_off(&runs) && runs.ends_with("it goes on once that site answers"), "{runs}");
+    assert!(
+        cut_off(&runs) && runs.ends_with("it goes on once that site answers"),
+        "{runs}"
+    );
     job.phase = Phase::Aborting {
         since: Timestamp(3),
         why: AbortCause::Cancelled,
         then: AfterAbort::Cancel { by: key() },
     };
     let ends = told(&job, true);
-    assert!(cut_off(&ends) && ends.ends_with("it is ended once that site answers"), "{ends}");
+    assert!(
+        cut_off(&ends) && ends.ends_with("it is ended once that site answers"),
+        "{ends}"
+    );
 }

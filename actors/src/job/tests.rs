@@ -30,7 +30,14 @@ fn job(world: &World) -> Arc<Job> {
 fn start(world: &World) -> Addr<JobActor> {
     let supervisor = world.shared.supervisor.get().expect("a supervisor").clone();
     let guard = LifeGuard::new(ActorId::Job(JOB), supervisor);
-    JobActor::new(world.shared.clone(), job(world), false, Dirty::default(), guard).start()
+    JobActor::new(
+        world.shared.clone(),
+        job(world),
+        false,
+        Dirty::default(),
+        guard,
+    )
+    .start()
 }
 
 /// A job at delft, where its input is, which may claim now.
@@ -39,7 +46,9 @@ async fn claimable() -> World {
     world.add_file("input", content(1), &["twente"]).await;
     world.place_job(JOB.0, content(1), "delft").await;
     let copy = (content(1).digest, site("delft"));
-    world.until("its input is at delft", |world| world.is_ready(&copy)).await;
+    world
+        .until("its input is at delft", |world| world.is_ready(&copy))
+        .await;
     let (mut job, now) = (Job::clone(&job(&world)), world.shared.clock.now());
     job.instants.placed = Some(now);
     job.instants.start_estimate = Some(now);
@@ -54,7 +63,13 @@ fn claim_at_leiden(job: &Job) -> JobCommand {
     let attempt = ClaimTry {
         round: job.round,
         start: vec![component],
-        moves: vec![(component, Placement { site: site("leiden"), ..placement })],
+        moves: vec![(
+            component,
+            Placement {
+                site: site("leiden"),
+                ..placement
+            },
+        )],
         preempting: Vec::new(),
     };
     JobCommand::Claim(attempt, ExternalState::default())
@@ -68,10 +83,17 @@ fn a_claim_that_came_during_a_write_is_decided_before_its_input_is_sought() {
         let raised = actor.send(Order(JobCommand::SetPriority(Priority::High, key())));
         let claimed = actor.send(Order(claim_at_leiden(&job(&world))));
         actor.do_send(Look);
-        assert_eq!((raised.await.unwrap(), claimed.await.unwrap()), (Ok(()), Ok(())));
+        assert_eq!(
+            (raised.await.unwrap(), claimed.await.unwrap()),
+            (Ok(()), Ok(()))
+        );
         let job = job(&world);
         let at = &job.components[0].placement.as_ref().unwrap().site;
-        assert_eq!((at, job.inputs_here), (&site("leiden"), false), "its input is still at delft");
+        assert_eq!(
+            (at, job.inputs_here),
+            (&site("leiden"), false),
+            "its input is still at delft"
+        );
     });
 }
 
@@ -82,18 +104,43 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
         world.place_job(JOB.0, content(1), "delft").await;
         let revision = job(&world).revision;
         let held = Some("it ended its actor again and again".into());
-        world.change_job(JOB.0, Job { revision, held, ..running_at("delft") }).await;
+        world
+            .change_job(
+                JOB.0,
+                Job {
+                    revision,
+                    held,
+                    ..running_at("delft")
+                },
+            )
+            .await;
         let actor = start(&world);
         let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
-        let gone = Observation::Vanished { began: true, detail: "its node failed".into() };
+        let gone = Observation::Vanished {
+            began: true,
+            detail: "its node failed".into(),
+        };
         let asked_at = world.shared.clock.now();
-        let observed =
-            Arc::new(Observed { asked_at, clock: ClockSkew(0), attempts: [(tag, gone)].into() });
-        let report = SiteReport { observed, ..SiteReport::default() };
+        let observed = Arc::new(Observed {
+            asked_at,
+            clock: ClockSkew(0),
+            attempts: [(tag, gone)].into(),
+        });
+        let report = SiteReport {
+            observed,
+            ..SiteReport::default()
+        };
         world.shared.live.publish(site("delft"), Arc::new(report));
         actor.send(Look).await.unwrap();
-        assert!(matches!(job(&world).components[0].run, Run::Running { .. }), "it is held");
-        actor.send(Order(JobCommand::Release(key()))).await.unwrap().unwrap();
+        assert!(
+            matches!(job(&world).components[0].run, Run::Running { .. }),
+            "it is held"
+        );
+        actor
+            .send(Order(JobCommand::Release(key())))
+            .await
+            .unwrap()
+            .unwrap();
         let over = |world: &World| matches!(job(world).components[0].run, Run::Ended { .. });
         world.until("it is known to have ended", over).await;
     });
@@ -103,11 +150,18 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
 async fn starting(world: &World) {
     world.place_job(JOB.0, content(1), "delft").await;
     let (revision, now) = (job(world).revision, world.shared.clock.now());
-    let mut starting = Job { revision, ..running_at("delft") };
+    let mut starting = Job {
+        revision,
+        ..running_at("delft")
+    };
     starting.phase = Phase::Starting { since: now };
     let lrm_id = LrmId::new("7").expect("an id");
-    starting.components[0].run =
-        Run::AtGate { lrm_id, host: "node".into(), since: now, clock: Some(ClockSkew(0)) };
+    starting.components[0].run = Run::AtGate {
+        lrm_id,
+        host: "node".into(),
+        since: now,
+        clock: Some(ClockSkew(0)),
+    };
     world.change_job(JOB.0, starting).await;
 }
 
@@ -119,18 +173,33 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
         let before = job(&world);
         let actor = start(&world);
         let opened = |world: &World| world.at("delft").inside().opened.len();
-        world.until("its gate is open", |world| opened(world) == 1).await;
+        world
+            .until("its gate is open", |world| opened(world) == 1)
+            .await;
         // Longer than between two tries of what is still due, shorter than it is waited for.
         tokio::time::sleep(Duration::from_secs(20)).await;
         actor.send(Look).await.unwrap();
         assert_eq!(opened(&world), 1);
-        assert_eq!(job(&world).revision, before.revision, "nothing was written for it");
+        assert_eq!(
+            job(&world).revision,
+            before.revision,
+            "nothing was written for it"
+        );
         let tag = before.tag(world.shared.instance, ComponentIndex(0));
         let asked_at = world.shared.clock.now();
-        let begun = Observation::Begun(Begun { host: "node".into(), at: asked_at });
-        let observed =
-            Arc::new(Observed { asked_at, clock: ClockSkew(0), attempts: [(tag, begun)].into() });
-        let report = SiteReport { observed, ..SiteReport::default() };
+        let begun = Observation::Begun(Begun {
+            host: "node".into(),
+            at: asked_at,
+        });
+        let observed = Arc::new(Observed {
+            asked_at,
+            clock: ClockSkew(0),
+            attempts: [(tag, begun)].into(),
+        });
+        let report = SiteReport {
+            observed,
+            ..SiteReport::default()
+        };
         world.shared.live.publish(site("delft"), Arc::new(report));
         actor.send(Look).await.unwrap();
         let runs = |world: &World| matches!(job(world).phase, Phase::Running { .. });
@@ -145,19 +214,37 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
         let world = World::new(&["delft"]);
         world.place_job(JOB.0, content(1), "delft").await;
         let (revision, began) = (job(&world).revision, world.shared.clock.now());
-        world.change_job(JOB.0, Job { revision, ..running_at("delft") }).await;
+        world
+            .change_job(
+                JOB.0,
+                Job {
+                    revision,
+                    ..running_at("delft")
+                },
+            )
+            .await;
         // Days by our clock; by the site's no time has passed.
         let ahead = DurationMs::from_secs(10 * 86_400);
         let (asked_at, clock) = (began + ahead, ClockSkew(-(ahead.0 as i64)));
         let tag = job(&world).tag(world.shared.instance, ComponentIndex(0));
         let seen = |what: Observation| {
             let attempts = [(tag, what)].into();
-            let observed = Arc::new(Observed { asked_at, clock, attempts });
-            let report = SiteReport { observed, ..SiteReport::default() };
+            let observed = Arc::new(Observed {
+                asked_at,
+                clock,
+                attempts,
+            });
+            let report = SiteReport {
+                observed,
+                ..SiteReport::default()
+            };
             world.shared.live.publish(site("delft"), Arc::new(report));
         };
         let actor = start(&world);
-        seen(Observation::Begun(Begun { host: "node".into(), at: began }));
+        seen(Observation::Begun(Begun {
+            host: "node".into(),
+            at: began,
+        }));
         actor.send(Look).await.unwrap();
         seen(Observation::Exited(Exit {
             cause: ExitCause::Code(0),
@@ -167,7 +254,9 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
         actor.send(Look).await.unwrap();
         let over = |world: &World| matches!(job(world).components[0].run, Run::Ended { .. });
         world.until("its end is known", over).await;
-        let Run::Ended { how, .. } = &job(&world).components[0].run else { return };
+        let Run::Ended { how, .. } = &job(&world).components[0].run else {
+            return;
+        };
         assert_eq!(*how, Ending::Succeeded, "it was ended as overdue");
     });
 }
@@ -182,7 +271,9 @@ fn a_gate_open_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
         world.until("its gate is open", opened(1)).await;
         drop(first);
         start(&world);
-        world.until("its gate is opened by the next actor", opened(2)).await;
+        world
+            .until("its gate is opened by the next actor", opened(2))
+            .await;
     });
 }
 
@@ -194,10 +285,18 @@ fn a_job_whose_change_is_more_than_the_store_takes_is_held_with_the_reason() {
         let actor = start(&world);
         // What it says of itself goes into the record, and is longer than any record may be.
         let reason = "x".repeat(MAX_CHANGES * MAX_VALUE_BYTES);
-        let asked = actor.send(Order(JobCommand::Hold(reason.into()))).await.unwrap();
+        let asked = actor
+            .send(Order(JobCommand::Hold(reason.into())))
+            .await
+            .unwrap();
         assert!(asked.is_err(), "{asked:?}");
-        world.until("it is held", |world| job(world).held.is_some()).await;
+        world
+            .until("it is held", |world| job(world).held.is_some())
+            .await;
         let held = job(&world).held.clone().unwrap();
-        assert!(held.contains("at most 128") && held.contains("`cospan cancel`"), "{held}");
+        assert!(
+            held.contains("at most 128") && held.contains("`cospan cancel`"),
+            "{held}"
+        );
     });
 }

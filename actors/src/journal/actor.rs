@@ -170,18 +170,25 @@ impl Journal {
                     Change::Site { new: other, .. } if other.site == new.site => Some(Some(other)),
                     _ => None,
                 });
-                is_same(old.as_ref(), latest.unwrap_or_else(|| view.sites.get(&new.site)))
+                is_same(
+                    old.as_ref(),
+                    latest.unwrap_or_else(|| view.sites.get(&new.site)),
+                )
             }
             Change::Copy { key, old, .. } => {
                 let latest = pending().find_map(|change| match change {
-                    Change::Copy { key: other, new, .. } if other == key => Some(new.as_ref()),
+                    Change::Copy {
+                        key: other, new, ..
+                    } if other == key => Some(new.as_ref()),
                     _ => None,
                 });
                 is_same(old.as_ref(), latest.unwrap_or_else(|| view.copies.get(key)))
             }
             Change::File { name, old, .. } => {
                 let latest = pending().find_map(|change| match change {
-                    Change::File { name: other, new, .. } if other == name => Some(new.as_ref()),
+                    Change::File {
+                        name: other, new, ..
+                    } if other == name => Some(new.as_ref()),
                     _ => None,
                 });
                 is_same(old.as_ref(), latest.unwrap_or_else(|| view.files.get(name)))
@@ -217,7 +224,9 @@ impl Journal {
         view: &mut crate::api::View,
         done: &mut Vec<(Pending, Result<Seq, AppendError>)>,
     ) {
-        let Some(front) = self.pending.front_mut() else { return };
+        let Some(front) = self.pending.front_mut() else {
+            return;
+        };
         let last = front.first.0 + front.units - 1 == token.0;
         let seq = match outcome {
             Outcome::Committed(seq) => seq,
@@ -241,7 +250,9 @@ impl Journal {
         if !last {
             return;
         }
-        let Some(finished) = self.pending.pop_front() else { return };
+        let Some(finished) = self.pending.pop_front() else {
+            return;
+        };
         let result = match finished.failed.clone() {
             Some(problem) => Err(problem),
             None => {
@@ -294,7 +305,9 @@ impl Actor for Journal {
     fn started(&mut self, ctx: &mut Context<Self>) {
         ctx.set_mailbox_capacity(ActorKind::Journal.mailbox_bound(&self.shared.settings));
         if let Some(mut reports) = self.reports.take() {
-            ctx.add_stream(futures_util::stream::poll_fn(move |cx| reports.poll_recv(cx)));
+            ctx.add_stream(futures_util::stream::poll_fn(move |cx| {
+                reports.poll_recv(cx)
+            }));
         }
     }
 }

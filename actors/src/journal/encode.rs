@@ -38,6 +38,12 @@ fn one(changes: Vec<Stored>) -> Vec<Unit> {
 }
 
 fn delete(keys: &[Key]) -> Unit {
-    let delete = |key: &Key| Stored { key: key.clone(), expected: None, value: None };
-    Unit { changes: keys.iter().map(delete).collect() }
+    let delete = |key: &Key| Stored {
+        key: key.clone(),
+        expected: None,
+        value: None,
+    };
+    Unit {
+        changes: keys.iter().map(delete).collect(),
+    }
 }

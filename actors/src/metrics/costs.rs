@@ -5,11 +5,21 @@ use prometheus::Histogram;
 use super::{COUNT, LONG, Maker};
 
 /// Buckets for lengths of time that may be negative, in seconds.
-const SIGNED: [f64; 12] =
-    [-3_600.0, -900.0, -300.0, -60.0, -1.0, 0.0, 1.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0];
+const SIGNED: [f64; 12] = [
+    -3_600.0, -900.0, -300.0, -60.0, -1.0, 0.0, 1.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0,
+];
 /// Buckets for processor time, in seconds.
-const PROCESSOR: [f64; 9] =
-    [0.0, 1.0, 10.0, 60.0, 600.0, 3_600.0, 36_000.0, 360_000.0, 3_600_000.0];
+const PROCESSOR: [f64; 9] = [
+    0.0,
+    1.0,
+    10.0,
+    60.0,
+    600.0,
+    3_600.0,
+    36_000.0,
+    360_000.0,
+    3_600_000.0,
+];
 /// Buckets for amounts of data, in bytes.
 const BYTES: [f64; 8] = [0.0, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12];
 

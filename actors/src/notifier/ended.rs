@@ -103,7 +103,11 @@ impl Notifier {
             return Next::GiveUp(silence.problem.clone());
         }
         // One message finds out whether it answers again.
-        let probed = self.ended.under_way.iter().any(|(_, other, _)| other == target);
+        let probed = self
+            .ended
+            .under_way
+            .iter()
+            .any(|(_, other, _)| other == target);
         match now < silence.until || probed {
             true => Next::Wait,
             false => Next::Send(address.clone()),
@@ -121,12 +125,19 @@ impl Notifier {
         self.ended.under_way.insert(key.clone());
         let message = match notice {
             None => Notice::JobEnded(job.clone()),
-            Some(notice) => Notice::Start { job: job.clone(), notice: notice.clone() },
+            Some(notice) => Notice::Start {
+                job: job.clone(),
+                notice: notice.clone(),
+            },
         };
         let sent = self.shared.messenger.send(address, message);
         ctx.spawn(sent.into_actor(self).map(move |sent, this, ctx| {
             let outcome = if sent.is_ok() { "sent" } else { "failed" };
-            this.shared.metrics.notifications.with_label_values(&[outcome]).inc();
+            this.shared
+                .metrics
+                .notifications
+                .with_label_values(&[outcome])
+                .inc();
             match sent {
                 Ok(()) => {
                     this.ended.silent.remove(&key.1);
@@ -140,13 +151,26 @@ impl Notifier {
 
     fn failed(&mut self, key: Key, problem: String, ctx: &mut Context<Self>) {
         warn!(job = %key.0, webhook = %key.1, problem, "what becomes of it could not be told; tried again");
-        let failures = self.ended.silent.get(&key.1).map_or(0, |silence| silence.failures);
+        let failures = self
+            .ended
+            .silent
+            .get(&key.1)
+            .map_or(0, |silence| silence.failures);
         let failures = failures.saturating_add(1);
         let pause = (1_u64 << failures.min(9)).min(Self::RETRY_MAX_S);
         let until = self.shared.clock.now() + DurationMs::from_secs(pause);
-        self.ended.silent.insert(key.1.clone(), Silence { failures, until, problem });
+        self.ended.silent.insert(
+            key.1.clone(),
+            Silence {
+                failures,
+                until,
+                problem,
+            },
+        );
         self.ended.under_way.remove(&key);
-        ctx.run_later(Duration::from_secs(pause), |this, ctx| this.tell_of_ended(ctx));
+        ctx.run_later(Duration::from_secs(pause), |this, ctx| {
+            this.tell_of_ended(ctx)
+        });
         // Others may be waiting for this place, or to be given up.
         self.tell_of_ended(ctx);
     }
@@ -173,7 +197,11 @@ async fn write(shared: Arc<Shared>, key: Key, problem: Option<Arc<str>>) -> bool
     match key {
         (id, target, None) => write_end(shared, (id, target), problem).await,
         (id, target, Some(notice)) => {
-            let command = JobCommand::NoticeTold { notice, target, problem };
+            let command = JobCommand::NoticeTold {
+                notice,
+                target,
+                problem,
+            };
             write_notice(shared, id, command).await
         }
     }
@@ -187,7 +215,12 @@ async fn write_notice(shared: Arc<Shared>, id: JobId, command: JobCommand) -> bo
             let _ = addr.send(Order(command.clone())).await;
         }
         // Behind it, the view shows what was written.
-        if shared.journal().send(Append(Change::Barrier)).await.is_err() {
+        if shared
+            .journal()
+            .send(Append(Change::Barrier))
+            .await
+            .is_err()
+        {
             return false;
         }
         if is_owed(&shared, id, &command) {
@@ -198,10 +231,15 @@ async fn write_notice(shared: Arc<Shared>, id: JobId, command: JobCommand) -> bo
 }
 
 fn is_owed(shared: &Shared, id: JobId, command: &JobCommand) -> bool {
-    let JobCommand::NoticeTold { notice, target, .. } = command else { return false };
+    let JobCommand::NoticeTold { notice, target, .. } = command else {
+        return false;
+    };
     let view = shared.view.load();
     let job = view.jobs.get(&id);
-    job.is_some_and(|job| job.unsent().any(|(owed, to)| owed.id == *notice && to == target))
+    job.is_some_and(|job| {
+        job.unsent()
+            .any(|(owed, to)| owed.id == *notice && to == target)
+    })
 }
 
 /// The job's own actor has retired: the version of its record decides between us, another
@@ -229,11 +267,18 @@ fn told(
     problem: Option<Arc<str>>,
 ) -> Option<Change> {
     let old = shared.view.load().jobs.get(id).cloned()?;
-    let command = JobCommand::EndTold { target: target.clone(), problem };
+    let command = JobCommand::EndTold {
+        target: target.clone(),
+        problem,
+    };
     let now = shared.clock.now();
     let events = decide(&old, &shared.settings.job, command, now).ok()?;
     let mut next = Job::clone(&old);
     events.iter().for_each(|event| evolve(&mut next, event));
     next.revision += 1;
-    Some(Change::Job { old, new: Arc::new(next), events })
+    Some(Change::Job {
+        old,
+        new: Arc::new(next),
+        events,
+    })
 }

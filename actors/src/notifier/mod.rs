@@ -74,9 +74,20 @@ impl Notifier {
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let (under_way, ended) = (BTreeSet::new(), ended::Ended::default());
-        let depth = shared.metrics.mailbox_depth.with_label_values(&["notifier"]);
+        let depth = shared
+            .metrics
+            .mailbox_depth
+            .with_label_values(&["notifier"]);
         depth.set(0);
-        Self { shared, under_way, depth, failures: 0, ended, dirty, _guard: guard }
+        Self {
+            shared,
+            under_way,
+            depth,
+            failures: 0,
+            ended,
+            dirty,
+            _guard: guard,
+        }
     }
 
     fn look(&mut self, ctx: &mut Context<Self>) {
@@ -86,13 +97,18 @@ impl Notifier {
         self.under_way.retain(|key| owes(&view, key));
         self.depth.set(self.under_way.len() as i64);
         for (site, record) in &view.sites {
-            let under_way = self.under_way.iter().filter(|(about, _)| about == site).count();
+            let under_way = self
+                .under_way
+                .iter()
+                .filter(|(about, _)| about == site)
+                .count();
             let owed = record.owed.iter();
             let new: Vec<_> = owed
                 .filter(|owed| !self.under_way.contains(&(site.clone(), owed.id)))
                 .take(Self::AT_ONCE.saturating_sub(under_way))
                 .collect();
-            new.into_iter().for_each(|notification| self.send(site, notification, ctx));
+            new.into_iter()
+                .for_each(|notification| self.send(site, notification, ctx));
         }
     }
 
@@ -107,7 +123,10 @@ impl Notifier {
             .flatten()
             .cloned()
             .collect();
-        let notice = Notice::Site { site: site.clone(), notification: notification.clone() };
+        let notice = Notice::Site {
+            site: site.clone(),
+            notification: notification.clone(),
+        };
         let about = key.clone();
         let text = notification.text.clone();
         let messenger = self.shared.messenger.clone();
@@ -116,10 +135,18 @@ impl Notifier {
                 info!(site = %about.0, %text, "nobody is configured to be told");
             }
             // One that fails has all of them told again: at least once, not exactly once.
-            let sends = addresses.iter().map(|address| messenger.send(address, notice.clone()));
-            futures_util::future::join_all(sends).await.into_iter().collect()
+            let sends = addresses
+                .iter()
+                .map(|address| messenger.send(address, notice.clone()));
+            futures_util::future::join_all(sends)
+                .await
+                .into_iter()
+                .collect()
         };
-        ctx.spawn(sent.into_actor(self).map(move |sent, this, ctx| this.sent(key, sent, ctx)));
+        ctx.spawn(
+            sent.into_actor(self)
+                .map(move |sent, this, ctx| this.sent(key, sent, ctx)),
+        );
     }
 
     fn sent(
@@ -129,7 +156,11 @@ impl Notifier {
         ctx: &mut Context<Self>,
     ) {
         let outcome = if sent.is_ok() { "sent" } else { "failed" };
-        self.shared.metrics.notifications.with_label_values(&[outcome]).inc();
+        self.shared
+            .metrics
+            .notifications
+            .with_label_values(&[outcome])
+            .inc();
         match sent {
             Ok(()) => {
                 self.failures = 0;
@@ -154,16 +185,24 @@ impl Notifier {
         if !owes(&self.shared.view.load(), &key) {
             return;
         }
-        let _ = self.shared.actors.clusters.offer(&key.0, NotificationSent(key.1));
+        let _ = self
+            .shared
+            .actors
+            .clusters
+            .offer(&key.0, NotificationSent(key.1));
         if !bug(Bug::SayOnce) {
-            ctx.run_later(Self::SAY_AGAIN, |this, ctx| this.say_that_it_is_out(key, ctx));
+            ctx.run_later(Self::SAY_AGAIN, |this, ctx| {
+                this.say_that_it_is_out(key, ctx)
+            });
         }
     }
 }
 
 /// Whether its site's record says that this is still to be sent.
 fn owes(view: &View, (site, id): &(SiteName, NotificationId)) -> bool {
-    view.sites.get(site).is_some_and(|record| record.owed.iter().any(|owed| owed.id == *id))
+    view.sites
+        .get(site)
+        .is_some_and(|record| record.owed.iter().any(|owed| owed.id == *id))
 }
 
 impl Actor for Notifier {

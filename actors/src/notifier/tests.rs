@@ -39,7 +39,10 @@ impl Letters {
     }
 
     fn got(&self) -> Vec<(String, u64)> {
-        self.got.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.got
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -48,17 +51,31 @@ impl Messenger for Letters {
         if *self.hanging.lock().unwrap_or_else(PoisonError::into_inner) == Some(address) {
             return std::future::pending().boxed();
         }
-        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner).contains(address);
+        let silent = self
+            .silent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(address);
         match notice {
             Notice::JobEnded(_) if silent => {}
             Notice::JobEnded(job) => {
                 let letter = (address.to_owned(), job.id.0);
-                self.got.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+                self.got
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(letter);
             }
             Notice::Start { .. } => {}
             Notice::Site { .. } => drop(self.of_sites.fetch_add(1, Ordering::Relaxed)),
         }
-        async move { if silent { Err("no answer".into()) } else { Ok(()) } }.boxed()
+        async move {
+            if silent {
+                Err("no answer".into())
+            } else {
+                Ok(())
+            }
+        }
+        .boxed()
     }
 }
 
@@ -68,7 +85,10 @@ impl World {
         let guard = LifeGuard::new(ActorId::Notifier, supervisor.clone());
         let dirty = Dirty::default();
         let addr = Notifier::new(self.shared.clone(), dirty.clone(), guard).start();
-        self.shared.actors.notifier.enter((), RegisteredActor::new(addr, dirty));
+        self.shared
+            .actors
+            .notifier
+            .enter((), RegisteredActor::new(addr, dirty));
     }
 
     fn start_cluster(&self, name: &SiteName, record: Arc<SiteRecord>) {
@@ -84,14 +104,23 @@ impl World {
     async fn ended(&self, id: u64, names: &[&str]) {
         let running = queued(id, content(1));
         let mut job = Job::clone(&running);
-        let names = names.iter().map(|name| TargetName::new(name).expect("a name"));
+        let names = names
+            .iter()
+            .map(|name| TargetName::new(name).expect("a name"));
         Arc::make_mut(&mut job.spec).run.notify = names.collect();
         let old = Arc::new(job);
         self.append(Change::NewJobs(vec![old.clone()])).await;
         let mut new = Job::clone(&old);
-        new.phase = Phase::Finished { at: self.shared.clock.now() };
+        new.phase = Phase::Finished {
+            at: self.shared.clock.now(),
+        };
         new.revision += 1;
-        self.append(Change::Job { old, new: Arc::new(new), events: Vec::new() }).await;
+        self.append(Change::Job {
+            old,
+            new: Arc::new(new),
+            events: Vec::new(),
+        })
+        .await;
     }
 
     fn untold(&self) -> Vec<JobId> {
@@ -109,10 +138,14 @@ fn each_target_is_told_once_and_one_that_is_silent_keeps_no_other_waiting() {
             world.ended(id, &["gone"]).await;
         }
         world.ended(21, &["gone", "team"]).await;
-        world.until("the team is told", |world| !world.letters.got().is_empty()).await;
+        world
+            .until("the team is told", |world| !world.letters.got().is_empty())
+            .await;
         assert_eq!(world.letters.got(), [("team".to_owned(), 21)]);
         world.letters.silence(&[]);
-        world.until("all are told", |world| world.untold().is_empty()).await;
+        world
+            .until("all are told", |world| world.untold().is_empty())
+            .await;
         let got = world.letters.got();
         let distinct: BTreeSet<&(String, u64)> = got.iter().collect();
         assert_eq!((got.len(), distinct.len()), (22, 22), "{got:?}");
@@ -130,7 +163,9 @@ fn a_target_that_hangs_takes_no_place_of_another() {
             world.ended(id, &["gone"]).await;
         }
         world.ended(21, &["gone", "team"]).await;
-        world.until("the team is told", |world| !world.letters.got().is_empty()).await;
+        world
+            .until("the team is told", |world| !world.letters.got().is_empty())
+            .await;
         assert_eq!(world.letters.got(), [("team".to_owned(), 21)]);
     });
 }
@@ -146,11 +181,22 @@ fn a_receiver_that_hangs_keeps_no_word_about_another_site_back() {
         world.start_notifier();
         for (name, count) in [("Delft", 20), ("Leiden", 1)] {
             let mut record = SiteRecord::new(site(name));
-            record.owed.extend((1..=count).map(|id| notification(&world, id)));
-            world.append(Change::Site { old: None, new: Arc::new(record) }).await;
+            record
+                .owed
+                .extend((1..=count).map(|id| notification(&world, id)));
+            world
+                .append(Change::Site {
+                    old: None,
+                    new: Arc::new(record),
+                })
+                .await;
         }
         let messages = |world: &World| world.letters.of_sites.load(Ordering::Relaxed);
-        world.until("Leiden's administrators are told", |world| messages(world) == 1).await;
+        world
+            .until("Leiden's administrators are told", |world| {
+                messages(world) == 1
+            })
+            .await;
     });
 }
 
@@ -171,10 +217,19 @@ fn a_target_that_never_answers_is_given_up_in_the_end() {
         world.start_notifier();
         world.letters.silence(&["gone"]);
         world.ended(1, &["gone"]).await;
-        world.until("it is given up", |world| world.untold().is_empty()).await;
+        world
+            .until("it is given up", |world| world.untold().is_empty())
+            .await;
         let view = world.shared.view.load();
-        assert_eq!((view.jobs[&JobId(1)].told.len(), world.letters.got().len()), (1, 0));
-        let passed = world.shared.clock.now().since(view.jobs[&JobId(1)].ended_at().expect("it"));
+        assert_eq!(
+            (view.jobs[&JobId(1)].told.len(), world.letters.got().len()),
+            (1, 0)
+        );
+        let passed = world
+            .shared
+            .clock
+            .now()
+            .since(view.jobs[&JobId(1)].ended_at().expect("it"));
         assert!(passed >= world.shared.settings.tell_for, "{passed}");
     });
 }
@@ -186,7 +241,9 @@ fn what_is_owed_is_told_after_a_restart_except_to_targets_that_left() {
         world.ended(1, &["team", "left"]).await;
         let world = world.restarted().await;
         world.start_notifier();
-        world.until("all are told", |world| world.untold().is_empty()).await;
+        world
+            .until("all are told", |world| world.untold().is_empty())
+            .await;
         assert_eq!(world.letters.got(), [("team".to_owned(), 1)]);
     });
 }
@@ -206,9 +263,16 @@ fn a_full_site_actor_is_told_again_that_a_message_is_out() {
         // One that nobody reaches lives on, and is not built anew.
         let _apart = world.shared.actors.clusters.addr(&delft);
         world.shared.actors.clusters.leave(&delft);
-        world.append(Change::Site { old: None, new: record.clone() }).await;
+        world
+            .append(Change::Site {
+                old: None,
+                new: record.clone(),
+            })
+            .await;
         let messages = || world.letters.of_sites.load(Ordering::Relaxed);
-        world.until("administrators are told", |_| messages() > 0).await;
+        world
+            .until("administrators are told", |_| messages() > 0)
+            .await;
         world.settle().await;
         world.start_cluster(&delft, record);
         let is_noted = |world: &World| world.shared.view.load().sites[&delft].owed.is_empty();

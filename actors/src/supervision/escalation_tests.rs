@@ -35,7 +35,15 @@ macro_rules! falls {
     )*};
 }
 
-falls!(Journal, Intake, Information, CoAllocator, Claimer, Cluster, JobActor);
+falls!(
+    Journal,
+    Intake,
+    Information,
+    CoAllocator,
+    Claimer,
+    Cluster,
+    JobActor
+);
 
 /// Kills an actor once it lives.
 async fn kill<A>(world: &World, find: impl Fn(&Shared) -> Option<Addr<A>>)
@@ -53,7 +61,10 @@ fn job_actor(id: JobId) -> impl Fn(&Shared) -> Option<Addr<JobActor>> {
 }
 
 fn held(world: &World, id: JobId) -> Option<String> {
-    world.shared.view.load().jobs[&id].held.as_deref().map(str::to_owned)
+    world.shared.view.load().jobs[&id]
+        .held
+        .as_deref()
+        .map(str::to_owned)
 }
 
 #[test]
@@ -63,11 +74,15 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
         let (ill, well) = (JobId(1), JobId(2));
         let jobs = [ill, well].map(|id| queued(id.0, content(1)).into());
         world.append(Change::NewJobs(jobs.into())).await;
-        [ill, well].into_iter().for_each(|id| world.shared.start(ActorId::Job(id)));
+        [ill, well]
+            .into_iter()
+            .for_each(|id| world.shared.start(ActorId::Job(id)));
         for _ in 0..2 {
             kill(&world, job_actor(ill)).await;
         }
-        world.until("it is built anew", |w| job_actor(ill)(&w.shared).is_some()).await;
+        world
+            .until("it is built anew", |w| job_actor(ill)(&w.shared).is_some())
+            .await;
         assert_eq!(held(&world, ill), None, "twice is survived");
         kill(&world, job_actor(ill)).await;
         world.until("it is held", |w| held(w, ill).is_some()).await;
@@ -76,11 +91,17 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
         assert_eq!(held(&world, well), None);
 
         let plane = ControlPlane::new(world.shared.clone());
-        let release = ApiCommand { by: key(), what: Ask::Release(vec![ill]) };
+        let release = ApiCommand {
+            by: key(),
+            what: Ask::Release(vec![ill]),
+        };
         let answer = plane.command(release).await;
         assert_eq!(answer, Ok(ApiAnswer::Jobs(vec![(ill, JobOutcome::Done)])));
         assert_eq!(held(&world, ill), None);
-        assert!(plane.standing(ill).await.is_some(), "it stands in its queue again");
+        assert!(
+            plane.standing(ill).await.is_some(),
+            "it stands in its queue again"
+        );
         assert!(world.fatal.lock().expect("whole").is_empty());
     });
 }
@@ -93,12 +114,16 @@ fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
         let state = |at: &SiteName| plane.site(at).expect("a site").state;
         let (ill, well) = (site("Delft"), site("Leiden"));
         let usable = |at: &SiteName| state(at) == SiteState::Usable;
-        world.until("both are usable", |_| usable(&ill) && usable(&well)).await;
+        world
+            .until("both are usable", |_| usable(&ill) && usable(&well))
+            .await;
         for _ in 0..3 {
             assert!(usable(&ill), "less is survived");
             kill(&world, |shared| shared.actors.clusters.addr(&ill)).await;
         }
-        world.until("it is not used any more", |_| !usable(&ill)).await;
+        world
+            .until("it is not used any more", |_| !usable(&ill))
+            .await;
         assert!(usable(&well));
         tokio::time::sleep(std::time::Duration::from_secs(30)).await;
         assert!(!usable(&ill), "it is left alone for a while");
@@ -127,14 +152,19 @@ where
 {
     paused(move || async move {
         assert_eq!(killed_often(4, find).await, Vec::<String>::new());
-        assert_eq!(killed_often(5, find).await, [format!("{name}: died too often")]);
+        assert_eq!(
+            killed_often(5, find).await,
+            [format!("{name}: died too often")]
+        );
     });
 }
 
 #[test]
 fn the_fifth_death_in_a_minute_of_a_vital_actor_ends_the_process() {
     ends_with_the_fifth("intake", |shared| shared.actors.intake.addr(&()));
-    ends_with_the_fifth("co-allocator", |shared| shared.actors.co_allocator.addr(&()));
+    ends_with_the_fifth("co-allocator", |shared| {
+        shared.actors.co_allocator.addr(&())
+    });
     ends_with_the_fifth("claimer", |shared| shared.actors.claimer.addr(&()));
     ends_with_the_fifth("information", |shared| shared.actors.information.addr(&()));
 }

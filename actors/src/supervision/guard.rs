@@ -16,7 +16,10 @@ pub struct LifeGuard {
 impl LifeGuard {
     /// A guard for one life of an actor.
     pub fn new(id: ActorId, supervisor: Addr<Supervisor>) -> Self {
-        Self { id: Some(Box::new(id)), supervisor }
+        Self {
+            id: Some(Box::new(id)),
+            supervisor,
+        }
     }
 
     /// The actor ends because its work is done.

@@ -33,15 +33,27 @@ pub struct Limit {
 pub fn limit(kind: ActorKind) -> Limit {
     let minute = DurationMs::from_secs(60);
     match kind {
-        ActorKind::Journal => Limit { deaths: 1, within: minute, then: Step::Exit },
+        ActorKind::Journal => Limit {
+            deaths: 1,
+            within: minute,
+            then: Step::Exit,
+        },
         ActorKind::Intake
         | ActorKind::Information
         | ActorKind::DataManager
         | ActorKind::CoAllocator
         | ActorKind::Claimer
-        | ActorKind::Notifier => Limit { deaths: 5, within: minute, then: Step::Exit },
+        | ActorKind::Notifier => Limit {
+            deaths: 5,
+            within: minute,
+            then: Step::Exit,
+        },
         ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer | ActorKind::ClaimTimer => {
-            Limit { deaths: 3, within: minute, then: Step::Hold }
+            Limit {
+                deaths: 3,
+                within: minute,
+                then: Step::Hold,
+            }
         }
     }
 }
@@ -56,7 +68,9 @@ impl Deaths {
 
     /// Whether any of them still counts towards the limit.
     pub fn count_still(&self, limit: Limit, now: Timestamp) -> bool {
-        self.0.back().is_some_and(|&last| now.since(last) <= limit.within)
+        self.0
+            .back()
+            .is_some_and(|&last| now.since(last) <= limit.within)
     }
 
     /// Takes in a death.
@@ -87,7 +101,10 @@ mod tests {
         let mut deaths = Deaths::default();
         let job = limit(ActorKind::Job);
         assert!(matches!(deaths.record(job, Timestamp(0)), Step::Restart(_)));
-        assert!(matches!(deaths.record(job, Timestamp(1_000)), Step::Restart(_)));
+        assert!(matches!(
+            deaths.record(job, Timestamp(1_000)),
+            Step::Restart(_)
+        ));
         assert_eq!(deaths.record(job, Timestamp(2_000)), Step::Hold);
     }
 
@@ -117,26 +134,41 @@ mod tests {
     #[test]
     fn the_limits_are_those_of_the_book() {
         let book = include_str!("../../../docs/src/architecture.md");
-        let (_, chapter) = book.split_once("### Supervision").expect("a chapter of the book");
+        let (_, chapter) = book
+            .split_once("### Supervision")
+            .expect("a chapter of the book");
         let chapter = chapter.replace('-', " ");
         let rows = chapter.lines().filter_map(|line| {
             let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
             let deaths: usize = cells.get(1)?.parse().ok()?;
-            Some((cells[0].split(", ").collect::<Vec<_>>(), deaths, *cells.get(2)?))
+            Some((
+                cells[0].split(", ").collect::<Vec<_>>(),
+                deaths,
+                *cells.get(2)?,
+            ))
         });
         let rows: Vec<_> = rows.collect();
         for kind in ActorKind::ALL {
             let (name, limit) = (kind.as_str().replace('-', " "), limit(kind));
-            let row = rows.iter().find(|(kinds, ..)| kinds.contains(&name.as_str()));
+            let row = rows
+                .iter()
+                .find(|(kinds, ..)| kinds.contains(&name.as_str()));
             let (_, deaths, what) = row.unwrap_or_else(|| panic!("{name} is not in the book"));
             assert_eq!(limit.deaths, *deaths, "{name}");
-            assert_eq!(limit.then == Step::Exit, what.contains("process ends"), "{name}");
+            assert_eq!(
+                limit.then == Step::Exit,
+                what.contains("process ends"),
+                "{name}"
+            );
             assert_eq!(limit.within, DurationMs::from_secs(60), "{name}");
         }
     }
 
     #[test]
     fn the_journal_has_no_second_life() {
-        assert_eq!(Deaths::default().record(limit(ActorKind::Journal), Timestamp(0)), Step::Exit);
+        assert_eq!(
+            Deaths::default().record(limit(ActorKind::Journal), Timestamp(0)),
+            Step::Exit
+        );
     }
 }

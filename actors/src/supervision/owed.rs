@@ -25,7 +25,10 @@ where
 {
     /// The actor gets `otherwise` unless it gets another answer.
     pub(crate) fn new(to: Addr<A>, otherwise: M) -> Self {
-        Self { to, otherwise: Some(otherwise) }
+        Self {
+            to,
+            otherwise: Some(otherwise),
+        }
     }
 
     /// The answer. An actor that is built anew waits for none.
@@ -104,7 +107,11 @@ mod tests {
             let owed = || Owed::new(asker.clone(), Told("nothing"));
             let answered = owed();
             actix_rt::spawn(async move { answered.settle(Told("an answer")).await });
-            assert_eq!(asker.send(Heard).await.ok(), Some(vec![]), "it has not run yet");
+            assert_eq!(
+                asker.send(Heard).await.ok(),
+                Some(vec![]),
+                "it has not run yet"
+            );
             let heard = async || asker.send(Heard).await.unwrap_or_default();
             tokio::task::yield_now().await;
             assert_eq!(heard().await, ["an answer"]);

@@ -66,7 +66,14 @@ impl Supervisor {
         chance: Arc<Chance>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { builder, clock, chance, metrics, deaths: BTreeMap::new(), swept_at: Timestamp(0) }
+        Self {
+            builder,
+            clock,
+            chance,
+            metrics,
+            deaths: BTreeMap::new(),
+            swept_at: Timestamp(0),
+        }
     }
 
     /// A panic while an actor is built is that actor's death, told by its guard;
@@ -86,7 +93,8 @@ impl Supervisor {
         const FEW: usize = 1_000;
         const SWEEP_MS: u64 = 120_000;
         if now.since(self.swept_at).0 > SWEEP_MS && self.deaths.len() > FEW {
-            self.deaths.retain(|id, deaths| deaths.count_still(limit(id.kind()), now));
+            self.deaths
+                .retain(|id, deaths| deaths.count_still(limit(id.kind()), now));
             self.swept_at = now;
         }
     }
@@ -111,17 +119,27 @@ impl Handler<Died> for Supervisor {
     fn handle(&mut self, message: Died, ctx: &mut Context<Self>) {
         let id = message.id;
         let now = self.clock.now();
-        self.metrics.actor_restarts.with_label_values(&[id.kind().as_str()]).inc();
+        self.metrics
+            .actor_restarts
+            .with_label_values(&[id.kind().as_str()])
+            .inc();
         self.forget_old(now);
-        let step = self.deaths.entry(id.clone()).or_default().record(limit(id.kind()), now);
+        let step = self
+            .deaths
+            .entry(id.clone())
+            .or_default()
+            .record(limit(id.kind()), now);
         match step {
             Step::Restart(pause) => {
                 let pause = self.chance.spread(pause);
                 warn!(actor = %id, pause_ms = pause.0, "actor died; rebuilding it from the store");
-                ctx.run_later(std::time::Duration::from_millis(pause.0), move |this, ctx| {
-                    let guard = LifeGuard::new(id.clone(), ctx.address());
-                    this.build(&id, guard, true);
-                });
+                ctx.run_later(
+                    std::time::Duration::from_millis(pause.0),
+                    move |this, ctx| {
+                        let guard = LifeGuard::new(id.clone(), ctx.address());
+                        this.build(&id, guard, true);
+                    },
+                );
             }
             Step::Hold => {
                 error!(actor = %id, "actor died again and again; held");
@@ -172,11 +190,17 @@ mod tests {
         for number in 0..2_000 {
             let id = ActorId::Job(JobId(number));
             let at = if number < 1_500 { long_ago } else { lately };
-            supervisor.deaths.entry(id.clone()).or_default().record(limit(id.kind()), at);
+            supervisor
+                .deaths
+                .entry(id.clone())
+                .or_default()
+                .record(limit(id.kind()), at);
         }
         supervisor.forget_old(now);
         let remembered: Vec<_> = supervisor.deaths.keys().cloned().collect();
-        let expected: Vec<_> = (1_500..2_000).map(|number| ActorId::Job(JobId(number))).collect();
+        let expected: Vec<_> = (1_500..2_000)
+            .map(|number| ActorId::Job(JobId(number)))
+            .collect();
         assert_eq!(remembered, expected);
     }
 
@@ -189,14 +213,20 @@ mod tests {
         actix_rt::System::new().block_on(async {
             let builder = Box::new(Clumsy(sender, AtomicBool::new(false)));
             let supervisor = Supervisor::new(builder, clock, chance, metrics).start();
-            supervisor.send(StartActor(ActorId::Job(JobId(1)))).await.unwrap();
+            supervisor
+                .send(StartActor(ActorId::Job(JobId(1))))
+                .await
+                .unwrap();
             let mut seen = Vec::new();
             while seen.len() < 2 {
                 seen.extend(built.try_iter());
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
             assert_eq!(seen, [false, true], "built anew from the store");
-            supervisor.send(StartActor(ActorId::Job(JobId(2)))).await.unwrap();
+            supervisor
+                .send(StartActor(ActorId::Job(JobId(2))))
+                .await
+                .unwrap();
         });
     }
 }

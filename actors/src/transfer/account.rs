@@ -13,20 +13,30 @@ pub(super) fn count(metrics: &Metrics, key: &CopyKey, before: &CopyRecord, event
     match &event.what {
         Happened::CopyCompleted => {
             if let CopyPhase::Copying { since, .. } = &before.phase {
-                metrics.transfer_seconds.observe(event.at.since(*since).as_secs_f64());
+                metrics
+                    .transfer_seconds
+                    .observe(event.at.since(*since).as_secs_f64());
             }
             metrics.transferred_bytes.inc_by(before.content.size.0);
             info!(%digest, %site, bytes = before.content.size.0, "copy is whole");
         }
         Happened::TryFailed { blame, detail, .. } => {
-            metrics.transfer_failures.with_label_values(&[blame.as_str()]).inc();
+            metrics
+                .transfer_failures
+                .with_label_values(&[blame.as_str()])
+                .inc();
             warn!(%digest, %site, blame = blame.as_str(), %detail, "copying failed");
         }
         Happened::CopyStalled { detail } => {
-            metrics.transfer_failures.with_label_values(&["stall"]).inc();
+            metrics
+                .transfer_failures
+                .with_label_values(&["stall"])
+                .inc();
             warn!(%digest, %site, %detail, "copy stands still");
         }
-        Happened::SourceMissing { detail, hopeless, .. } => {
+        Happened::SourceMissing {
+            detail, hopeless, ..
+        } => {
             warn!(%digest, %site, hopeless, %detail, "no source for a copy");
         }
         Happened::CopyLost { detail } => warn!(%digest, %site, %detail, "copy was lost"),

@@ -110,7 +110,11 @@ impl Transfer {
             self.dirty.owe();
             return;
         }
-        let usage = if self.is_needed() { CopyCommand::Need } else { CopyCommand::NoLongerNeeded };
+        let usage = if self.is_needed() {
+            CopyCommand::Need
+        } else {
+            CopyCommand::NoLongerNeeded
+        };
         self.tell(usage, ctx);
     }
 
@@ -142,26 +146,35 @@ impl Transfer {
         let new = (!next.is_gone()).then(|| next.clone());
         let names = self.due_names(&next);
         chaos::reach_each(&names, Point::BeforeJournal);
-        let change =
-            Change::Copy { key: self.key.clone(), old: self.stored.clone(), new: new.clone() };
+        let change = Change::Copy {
+            key: self.key.clone(),
+            old: self.stored.clone(),
+            new: new.clone(),
+        };
         let append = self.shared.journal().send(Append(change));
-        let done = append.into_actor(self).map(move |result, this, ctx| match result {
-            Ok(Ok(_)) => {
-                chaos::reach_each(&names, Point::AfterJournal);
-                let before = this.record().clone();
-                this.stored = new;
-                this.steps.committed(next, answers);
-                let count = |event| account::count(&this.shared.metrics, &this.key, &before, event);
-                events.iter().for_each(count);
-                if events.iter().any(|event| event.what == Happened::CopyCompleted) {
-                    this.measure(&before);
+        let done = append
+            .into_actor(self)
+            .map(move |result, this, ctx| match result {
+                Ok(Ok(_)) => {
+                    chaos::reach_each(&names, Point::AfterJournal);
+                    let before = this.record().clone();
+                    this.stored = new;
+                    this.steps.committed(next, answers);
+                    let count =
+                        |event| account::count(&this.shared.metrics, &this.key, &before, event);
+                    events.iter().for_each(count);
+                    if events
+                        .iter()
+                        .any(|event| event.what == Happened::CopyCompleted)
+                    {
+                        this.measure(&before);
+                    }
+                    this.go_on(ctx);
                 }
-                this.go_on(ctx);
-            }
-            Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload(ctx),
-            // The process is ending.
-            Ok(Err(AppendError::Stopped)) | Err(_) => {}
-        });
+                Ok(Err(AppendError::Conflict | AppendError::Unfit(_))) => this.reload(ctx),
+                // The process is ending.
+                Ok(Err(AppendError::Stopped)) | Err(_) => {}
+            });
         ctx.spawn(done);
     }
 
@@ -174,7 +187,10 @@ impl Transfer {
     fn reload(&mut self, ctx: &mut Context<Self>) {
         self.stored = self.shared.view.load().copies.get(&self.key).cloned();
         let (content, chunk) = (self.record().content, self.record().chunk);
-        let blank = || CopyRecord { chunk, ..CopyRecord::new(content, self.key.1.clone()) };
+        let blank = || CopyRecord {
+            chunk,
+            ..CopyRecord::new(content, self.key.1.clone())
+        };
         let record = self.stored.clone().unwrap_or_else(|| Arc::new(blank()));
         self.steps.reloaded(record);
         self.go_on(ctx);
@@ -200,7 +216,11 @@ impl Transfer {
         let due = CopyMachine::due(self.record(), &self.parameters(), now);
         self.not_before.retain(|(effect, _)| due.contains(effect));
         for effect in due {
-            if self.not_before.iter().any(|(other, time)| *other == effect && *time > now) {
+            if self
+                .not_before
+                .iter()
+                .any(|(other, time)| *other == effect && *time > now)
+            {
                 continue;
             }
             match &effect {
@@ -298,8 +318,17 @@ impl Transfer {
     /// A store may have been emptied behind our back. A site that does not
     /// answer says nothing; the next job asks again.
     fn verify(&mut self, ctx: &mut Context<Self>) {
-        let CopyPhase::Ready { nonce, .. } = self.record().phase else { return };
-        let users = self.shared.view.load().needs.get(&self.key).cloned().unwrap_or_default();
+        let CopyPhase::Ready { nonce, .. } = self.record().phase else {
+            return;
+        };
+        let users = self
+            .shared
+            .view
+            .load()
+            .needs
+            .get(&self.key)
+            .cloned()
+            .unwrap_or_default();
         if self.calling || users.is_subset(&self.verified) {
             self.verified = users.intersection(self.verified.clone());
             return;
@@ -320,7 +349,12 @@ impl Transfer {
         let now = self.now();
         let state = CopyMachine::next_wake(self.record(), &self.parameters(), now);
         // What a call under way comes to will wake us anyway.
-        let again = self.not_before.iter().map(|(_, time)| *time).filter(|&time| time > now).min();
+        let again = self
+            .not_before
+            .iter()
+            .map(|(_, time)| *time)
+            .filter(|&time| time > now)
+            .min();
         let next = [state, again].into_iter().flatten().min();
         if self.wake.as_ref().map(|(time, _)| *time) == next {
             return;

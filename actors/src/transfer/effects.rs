@@ -73,9 +73,13 @@ fn call<T: Send + 'static>(
     async move {
         chaos::reach(Point::SpawnedFuture);
         match cluster {
-            None => Err(SiteError::NotSent("the site is not served at the moment".into())),
+            None => Err(SiteError::NotSent(
+                "the site is not served at the moment".into(),
+            )),
             Some(cluster) => cluster.send(call).await.unwrap_or_else(|error| {
-                Err(SiteError::OutcomeUnknown(format!("its actor died: {error}")))
+                Err(SiteError::OutcomeUnknown(format!(
+                    "its actor died: {error}"
+                )))
             }),
         }
     }
@@ -86,7 +90,9 @@ fn answer<T: Send + 'static>(
     called: BoxFuture<'static, Result<T, SiteError>>,
     done: impl FnOnce(T) -> Outcome + Send + 'static,
 ) -> Pending {
-    called.map(|result| result.map_or_else(Outcome::Again, done)).boxed()
+    called
+        .map(|result| result.map_or_else(Outcome::Again, done))
+        .boxed()
 }
 
 fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> CopyOrder {
@@ -96,10 +102,15 @@ fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> 
     CopyOrder {
         content: copy.content,
         chunk: copy.chunk.filter(|_| is_cut),
-        source: CopySource { site: order.source.site.clone(), place: order.source.place.clone() },
+        source: CopySource {
+            site: order.source.site.clone(),
+            place: order.source.place.clone(),
+        },
         nonce: format!("{}-{}", shared.instance, order.nonce),
         // The whole link's: the copies at a site share it out among themselves.
-        limit: (link.0 != link.1).then(|| shared.settings.links.get(&link).copied()).flatten(),
+        limit: (link.0 != link.1)
+            .then(|| shared.settings.links.get(&link).copied())
+            .flatten(),
     }
 }
 
@@ -147,9 +158,10 @@ fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pen
         .boxed()
     });
     answer(stopped, move |status| match status {
-        CopyStatus::Complete => {
-            Outcome::Tell(CopyCommand::Observed { nonce, seen: Seen::Complete })
-        }
+        CopyStatus::Complete => Outcome::Tell(CopyCommand::Observed {
+            nonce,
+            seen: Seen::Complete,
+        }),
         CopyStatus::Absent | CopyStatus::Failed { .. } => {
             Outcome::Tell(CopyCommand::StopConfirmed { nonce })
         }
@@ -169,7 +181,9 @@ fn discard(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> 
     let discarded = call(shared, key, CallKind::StopCopy, move |site| {
         async move { site.stop_copy(&order, true).await }.boxed()
     });
-    answer(discarded, move |()| Outcome::Tell(CopyCommand::DiscardConfirmed { nonce }))
+    answer(discarded, move |()| {
+        Outcome::Tell(CopyCommand::DiscardConfirmed { nonce })
+    })
 }
 
 fn delete(shared: &Shared, key: &CopyKey, nonce: Nonce) -> Pending {
@@ -181,7 +195,9 @@ fn delete(shared: &Shared, key: &CopyKey, nonce: Nonce) -> Pending {
     let deleted = call(shared, key, CallKind::DeleteContent, move |site| {
         async move { site.delete_content(digest).await }.boxed()
     });
-    answer(deleted, move |()| Outcome::Tell(CopyCommand::DeleteConfirmed { nonce }))
+    answer(deleted, move |()| {
+        Outcome::Tell(CopyCommand::DeleteConfirmed { nonce })
+    })
 }
 
 /// What a status means to the copy; `None` for one that runs, which is watched.
@@ -196,7 +212,10 @@ pub(super) fn seen(status: CopyStatus) -> Result<Seen, Bytes> {
                 CopyBlame::Destination => Blame::Destination,
                 CopyBlame::Process => Blame::Process,
             };
-            Seen::Failed { blame, detail: detail.into() }
+            Seen::Failed {
+                blame,
+                detail: detail.into(),
+            }
         }
     })
 }

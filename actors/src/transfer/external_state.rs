@@ -41,18 +41,26 @@ impl Transfer {
         let now = self.now();
         let seen = match (effects::seen(status), &mut self.watch) {
             (Ok(seen), _) => seen,
-            (Err(done), Some(watch)) => Seen::Running { unchanged_for: watch.saw(done, now) },
-            (Err(_), None) => Seen::Running { unchanged_for: DurationMs::ZERO },
+            (Err(done), Some(watch)) => Seen::Running {
+                unchanged_for: watch.saw(done, now),
+            },
+            (Err(_), None) => Seen::Running {
+                unchanged_for: DurationMs::ZERO,
+            },
         };
         let expected = self.expected(now);
-        let pause = self.watch.map_or(Watch::POLL_MIN, |watch| watch.next_look(expected, now));
+        let pause = self
+            .watch
+            .map_or(Watch::POLL_MIN, |watch| watch.next_look(expected, now));
         (CopyCommand::Observed { nonce, seen }, pause)
     }
 
     /// When all is expected to be there: by the pace seen, else as the link promises.
     fn expected(&self, now: Timestamp) -> Option<Timestamp> {
         let size = self.record().content.size;
-        self.watch.and_then(|watch| watch.expected(size, now)).or(self.promised)
+        self.watch
+            .and_then(|watch| watch.expected(size, now))
+            .or(self.promised)
     }
 
     /// Puts up how far the copy is while it is being made.
@@ -80,7 +88,9 @@ impl Transfer {
         if completed.chunk.is_some() {
             return;
         }
-        let CopyPhase::Copying { order, .. } = &completed.phase else { return };
+        let CopyPhase::Copying { order, .. } = &completed.phase else {
+            return;
+        };
         let watch = self.watch.filter(|watch| watch.is_of(order.nonce));
         let now = self.now();
         if let Some((moved, time)) = watch.and_then(|w| w.moved(completed.content.size, now)) {
@@ -115,13 +125,17 @@ impl Transfer {
         let excluded = &record.trouble.excluded;
         match source::choose(&replicas, to, record.content, &links, excluded, serving) {
             Choice::NotYet => None,
-            Choice::Nothing { hopeless, detail } => {
-                Some(CopyCommand::NoSource { hopeless, detail: detail.into() })
-            }
+            Choice::Nothing { hopeless, detail } => Some(CopyCommand::NoSource {
+                hopeless,
+                detail: detail.into(),
+            }),
             Choice::Source(chosen) => {
                 self.promised = Some(now + chosen.time);
                 let nonce = Nonce(self.shared.chance.draw(Purpose::Nonce));
-                Some(CopyCommand::Begin { source: chosen.source, nonce })
+                Some(CopyCommand::Begin {
+                    source: chosen.source,
+                    nonce,
+                })
             }
         }
     }
@@ -134,7 +148,10 @@ impl Transfer {
         let contact = contact.unwrap_or(Contact::NeverAnswered);
         let view = self.shared.view.load();
         let fresh = SiteRecord::new(site.clone());
-        let record = view.sites.get(site).map_or(&fresh, |record| record.as_ref());
+        let record = view
+            .sites
+            .get(site)
+            .map_or(&fresh, |record| record.as_ref());
         match contact {
             _ if serves_files(record, contact, now) => Serving::Yes,
             Contact::NeverAnswered => Serving::Unknown,

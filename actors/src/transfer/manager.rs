@@ -34,7 +34,13 @@ struct GoOn;
 impl DataManager {
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        Self { shared, dirty, waiting: BTreeSet::new(), going_on: false, _guard: guard }
+        Self {
+            shared,
+            dirty,
+            waiting: BTreeSet::new(),
+            going_on: false,
+            _guard: guard,
+        }
     }
 
     /// Everything that is needed or there, by what is durable.
@@ -48,7 +54,9 @@ impl DataManager {
     fn go_over(&mut self, ctx: &mut Context<Self>) {
         let view = self.shared.view.load();
         for _ in 0..SLICE {
-            let Some(key) = self.waiting.pop_first() else { return };
+            let Some(key) = self.waiting.pop_first() else {
+                return;
+            };
             if self.shared.actors.transfers.contains(&key) {
                 self.shared.actors.transfers.look(&key);
                 continue;

@@ -19,19 +19,30 @@ pub fn is_needed(view: &View, key: &CopyKey) -> bool {
 pub fn blank_of(view: &View, key: &CopyKey) -> Option<CopyRecord> {
     let recorded = view.copies.get(key).map(|copy| (copy.content, copy.chunk));
     let jobs = || {
-        let jobs = view.needs.get(key).into_iter().flatten().filter_map(|id| view.jobs.get(id));
-        jobs.flat_map(|job| contents(job)).find(|(content, _)| content.digest == key.0)
+        let jobs = view
+            .needs
+            .get(key)
+            .into_iter()
+            .flatten()
+            .filter_map(|id| view.jobs.get(id));
+        jobs.flat_map(|job| contents(job))
+            .find(|(content, _)| content.digest == key.0)
     };
     let named = || files_with(view, key.0).find_map(|file| Some(file.entry.as_ref()?.content));
     let whole = |content| (content, None);
     let (content, chunk) = recorded.or_else(jobs).or_else(|| named().map(whole))?;
-    Some(CopyRecord { chunk, ..CopyRecord::new(content, key.1.clone()) })
+    Some(CopyRecord {
+        chunk,
+        ..CopyRecord::new(content, key.1.clone())
+    })
 }
 
 /// Files of the catalogue that stand for some content.
 pub(super) fn files_with(view: &View, digest: Digest) -> impl Iterator<Item = &FileRecord> {
     let names = view.names.get(&digest).into_iter().flatten();
-    names.filter_map(|name| view.files.get(name)).map(AsRef::as_ref)
+    names
+        .filter_map(|name| view.files.get(name))
+        .map(AsRef::as_ref)
 }
 
 /// Copies of some content at any site.
@@ -64,21 +75,31 @@ pub(crate) fn source_key(copy: &CopyRecord) -> Option<CopyKey> {
 }
 
 fn is_pinned(view: &View, key: &CopyKey) -> bool {
-    files_with(view, key.0).flat_map(pins).any(|pin| pin == *key)
+    files_with(view, key.0)
+        .flat_map(pins)
+        .any(|pin| pin == *key)
 }
 
 /// By another copy of the same, or by a chunk that is cut from it.
 fn is_read(view: &View, key: &CopyKey) -> bool {
     let cuts = view.cuts.get(&key.0).into_iter().flatten();
-    let cuts = cuts.filter_map(|cut| view.copies.get(cut)).map(AsRef::as_ref);
+    let cuts = cuts
+        .filter_map(|cut| view.copies.get(cut))
+        .map(AsRef::as_ref);
     let mut readers = copies_of(view, key.0).chain(cuts);
     readers.any(|copy| copy.is_needed() && source_key(copy).as_ref() == Some(key))
 }
 
 fn contents(job: &Job) -> impl Iterator<Item = (Content, Option<Chunk>)> {
     job.components.iter().flat_map(|component| {
-        let placed = component.placement.iter().flat_map(|placement| &placement.sources);
-        let collected = component.collected.iter().filter_map(|Collected { content, .. }| *content);
+        let placed = component
+            .placement
+            .iter()
+            .flat_map(|placement| &placement.sources);
+        let collected = component
+            .collected
+            .iter()
+            .filter_map(|Collected { content, .. }| *content);
         let placed = placed.map(|source| (source.content, source.chunk));
         placed.chain(collected.map(|content| (content, None)))
     })

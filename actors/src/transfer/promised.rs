@@ -70,7 +70,10 @@ impl Reserved {
             return 0;
         }
         self.needed = needed.clone();
-        let absent = self.contents.keys().filter(|content| !needed.contains_key(&content.digest));
+        let absent = self
+            .contents
+            .keys()
+            .filter(|content| !needed.contains_key(&content.digest));
         self.beside = absent.fold(Bytes(0), |sum, content| sum + content.size);
         u32::try_from(self.contents.len()).unwrap_or(u32::MAX)
     }
@@ -84,7 +87,9 @@ impl Reserved {
     }
 
     fn remove(&mut self, content: Content) {
-        let Some(promises) = self.contents.get_mut(&content) else { return };
+        let Some(promises) = self.contents.get_mut(&content) else {
+            return;
+        };
         *promises -= 1;
         if *promises == 0 {
             self.contents.remove(&content);
@@ -110,13 +115,30 @@ impl Promised {
 impl Promises {
     /// What is staged at a site, and how many contents were looked at to find out.
     fn staged(&mut self, view: &View, site: &SiteName) -> (StagedThere, u32) {
-        let Staged { contents: needed, bytes } = view.staged.get(site).cloned().unwrap_or_default();
+        let Staged {
+            contents: needed,
+            bytes,
+        } = view.staged.get(site).cloned().unwrap_or_default();
         let Some(reserved) = self.sites.get_mut(site) else {
-            return (StagedThere { bytes, needed, promised: OrdMap::new() }, 0);
+            return (
+                StagedThere {
+                    bytes,
+                    needed,
+                    promised: OrdMap::new(),
+                },
+                0,
+            );
         };
         let looks = reserved.follow(&needed);
         let (bytes, promised) = (bytes + reserved.beside, reserved.contents.clone());
-        (StagedThere { bytes, needed, promised }, looks)
+        (
+            StagedThere {
+                bytes,
+                needed,
+                promised,
+            },
+            looks,
+        )
     }
 }
 
@@ -154,11 +176,18 @@ impl Promise {
         promises.next += 1;
         let number = promises.next;
         for (site, content) in &staged {
-            promises.sites.entry(site.clone()).or_default().add(*content);
+            promises
+                .sites
+                .entry(site.clone())
+                .or_default()
+                .add(*content);
         }
         promises.open.insert(number, staged);
         drop(promises);
-        Some(Self { shared: shared.clone(), number })
+        Some(Self {
+            shared: shared.clone(),
+            number,
+        })
     }
 
     /// Ends it once the job's decision is in the view; `taken` if its answer says that it is.
@@ -188,8 +217,16 @@ impl Drop for Promise {
 /// made, and those for jobs that may come to need them any moment.
 pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
     let mut promises = shared.promised.lock();
-    let bounded = shared.settings.staging.iter().filter(|(_, staging)| staging.budget.is_some());
-    StagedBySite(bounded.map(|(site, _)| (site.clone(), promises.staged(view, site).0)).collect())
+    let bounded = shared
+        .settings
+        .staging
+        .iter()
+        .filter(|(_, staging)| staging.budget.is_some());
+    StagedBySite(
+        bounded
+            .map(|(site, _)| (site.clone(), promises.staged(view, site).0))
+            .collect(),
+    )
 }
 
 /// Whether the input of these placements still has room, beside all that has been decided or
@@ -199,7 +236,10 @@ pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -
     for (site, content) in bounded(shared, placements.iter()) {
         wanted.entry(site).or_default().insert(content);
     }
-    let mut room = Room { is_there: true, looks: 0 };
+    let mut room = Room {
+        is_there: true,
+        looks: 0,
+    };
     let mut promises = shared.promised.lock();
     for (site, contents) in &wanted {
         let (staged, looks) = promises.staged(view, site);
@@ -225,7 +265,10 @@ fn bounded<'a>(
 ) -> Vec<(SiteName, Content)> {
     let narrow = placements.filter(|placement| budget(shared, &placement.site).is_some());
     let staged = narrow.flat_map(|placement| {
-        placement.sources.iter().map(|source| (placement.site.clone(), source.content))
+        placement
+            .sources
+            .iter()
+            .map(|source| (placement.site.clone(), source.content))
     });
     staged.collect()
 }

@@ -64,7 +64,12 @@ pub(super) fn replicas(
     let copies = copies_of(view, file)
         .filter(|copy| copy.is_ready() && (chunk.is_some() || copy.site != *site))
         .map(|copy| (copy.site.clone(), FilePlace::Store(file)));
-    let jobs = view.needs.get(key).into_iter().flatten().filter_map(|id| view.jobs.get(id));
+    let jobs = view
+        .needs
+        .get(key)
+        .into_iter()
+        .flatten()
+        .filter_map(|id| view.jobs.get(id));
     let outputs = jobs.flat_map(|job| outputs(job, key, instance));
     named.chain(copies).chain(outputs).collect()
 }
@@ -73,12 +78,22 @@ pub(super) fn replicas(
 fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<Replica> {
     let found = job.specified().flat_map(|(index, component, spec)| {
         let tag = job.tag(instance, index);
-        let from = component.placement.as_ref().map(|placement| placement.site.clone());
-        component.collected.iter().zip(&spec.outputs).filter_map(move |(state, output)| {
-            let Collect::ToSite { site, .. } = &output.collect else { return None };
-            let wanted = site == to && state.content.is_some_and(|c| c.digest == *digest);
-            wanted.then(|| Some((from.clone()?, FilePlace::Output(tag, output.path.clone()))))?
-        })
+        let from = component
+            .placement
+            .as_ref()
+            .map(|placement| placement.site.clone());
+        component
+            .collected
+            .iter()
+            .zip(&spec.outputs)
+            .filter_map(move |(state, output)| {
+                let Collect::ToSite { site, .. } = &output.collect else {
+                    return None;
+                };
+                let wanted = site == to && state.content.is_some_and(|c| c.digest == *digest);
+                wanted
+                    .then(|| Some((from.clone()?, FilePlace::Output(tag, output.path.clone()))))?
+            })
     });
     found.collect()
 }
@@ -97,18 +112,32 @@ pub(super) fn choose(
         move |replica: &&Replica| serving(&replica.0) == wanted
     };
     let pairs = |(site, place): &'_ Replica| (site.clone(), place.clone());
-    let able: Vec<Replica> = replicas.iter().filter(is(Serving::Yes)).map(pairs).collect();
+    let able: Vec<Replica> = replicas
+        .iter()
+        .filter(is(Serving::Yes))
+        .map(pairs)
+        .collect();
     let able = able.iter().map(|(site, place)| (site, place));
     if let Some(chosen) = choose_source(able, to, content.size, links, excluded) {
         return Choice::Source(chosen);
     }
     let linked = |replica: &&Replica| links.transfer_time(&replica.0, to, content.size).is_some();
     let left = |replica: &&Replica| !excluded.contains(&replica.0) && linked(replica);
-    if replicas.iter().filter(left).any(|replica| serving(&replica.0) == Serving::Unknown) {
+    if replicas
+        .iter()
+        .filter(left)
+        .any(|replica| serving(&replica.0) == Serving::Unknown)
+    {
         return Choice::NotYet;
     }
-    let silent = replicas.iter().filter(left).any(|replica| serving(&replica.0) == Serving::No);
-    Choice::Nothing { hopeless: !silent, detail: why_none(replicas, to, excluded, silent) }
+    let silent = replicas
+        .iter()
+        .filter(left)
+        .any(|replica| serving(&replica.0) == Serving::No);
+    Choice::Nothing {
+        hopeless: !silent,
+        detail: why_none(replicas, to, excluded, silent),
+    }
 }
 
 fn why_none(
@@ -118,11 +147,17 @@ fn why_none(
     silent: bool,
 ) -> String {
     let names = |wanted: &dyn Fn(&SiteName) -> bool| {
-        let sites: BTreeSet<&str> =
-            replicas.iter().filter(|r| wanted(&r.0)).map(|(site, _)| site.as_str()).collect();
+        let sites: BTreeSet<&str> = replicas
+            .iter()
+            .filter(|r| wanted(&r.0))
+            .map(|(site, _)| site.as_str())
+            .collect();
         sites.into_iter().collect::<Vec<_>>().join(", ")
     };
-    let (failed, others) = (names(&|s| excluded.contains(s)), names(&|s| !excluded.contains(s)));
+    let (failed, others) = (
+        names(&|s| excluded.contains(s)),
+        names(&|s| !excluded.contains(s)),
+    );
     match (failed.is_empty(), others.is_empty()) {
         (true, true) => "no site is known to have it; register a replica of it".into(),
         (false, true) => format!("every site that has it failed as a source: {failed}"),
@@ -145,17 +180,25 @@ mod tests {
     }
 
     fn replica(at: &str) -> Replica {
-        (site(at), FilePlace::User(RelPath::new("data").expect("a path")))
+        (
+            site(at),
+            FilePlace::User(RelPath::new("data").expect("a path")),
+        )
     }
 
     /// Chooses for a copy to C, of replicas at A and B, where the link from B is faster.
     fn choice(excluded: &[&str], serving: impl Fn(&str) -> Serving) -> Choice {
-        let content = Content { digest: Digest([1; 32]), size: Bytes(1_000) };
+        let content = Content {
+            digest: Digest([1; 32]),
+            size: Bytes(1_000),
+        };
         let link = |from: &str, rate| (site(from), site("C"), BitsPerSecond(rate));
         let links = [link("A", 8_000), link("B", 16_000)].into_iter().collect();
         let excluded = excluded.iter().map(|name| site(name)).collect();
         let replicas = [replica("A"), replica("B"), replica("Unlinked")].into();
-        choose(&replicas, &site("C"), content, &links, &excluded, |at| serving(at.as_str()))
+        choose(&replicas, &site("C"), content, &links, &excluded, |at| {
+            serving(at.as_str())
+        })
     }
 
     fn source(choice: Choice) -> String {
@@ -197,7 +240,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let text = told(choice(&["A", "B"], |_| Serving::Yes));
-        assert!(text.contains("no link") && text.contains("Unlinked"), "{text}");
+        assert!(
+            text.contains("no link") && text.contains("Unlinked"),
+            "{text}"
+        );
         let text = told(choice(&["B"], |_| Serving::No));
         assert!(text.contains("do not answer now: A"), "{text}");
     }

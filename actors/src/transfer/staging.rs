@@ -26,7 +26,9 @@ pub(super) fn stays(
     staging: Staging,
     aged: DurationMs,
 ) -> DurationMs {
-    let Some(own) = unused_since(copy) else { return aged };
+    let Some(own) = unused_since(copy) else {
+        return aged;
+    };
     let of = |copy: &CopyRecord, since: Timestamp| (since, copy.content.digest);
     let later = unused_at(view, &copy.site)
         .filter(|(other, since)| of(other, *since) > of(copy, own))
@@ -34,9 +36,17 @@ pub(super) fn stays(
     let (mut all, mut replicas) = (copy.content.size, copy.content.size);
     for other in later {
         all = all + other.content.size;
-        replicas = replicas + if serves_others(other) { other.content.size } else { Bytes(0) };
+        replicas = replicas
+            + if serves_others(other) {
+                other.content.size
+            } else {
+                Bytes(0)
+            };
     }
-    let needed = view.staged.get(&copy.site).map_or(Bytes(0), |needed| needed.bytes);
+    let needed = view
+        .staged
+        .get(&copy.site)
+        .map_or(Bytes(0), |needed| needed.bytes);
     match staging.budget {
         Some(budget) if needed + all > budget => DurationMs::ZERO,
         _ if serves_others(copy) && replicas <= staging.replicas => KEPT.max(aged),
@@ -69,7 +79,9 @@ fn unused_since(copy: &CopyRecord) -> Option<Timestamp> {
 pub fn kept<'a>(view: &'a View, entry: &'a Entry) -> impl Iterator<Item = &'a SiteName> + 'a {
     let copies = copies_of(view, entry.content.digest).filter(|copy| copy.is_ready());
     let listed = |site: &SiteName| entry.replicas.iter().any(|(at, _)| at == site);
-    copies.map(|copy| &copy.site).filter(move |site| !listed(site))
+    copies
+        .map(|copy| &copy.site)
+        .filter(move |site| !listed(site))
 }
 
 #[cfg(test)]

@@ -21,14 +21,19 @@ fn files(count: u64) -> Bytes {
 }
 
 fn keeping(count: u64) -> World {
-    let staging = Staging { budget: None, replicas: files(count) };
+    let staging = Staging {
+        budget: None,
+        replicas: files(count),
+    };
     World::staging(&["Delft", "Leiden"], "Leiden", staging)
 }
 
 /// What copies take of Leiden, whose room is bounded.
 fn taken(world: &World) -> Bytes {
     let (shared, leiden) = (&world.shared, site("Leiden"));
-    let left = staged(shared, &shared.view.load()).left_at(shared, &leiden).unwrap();
+    let left = staged(shared, &shared.view.load())
+        .left_at(shared, &leiden)
+        .unwrap();
     Bytes(shared.settings.staging[&leiden].budget.unwrap().0 - left.0)
 }
 
@@ -42,7 +47,9 @@ async fn ran(world: &World, id: u64) {
     let text = format!("input-{id}");
     world.add_file(&text, content(seed), &["Delft"]).await;
     world.place_job(id, content(seed), "Leiden").await;
-    world.until("the copy is whole", |w| w.is_ready(&key(seed))).await;
+    world
+        .until("the copy is whole", |w| w.is_ready(&key(seed)))
+        .await;
     world.finish_job(id).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -55,20 +62,33 @@ fn copies_stay_as_replicas_in_the_budget_and_the_longest_unused_goes() {
             ran(&world, id).await;
         }
         tokio::time::sleep(Duration::from_secs(86_400)).await;
-        assert!(world.is_ready(&key(1)) && world.is_ready(&key(2)), "a day later");
+        assert!(
+            world.is_ready(&key(1)) && world.is_ready(&key(2)),
+            "a day later"
+        );
         let grid = GridMaker::default().snapshot(&world.shared);
         let mut sites = Vec::new();
-        grid.replicas().visit_sites(&content(1).digest, &mut |site| sites.push(site.to_string()));
+        grid.replicas()
+            .visit_sites(&content(1).digest, &mut |site| sites.push(site.to_string()));
         assert_eq!(sites, ["Delft", "Leiden"], "placement knows of it");
         let view = world.shared.view.load();
-        let entry = view.files[&name("input-1")].entry.clone().expect("an entry");
+        let entry = view.files[&name("input-1")]
+            .entry
+            .clone()
+            .expect("an entry");
         let told: Vec<&str> = kept(&view, &entry).map(SiteName::as_str).collect();
         assert_eq!(told, ["Leiden"], "and so do people");
         ran(&world, 3).await;
-        world.until("the first one is gone", |w| w.copy(&key(1)).is_none()).await;
+        world
+            .until("the first one is gone", |w| w.copy(&key(1)).is_none())
+            .await;
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert!(world.is_ready(&key(2)) && world.is_ready(&key(3)));
-        assert_eq!(world.at("Delft").inside().deletions, 0, "what users registered stays");
+        assert_eq!(
+            world.at("Delft").inside().deletions,
+            0,
+            "what users registered stays"
+        );
     });
 }
 
@@ -83,9 +103,15 @@ fn a_copy_that_is_used_again_is_the_latest() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.finish_job(11).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.at("Leiden").inside().begun.len(), 2, "it was not copied again");
+        assert_eq!(
+            world.at("Leiden").inside().begun.len(),
+            2,
+            "it was not copied again"
+        );
         ran(&world, 3).await;
-        world.until("the second one is gone", |w| w.copy(&key(2)).is_none()).await;
+        world
+            .until("the second one is gone", |w| w.copy(&key(2)).is_none())
+            .await;
         assert!(world.is_ready(&key(1)) && world.is_ready(&key(3)));
     });
 }
@@ -94,22 +120,43 @@ fn a_copy_that_is_used_again_is_the_latest() {
 fn what_nobody_needs_goes_when_there_is_no_room_beside_what_jobs_need() {
     for replicas in [0, 3] {
         paused(|| async move {
-            let staging = Staging { budget: Some(files(3)), replicas: files(replicas) };
+            let staging = Staging {
+                budget: Some(files(3)),
+                replicas: files(replicas),
+            };
             let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
             for id in 1..=3 {
                 ran(&world, id).await;
             }
-            assert!((1..=3).all(|seed| world.is_ready(&key(seed))), "there is room for three");
+            assert!(
+                (1..=3).all(|seed| world.is_ready(&key(seed))),
+                "there is room for three"
+            );
             world.add_file("input-4", content(4), &["Delft"]).await;
             world.place_job(4, content(4), "Leiden").await;
             let placed_at = tokio::time::Instant::now();
-            world.until("the longest unused one is gone", |w| w.copy(&key(1)).is_none()).await;
-            assert!(placed_at.elapsed() < Duration::from_secs(10), "long before its time");
-            world.until("the new one is there", |w| w.is_ready(&key(4))).await;
-            assert!(world.is_ready(&key(2)) && world.is_ready(&key(3)), "the others stay");
+            world
+                .until("the longest unused one is gone", |w| {
+                    w.copy(&key(1)).is_none()
+                })
+                .await;
+            assert!(
+                placed_at.elapsed() < Duration::from_secs(10),
+                "long before its time"
+            );
+            world
+                .until("the new one is there", |w| w.is_ready(&key(4)))
+                .await;
+            assert!(
+                world.is_ready(&key(2)) && world.is_ready(&key(3)),
+                "the others stay"
+            );
             world.place_job(5, content(2), "Leiden").await;
             tokio::time::sleep(Duration::from_secs(2)).await;
-            assert!((2..=4).all(|seed| world.is_ready(&key(seed))), "one is needed again");
+            assert!(
+                (2..=4).all(|seed| world.is_ready(&key(seed))),
+                "one is needed again"
+            );
         });
     }
 }
@@ -119,7 +166,9 @@ fn without_a_budget_nothing_is_kept_and_what_is_kept_survives_a_restart() {
     paused(|| async {
         let world = keeping(0);
         ran(&world, 1).await;
-        world.until("it is gone", |w| w.copy(&key(1)).is_none()).await;
+        world
+            .until("it is gone", |w| w.copy(&key(1)).is_none())
+            .await;
         let world = keeping(1);
         ran(&world, 1).await;
         let world = world.restarted().await;
@@ -131,7 +180,10 @@ fn without_a_budget_nothing_is_kept_and_what_is_kept_survives_a_restart() {
 #[test]
 fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
     paused(|| async {
-        let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
+        let staging = Staging {
+            budget: Some(files(3)),
+            replicas: Bytes(0),
+        };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
         let left = |world: &World| {
             let grid = GridMaker::default().snapshot(&world.shared);
@@ -154,10 +206,15 @@ fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
 #[test]
 fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
     paused(|| async {
-        let staging = Staging { budget: Some(files(2)), replicas: Bytes(0) };
+        let staging = Staging {
+            budget: Some(files(2)),
+            replicas: Bytes(0),
+        };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
         for seed in 1..=3 {
-            world.add_file(&format!("input-{seed}"), content(seed), &["Delft"]).await;
+            world
+                .add_file(&format!("input-{seed}"), content(seed), &["Delft"])
+                .await;
         }
         world.place_job(1, content(1), "Leiden").await;
         let grid = || GridMaker::default().snapshot(&world.shared);
@@ -171,7 +228,11 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
         assert_eq!(staged(&[1, 2]), vec![true, false]);
         let plan = Placement {
             site: site("Leiden"),
-            sources: vec![Source { content: content(2), from: site("Delft"), chunk: None }],
+            sources: vec![Source {
+                content: content(2),
+                from: site("Delft"),
+                chunk: None,
+            }],
             transfer_time: DurationMs::ZERO,
             share: None,
             acquisition: Default::default(),
@@ -189,11 +250,18 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
 #[test]
 fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
     paused(|| async {
-        let staging = Staging { budget: Some(files(2)), replicas: Bytes(0) };
+        let staging = Staging {
+            budget: Some(files(2)),
+            replicas: Bytes(0),
+        };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
         let plan = |seed: u8, at: &str| Placement {
             site: site(at),
-            sources: vec![Source { content: content(seed), from: site("Delft"), chunk: None }],
+            sources: vec![Source {
+                content: content(seed),
+                from: site("Delft"),
+                chunk: None,
+            }],
             transfer_time: DurationMs::ZERO,
             share: None,
             acquisition: Default::default(),
@@ -212,7 +280,10 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
         assert!(fits(&[1, 2]) && !fits(&[1, 2, 3]));
         let first = promise(1, "Leiden");
         assert_eq!(left(), Some(files(1)));
-        assert!(fits(&[2]) && fits(&[1, 2]) && !fits(&[2, 3]), "one copy serves all");
+        assert!(
+            fits(&[2]) && fits(&[1, 2]) && !fits(&[2, 3]),
+            "one copy serves all"
+        );
         let second = promise(1, "Leiden");
         assert_eq!(left(), Some(files(1)));
         drop(first);
@@ -226,7 +297,10 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
 fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
     paused(|| async {
         const OFFERS: u32 = 200;
-        let staging = Staging { budget: Some(files(1_000)), replicas: Bytes(0) };
+        let staging = Staging {
+            budget: Some(files(1_000)),
+            replicas: Bytes(0),
+        };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
         for id in 1..=10 {
             world.place_job(id, content(id as u8), "Leiden").await;
@@ -236,7 +310,11 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
             of.digest.0[..4].copy_from_slice(&(number + 100).to_le_bytes());
             Placement {
                 site: site("Leiden"),
-                sources: vec![Source { content: of, from: site("Delft"), chunk: None }],
+                sources: vec![Source {
+                    content: of,
+                    from: site("Delft"),
+                    chunk: None,
+                }],
                 transfer_time: DurationMs::ZERO,
                 share: None,
                 acquisition: Default::default(),
@@ -271,26 +349,51 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
 #[test]
 fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
     paused(|| async {
-        let staging = Staging { budget: Some(files(3)), replicas: Bytes(0) };
+        let staging = Staging {
+            budget: Some(files(3)),
+            replicas: Bytes(0),
+        };
         let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
         let from = site("Delft");
         let plan = Placement {
             site: site("Leiden"),
-            sources: vec![Source { content: content(1), from, chunk: None }],
+            sources: vec![Source {
+                content: content(1),
+                from,
+                chunk: None,
+            }],
             transfer_time: DurationMs::ZERO,
             share: None,
             acquisition: Default::default(),
         };
-        world.append(Change::NewJobs(vec![Arc::new(queued(1, content(1)))])).await;
+        world
+            .append(Change::NewJobs(vec![Arc::new(queued(1, content(1)))]))
+            .await;
         let promise = Promise::of(&world.shared, [&plan].into_iter()).expect("bounded room");
         let old = world.shared.view.load().jobs[&JobId(1)].clone();
-        let mut placed = Job { revision: old.revision + 1, ..Job::clone(&old) };
-        placed.phase = Phase::Placed { at: Timestamp(1), start_estimate: Timestamp(1) };
-        placed.components = vec![Component { placement: Some(plan), ..Component::default() }];
+        let mut placed = Job {
+            revision: old.revision + 1,
+            ..Job::clone(&old)
+        };
+        placed.phase = Phase::Placed {
+            at: Timestamp(1),
+            start_estimate: Timestamp(1),
+        };
+        placed.components = vec![Component {
+            placement: Some(plan),
+            ..Component::default()
+        }];
         // The actor that wrote this is dead, and its answer is awaited no more.
-        let change = Change::Job { old, new: Arc::new(placed), events: Vec::new() };
+        let change = Change::Job {
+            old,
+            new: Arc::new(placed),
+            events: Vec::new(),
+        };
         world.shared.journal().do_send(Append(change));
-        assert!(world.shared.view.load().staged.is_empty(), "it is on its way");
+        assert!(
+            world.shared.view.load().staged.is_empty(),
+            "it is on its way"
+        );
         promise.end(false).await;
         assert_eq!(taken(&world), files(1));
     });
@@ -299,24 +402,49 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
 #[test]
 fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
     paused(|| async {
-        let staging = Staging { budget: None, replicas: files(1) };
+        let staging = Staging {
+            budget: None,
+            replicas: files(1),
+        };
         let world = World::staging(&["Delft", "Leiden", "Utrecht"], "Leiden", staging);
         ran(&world, 1).await;
         // The catalogue knows the file no more.
-        let old = world.shared.view.load().files.get(&name("input-1")).cloned();
-        world.append(Change::File { name: name("input-1"), old, new: None }).await;
-        let part = Part { before: 0, own: 1, total: 2 };
+        let old = world
+            .shared
+            .view
+            .load()
+            .files
+            .get(&name("input-1"))
+            .cloned();
+        world
+            .append(Change::File {
+                name: name("input-1"),
+                old,
+                new: None,
+            })
+            .await;
+        let part = Part {
+            before: 0,
+            own: 1,
+            total: 2,
+        };
         let chunk = Chunk::of_part(content(1), part);
         let at_utrecht = (chunk.content().digest, site("Utrecht"));
         world.at("Utrecht").inside().copy_time = Duration::from_secs(3_600);
         world
             .place_reading(
                 4,
-                Source { content: chunk.content(), from: site("Leiden"), chunk: Some(chunk) },
+                Source {
+                    content: chunk.content(),
+                    from: site("Leiden"),
+                    chunk: Some(chunk),
+                },
                 "Utrecht",
             )
             .await;
-        world.until("it is being copied", |w| w.is_copying(&at_utrecht)).await;
+        world
+            .until("it is being copied", |w| w.is_copying(&at_utrecht))
+            .await;
         let source = world.at("Utrecht").inside().begun[0].source.clone();
         let store = FilePlace::Store(content(1).digest);
         assert_eq!((source.site, source.place), (site("Leiden"), store));
@@ -324,9 +452,13 @@ fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
         ran(&world, 2).await;
         tokio::time::sleep(Duration::from_secs(1_200)).await;
         assert!(world.is_ready(&key(1)) && world.is_copying(&at_utrecht));
-        world.until("the chunk is whole", |w| w.is_ready(&at_utrecht)).await;
+        world
+            .until("the chunk is whole", |w| w.is_ready(&at_utrecht))
+            .await;
         // It was used last, so it is the one that is kept.
-        world.until("the other is gone", |w| w.copy(&key(2)).is_none()).await;
+        world
+            .until("the other is gone", |w| w.copy(&key(2)).is_none())
+            .await;
         assert!(world.is_ready(&key(1)));
     });
 }

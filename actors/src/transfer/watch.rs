@@ -23,7 +23,13 @@ impl Watch {
 
     /// Begins to watch a try.
     pub(super) fn new(nonce: Nonce, now: Timestamp) -> Self {
-        Self { nonce, progress: Progress::new(now), began: now, base: None, blind: false }
+        Self {
+            nonce,
+            progress: Progress::new(now),
+            began: now,
+            base: None,
+            blind: false,
+        }
     }
 
     /// Whether this is the try that is watched.
@@ -51,7 +57,10 @@ impl Watch {
     pub(super) fn expected(&self, size: Bytes, now: Timestamp) -> Option<Timestamp> {
         let (base, since) = self.base?;
         let rest = |bytes: Bytes| Bytes(bytes.0.saturating_sub(base.0));
-        let since_base = Progress { done: rest(self.progress.done), ..self.progress };
+        let since_base = Progress {
+            done: rest(self.progress.done),
+            ..self.progress
+        };
         since_base.expected_at(rest(size), since, now)
     }
 
@@ -95,7 +104,10 @@ mod tests {
         watch.saw(Bytes(500), Timestamp(10));
         assert_eq!(watch.expected(Bytes(1_000), Timestamp(10)), None);
         watch.saw(Bytes(600), Timestamp(1_010));
-        assert_eq!(watch.expected(Bytes(1_000), Timestamp(1_010)), Some(Timestamp(5_010)));
+        assert_eq!(
+            watch.expected(Bytes(1_000), Timestamp(1_010)),
+            Some(Timestamp(5_010))
+        );
     }
 
     #[test]
@@ -106,7 +118,11 @@ mod tests {
         let moved = Some((Bytes(600), DurationMs(3_000)));
         assert_eq!(watch.moved(Bytes(1_000), Timestamp(3_010)), moved);
         watch.saw_nothing();
-        assert_eq!(watch.moved(Bytes(1_000), Timestamp(9_010)), None, "it ended unseen");
+        assert_eq!(
+            watch.moved(Bytes(1_000), Timestamp(9_010)),
+            None,
+            "it ended unseen"
+        );
     }
 
     #[test]
@@ -115,6 +131,9 @@ mod tests {
         assert_eq!(watch.next_look(None, Timestamp(0)), Watch::POLL_MIN);
         assert_eq!(watch.next_look(None, Timestamp(4_000)), DurationMs(1_000));
         assert_eq!(watch.next_look(None, Timestamp(3_600_000)), Watch::POLL_MAX);
-        assert_eq!(watch.next_look(Some(Timestamp(4_300)), Timestamp(4_000)), DurationMs(300));
+        assert_eq!(
+            watch.next_look(Some(Timestamp(4_300)), Timestamp(4_000)),
+            DurationMs(300)
+        );
     }
 }

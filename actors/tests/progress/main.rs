@@ -58,7 +58,14 @@ struct Scenario {
 impl Scenario {
     /// Jobs that queue for a few processors.
     fn crowded(seed: u64, hints: bool, step_ms: i64) -> Self {
-        Self { seed, hints, step_ms, processors: 4, jobs: 60, pause_ms: 2_000 }
+        Self {
+            seed,
+            hints,
+            step_ms,
+            processors: 4,
+            jobs: 60,
+            pause_ms: 2_000,
+        }
     }
 }
 
@@ -109,7 +116,10 @@ fn settings() -> Settings {
 /// The clock of a machine, and how far somebody set it.
 fn stepped_clock(inner: RuntimeClock, step_ms: Arc<AtomicI64>) -> SteadyClock {
     let ms = move || i64::try_from(inner.now().0).unwrap_or(i64::MAX);
-    SteadyClock::new(Box::new(move || ms() + step_ms.load(Ordering::Relaxed)), Box::new(ms))
+    SteadyClock::new(
+        Box::new(move || ms() + step_ms.load(Ordering::Relaxed)),
+        Box::new(ms),
+    )
 }
 
 fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> ControlPlane {
@@ -171,12 +181,18 @@ fn job(components: usize, processors: u32) -> Submission {
         max_retries: 0,
         run: Default::default(),
     };
-    Submission { allow_unplaceable: true, ..Submission::of(Arc::new(spec)) }
+    Submission {
+        allow_unplaceable: true,
+        ..Submission::of(Arc::new(spec))
+    }
 }
 
 fn unfinished(plane: &ControlPlane) -> Vec<Arc<Job>> {
     let view = plane.view();
-    let unfinished = view.jobs.values().filter(|job| job.phase.kind() != PhaseKind::Finished);
+    let unfinished = view
+        .jobs
+        .values()
+        .filter(|job| job.phase.kind() != PhaseKind::Finished);
     unfinished.cloned().collect()
 }
 
@@ -194,11 +210,16 @@ fn prompt_site(name: &str, clock: RuntimeClock, processors: u32, seed: u64) -> P
 
 /// Runs jobs to their end; how long each took, in milliseconds.
 async fn live(scenario: Scenario) -> Vec<u64> {
-    let Scenario { seed, processors, .. } = scenario;
+    let Scenario {
+        seed, processors, ..
+    } = scenario;
     let clock = RuntimeClock::starting_at(Timestamp(100_000_000));
     let site = |name: &str, seed: u64| -> Arc<dyn Site> {
         let hints = scenario.hints.then(|| tokio::sync::watch::Sender::new(0));
-        Arc::new(PromptSite { hints, ..prompt_site(name, clock, processors, seed) })
+        Arc::new(PromptSite {
+            hints,
+            ..prompt_site(name, clock, processors, seed)
+        })
     };
     let stepped = Arc::new(AtomicI64::new(0));
     let sites = vec![site("delft", seed), site("leiden", seed + 1_000)];
@@ -213,22 +234,46 @@ async fn live(scenario: Scenario) -> Vec<u64> {
         }
         let submission = job(chance.random_range(1..=2), chance.random_range(1..=4));
         submit(&plane, submission).await;
-        tokio::time::sleep(Duration::from_millis(chance.random_range(0..=scenario.pause_ms))).await;
+        tokio::time::sleep(Duration::from_millis(
+            chance.random_range(0..=scenario.pause_ms),
+        ))
+        .await;
     }
     let begun = tokio::time::Instant::now();
     let mut calls = 0;
     while !unfinished(&plane).is_empty() {
         calls = calls.max(depth(&plane, "cluster"));
-        let stuck = || unfinished(&plane).first().map(|job| (job.id, job.phase.clone()));
-        assert!(begun.elapsed() < PATIENCE, "{scenario:?}: {:?} makes no progress", stuck());
+        let stuck = || {
+            unfinished(&plane)
+                .first()
+                .map(|job| (job.id, job.phase.clone()))
+        };
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{scenario:?}: {:?} makes no progress",
+            stuck()
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(plane.view().folds_agree());
-    assert!(calls > 0, "calls to sites that are under way are not counted");
-    for actor in
-        ["intake", "journal", "co-allocator", "claimer", "cluster", "information", "notifier"]
-    {
-        assert_eq!(depth(&plane, actor), 0, "{actor} has nothing to do any more");
+    assert!(
+        calls > 0,
+        "calls to sites that are under way are not counted"
+    );
+    for actor in [
+        "intake",
+        "journal",
+        "co-allocator",
+        "claimer",
+        "cluster",
+        "information",
+        "notifier",
+    ] {
+        assert_eq!(
+            depth(&plane, actor),
+            0,
+            "{actor} has nothing to do any more"
+        );
     }
     let view = plane.view();
     view.jobs.values().filter_map(|job| took_ms(job)).collect()
@@ -236,14 +281,22 @@ async fn live(scenario: Scenario) -> Vec<u64> {
 
 /// What an actor has taken in and not finished.
 fn depth(plane: &ControlPlane, actor: &str) -> i64 {
-    plane.shared().metrics.mailbox_depth.with_label_values(&[actor]).get()
+    plane
+        .shared()
+        .metrics
+        .mailbox_depth
+        .with_label_values(&[actor])
+        .get()
 }
 
 /// Submits until it is accepted: an intake that is being rebuilt says to come back.
 async fn submit(plane: &ControlPlane, submission: Submission) {
     loop {
         let by = KeyName::new("alice").expect("a key's name");
-        let command = ApiCommand { by, what: Ask::Submit(vec![submission.clone()]) };
+        let command = ApiCommand {
+            by,
+            what: Ask::Submit(vec![submission.clone()]),
+        };
         match plane.command(command).await {
             Ok(answer) => return assert!(matches!(answer, ApiAnswer::Submitted(_))),
             Err(ApiRefusal::Busy { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -262,7 +315,11 @@ fn took_ms(job: &Job) -> Option<u64> {
 fn under_paused_time<T: 'static>(test: impl Future<Output = T> + 'static) -> T {
     let runtime = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_all().start_paused(true).build().expect("a runtime")
+        builder
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime")
     };
     let ended = System::with_tokio_rt(runtime).block_on(async { actix_rt::spawn(test).await });
     ended.unwrap_or_else(|problem| std::panic::resume_unwind(problem.into_panic()))
@@ -287,9 +344,12 @@ fn all_jobs_finish_without_the_tick_at_sites_that_are_only_polled() {
 fn a_clock_that_is_set_by_an_hour_loses_and_stops_nothing() {
     const HOUR_MS: i64 = 3_600_000;
     for seed in 0..5 {
-        for (hints, step_ms) in
-            [(true, HOUR_MS), (true, -HOUR_MS), (false, HOUR_MS), (false, -HOUR_MS)]
-        {
+        for (hints, step_ms) in [
+            (true, HOUR_MS),
+            (true, -HOUR_MS),
+            (false, HOUR_MS),
+            (false, -HOUR_MS),
+        ] {
             all_finish(Scenario::crowded(seed, hints, step_ms));
         }
     }
@@ -315,8 +375,14 @@ fn alone() -> std::sync::RwLockWriteGuard<'static, ()> {
 #[test]
 fn a_panic_moves_the_latency_of_other_jobs_by_less_than_a_tenth() {
     let _alone = alone();
-    let scenario =
-        Scenario { seed: 1, hints: true, step_ms: 0, processors: 400, jobs: 50, pause_ms: 0 };
+    let scenario = Scenario {
+        seed: 1,
+        hints: true,
+        step_ms: 0,
+        processors: 400,
+        jobs: 50,
+        pause_ms: 0,
+    };
     let struck = Arc::new(AtomicI64::new(0));
     let count = struck.clone();
     let tell = std::panic::take_hook();
@@ -337,14 +403,27 @@ fn a_panic_moves_the_latency_of_other_jobs_by_less_than_a_tenth() {
     };
     let undisturbed = run("");
     let mut moved = Vec::new();
-    for point in ["handler-entry", "decided", "started", "spawned-future", "factory"] {
+    for point in [
+        "handler-entry",
+        "decided",
+        "started",
+        "spawned-future",
+        "factory",
+    ] {
         for passage in [15, 30, 45] {
             let before = struck.load(Ordering::Relaxed);
             let plan = format!("panic:{point}::{passage}");
             moved.push((run(&plan) / undisturbed, plan));
-            assert_eq!(struck.load(Ordering::Relaxed), before + 1, "not struck once: {moved:?}");
+            assert_eq!(
+                struck.load(Ordering::Relaxed),
+                before + 1,
+                "not struck once: {moved:?}"
+            );
         }
     }
-    assert!(moved.iter().all(|(ratio, _)| (ratio - 1.0).abs() < 0.1), "{moved:#?}");
+    assert!(
+        moved.iter().all(|(ratio, _)| (ratio - 1.0).abs() < 0.1),
+        "{moved:#?}"
+    );
     cospan_actors::chaos::plan("", None).expect("no plan");
 }

@@ -32,15 +32,27 @@ async fn is_held_and_released() {
     for _ in 0..=ILL.0 {
         submit(&plane, job(1, 1)).await;
     }
-    let left = || unfinished(&plane).iter().map(|job| job.id).collect::<Vec<_>>();
+    let left = || {
+        unfinished(&plane)
+            .iter()
+            .map(|job| job.id)
+            .collect::<Vec<_>>()
+    };
     until("all others have finished", || left() == [ILL]).await;
     assert!(plane.view().jobs[&ILL].held.is_some(), "it is not held");
-    let deaths = plane.shared().metrics.actor_restarts.with_label_values(&["co-allocator"]);
+    let deaths = plane
+        .shared()
+        .metrics
+        .actor_restarts
+        .with_label_values(&["co-allocator"]);
     assert_eq!(deaths.get(), 2);
 
     poison(None);
     let by = KeyName::new("alice").expect("a key's name");
-    let release = ApiCommand { by, what: Ask::Release(vec![ILL]) };
+    let release = ApiCommand {
+        by,
+        what: Ask::Release(vec![ILL]),
+    };
     plane.command(release).await.expect("released");
     until("it has finished once it is released", || left().is_empty()).await;
 }

@@ -59,7 +59,11 @@ impl PromptSite {
 
     /// A delay of up to `most` ms.
     async fn dawdle(&self, most: u64) {
-        let ms = self.chance.lock().unwrap_or_else(PoisonError::into_inner).random_range(0..=most);
+        let ms = self
+            .chance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random_range(0..=most);
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
@@ -72,20 +76,38 @@ impl PromptSite {
     fn idle(&self, now: Timestamp) -> u32 {
         let attempts = self.attempts();
         let holds = |a: &&Running| !a.void && a.opened.is_none_or(|(_, end)| now < end);
-        self.processors - attempts.values().filter(holds).map(|a| a.processors).sum::<u32>()
+        self.processors
+            - attempts
+                .values()
+                .filter(holds)
+                .map(|a| a.processors)
+                .sum::<u32>()
     }
 
     fn observe(&self, tag: &Tag, now: Timestamp) -> Observation {
         match self.attempts().get(tag) {
             None => Observation::Absent,
             Some(Running { void: true, .. }) => Observation::Void,
-            Some(Running { opened: None, ready, .. }) => {
-                Observation::Ready(AtGate { host: "node".into(), since: *ready, held_at: *ready })
-            }
-            Some(Running { opened: Some((at, end)), .. }) if now < *end => {
-                Observation::Begun(Begun { host: "node".into(), at: *at })
-            }
-            Some(Running { opened: Some((at, end)), .. }) => Observation::Exited(Exit {
+            Some(Running {
+                opened: None,
+                ready,
+                ..
+            }) => Observation::Ready(AtGate {
+                host: "node".into(),
+                since: *ready,
+                held_at: *ready,
+            }),
+            Some(Running {
+                opened: Some((at, end)),
+                ..
+            }) if now < *end => Observation::Begun(Begun {
+                host: "node".into(),
+                at: *at,
+            }),
+            Some(Running {
+                opened: Some((at, end)),
+                ..
+            }) => Observation::Exited(Exit {
                 cause: ExitCause::Code(0),
                 began_at: *at,
                 ended_at: *end,
@@ -103,7 +125,10 @@ impl Attempts for PromptSite {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         self.dawdle(30).await;
         let now = self.clock.now();
-        let attempts = tags.iter().map(|tag| (*tag, self.observe(tag, now))).collect();
+        let attempts = tags
+            .iter()
+            .map(|tag| (*tag, self.observe(tag, now)))
+            .collect();
         let idle = Resources::processors(self.idle(now));
         if let Some(refusals) = &self.snatched {
             refusals.lock().expect("refusals").since_report = 0;
@@ -132,7 +157,12 @@ impl Attempts for PromptSite {
         if self.idle(now) < processors {
             return Err(SiteError::SiteFull("no processors".into()));
         }
-        let running = Running { processors, ready: now, opened: None, void: false };
+        let running = Running {
+            processors,
+            ready: now,
+            opened: None,
+            void: false,
+        };
         self.attempts().entry(order.tag).or_insert(running);
         self.changed();
         self.dawdle(3_000).await;
@@ -147,7 +177,9 @@ impl Attempts for PromptSite {
             lrm_id: LrmId::new("prompt").expect("an id"),
             submitted_at,
         });
-        Ok(TagLookup { found: found.collect() })
+        Ok(TagLookup {
+            found: found.collect(),
+        })
     }
 
     async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
@@ -180,7 +212,12 @@ impl Gate for PromptSite {
             let mut attempts = self.attempts();
             if *decision == GateDecision::Void {
                 // Without a directory too: whatever comes late finds it taken.
-                let taken = Running { processors: 0, ready: now, opened: None, void: true };
+                let taken = Running {
+                    processors: 0,
+                    ready: now,
+                    opened: None,
+                    void: true,
+                };
                 attempts.entry(tag).or_insert(taken);
             }
             let Some(attempt) = attempts.get_mut(&tag) else {

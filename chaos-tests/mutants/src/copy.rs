@@ -81,14 +81,21 @@ impl Copy {
             let source = std::fs::read_to_string(tree.join(file))?;
             let is_here =
                 |number: &u32, mutant: &Mutant| mutant.file == *file && planted.contains(number);
-            let here = listed.iter().filter(|(number, mutant)| is_here(number, mutant));
-            let rewriting =
-                Rewriting::new(&places::find(&source)?, here.map(|(number, m)| (*number, m)));
+            let here = listed
+                .iter()
+                .filter(|(number, mutant)| is_here(number, mutant));
+            let rewriting = Rewriting::new(
+                &places::find(&source)?,
+                here.map(|(number, m)| (*number, m)),
+            );
             self.put(file, &rewriting.apply(&source))?;
         }
         let switch = include_str!("../planted/mutant_switch.rs");
         let count = listed.len().to_string();
-        self.put("domain/src/mutant_switch.rs", &switch.replace("NUMBER_OF_MUTANTS", &count))?;
+        self.put(
+            "domain/src/mutant_switch.rs",
+            &switch.replace("NUMBER_OF_MUTANTS", &count),
+        )?;
         let runner = include_str!("../planted/mutant_seeds.rs");
         self.put("chaos-tests/src/bin/mutant_seeds.rs", runner)?;
         let library = std::fs::read_to_string(tree.join("domain/src/lib.rs"))?;
@@ -116,7 +123,13 @@ impl Copy {
     pub(crate) fn build(&self) -> Result<Refused> {
         let output = Command::new("cargo")
             .args(["build", "--release", "-j1", "--message-format=json"])
-            .args(["-p", "cospan-chaos-tests", "--bin", "mutant_seeds", "--target-dir"])
+            .args([
+                "-p",
+                "cospan-chaos-tests",
+                "--bin",
+                "mutant_seeds",
+                "--target-dir",
+            ])
             .arg(&self.target)
             .env("RUSTFLAGS", "--cfg cospan_chaos --cap-lints allow")
             .current_dir(&self.root)
@@ -144,7 +157,13 @@ impl Copy {
     /// They do not compile.
     pub(crate) fn build_tests(&self) -> Result<Vec<PathBuf>> {
         let output = Command::new("cargo")
-            .args(["test", "--release", "--no-run", "--lib", "--message-format=json"])
+            .args([
+                "test",
+                "--release",
+                "--no-run",
+                "--lib",
+                "--message-format=json",
+            ])
             .args(["-p", "cospan-domain", "-p", "cospan-actors", "--target-dir"])
             .arg(&self.target)
             .env("RUSTFLAGS", "--cfg cospan_chaos --cap-lints allow")
@@ -152,7 +171,10 @@ impl Copy {
             .stderr(Stdio::null())
             .output()
             .context("cannot run cargo")?;
-        ensure!(output.status.success(), "the unit tests of the copy do not compile");
+        ensure!(
+            output.status.success(),
+            "the unit tests of the copy do not compile"
+        );
         let mut programs = Vec::new();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let told: Value = serde_json::from_str(line)?;
@@ -164,22 +186,31 @@ impl Copy {
     }
 
     fn learn(&self, message: &Value, refused: &mut Refused) -> Result<()> {
-        let Some(spans) = message["spans"].as_array() else { return Ok(()) };
+        let Some(spans) = message["spans"].as_array() else {
+            return Ok(());
+        };
         let primary = |span: &&Value| span["is_primary"] == true;
-        let ordered = spans.iter().filter(primary).chain(spans.iter().filter(|s| !primary(s)));
+        let ordered = spans
+            .iter()
+            .filter(primary)
+            .chain(spans.iter().filter(|s| !primary(s)));
         let mut blamed = None;
         for span in ordered {
             let (Some(file), Some(at)) = (span["file_name"].as_str(), span["byte_start"].as_u64())
             else {
                 continue;
             };
-            let Ok(text) = std::fs::read_to_string(self.root.join(file)) else { continue };
+            let Ok(text) = std::fs::read_to_string(self.root.join(file)) else {
+                continue;
+            };
             blamed = blamed.or_else(|| innermost(&text, usize::try_from(at).unwrap_or(usize::MAX)));
         }
         match blamed {
             Some(mutant) => drop(refused.mutants.insert(mutant)),
             None if spans.is_empty() => {}
-            None => refused.others.push(message["rendered"].as_str().unwrap_or("").to_owned()),
+            None => refused
+                .others
+                .push(message["rendered"].as_str().unwrap_or("").to_owned()),
         }
         Ok(())
     }
@@ -201,7 +232,10 @@ fn innermost(text: &str, at: usize) -> Option<u32> {
         let inner = &text[found + 2..end - 2];
         if let Some(number) = inner.strip_prefix('<').and_then(|n| n.parse::<u32>().ok()) {
             open.push(number);
-        } else if inner.strip_suffix('>').is_some_and(|n| n.parse::<u32>().is_ok()) {
+        } else if inner
+            .strip_suffix('>')
+            .is_some_and(|n| n.parse::<u32>().is_ok())
+        {
             open.pop();
         }
         from = end;

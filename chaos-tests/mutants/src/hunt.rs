@@ -114,9 +114,14 @@ impl Runner {
         let seeds: Vec<u64> = (1..=setting.seeds).collect();
         let half = seeds.len().div_ceil(2);
         let reaches = std::thread::scope(|scope| {
-            let parts = seeds.chunks(half).map(|part| scope.spawn(|| self.reach(setting, part)));
+            let parts = seeds
+                .chunks(half)
+                .map(|part| scope.spawn(|| self.reach(setting, part)));
             let parts: Vec<_> = parts.collect();
-            parts.into_iter().map(|part| part.join()).collect::<Vec<_>>()
+            parts
+                .into_iter()
+                .map(|part| part.join())
+                .collect::<Vec<_>>()
         });
         let mut all = Reach::new();
         for part in reaches {
@@ -142,7 +147,10 @@ impl Runner {
                 continue;
             };
             for mutant in reached.split(' ').filter(|text| !text.is_empty()) {
-                reach.entry(mutant.parse()?).or_default().push(seed.parse()?);
+                reach
+                    .entry(mutant.parse()?)
+                    .or_default()
+                    .push(seed.parse()?);
             }
         }
         let status = child.wait()?;
@@ -167,7 +175,10 @@ impl Runner {
             let line = line?;
             let mut parts = line.splitn(3, '\t');
             let seed = parts.next().unwrap_or("").parse().unwrap_or(0);
-            let (how, said) = (parts.next().unwrap_or(""), parts.next().unwrap_or("").to_owned());
+            let (how, said) = (
+                parts.next().unwrap_or(""),
+                parts.next().unwrap_or("").to_owned(),
+            );
             fate = match how {
                 "rule" => Some(Fate::Rule(seed, said)),
                 "panic" => Some(Fate::Panic(seed, said)),
@@ -189,7 +200,6 @@ impl Runner {
             None => Fate::Survived,
         }))
     }
-
 }
 
 /// Tries these mutants, some at once.
@@ -204,7 +214,11 @@ pub(crate) fn each(
     let next = Mutex::new(mutants.iter());
     let work = || -> Result<()> {
         loop {
-            let mutant = next.lock().unwrap_or_else(PoisonError::into_inner).next().copied();
+            let mutant = next
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next()
+                .copied();
             let Some(mutant) = mutant else { return Ok(()) };
             attempt(mutant)?;
         }
@@ -212,7 +226,9 @@ pub(crate) fn each(
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(work)).collect();
         for worker in workers {
-            worker.join().map_err(|_| anyhow::anyhow!("a thread broke"))??;
+            worker
+                .join()
+                .map_err(|_| anyhow::anyhow!("a thread broke"))??;
         }
         Ok(())
     })
@@ -238,7 +254,9 @@ pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Res
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stdout);
             let failed = said.lines().find_map(|line| line.strip_prefix("---- "));
-            let failed = failed.map_or("they did not end", |name| name.trim_end_matches(" stdout ----"));
+            let failed = failed.map_or("they did not end", |name| {
+                name.trim_end_matches(" stdout ----")
+            });
             return Ok(Some(Fate::UnitTest(failed.to_owned())));
         }
     }
@@ -250,6 +268,10 @@ pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Res
 /// # Errors
 /// The file is not what this program wrote.
 pub(crate) fn read_outcomes(path: &Path) -> Result<Vec<Outcome>> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(Vec::new()) };
-    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+    let Ok(text) = std::fs::read_to_string(path) else {
+        return Ok(Vec::new());
+    };
+    text.lines()
+        .map(|line| Ok(serde_json::from_str(line)?))
+        .collect()
 }

@@ -77,7 +77,9 @@ impl Mutant {
     }
 
     fn function(&self) -> &str {
-        self.function.as_ref().map_or("", |function| &function.function_name)
+        self.function
+            .as_ref()
+            .map_or("", |function| &function.function_name)
     }
 
     /// The function's own name.
@@ -101,7 +103,9 @@ type Holds = fn(&Mutant) -> bool;
 /// same, and count as survivors.
 pub(crate) const BEYOND_SEEDS: [(&str, Holds); 8] = [
     ("text for people: `Debug`, `Display`", |mutant| {
-        ["Debug for", "Display for"].iter().any(|part| mutant.function().contains(part))
+        ["Debug for", "Display for"]
+            .iter()
+            .any(|part| mutant.function().contains(part))
     }),
     ("words for logs, labels of metrics, and pages", |mutant| {
         let is_data = mutant.file == "domain/src/ids.rs";
@@ -111,7 +115,9 @@ pub(crate) const BEYOND_SEEDS: [(&str, Holds); 8] = [
     ("figures for operators, which decide nothing", |mutant| {
         let files = ["metrics.rs", "job/count.rs", "transfer/account.rs"];
         let names = ["show_metrics", "count_phases"];
-        files.iter().any(|file| mutant.file == format!("actors/src/{file}"))
+        files
+            .iter()
+            .any(|file| mutant.file == format!("actors/src/{file}"))
             || names.contains(&mutant.method())
     }),
     ("answers that only the HTTP interface asks for", |mutant| {
@@ -130,23 +136,44 @@ pub(crate) const BEYOND_SEEDS: [(&str, Holds); 8] = [
         mutant.file == "actors/src/coallocator/explain.rs"
             || mutant.file == "actors/src/api/handle.rs" && asked.contains(&mutant.method())
     }),
-    ("checks of settings, before there is a control plane", |mutant| {
-        let names = ["as_ratio", "validate", "warnings"];
-        mutant.file.ends_with("/parameters.rs") && names.contains(&mutant.method())
-    }),
-    ("clocks of the machine, where virtual time is another", |mutant| {
-        ["SystemClock", "SteadyClock"].iter().any(|clock| mutant.function().contains(clock))
-    }),
-    ("the rules that oracles judge by, and nobody else reads", |mutant| {
-        ["domain/src/invariants.rs", "domain/src/job/table.rs"].contains(&mutant.file.as_str())
-    }),
-    ("the planted bugs, crash points and their switches", |mutant| {
-        ["domain/src/planted.rs", "actors/src/chaos.rs", "actors/src/chaos/loud.rs"]
+    (
+        "checks of settings, before there is a control plane",
+        |mutant| {
+            let names = ["as_ratio", "validate", "warnings"];
+            mutant.file.ends_with("/parameters.rs") && names.contains(&mutant.method())
+        },
+    ),
+    (
+        "clocks of the machine, where virtual time is another",
+        |mutant| {
+            ["SystemClock", "SteadyClock"]
+                .iter()
+                .any(|clock| mutant.function().contains(clock))
+        },
+    ),
+    (
+        "the rules that oracles judge by, and nobody else reads",
+        |mutant| {
+            ["domain/src/invariants.rs", "domain/src/job/table.rs"].contains(&mutant.file.as_str())
+        },
+    ),
+    (
+        "the planted bugs, crash points and their switches",
+        |mutant| {
+            [
+                "domain/src/planted.rs",
+                "actors/src/chaos.rs",
+                "actors/src/chaos/loud.rs",
+            ]
             .contains(&mutant.file.as_str())
-    }),
+        },
+    ),
 ];
 
 /// Why no seed can find this mutant.
 pub(crate) fn beyond_seeds(mutant: &Mutant) -> Option<&'static str> {
-    BEYOND_SEEDS.iter().find(|(_, holds)| holds(mutant)).map(|(reason, _)| *reason)
+    BEYOND_SEEDS
+        .iter()
+        .find(|(_, holds)| holds(mutant))
+        .map(|(reason, _)| *reason)
 }

@@ -107,21 +107,34 @@ impl Known {
             Err(_) => BTreeSet::new(),
         };
         let impossible = Copy::impossible(&cli.tree, &mutants)?;
-        Ok(Self { work: cli.work.clone(), mutants, impossible, unviable })
+        Ok(Self {
+            work: cli.work.clone(),
+            mutants,
+            impossible,
+            unviable,
+        })
     }
 
     /// Those in the build.
     fn planted(&self) -> BTreeSet<u32> {
         let left_out =
             |number: &u32| self.impossible.contains_key(number) || self.unviable.contains(number);
-        self.mutants.keys().copied().filter(|number| !left_out(number)).collect()
+        self.mutants
+            .keys()
+            .copied()
+            .filter(|number| !left_out(number))
+            .collect()
     }
 
     fn sample(&self, seed: u64, size: usize) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.mutants.keys().copied().collect();
         numbers.shuffle(&mut StdRng::seed_from_u64(seed));
         let planted = self.planted();
-        numbers.into_iter().filter(|number| planted.contains(number)).take(size).collect()
+        numbers
+            .into_iter()
+            .filter(|number| planted.contains(number))
+            .take(size)
+            .collect()
     }
 }
 
@@ -130,7 +143,12 @@ fn main() -> Result<()> {
     let known = Known::read(&cli)?;
     match &cli.what {
         What::Plant => plant(&cli, known),
-        What::Hunt { setting, at_once, limit_seconds, memory_mib } => {
+        What::Hunt {
+            setting,
+            at_once,
+            limit_seconds,
+            memory_mib,
+        } => {
             let runner = Runner {
                 program: std::path::absolute(cli.work.join("target/release/mutant_seeds"))?,
                 limit_seconds: *limit_seconds,
@@ -148,7 +166,10 @@ fn main() -> Result<()> {
             let outcomes = read_outcomes(&cli.work.join("outcomes.jsonl"))?;
             let sample = known.sample(cli.seed, cli.sample);
             let remarks = table::read_remarks(&cli.tree.join(survivors))?;
-            print!("{}", table::page(&known, &sample, cli.seed, &outcomes, &remarks)?);
+            print!(
+                "{}",
+                table::page(&known, &sample, cli.seed, &outcomes, &remarks)?
+            );
             Ok(())
         }
     }
@@ -156,13 +177,20 @@ fn main() -> Result<()> {
 
 fn plant(cli: &Cli, mut known: Known) -> Result<()> {
     let work = std::path::absolute(&cli.work)?;
-    let copy = Copy { root: work.join("copy"), target: work.join("target") };
+    let copy = Copy {
+        root: work.join("copy"),
+        target: work.join("target"),
+    };
     extract(&cli.tree, &copy.root)?;
     for round in 1..=BUILDS_MAX {
         let planted = known.planted();
         copy.write(&cli.tree, &known.mutants, &planted)?;
         let refused = copy.build()?;
-        println!("build {round}: {} planted, {} refused", planted.len(), refused.mutants.len());
+        println!(
+            "build {round}: {} planted, {} refused",
+            planted.len(),
+            refused.mutants.len()
+        );
         ensure!(
             !refused.mutants.is_empty() || refused.others.is_empty(),
             "the copy does not compile, whatever is planted:\n{}",
@@ -183,7 +211,12 @@ fn plant(cli: &Cli, mut known: Known) -> Result<()> {
 /// there already stay as they are, or all would be compiled again.
 fn extract(tree: &Path, to: &Path) -> Result<()> {
     let mut git = Command::new("git");
-    let head = git.arg("-C").arg(tree).args(["rev-parse", "HEAD"]).output()?.stdout;
+    let head = git
+        .arg("-C")
+        .arg(tree)
+        .args(["rev-parse", "HEAD"])
+        .output()?
+        .stdout;
     let mark = to.with_extension("commit");
     if std::fs::read(&mark).is_ok_and(|before| before == head) {
         return Ok(());
@@ -191,9 +224,19 @@ fn extract(tree: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     let archive = to.with_extension("tar");
     let mut git = Command::new("git");
-    let made = git.arg("-C").arg(tree).args(["archive", "HEAD", "-o"]).arg(&archive).status()?;
+    let made = git
+        .arg("-C")
+        .arg(tree)
+        .args(["archive", "HEAD", "-o"])
+        .arg(&archive)
+        .status()?;
     ensure!(made.success(), "git archive failed");
-    let unpacked = Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(to).status()?;
+    let unpacked = Command::new("tar")
+        .arg("xf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(to)
+        .status()?;
     ensure!(unpacked.success(), "tar failed");
     std::fs::write(mark, head).context("cannot write the mark of the copy")
 }
@@ -207,10 +250,16 @@ fn hunt(
 ) -> Result<()> {
     let results = cli.work.join("outcomes.jsonl");
     let sample = known.sample(cli.seed, cli.sample);
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(&results);
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&results);
     let file = Mutex::new(file.context("cannot write results")?);
     let tell = |outcome: Outcome| -> Result<()> {
-        let name = known.mutants.get(&outcome.mutant).map_or("", |mutant| &mutant.name);
+        let name = known
+            .mutants
+            .get(&outcome.mutant)
+            .map_or("", |mutant| &mutant.name);
         println!("{}: {:?}: {name}", outcome.mutant, outcome.fate);
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         writeln!(file, "{}", serde_json::to_string(&outcome)?).context("cannot write results")
@@ -221,7 +270,13 @@ fn hunt(
     let programs: Vec<PathBuf> = serde_json::from_slice(&std::fs::read(cli.work.join(TESTS))?)?;
     each(&new, at_once, &|mutant| {
         let fate = hunt::test(&programs, mutant, TEST_SECONDS)?;
-        fate.map_or(Ok(()), |fate| tell(Outcome { mutant, setting: settings[0], fate }))
+        fate.map_or(Ok(()), |fate| {
+            tell(Outcome {
+                mutant,
+                setting: settings[0],
+                fate,
+            })
+        })
     })?;
     for setting in settings {
         let reach = baseline(&cli.work, runner, *setting)?;
@@ -231,12 +286,20 @@ fn hunt(
                 .iter()
                 .any(|o| o.mutant == *mutant && (o.setting == *setting || is_killed(&o.fate)))
         };
-        let open: Vec<u32> = sample.iter().copied().filter(|mutant| !is_done(mutant)).collect();
+        let open: Vec<u32> = sample
+            .iter()
+            .copied()
+            .filter(|mutant| !is_done(mutant))
+            .collect();
         println!("{setting:?}: {} of {} to hunt", open.len(), sample.len());
         each(&open, at_once, &|mutant| {
             let seeds = reach.get(&mutant).map_or(&[][..], Vec::as_slice);
             let fate = runner.hunt(mutant, *setting, seeds)?;
-            tell(Outcome { mutant, setting: *setting, fate })
+            tell(Outcome {
+                mutant,
+                setting: *setting,
+                fate,
+            })
         })?;
     }
     Ok(())
@@ -248,7 +311,12 @@ fn is_killed(fate: &Fate) -> bool {
 }
 
 fn baseline(work: &Path, runner: &Runner, setting: Setting) -> Result<Reach> {
-    let Setting { jobs, sites, hours, seeds } = setting;
+    let Setting {
+        jobs,
+        sites,
+        hours,
+        seeds,
+    } = setting;
     let path = work.join(format!("reach-{jobs}-{sites}-{hours}-{seeds}.json"));
     if let Ok(text) = std::fs::read(&path) {
         return Ok(serde_json::from_slice(&text)?);

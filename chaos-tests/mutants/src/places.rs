@@ -79,7 +79,10 @@ pub(crate) fn find(source: &str) -> Result<Places> {
 
 fn position(span: Span) -> Position {
     let start = span.start();
-    Position { line: start.line, column: start.column + 1 }
+    Position {
+        line: start.line,
+        column: start.column + 1,
+    }
 }
 
 fn has_let(expr: &Expr) -> bool {
@@ -96,7 +99,9 @@ impl Places {
     }
 
     fn function(&mut self, signature: &Signature, block: &Block) {
-        let (Some(first), Some(last)) = (block.stmts.first(), block.stmts.last()) else { return };
+        let (Some(first), Some(last)) = (block.stmts.first(), block.stmts.last()) else {
+            return;
+        };
         let all = first.span().byte_range().start..last.span().byte_range().end;
         if signature.constness.is_some() {
             self.const_functions.push(all.clone());
@@ -153,7 +158,11 @@ impl<'ast> Visit<'ast> for Places {
     fn visit_expr_unary(&mut self, expr: &'ast syn::ExprUnary) {
         if matches!(expr.op, UnOp::Not(_) | UnOp::Neg(_)) {
             let (all, operand) = (expr.span().byte_range(), expr.expr.span().byte_range());
-            self.add(Genre::UnaryOperator, expr.op.span(), Place::Unary { all, operand });
+            self.add(
+                Genre::UnaryOperator,
+                expr.op.span(),
+                Place::Unary { all, operand },
+            );
         }
         visit::visit_expr_unary(self, expr);
     }
@@ -185,8 +194,10 @@ impl<'ast> Visit<'ast> for Places {
                 let start = field.span().byte_range();
                 let end = comma.map_or(start.end, |comma| comma.span().byte_range().end);
                 if matches!(field.member, Member::Named(_)) {
-                    let place =
-                        Place::Field { all: expr.span().byte_range(), field: start.start..end };
+                    let place = Place::Field {
+                        all: expr.span().byte_range(),
+                        field: start.start..end,
+                    };
                     self.add(Genre::StructField, field.span(), place);
                 }
             }

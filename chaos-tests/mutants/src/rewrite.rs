@@ -87,7 +87,11 @@ pub(crate) fn check(places: &Places, mutant: &Mutant) -> Result<(), Impossible> 
     };
     let within = |outer: &Bytes| outer.start <= at.start && at.end <= outer.end;
     let constant = places.constants.iter().any(within) || places.const_functions.iter().any(within);
-    if constant { Err(Impossible::Constant) } else { Ok(()) }
+    if constant {
+        Err(Impossible::Constant)
+    } else {
+        Ok(())
+    }
 }
 
 impl Rewriting {
@@ -98,7 +102,9 @@ impl Rewriting {
     ) -> Self {
         let mut here: BTreeMap<_, Here<'a>> = BTreeMap::new();
         for (number, mutant) in mutants.filter(|(_, mutant)| check(places, mutant).is_ok()) {
-            here.entry((mutant.genre, mutant.span.start)).or_default().push((number, mutant));
+            here.entry((mutant.genre, mutant.span.start))
+                .or_default()
+                .push((number, mutant));
         }
         let mut rewriting = Self::default();
         for ((genre, start), mutants) in &here {
@@ -110,7 +116,12 @@ impl Rewriting {
         // of two that have the same place the one that leaves it whole to the other.
         rewriting.edits.sort_by_key(|edit| {
             let at = &edit.at;
-            (at.start, !at.is_empty(), std::cmp::Reverse(at.end), !edit.keeps_whole())
+            (
+                at.start,
+                !at.is_empty(),
+                std::cmp::Reverse(at.end),
+                !edit.keeps_whole(),
+            )
         });
         rewriting
     }
@@ -144,8 +155,14 @@ impl Rewriting {
 
 fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
     match place {
-        Place::Body { all, iterator: true } => iterator_body(all, mutants),
-        Place::Body { all, iterator: false } => {
+        Place::Body {
+            all,
+            iterator: true,
+        } => iterator_body(all, mutants),
+        Place::Body {
+            all,
+            iterator: false,
+        } => {
             let returned = |(number, mutant): &(u32, &Mutant)| {
                 let text = format!("return {};", mutant.replacement);
                 let mut pieces = vec![Piece::Text(format!("if {} {{", switch(*number)))];
@@ -153,22 +170,43 @@ fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
                 pieces.push(Piece::Text("}\n".to_owned()));
                 pieces
             };
-            Edit { at: all.start..all.start, becomes: mutants.iter().flat_map(returned).collect() }
+            Edit {
+                at: all.start..all.start,
+                becomes: mutants.iter().flat_map(returned).collect(),
+            }
         }
-        Place::Binary { left, operator, right, .. } => {
+        Place::Binary {
+            left,
+            operator,
+            right,
+            ..
+        } => {
             let with = |operator: Piece| {
-                vec![Piece::Source(left.clone()), operator, Piece::Source(right.clone())]
+                vec![
+                    Piece::Source(left.clone()),
+                    operator,
+                    Piece::Source(right.clone()),
+                ]
             };
             let other = |(number, mutant): &(u32, &Mutant)| {
-                (*number, with(Piece::Text(format!(" {} ", mutant.replacement))))
+                (
+                    *number,
+                    with(Piece::Text(format!(" {} ", mutant.replacement))),
+                )
             };
             let alternatives = mutants.iter().map(other).collect();
             let original = with(Piece::Source(operator.clone()));
-            Edit { at: left.start..right.end, becomes: choice(alternatives, original) }
+            Edit {
+                at: left.start..right.end,
+                becomes: choice(alternatives, original),
+            }
         }
         Place::Unary { all, operand } => {
             let without = || vec![Piece::Source(operand.clone())];
-            let alternatives = mutants.iter().map(|(number, _)| (*number, without())).collect();
+            let alternatives = mutants
+                .iter()
+                .map(|(number, _)| (*number, without()))
+                .collect();
             Edit {
                 at: all.clone(),
                 becomes: choice(alternatives, vec![Piece::Source(all.clone())]),
@@ -176,9 +214,15 @@ fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
         }
         Place::Arm(pattern) => {
             let off = |(number, _): &(u32, &Mutant)| {
-                marked(*number, vec![Piece::Text(format!(" if !{}", switch(*number)))])
+                marked(
+                    *number,
+                    vec![Piece::Text(format!(" if !{}", switch(*number)))],
+                )
             };
-            Edit { at: pattern.end..pattern.end, becomes: mutants.iter().flat_map(off).collect() }
+            Edit {
+                at: pattern.end..pattern.end,
+                becomes: mutants.iter().flat_map(off).collect(),
+            }
         }
         Place::Guard(guard) => {
             let fixed = |(number, mutant): &(u32, &Mutant)| {
@@ -186,12 +230,22 @@ fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
             };
             let alternatives = mutants.iter().map(fixed).collect();
             let original = vec![Piece::Source(guard.clone())];
-            Edit { at: guard.clone(), becomes: choice(alternatives, original) }
+            Edit {
+                at: guard.clone(),
+                becomes: choice(alternatives, original),
+            }
         }
         Place::Field { all, field } => {
-            let without =
-                || vec![Piece::Source(all.start..field.start), Piece::Source(field.end..all.end)];
-            let alternatives = mutants.iter().map(|(number, _)| (*number, without())).collect();
+            let without = || {
+                vec![
+                    Piece::Source(all.start..field.start),
+                    Piece::Source(field.end..all.end),
+                ]
+            };
+            let alternatives = mutants
+                .iter()
+                .map(|(number, _)| (*number, without()))
+                .collect();
             Edit {
                 at: all.clone(),
                 becomes: choice(alternatives, vec![Piece::Source(all.clone())]),
@@ -202,7 +256,10 @@ fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
 
 /// A function whose value has a type without a name must return one type always.
 fn iterator_body(all: &Bytes, mutants: &Here<'_>) -> Edit {
-    let mut pieces = vec![Piece::Text("let original = {".to_owned()), Piece::Source(all.clone())];
+    let mut pieces = vec![
+        Piece::Text("let original = {".to_owned()),
+        Piece::Source(all.clone()),
+    ];
     pieces.push(Piece::Text("};\n".to_owned()));
     for (number, mutant) in mutants {
         let text = format!(
@@ -213,5 +270,8 @@ fn iterator_body(all: &Bytes, mutants: &Here<'_>) -> Edit {
         pieces.extend(marked(*number, vec![Piece::Text(text)]));
     }
     pieces.push(Piece::Text("original".to_owned()));
-    Edit { at: all.clone(), becomes: pieces }
+    Edit {
+        at: all.clone(),
+        becomes: pieces,
+    }
 }

@@ -34,10 +34,18 @@ pub(crate) struct Remark {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn read_remarks(path: &Path) -> Result<BTreeMap<String, Remark>> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(BTreeMap::new()) };
+    let Ok(text) = std::fs::read_to_string(path) else {
+        return Ok(BTreeMap::new());
+    };
     let remark = |line: &str| {
         let mut parts = line.splitn(3, '\t').map(str::to_owned);
-        Some((parts.next()?, Remark { kind: parts.next()?, text: parts.next()? }))
+        Some((
+            parts.next()?,
+            Remark {
+                kind: parts.next()?,
+                text: parts.next()?,
+            },
+        ))
     };
     Ok(text.lines().filter_map(remark).collect())
 }
@@ -56,10 +64,17 @@ pub(crate) fn page(
     outcomes: &[Outcome],
     remarks: &BTreeMap<String, Remark>,
 ) -> Result<String> {
-    let of = |mutant: &u32| outcomes.iter().filter(|o| o.mutant == *mutant).collect::<Vec<_>>();
+    let of = |mutant: &u32| {
+        outcomes
+            .iter()
+            .filter(|o| o.mutant == *mutant)
+            .collect::<Vec<_>>()
+    };
     let all = sample.iter().map(|mutant| (*mutant, of(mutant)));
     // A sample in order of chance: its beginning is a sample as well.
-    let fates: Fates<'_> = all.take_while(|(_, outcomes)| !outcomes.is_empty()).collect();
+    let fates: Fates<'_> = all
+        .take_while(|(_, outcomes)| !outcomes.is_empty())
+        .collect();
     let mut page = include_str!("../planted/page.md").to_owned();
     counts(&mut page, known, fates.len(), seed)?;
     killed(&mut page, known, &fates, remarks)?;
@@ -70,10 +85,17 @@ pub(crate) fn page(
 
 fn counts(page: &mut String, known: &Known, sampled: usize, seed: u64) -> Result<()> {
     writeln!(page, "\n## What was tried\n\n| mutants | |\n|---|---|")?;
-    writeln!(page, "| listed by cargo-mutants | {} |", known.mutants.len())?;
+    writeln!(
+        page,
+        "| listed by cargo-mutants | {} |",
+        known.mutants.len()
+    )?;
     let others = |why: Impossible| known.impossible.values().filter(|is| **is == why).count();
     let constants = others(Impossible::Constant);
-    writeln!(page, "| left out: constants, where no switch can be | {constants} |")?;
+    writeln!(
+        page,
+        "| left out: constants, where no switch can be | {constants} |"
+    )?;
     let unviable = known.unviable.len() + others(Impossible::Binds) + others(Impossible::NotFound);
     writeln!(page, "| unviable: they do not compile | {unviable} |")?;
     writeln!(page, "| planted | {} |", known.planted().len())?;
@@ -98,16 +120,28 @@ fn shortened(said: &str) -> String {
         (BY_SCENE, BY_SCENE),
         ("makes no progress", "a job makes no progress"),
         ("never counted its error", "a charge was not counted"),
-        ("pays for its own error", "a site pays for a job's own error"),
+        (
+            "pays for its own error",
+            "a site pays for a job's own error",
+        ),
         ("its record breaks", "a record breaks an invariant"),
         ("do not give its record", "events do not give the record"),
-        ("was submitted twice", "a job was submitted twice under one key"),
+        (
+            "was submitted twice",
+            "a job was submitted twice under one key",
+        ),
         ("was refused", "a job was refused"),
-        ("goes round in circles", "the control plane goes round in circles"),
+        (
+            "goes round in circles",
+            "the control plane goes round in circles",
+        ),
         ("is not archived", "an ended job is not archived"),
         ("takes nothing", "a job is placed where nothing may be"),
         ("came to", "an answer is not so"),
-        ("the simulator itself broke", "a part of the control plane panicked"),
+        (
+            "the simulator itself broke",
+            "a part of the control plane panicked",
+        ),
         ("older record", "a job went back to an older record"),
         (" led from ", "a transition that is not listed"),
         ("ended by itself", "the control plane ended by itself"),
@@ -117,11 +151,19 @@ fn shortened(said: &str) -> String {
         ("are listed", "an answer is not so"),
         ("after it was stopped", "an answer is not so"),
         ("refused at rest", "a job was refused"),
-        ("the simulation panicked", "a part of the control plane panicked"),
+        (
+            "the simulation panicked",
+            "a part of the control plane panicked",
+        ),
         ("nobody was told of the end", "nobody was told of an end"),
     ];
-    let found = known.iter().find(|(part, _)| said.contains(part)).map(|(_, name)| *name);
-    found.unwrap_or_else(|| said.split(": ").next().unwrap_or(said)).to_owned()
+    let found = known
+        .iter()
+        .find(|(part, _)| said.contains(part))
+        .map(|(_, name)| *name);
+    found
+        .unwrap_or_else(|| said.split(": ").next().unwrap_or(said))
+        .to_owned()
 }
 
 fn survived(outcomes: &[&Outcome]) -> bool {
@@ -141,15 +183,28 @@ fn killed(
     });
     let (all, left, beyond) = (fates.len(), survivors().count(), beyond.count());
     let killed = all - left;
-    let is_unreached =
-        |outcomes: &&Vec<&Outcome>| outcomes.iter().all(|outcome| outcome.fate == Fate::NotReached);
+    let is_unreached = |outcomes: &&Vec<&Outcome>| {
+        outcomes
+            .iter()
+            .all(|outcome| outcome.fate == Fate::NotReached)
+    };
     let unreached = fates.values().filter(is_unreached).count();
     let share = |of: usize| 100.0 * killed as f64 / of.max(1) as f64;
-    writeln!(page, "\n**{killed} of {all} were killed: {:.1} %.**", share(all))?;
-    writeln!(page, "{left} survived; no seed ever came to {unreached} of these.")?;
+    writeln!(
+        page,
+        "\n**{killed} of {all} were killed: {:.1} %.**",
+        share(all)
+    )?;
+    writeln!(
+        page,
+        "{left} survived; no seed ever came to {unreached} of these."
+    )?;
     let found_by = |what: &str| {
         let first = |outcomes: &&Vec<&Outcome>| outcomes.iter().find_map(|o| rule(&o.fate));
-        fates.values().filter(|outcomes| first(outcomes).is_some_and(|(by, _)| by == what)).count()
+        fates
+            .values()
+            .filter(|outcomes| first(outcomes).is_some_and(|(by, _)| by == what))
+            .count()
     };
     writeln!(
         page,
@@ -164,7 +219,11 @@ fn killed(
         "Without the {beyond} survivors that neither tests nor seeds could find ({}),",
         BEYOND.join(", ")
     )?;
-    writeln!(page, "{killed} of {rest} were killed: {:.1} %.", share(rest))?;
+    writeln!(
+        page,
+        "{killed} of {rest} were killed: {:.1} %.",
+        share(rest)
+    )?;
     Ok(())
 }
 
@@ -172,7 +231,9 @@ fn found_by(page: &mut String, fates: &Fates<'_>) -> Result<()> {
     let mut rules: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for outcomes in fates.values() {
         let found = outcomes.iter().find_map(|outcome| rule(&outcome.fate));
-        found.into_iter().for_each(|(rule, seed)| rules.entry(rule).or_default().push(seed));
+        found
+            .into_iter()
+            .for_each(|(rule, seed)| rules.entry(rule).or_default().push(seed));
     }
     writeln!(
         page,
@@ -206,21 +267,34 @@ fn survivors(
     let mut rows: BTreeMap<(&String, usize, u32), (&Mutant, bool)> = BTreeMap::new();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for (number, outcomes) in fates.iter().filter(|(_, outcomes)| survived(outcomes)) {
-        let Some(mutant) = known.mutants.get(number) else { continue };
-        let reached = outcomes.iter().any(|outcome| outcome.fate == Fate::Survived);
-        rows.insert((&mutant.file, mutant.span.start.line, *number), (mutant, reached));
+        let Some(mutant) = known.mutants.get(number) else {
+            continue;
+        };
+        let reached = outcomes
+            .iter()
+            .any(|outcome| outcome.fate == Fate::Survived);
+        rows.insert(
+            (&mutant.file, mutant.span.start.line, *number),
+            (mutant, reached),
+        );
         *kinds.entry(judged(mutant, remarks).0).or_default() += 1;
     }
     writeln!(page, "\n## Survivors\n\n| kind | mutants |\n|---|---|")?;
     for (kind, count) in kinds {
         writeln!(page, "| {kind} | {count} |")?;
     }
-    writeln!(page, "\n| place | mutant | reached | kind | why |\n|---|---|---|---|---|")?;
+    writeln!(
+        page,
+        "\n| place | mutant | reached | kind | why |\n|---|---|---|---|---|"
+    )?;
     for ((file, line, _), (mutant, reached)) in rows {
         let (kind, text) = judged(mutant, remarks);
         let what = mutant.what().replace('|', "\\|");
         let reached = if reached { "yes" } else { "no" };
-        writeln!(page, "| {file}:{line} | `{what}` | {reached} | {kind} | {text} |")?;
+        writeln!(
+            page,
+            "| {file}:{line} | `{what}` | {reached} | {kind} | {text} |"
+        )?;
     }
     Ok(())
 }

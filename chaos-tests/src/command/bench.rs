@@ -22,9 +22,14 @@ const SAME: usize = 20;
 pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
     note(&format!("{count} seeds"));
     let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let (begun, seen) = (Instant::now(), Mutex::new((Struck::new(), 0_u64, Vec::new())));
+    let (begun, seen) = (
+        Instant::now(),
+        Mutex::new((Struck::new(), 0_u64, Vec::new())),
+    );
     seeds(1, count, at_once, Size::default(), &|number, verdict| {
-        let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut seen = seen
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         match verdict {
             Ok(verdict) if verdict.holds() => {
                 for (pair, count) in verdict.struck {
@@ -36,8 +41,9 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
         }
     });
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
-    let (struck, changes, broken) =
-        seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (struck, changes, broken) = seen
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     if !broken.is_empty() {
         bail!("seeds {broken:?} broke rules; `cospan-chaos run --first N --seeds 1` shows how");
     }
@@ -46,11 +52,31 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
     let faults: u64 = struck.values().sum();
     note(&format!("one seed in {SAME} processes"));
     let figures = [
-        ("chaos_seeds_per_min", count as f64 / minutes, "1/min", ">= 200"),
+        (
+            "chaos_seeds_per_min",
+            count as f64 / minutes,
+            "1/min",
+            ">= 200",
+        ),
         ("fault_step_coverage", share(&kinds) * 100.0, "%", ">= 95"),
-        ("fault_kind_least_strikes", least as f64, "strikes", ">= 1000"),
-        ("chaos_faults_10min", faults as f64 / minutes * 10.0, "faults", ""),
-        ("chaos_changes_per_s", changes as f64 / minutes / 60.0, "1/s", ""),
+        (
+            "fault_kind_least_strikes",
+            least as f64,
+            "strikes",
+            ">= 1000",
+        ),
+        (
+            "chaos_faults_10min",
+            faults as f64 / minutes * 10.0,
+            "faults",
+            "",
+        ),
+        (
+            "chaos_changes_per_s",
+            changes as f64 / minutes / 60.0,
+            "1/s",
+            "",
+        ),
         ("same_hash_runs", same_hash()? as f64, "runs", "20"),
     ];
     let figures: Vec<Value> = figures
@@ -68,7 +94,11 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
 /// pinned to one (where there is `taskset`), half of them beside a busy loop. How many of
 /// the runs have the hash of the first.
 fn same_hash() -> Result<usize> {
-    let pins = Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
+    let pins = Command::new("taskset")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok();
     let first = hash_of(begin(false)?)?;
     let half = SAME / 2;
     let quiet = alike(&first, half - 1, pins)?;
@@ -90,8 +120,10 @@ fn same_hash() -> Result<usize> {
 fn alike(hash: &str, runs: usize, pins: bool) -> Result<usize> {
     let mut same = 0;
     for pair in (0..runs).collect::<Vec<_>>().chunks(2) {
-        let begun: Vec<Child> =
-            pair.iter().map(|run| begin(pins && run % 2 == 1)).collect::<Result<_>>()?;
+        let begun: Vec<Child> = pair
+            .iter()
+            .map(|run| begin(pins && run % 2 == 1))
+            .collect::<Result<_>>()?;
         for process in begun {
             same += usize::from(hash_of(process)? == hash);
         }
@@ -102,18 +134,30 @@ fn alike(hash: &str, runs: usize, pins: bool) -> Result<usize> {
 /// A process of this program that runs the seed.
 fn begin(pinned: bool) -> Result<Child> {
     let own = std::env::current_exe()?;
-    let mut command = if pinned { Command::new("taskset") } else { Command::new(&own) };
+    let mut command = if pinned {
+        Command::new("taskset")
+    } else {
+        Command::new(&own)
+    };
     if pinned {
         command.args(["-c", "0"]).arg(&own);
     }
     command.args(["run", "--first", "1", "--seeds", "1", "--json"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    command.spawn().context("this program could not be started once more")
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
+        .spawn()
+        .context("this program could not be started once more")
 }
 
 fn hash_of(process: Child) -> Result<String> {
     let output = process.wait_with_output()?;
     let told: serde_json::Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("a process told nothing and ended with {}", output.status))?;
-    Ok(told["hash"].as_str().context("a process told no hash")?.to_owned())
+    Ok(told["hash"]
+        .as_str()
+        .context("a process told no hash")?
+        .to_owned())
 }

@@ -41,8 +41,11 @@ pub fn run(args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> Result<bool> {
 fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> bool {
     let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers = args.at_once.map_or_else(processors, |count| count as usize);
-    let moments: Vec<KillPoint> =
-        quiet.moments().into_iter().step_by(args.every as usize).collect();
+    let moments: Vec<KillPoint> = quiet
+        .moments()
+        .into_iter()
+        .step_by(args.every as usize)
+        .collect();
     let (mut ended, mut deaths, mut broken) = (0, 0, 0);
     let judge = |moment: &KillPoint, verdict: Result<Verdict>| {
         ended += 1;
@@ -52,11 +55,23 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
             say(&format!("BROKEN {}: {moment:?}\n  {problem}", quiet.name));
         }
         if ended % TOLD_EVERY == 0 {
-            note(&format!("{}: {ended} of {} moments", quiet.name, moments.len()));
+            note(&format!(
+                "{}: {ended} of {} moments",
+                quiet.name,
+                moments.len()
+            ));
         }
     };
-    at_once(&moments, workers, |moment| quiet.with_death_at(*moment), judge);
-    say(&format!("{}: {deaths} deaths, {broken} broke a rule", quiet.name));
+    at_once(
+        &moments,
+        workers,
+        |moment| quiet.with_death_at(*moment),
+        judge,
+    );
+    say(&format!(
+        "{}: {deaths} deaths, {broken} broke a rule",
+        quiet.name
+    ));
     broken == 0
 }
 
@@ -64,9 +79,15 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
 fn problem(verdict: Result<Verdict>) -> Option<String> {
     match verdict {
         Ok(verdict) if verdict.holds() => None,
-        Ok(Verdict { unsafe_, not_live, .. }) => {
-            Some(unsafe_.into_iter().chain(not_live).collect::<Vec<_>>().join("\n  "))
-        }
+        Ok(Verdict {
+            unsafe_, not_live, ..
+        }) => Some(
+            unsafe_
+                .into_iter()
+                .chain(not_live)
+                .collect::<Vec<_>>()
+                .join("\n  "),
+        ),
         Err(problem) => Some(format!("{problem:#}")),
     }
 }

@@ -124,16 +124,28 @@ pub fn run(args: &RunArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -> 
     let first = args.first.unwrap_or_else(drawn_seed);
     let last = last_seed(first, args.seeds)?;
     note(&format!("seeds {first} to {last}"));
-    let campaign = Mutex::new(Campaign { first, seeds: args.seeds, ..Campaign::default() });
-    let begun = Instant::now();
-    seeds(first, args.seeds, at_once(args), size(args), &|seed, verdict| {
-        let mut campaign = campaign.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = campaign.add(seed, verdict, args);
-        if !args.json {
-            note(&text);
-        }
+    let campaign = Mutex::new(Campaign {
+        first,
+        seeds: args.seeds,
+        ..Campaign::default()
     });
-    let mut campaign = campaign.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let begun = Instant::now();
+    seeds(
+        first,
+        args.seeds,
+        at_once(args),
+        size(args),
+        &|seed, verdict| {
+            let mut campaign = campaign.lock().unwrap_or_else(PoisonError::into_inner);
+            let text = campaign.add(seed, verdict, args);
+            if !args.json {
+                note(&text);
+            }
+        },
+    );
+    let mut campaign = campaign
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     // Whichever came first, so that as many at once as you like tell the same.
     campaign.broken.sort_by_key(|broken| broken.seed);
     campaign.seconds = begun.elapsed().as_secs_f64();
@@ -181,13 +193,19 @@ fn at_once(args: &RunArgs) -> usize {
 
 fn size(args: &RunArgs) -> Size {
     let length = DurationMs::from_secs(args.hours * 3_600);
-    Size { jobs: args.jobs as usize, sites: args.sites as usize, length }
+    Size {
+        jobs: args.jobs as usize,
+        sites: args.sites as usize,
+        length,
+    }
 }
 
 impl Campaign {
     /// Takes in one verdict; what to say of it.
     fn add(&mut self, seed: u64, verdict: anyhow::Result<Verdict>, args: &RunArgs) -> String {
-        let RunArgs { jobs, sites, hours, .. } = args;
+        let RunArgs {
+            jobs, sites, hours, ..
+        } = args;
         let size_words = format!("--jobs {jobs} --sites {sites} --hours {hours}");
         let replay = format!("cospan-chaos run --first {seed} --seeds 1 {size_words} --timeline");
         let verdict = match verdict {
@@ -197,7 +215,15 @@ impl Campaign {
                 self.safety.and(false);
                 let (drawn, failed) = (String::new(), Some(format!("{problem:#}")));
                 let (safety, liveness, actions) = Default::default();
-                self.broken.push(Broken { seed, drawn, safety, liveness, failed, actions, replay });
+                self.broken.push(Broken {
+                    seed,
+                    drawn,
+                    safety,
+                    liveness,
+                    failed,
+                    actions,
+                    replay,
+                });
                 return text;
             }
         };
@@ -235,14 +261,25 @@ impl Campaign {
         replay: String,
         text: &str,
     ) -> String {
-        let Verdict { drawn, unsafe_: safety, not_live: liveness, .. } = verdict;
+        let Verdict {
+            drawn,
+            unsafe_: safety,
+            not_live: liveness,
+            ..
+        } = verdict;
         let late = liveness.iter().map(|text| format!("liveness: {text}"));
         let wrong = safety.iter().map(|text| format!("safety: {text}"));
         let rules: Vec<String> = late.chain(wrong).collect();
         // A second run of a failing seed costs little; one that fails no more is news too.
-        let actions = shortest(seed, size(args)).ok().flatten().map(|(actions, _)| actions);
+        let actions = shortest(seed, size(args))
+            .ok()
+            .flatten()
+            .map(|(actions, _)| actions);
         let mut told = format!("BROKEN {text}");
-        rules.iter().take(RULES_TOLD).for_each(|rule| told += &format!("\n  {rule}"));
+        rules
+            .iter()
+            .take(RULES_TOLD)
+            .for_each(|rule| told += &format!("\n  {rule}"));
         if rules.len() > RULES_TOLD {
             told += &format!("\n  and {} more", rules.len() - RULES_TOLD);
         }
@@ -251,7 +288,15 @@ impl Campaign {
         }
         told += &format!("\n  replay: {replay}");
         let failed = None;
-        self.broken.push(Broken { seed, drawn, safety, liveness, failed, actions, replay });
+        self.broken.push(Broken {
+            seed,
+            drawn,
+            safety,
+            liveness,
+            failed,
+            actions,
+            replay,
+        });
         told
     }
 }
@@ -268,19 +313,36 @@ fn timeline(verdict: &Verdict) -> String {
 }
 
 fn table(campaign: &Campaign) -> String {
-    let Campaign { seeds, held, seconds, seeds_per_minute, .. } = campaign;
+    let Campaign {
+        seeds,
+        held,
+        seconds,
+        seeds_per_minute,
+        ..
+    } = campaign;
     let text = format!(
         "{held} of {seeds} seeds held, {} lives of the control plane, {} durable changes, in {seconds:.1} s ({seeds_per_minute:.0} a minute)\n",
         campaign.control_plane_runs, campaign.durable_changes
     );
     let kinds = kinds(&campaign.struck);
     let row = |fared: &Fared| {
-        let Fared { kind, strikes, steps, missed } = fared;
+        let Fared {
+            kind,
+            strikes,
+            steps,
+            missed,
+        } = fared;
         let name = kind.as_str();
         let reached = format!("{} of {steps}", steps - missed.len());
-        format!("{name:<24} {strikes:>9} {reached:>9}  {}\n", missed.join(" "))
+        format!(
+            "{name:<24} {strikes:>9} {reached:>9}  {}\n",
+            missed.join(" ")
+        )
     };
-    let heading = format!("{:<24} {:>9} {:>9}  {}\n", "trouble", "struck", "steps", "never at");
+    let heading = format!(
+        "{:<24} {:>9} {:>9}  {}\n",
+        "trouble", "struck", "steps", "never at"
+    );
     let rows: String = kinds.iter().map(row).collect();
     let verdicts = format!(
         "safety {}, liveness {}, hash {}\n",
@@ -297,8 +359,9 @@ fn table(campaign: &Campaign) -> String {
 
 /// Pairs as one word each.
 fn joined<S: serde::Serializer>(struck: &Struck, serializer: S) -> Result<S::Ok, S::Error> {
-    let joined =
-        struck.iter().map(|((kind, step), count)| (format!("{} {step}", kind.as_str()), count));
+    let joined = struck
+        .iter()
+        .map(|((kind, step), count)| (format!("{} {step}", kind.as_str()), count));
     serializer.collect_map(joined)
 }
 

@@ -49,8 +49,12 @@ pub(super) const ALL: [Act; 22] = [
     act("frozen-and-thawed", 1, frozen_and_thawed),
     act("site-loses-component", 2, site_loses_component),
     act("restart-while-queued", 1, restart_while_queued),
-    act("restart-while-placed", 2, |stage| restart_before_input(stage, Point::Placed)),
-    act("restart-at-gate", 2, |stage| restart_before_input(stage, Point::AtGate)),
+    act("restart-while-placed", 2, |stage| {
+        restart_before_input(stage, Point::Placed)
+    }),
+    act("restart-at-gate", 2, |stage| {
+        restart_before_input(stage, Point::AtGate)
+    }),
     act("restart-while-running", 1, restart_while_running),
     act("cancel-while-queued", 1, cancel_while_queued),
     act("cancel-while-running", 1, cancel_while_running),
@@ -88,13 +92,20 @@ impl Stage<'_> {
         let fixed = self.random.random_bool(0.5);
         let component = |_| {
             let site = fixed.then(|| self.some_site());
-            PlannedComponent { site, ..succeeds(self.random.random_range(1..=2)) }
+            PlannedComponent {
+                site,
+                ..succeeds(self.random.random_range(1..=2))
+            }
         };
         (0..count).map(component).collect()
     }
 
     fn job(&mut self, components: Vec<PlannedComponent>, retries: u32) -> usize {
-        self.scenario.jobs.push(PlannedJob { components, wall_time_s: ENOUGH_S, retries });
+        self.scenario.jobs.push(PlannedJob {
+            components,
+            wall_time_s: ENOUGH_S,
+            retries,
+        });
         self.scenario.jobs.len() - 1
     }
 
@@ -121,8 +132,11 @@ impl Stage<'_> {
     /// itself, and they share the link: all arrive when the claim has been waiting for at
     /// least as long as one of them takes.
     fn late_job(&mut self, count: usize, bytes: usize, site: Option<usize>, from: usize) -> usize {
-        let component =
-            |_| PlannedComponent { site, inputs: vec![self.file(from, bytes)], ..succeeds(1) };
+        let component = |_| PlannedComponent {
+            site,
+            inputs: vec![self.file(from, bytes)],
+            ..succeeds(1)
+        };
         let components = (0..count).map(component).collect();
         self.job(components, 0)
     }
@@ -131,7 +145,10 @@ impl Stage<'_> {
     fn full_site(&mut self) -> (usize, usize) {
         let site = self.some_site();
         let all = self.scenario.processors[site];
-        let at_site = |processors| PlannedComponent { site: Some(site), ..succeeds(processors) };
+        let at_site = |processors| PlannedComponent {
+            site: Some(site),
+            ..succeeds(processors)
+        };
         let first = self.job(vec![at_site(all)], 0);
         let some = self.random.random_range(1..=all);
         let second = self.job(vec![at_site(some)], 0);
@@ -144,7 +161,13 @@ impl Stage<'_> {
 /// A component without files, anywhere, that succeeds once it is released.
 fn succeeds(processors: u32) -> PlannedComponent {
     let (payload, inputs) = (Payload::Exits(0), Vec::new());
-    PlannedComponent { site: None, processors, payload, inputs, output: None }
+    PlannedComponent {
+        site: None,
+        processors,
+        payload,
+        inputs,
+        output: None,
+    }
 }
 
 fn runs(stage: &mut Stage<'_>) {
@@ -155,7 +178,9 @@ fn runs(stage: &mut Stage<'_>) {
 
 fn leaves_outputs(stage: &mut Stage<'_>) {
     let mut components = stage.components(2);
-    components.iter_mut().for_each(|component| component.output = Some(Keep::Here));
+    components
+        .iter_mut()
+        .for_each(|component| component.output = Some(Keep::Here));
     let job = stage.job(components, 0);
     stage.submit_and_finish(job);
 }
@@ -175,14 +200,19 @@ fn fails(stage: &mut Stage<'_>) {
     let failing = stage.random.random_range(0..components.len());
     components[failing].payload = Payload::Exits(stage.random.random_range(1..=100));
     let others_first = stage.random.random_bool(0.5);
-    let others: Vec<usize> = (0..components.len()).filter(|other| *other != failing).collect();
+    let others: Vec<usize> = (0..components.len())
+        .filter(|other| *other != failing)
+        .collect();
     let retries = stage.random.random_range(0..=1);
     let job = stage.job(components, retries);
     stage.then(&[Step::Submit(job)]);
     for round in 1..=retries + 1 {
         stage.then(&[Step::Await(job, Point::Running(round))]);
         for other in others.iter().copied().filter(|_| others_first) {
-            stage.then(&[Step::Release(job, other), Step::Await(job, Point::Succeeded(other))]);
+            stage.then(&[
+                Step::Release(job, other),
+                Step::Await(job, Point::Succeeded(other)),
+            ]);
         }
         stage.then(&[Step::Release(job, failing)]);
     }
@@ -210,7 +240,11 @@ fn input_at_its_site(stage: &mut Stage<'_>) {
     let site = stage.some_site();
     let bytes = stage.random.random_range(100..200_000);
     let inputs = vec![stage.file(site, bytes)];
-    let component = PlannedComponent { site: Some(site), inputs, ..succeeds(2) };
+    let component = PlannedComponent {
+        site: Some(site),
+        inputs,
+        ..succeeds(2)
+    };
     let job = stage.job(vec![component], 0);
     stage.submit_and_finish(job);
 }
@@ -229,9 +263,17 @@ fn joined_copy(stage: &mut Stage<'_>) {
     let (from, to) = stage.two_sites();
     let first = stage.late_job(2, 2 * FILE_BYTES, Some(to), from);
     let inputs = stage.scenario.jobs[first].components[0].inputs.clone();
-    let component = PlannedComponent { site: Some(to), inputs, ..succeeds(1) };
+    let component = PlannedComponent {
+        site: Some(to),
+        inputs,
+        ..succeeds(1)
+    };
     let second = stage.job(vec![component], 0);
-    stage.then(&[Step::Submit(first), Step::Pause(4_500), Step::Submit(second)]);
+    stage.then(&[
+        Step::Submit(first),
+        Step::Pause(4_500),
+        Step::Submit(second),
+    ]);
     for job in [first, second] {
         stage.then(&[Step::Await(job, Point::Running(1))]);
         stage.finish(job);
@@ -250,7 +292,11 @@ fn frozen_and_thawed(stage: &mut Stage<'_>) {
     let (first, second) = stage.full_site();
     stage.then(&[Step::Freeze(second)]);
     stage.finish(first);
-    stage.then(&[Step::Pause(300), Step::Await(second, Point::Queued), Step::Thaw(second)]);
+    stage.then(&[
+        Step::Pause(300),
+        Step::Await(second, Point::Queued),
+        Step::Thaw(second),
+    ]);
     stage.then(&[Step::Await(second, Point::Running(1))]);
     stage.finish(second);
 }
@@ -262,12 +308,19 @@ fn site_loses_component(stage: &mut Stage<'_>) {
     match components[0].site {
         Some(site) => {
             let other = (site + 1) % stage.sites();
-            components.iter_mut().skip(1).for_each(|component| component.site = Some(other));
+            components
+                .iter_mut()
+                .skip(1)
+                .for_each(|component| component.site = Some(other));
         }
         None => components.truncate(1),
     }
     let job = stage.job(components, 0);
-    stage.then(&[Step::Submit(job), Step::Await(job, Point::Running(1)), Step::Lose(job)]);
+    stage.then(&[
+        Step::Submit(job),
+        Step::Await(job, Point::Running(1)),
+        Step::Lose(job),
+    ]);
     stage.then(&[Step::Await(job, Point::Running(2))]);
     stage.finish(job);
 }
@@ -275,9 +328,15 @@ fn site_loses_component(stage: &mut Stage<'_>) {
 /// An operator empties the site while processors wait there for input.
 fn site_drained(stage: &mut Stage<'_>) {
     let sizes = &stage.scenario.processors;
-    let smallest = (0..sizes.len()).min_by_key(|site| sizes[*site]).unwrap_or(0);
+    let smallest = (0..sizes.len())
+        .min_by_key(|site| sizes[*site])
+        .unwrap_or(0);
     let job = stage.late_job(3, FILE_BYTES, None, smallest);
-    stage.then(&[Step::Submit(job), Step::Await(job, Point::AtGate), Step::Drain(job)]);
+    stage.then(&[
+        Step::Submit(job),
+        Step::Await(job, Point::AtGate),
+        Step::Drain(job),
+    ]);
     stage.then(&[Step::Await(job, Point::Running(2))]);
     stage.finish(job);
     stage.then(&[Step::Undrain]);
@@ -326,13 +385,21 @@ fn cancel_while_running(stage: &mut Stage<'_>) {
 
 fn cancel_after_restart(stage: &mut Stage<'_>) {
     let job = running(stage);
-    stage.then(&[Step::Restart, Step::Cancel(job), Step::Await(job, Point::Ended)]);
+    stage.then(&[
+        Step::Restart,
+        Step::Cancel(job),
+        Step::Await(job, Point::Ended),
+    ]);
 }
 
 fn cancel_at_gate(stage: &mut Stage<'_>) {
     let (from, to) = stage.two_sites();
     let job = stage.late_job(3, FILE_BYTES, Some(to), from);
-    stage.then(&[Step::Submit(job), Step::Await(job, Point::AtGate), Step::Cancel(job)]);
+    stage.then(&[
+        Step::Submit(job),
+        Step::Await(job, Point::AtGate),
+        Step::Cancel(job),
+    ]);
     stage.then(&[Step::Await(job, Point::Ended)]);
 }
 
@@ -340,6 +407,10 @@ fn cancel_at_gate(stage: &mut Stage<'_>) {
 fn cancel_while_placed(stage: &mut Stage<'_>) {
     let (from, to) = stage.two_sites();
     let job = stage.late_job(2, LARGE_FILE_BYTES, Some(to), from);
-    stage.then(&[Step::Submit(job), Step::Await(job, Point::Placed), Step::Pause(700)]);
+    stage.then(&[
+        Step::Submit(job),
+        Step::Await(job, Point::Placed),
+        Step::Pause(700),
+    ]);
     stage.then(&[Step::Cancel(job), Step::Await(job, Point::Ended)]);
 }

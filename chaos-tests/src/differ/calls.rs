@@ -9,7 +9,14 @@ use prometheus::core::Collector;
 /// Calls that follow from what is decided, each made once. How often a site is looked
 /// at depends on the time that things take, and so do the others: a copy is verified
 /// once for all who need it at that moment.
-const WORK: [&str; 6] = ["submit", "find-by-tag", "decide-gate", "cancel", "inspect", "start-copy"];
+const WORK: [&str; 6] = [
+    "submit",
+    "find-by-tag",
+    "decide-gate",
+    "cancel",
+    "inspect",
+    "start-copy",
+];
 
 /// Given again every few seconds until what it ends is seen to be over, which takes as long
 /// as a process takes to die: whether it was given counts, and not how often.
@@ -28,10 +35,15 @@ impl Calls {
                 let label = |name: &str| {
                     let labels = metric.get_label().iter();
                     let found = labels.into_iter().find(|label| label.name() == name);
-                    found.map(|label| label.value().to_owned()).unwrap_or_default()
+                    found
+                        .map(|label| label.value().to_owned())
+                        .unwrap_or_default()
                 };
                 let count = metric.get_counter().get_value() as u64;
-                *calls.0.entry((label("call"), label("outcome"))).or_default() += count;
+                *calls
+                    .0
+                    .entry((label("call"), label("outcome")))
+                    .or_default() += count;
             }
         }
         calls
@@ -41,14 +53,25 @@ impl Calls {
     pub(super) fn parsed(text: &str) -> Self {
         let mut calls = Self::default();
         for line in text.lines() {
-            let Some(rest) = line.strip_prefix("cospan_site_calls_total{") else { continue };
-            let Some((labels, count)) = rest.split_once("} ") else { continue };
+            let Some(rest) = line.strip_prefix("cospan_site_calls_total{") else {
+                continue;
+            };
+            let Some((labels, count)) = rest.split_once("} ") else {
+                continue;
+            };
             let value = |name: &str| {
-                let value = labels.split(',').find_map(|l| l.strip_prefix(name)?.strip_prefix('='));
-                value.map(|value| value.trim_matches('"').to_owned()).unwrap_or_default()
+                let value = labels
+                    .split(',')
+                    .find_map(|l| l.strip_prefix(name)?.strip_prefix('='));
+                value
+                    .map(|value| value.trim_matches('"').to_owned())
+                    .unwrap_or_default()
             };
             let count = count.trim().parse().unwrap_or(0);
-            *calls.0.entry((value("call"), value("outcome"))).or_default() += count;
+            *calls
+                .0
+                .entry((value("call"), value("outcome")))
+                .or_default() += count;
         }
         calls
     }
@@ -69,7 +92,10 @@ impl Calls {
 
     /// Calls that must be the same in both worlds, with their answers.
     pub(super) fn work(&self) -> BTreeMap<(String, String), u64> {
-        let work = self.0.iter().filter(|((call, _), _)| WORK.contains(&call.as_str()));
+        let work = self
+            .0
+            .iter()
+            .filter(|((call, _), _)| WORK.contains(&call.as_str()));
         let made = work.filter(|(_, count)| **count > 0);
         made.map(|(key, &count)| {
             let compared = if key.0 == UNTIL_SEEN { 1 } else { count };
@@ -114,13 +140,19 @@ mod tests {
         counter.with_label_values(&["status", "ok"]).inc_by(40);
         let registry = prometheus::Registry::new();
         registry.register(Box::new(counter.clone())).unwrap();
-        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let text = prometheus::TextEncoder::new()
+            .encode_to_string(&registry.gather())
+            .unwrap();
         let (counted, exported) = (Calls::gathered(&counter), Calls::parsed(&text));
         assert_eq!(counted.work(), exported.work());
         counter.with_label_values(&["cancel", "ok"]).inc_by(2);
         let twice = Calls::gathered(&counter).work();
         counter.with_label_values(&["cancel", "ok"]).inc();
-        assert_eq!(Calls::gathered(&counter).work(), twice, "a cancel that was given again");
+        assert_eq!(
+            Calls::gathered(&counter).work(),
+            twice,
+            "a cancel that was given again"
+        );
         assert_eq!(exported.to_string(), "submit 4; others 40");
     }
 }

@@ -40,7 +40,11 @@ impl Comparison {
         };
         let ids = |played: &Played| played.stories.iter().map(|s| s.job.id).collect::<Vec<_>>();
         compared.same("jobs", &ids(real), &ids(simulated));
-        let work = if restarts { Calls::work_across_restarts } else { Calls::work };
+        let work = if restarts {
+            Calls::work_across_restarts
+        } else {
+            Calls::work
+        };
         compared.same("calls", &work(&real.calls), &work(&simulated.calls));
         for (real, simulated) in real.stories.iter().zip(&simulated.stories) {
             compared.job(real, simulated);
@@ -50,8 +54,9 @@ impl Comparison {
 
     fn same<T: PartialEq + fmt::Debug>(&mut self, what: &str, real: &T, simulated: &T) {
         if real != simulated {
-            self.differences
-                .push(format!("{what}:\n      real      {real:?}\n      simulated {simulated:?}"));
+            self.differences.push(format!(
+                "{what}:\n      real      {real:?}\n      simulated {simulated:?}"
+            ));
         }
     }
 
@@ -64,7 +69,11 @@ impl Comparison {
         });
         // A history that was cut at its beginning would prove nothing.
         for (units, job) in [(real.units, &real.job), (simulated.units, &simulated.job)] {
-            self.same(&format!("job {id}, units kept"), &(units as u64 + 1), &job.revision);
+            self.same(
+                &format!("job {id}, units kept"),
+                &(units as u64 + 1),
+                &job.revision,
+            );
         }
         let records = (real.events.len(), simulated.events.len());
         self.same(&format!("job {id}, records"), &records.0, &records.1);
@@ -75,19 +84,30 @@ impl Comparison {
         );
         let (real, simulated) = (story::views(real), story::views(simulated));
         let none = Vec::new();
-        for name in real.keys().chain(simulated.keys().filter(|name| !real.contains_key(*name))) {
+        for name in real
+            .keys()
+            .chain(simulated.keys().filter(|name| !real.contains_key(*name)))
+        {
             let seen =
                 |views: &BTreeMap<String, Vec<String>>| views.get(name).unwrap_or(&none).clone();
-            self.lines(&format!("job {id} as seen by {name}"), &seen(&real), &seen(&simulated));
+            self.lines(
+                &format!("job {id} as seen by {name}"),
+                &seen(&real),
+                &seen(&simulated),
+            );
         }
     }
 
     /// Tells of the first line that differs.
     fn lines(&mut self, what: &str, real: &[String], simulated: &[String]) {
         let longer = real.len().max(simulated.len());
-        let Some(at) = (0..longer).find(|at| real.get(*at) != simulated.get(*at)) else { return };
+        let Some(at) = (0..longer).find(|at| real.get(*at) != simulated.get(*at)) else {
+            return;
+        };
         let line = |lines: &[String]| {
-            let before = at.checked_sub(1).map_or("", |before| lines[before].as_str());
+            let before = at
+                .checked_sub(1)
+                .map_or("", |before| lines[before].as_str());
             let line = lines.get(at).map_or("nothing more", String::as_str);
             format!("{line}  (after {before:.60})")
         };
@@ -109,7 +129,11 @@ pub(super) fn report(scenario: &Scenario, compared: &Result<Comparison>, times: 
         Ok(compared) => compared,
         Err(problem) => return format!("FAIL {number:2} {acts}\n    {problem:#}"),
     };
-    let verdict = if compared.differences.is_empty() { "same" } else { "FAIL" };
+    let verdict = if compared.differences.is_empty() {
+        "same"
+    } else {
+        "FAIL"
+    };
     let mut text = format!("{verdict} {number:2} {acts}");
     for JobCount { id, records, units } in &compared.jobs {
         // Writing into a text cannot fail.
@@ -120,7 +144,11 @@ pub(super) fn report(scenario: &Scenario, compared: &Result<Comparison>, times: 
         );
     }
     let _ = write!(text, "\n    messages, real:      {}", compared.real_calls);
-    let _ = write!(text, "\n    messages, simulated: {}", compared.simulated_calls);
+    let _ = write!(
+        text,
+        "\n    messages, simulated: {}",
+        compared.simulated_calls
+    );
     for difference in &compared.differences {
         let _ = write!(text, "\n  differs: {difference}");
     }
@@ -165,7 +193,11 @@ impl Total {
 impl fmt::Display for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let each = |count: u64| count as f64 / self.jobs.max(1) as f64;
-        writeln!(f, "{} scenarios, {} differ, {} jobs", self.scenarios, self.failed, self.jobs)?;
+        writeln!(
+            f,
+            "{} scenarios, {} differ, {} jobs",
+            self.scenarios, self.failed, self.jobs
+        )?;
         writeln!(f, "for each job:    real  simulated")?;
         let rows = [
             ("records", (self.records.0 as u64, self.records.1 as u64)),

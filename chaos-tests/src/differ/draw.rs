@@ -33,7 +33,11 @@ pub(super) fn scenarios(seed: u64, count: usize) -> Vec<Scenario> {
 
 fn draw(number: usize, dealt: &[usize], seed: u64) -> Scenario {
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(1 + number as u64));
-    let least = dealt.iter().map(|act| acts::ALL[*act].sites).max().unwrap_or(1);
+    let least = dealt
+        .iter()
+        .map(|act| acts::ALL[*act].sites)
+        .max()
+        .unwrap_or(1);
     let mut processors = PROCESSORS;
     processors.shuffle(&mut random);
     let sites = random.random_range(least..=PROCESSORS.len());
@@ -45,7 +49,10 @@ fn draw(number: usize, dealt: &[usize], seed: u64) -> Scenario {
     };
     for act in dealt.iter().map(|act| &acts::ALL[*act]) {
         scenario.acts.push(act.name);
-        (act.play)(&mut Stage { scenario: &mut scenario, random: &mut random });
+        (act.play)(&mut Stage {
+            scenario: &mut scenario,
+            random: &mut random,
+        });
         scenario.script.push(Step::Rest);
     }
     scenario
@@ -72,6 +79,9 @@ mod tests {
         let acts: BTreeSet<&str> = all.iter().flat_map(|s| s.acts.iter().copied()).collect();
         assert_eq!(acts.len(), acts::ALL.len());
         assert!(all.iter().all(|s| (1..=6).contains(&s.jobs.len())));
-        assert!(all.iter().all(|s| s.jobs.iter().all(|job| job.components.len() <= 3)));
+        assert!(
+            all.iter()
+                .all(|s| s.jobs.iter().all(|job| job.components.len() <= 3))
+        );
     }
 }

@@ -72,12 +72,16 @@ pub fn run(options: &Options, show: &(dyn Fn(&str) + Sync)) -> bool {
         }
     };
     std::thread::scope(|scope| {
-        let players: Vec<_> = (0..options.at_once.max(1)).map(|_| scope.spawn(work)).collect();
+        let players: Vec<_> = (0..options.at_once.max(1))
+            .map(|_| scope.spawn(work))
+            .collect();
         let watch = scope.spawn(|| steadiness.watch(&options.base));
         players.into_iter().for_each(|player| drop(player.join()));
         steadiness.stop();
         if let Ok(Err(problem)) = watch.join() {
-            show(&format!("whether the machine stood still is not known: {problem:#}"));
+            show(&format!(
+                "whether the machine stood still is not known: {problem:#}"
+            ));
         }
     });
     let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +101,9 @@ fn play(
         let begun = Instant::now();
         let slower = Arc::new(scenario.clone().slower(1 << (times - 1)));
         let compared = once(&slower, options);
-        let good = compared.as_ref().is_ok_and(|compared| compared.differences.is_empty());
+        let good = compared
+            .as_ref()
+            .is_ok_and(|compared| compared.differences.is_empty());
         if good || times == TIMES || !steadiness.stalled_since(begun) {
             return (compared, times);
         }
@@ -110,7 +116,9 @@ fn once(scenario: &Arc<Scenario>, options: &Options) -> Result<Comparison> {
     let mut environment =
         TestEnvironment::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
     let compared = in_both_worlds(scenario, &environment, &options.binary);
-    let good = compared.as_ref().is_ok_and(|compared| compared.differences.is_empty());
+    let good = compared
+        .as_ref()
+        .is_ok_and(|compared| compared.differences.is_empty());
     if options.keep || !good {
         environment.keep();
     }

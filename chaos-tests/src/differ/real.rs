@@ -69,12 +69,24 @@ pub(super) fn play(
     let api = server.api()?;
     let (ids, calls) = (BTreeMap::new(), Calls::default());
     let drained = String::new();
-    let mut user = User { scenario, environment, program, server, api, ids, drained, calls };
+    let mut user = User {
+        scenario,
+        environment,
+        program,
+        server,
+        api,
+        ids,
+        drained,
+        calls,
+    };
     user.act()?;
     user.await_answers()?;
     user.stop()?;
     let stories = story::on_disk(&environment.data().join("store"))?;
-    Ok(Played { stories, calls: user.calls })
+    Ok(Played {
+        stories,
+        calls: user.calls,
+    })
 }
 
 /// Whoever carries out a script.
@@ -95,7 +107,10 @@ impl User<'_> {
         self.await_rest()?;
         for (file, planned) in self.scenario.files.iter().enumerate() {
             let (name, site) = (file_name(file), site_name(planned.site));
-            self.api.must("/v1/files", &json!({ "name": name, "site": site, "path": name }))?;
+            self.api.must(
+                "/v1/files",
+                &json!({ "name": name, "site": site, "path": name }),
+            )?;
         }
         self.scenario
             .script
@@ -115,7 +130,9 @@ impl User<'_> {
             Step::Release(job, component) => self.release(job, component),
             Step::ReleaseAll(job) => {
                 let components = 0..self.scenario.jobs[job].components.len();
-                components.into_iter().try_for_each(|component| self.release(job, component))
+                components
+                    .into_iter()
+                    .try_for_each(|component| self.release(job, component))
             }
             Step::Cancel(job) => self.order(job, "cancel"),
             Step::Freeze(job) => self.order(job, "freeze"),
@@ -160,13 +177,18 @@ impl User<'_> {
     fn submit(&mut self, job: usize) -> Result<()> {
         let document = document(&self.scenario.spec(job, self.program)?);
         let answer = self.api.must("/v1/jobs", &document)?;
-        let id = answer["jobs"][0]["id"].as_u64().context("a job without a number")?;
+        let id = answer["jobs"][0]["id"]
+            .as_u64()
+            .context("a job without a number")?;
         self.ids.insert(job, id);
         Ok(())
     }
 
     fn id(&self, job: usize) -> Result<u64> {
-        self.ids.get(&job).copied().with_context(|| format!("job {job} has no number"))
+        self.ids
+            .get(&job)
+            .copied()
+            .with_context(|| format!("job {job} has no number"))
     }
 
     fn job(&self, job: usize) -> Result<Value> {
@@ -174,8 +196,10 @@ impl User<'_> {
     }
 
     fn order(&self, job: usize, order: &str) -> Result<()> {
-        let answer =
-            self.api.must(&format!("/v1/jobs:{order}"), &json!({ "ids": [self.id(job)?] }))?;
+        let answer = self.api.must(
+            &format!("/v1/jobs:{order}"),
+            &json!({ "ids": [self.id(job)?] }),
+        )?;
         if answer["jobs"][0]["outcome"] != "done" {
             bail!("it was not done: {answer}");
         }
@@ -183,7 +207,9 @@ impl User<'_> {
     }
 
     fn order_site(&self, order: &str) -> Result<()> {
-        self.api.must(&format!("/v1/sites/{}/{order}", self.drained), &json!({})).map(drop)
+        self.api
+            .must(&format!("/v1/sites/{}/{order}", self.drained), &json!({}))
+            .map(drop)
     }
 
     /// Opens the pipe for which a payload waits.
@@ -210,7 +236,11 @@ impl User<'_> {
     /// their machine was started anew.
     fn lose(&mut self, job: usize) -> Result<()> {
         let site = self.site(job)?;
-        let site = self.environment.sites.iter().find(|other| other.name == site);
+        let site = self
+            .environment
+            .sites
+            .iter()
+            .find(|other| other.name == site);
         let attempts = site.context("there is no such site")?.root.join("attempts");
         // Whoever saw a wrapper live knows that its machine goes on.
         self.stop()?;
@@ -219,7 +249,9 @@ impl User<'_> {
         }
         let mut running = evidence::carriers(&attempts);
         running.sort_by_key(|(pid, _)| is_payload(*pid));
-        running.into_iter().for_each(|(pid, _)| signal(pid, Signal::KILL));
+        running
+            .into_iter()
+            .for_each(|(pid, _)| signal(pid, Signal::KILL));
         self.server.start().map(drop)
     }
 
@@ -229,10 +261,17 @@ impl User<'_> {
             let runs = job["components"].as_array().into_iter().flatten();
             let standing = Standing {
                 phase: job["phase"]["state"].as_str().unwrap_or_default().into(),
-                round: job["round"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0),
-                runs: runs.map(|run| run["state"].as_str().unwrap_or_default().into()).collect(),
+                round: job["round"]
+                    .as_u64()
+                    .and_then(|n| n.try_into().ok())
+                    .unwrap_or(0),
+                runs: runs
+                    .map(|run| run["state"].as_str().unwrap_or_default().into())
+                    .collect(),
             };
-            point.reached(&standing).with_context(|| format!("it has ended: {}", job["phase"]))
+            point
+                .reached(&standing)
+                .with_context(|| format!("it has ended: {}", job["phase"]))
         })
     }
 
@@ -244,14 +283,20 @@ impl User<'_> {
                     && site["total"]["processors"].is_u64()
                     && site["total"] == site["idle"]
             };
-            Ok(sites["sites"].as_array().context("no sites")?.iter().all(rests))
+            Ok(sites["sites"]
+                .as_array()
+                .context("no sites")?
+                .iter()
+                .all(rests))
         })
     }
 }
 
 /// Has a wrapper's file say that it waits on a machine of another life than this one's.
 fn set_another_boot(ready: &Path) -> Result<()> {
-    let Ok(text) = fs::read_to_string(ready) else { return Ok(()) };
+    let Ok(text) = fs::read_to_string(ready) else {
+        return Ok(());
+    };
     let lines = text.lines().map(|line| match line.starts_with("boot ") {
         true => "boot another\n".to_owned(),
         false => format!("{line}\n"),
@@ -262,7 +307,9 @@ fn set_another_boot(ready: &Path) -> Result<()> {
 /// Whether a process was started by a wrapper for the job.
 fn is_payload(pid: u32) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"COSPAN_TAG="))
+    environment
+        .split(|byte| *byte == 0)
+        .any(|entry| entry.starts_with(b"COSPAN_TAG="))
 }
 
 fn wait(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {

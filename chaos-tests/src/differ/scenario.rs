@@ -203,15 +203,22 @@ impl PlannedFile {
     /// What a catalogue says of it.
     pub(super) fn content(&self, file: usize) -> Content {
         let digest = blake3::hash(&self.bytes(file));
-        Content { digest: Digest(*digest.as_bytes()), size: Bytes(self.bytes as u64) }
+        Content {
+            digest: Digest(*digest.as_bytes()),
+            size: Bytes(self.bytes as u64),
+        }
     }
 }
 
 impl Scenario {
     /// The same, so many times slower where time matters.
     pub(super) fn slower(mut self, times: u32) -> Self {
-        self.files.iter_mut().for_each(|file| file.bytes *= times as usize);
-        self.jobs.iter_mut().for_each(|job| job.wall_time_s *= u64::from(times));
+        self.files
+            .iter_mut()
+            .for_each(|file| file.bytes *= times as usize);
+        self.jobs
+            .iter_mut()
+            .for_each(|job| job.wall_time_s *= u64::from(times));
         for step in &mut self.script {
             if let Step::Pause(ms) = step {
                 *ms *= u64::from(times);
@@ -227,12 +234,20 @@ impl Scenario {
     pub(super) fn spec(&self, job: usize, program: &str) -> Result<JobSpec> {
         let planned = &self.jobs[job];
         let component = |(index, of)| component(job, index, of, program);
-        let components: Vec<ComponentSpec> =
-            planned.components.iter().enumerate().map(component).collect::<Result<_>>()?;
+        let components: Vec<ComponentSpec> = planned
+            .components
+            .iter()
+            .enumerate()
+            .map(component)
+            .collect::<Result<_>>()?;
         let fixed = components.iter().all(|component| component.site.is_some());
         Ok(JobSpec {
             name: Some(format!("job-{job}").into()),
-            request: if fixed { Request::Fixed } else { Request::NonFixed },
+            request: if fixed {
+                Request::Fixed
+            } else {
+                Request::NonFixed
+            },
             components,
             policy: None,
             priority: Priority::Low,
@@ -261,16 +276,26 @@ fn component(
                 register: LogicalName::new(&format!("output-{job}-{index}"))?,
             },
         };
-        Ok(Output { path: RelPath::new(OUTPUT)?, collect })
+        Ok(Output {
+            path: RelPath::new(OUTPUT)?,
+            collect,
+        })
     };
     let input = |file: &usize| -> Result<Input> {
         let name = LogicalName::new(&file_name(*file))?;
         let path = RelPath::new(&file_name(*file))?;
-        Ok(Input { file: FileRef { name, bound: None }, path, feed: Default::default() })
+        Ok(Input {
+            file: FileRef { name, bound: None },
+            path,
+            feed: Default::default(),
+        })
     };
     Ok(ComponentSpec {
         name: ComponentName::new(&format!("c{index}"))?,
-        site: planned.site.map(|site| SiteName::new(&site_name(site))).transpose()?,
+        site: planned
+            .site
+            .map(|site| SiteName::new(&site_name(site)))
+            .transpose()?,
         resources: Resources::processors(planned.processors),
         constraints: Vec::new(),
         program: planned.program(program).into(),
@@ -287,7 +312,9 @@ impl PlannedComponent {
         let (executable, arguments): (&str, Vec<Arc<str>>) = match self.payload {
             Payload::Exits(code) => {
                 let output = self.output.map(|_| OUTPUT.to_owned());
-                let words = [FOR_EVER_MS.to_string(), code.to_string()].into_iter().chain(output);
+                let words = [FOR_EVER_MS.to_string(), code.to_string()]
+                    .into_iter()
+                    .chain(output);
                 (program, words.map(Arc::from).collect())
             }
             Payload::Missing => (MISSING_PROGRAM, Vec::new()),

@@ -56,7 +56,10 @@ pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
     settings.transfer.ready_keep = DurationMs::from_secs(600);
     settings.keep_attempts = DurationMs::from_secs(7 * 86_400);
     let names = sites(scenario)?;
-    settings.submit_settle = names.iter().map(|name| (name.clone(), LOCAL_SETTLE)).collect();
+    settings.submit_settle = names
+        .iter()
+        .map(|name| (name.clone(), LOCAL_SETTLE))
+        .collect();
     settings.links = links(&names);
     Ok(settings)
 }
@@ -68,9 +71,16 @@ pub(super) fn sites(scenario: &Scenario) -> Result<Vec<SiteName>> {
 }
 
 fn links(names: &[SiteName]) -> BTreeMap<(SiteName, SiteName), BitsPerSecond> {
-    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let pairs = names
+        .iter()
+        .flat_map(|from| names.iter().map(move |to| (from, to)));
     let pairs = pairs.filter(|(from, to)| from != to);
     pairs
-        .map(|(from, to)| ((from.clone(), to.clone()), BitsPerSecond(BANDWIDTH_BITS_PER_S)))
+        .map(|(from, to)| {
+            (
+                (from.clone(), to.clone()),
+                BitsPerSecond(BANDWIDTH_BITS_PER_S),
+            )
+        })
         .collect()
 }

@@ -45,7 +45,10 @@ const PATIENCE: DurationMs = DurationMs(120_000);
 /// The script cannot be carried out.
 pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
     let seed = scenario.number as u64;
-    let fault_rates = FaultRates { way_max: WAY_MAX, ..FaultRates::default() };
+    let fault_rates = FaultRates {
+        way_max: WAY_MAX,
+        ..FaultRates::default()
+    };
     let disk = MemoryDisk::default();
     let environment = SimEnvironment {
         disk: StoreDisk::Memory(disk.clone()),
@@ -73,9 +76,13 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
             user.act(&plane_run, &steps, number == 0).await?;
             if last {
                 // A hint tells of an end before its order is answered, and counted.
-                plane_run.until(plane_run.clock.now() + WAY_MAX + WAY_MAX).await;
+                plane_run
+                    .until(plane_run.clock.now() + WAY_MAX + WAY_MAX)
+                    .await;
             }
-            Ok::<_, anyhow::Error>(Calls::gathered(&plane_run.plane.shared().metrics.site_calls))
+            Ok::<_, anyhow::Error>(Calls::gathered(
+                &plane_run.plane.shared().metrics.site_calls,
+            ))
         })?;
         match end {
             End::Done(at, counted) => {
@@ -85,7 +92,10 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
             End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
         }
     }
-    Ok(Played { stories: story::in_memory(&disk)?, calls })
+    Ok(Played {
+        stories: story::in_memory(&disk)?,
+        calls,
+    })
 }
 
 fn world(scenario: &Scenario) -> Result<World> {
@@ -93,7 +103,12 @@ fn world(scenario: &Scenario) -> Result<World> {
     let mut clusters = Vec::new();
     for (site, name) in names.iter().enumerate() {
         let mut files = BTreeMap::new();
-        for (file, planned) in scenario.files.iter().enumerate().filter(|(_, f)| f.site == site) {
+        for (file, planned) in scenario
+            .files
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| f.site == site)
+        {
             files.insert(RelPath::new(&file_name(file))?, planned.content(file));
         }
         clusters.push(ClusterSpec {
@@ -107,7 +122,9 @@ fn world(scenario: &Scenario) -> Result<World> {
             files,
         });
     }
-    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let pairs = names
+        .iter()
+        .flat_map(|from| names.iter().map(move |to| (from, to)));
     let link = |(from, to): (&SiteName, &SiteName)| LinkSpec {
         from: from.clone(),
         to: to.clone(),
@@ -115,8 +132,18 @@ fn world(scenario: &Scenario) -> Result<World> {
         latency: DurationMs::ZERO,
     };
     let links: Vec<LinkSpec> = pairs.filter(|(from, to)| from != to).map(link).collect();
-    let pace = Pace { launch_max: DurationMs(30), gate_max: DurationMs(30), ..Pace::default() };
-    Ok(World::new(clusters, &links, pace, scenario.number as u64, BEGINS))
+    let pace = Pace {
+        launch_max: DurationMs(30),
+        gate_max: DurationMs(30),
+        ..Pace::default()
+    };
+    Ok(World::new(
+        clusters,
+        &links,
+        pace,
+        scenario.number as u64,
+        BEGINS,
+    ))
 }
 
 /// Whoever carries out a script; outlives control planes.
@@ -132,13 +159,18 @@ struct User {
 
 impl User {
     async fn act(&self, plane_run: &ControlPlaneRun, steps: &[Step], first: bool) -> Result<()> {
-        wait(plane_run, "it takes work", || Ok(plane_run.plane.is_ready())).await?;
+        wait(plane_run, "it takes work", || {
+            Ok(plane_run.plane.is_ready())
+        })
+        .await?;
         if first {
             self.await_rest(plane_run).await?;
             self.register_files(plane_run).await?;
         }
         for step in steps {
-            self.step(plane_run, *step).await.with_context(|| format!("{step:?}"))?;
+            self.step(plane_run, *step)
+                .await
+                .with_context(|| format!("{step:?}"))?;
         }
         Ok(())
     }
@@ -155,11 +187,19 @@ impl User {
             Step::Release(job, component) => self.release(plane_run, job, component),
             Step::ReleaseAll(job) => {
                 let components = 0..self.scenario.jobs[job].components.len();
-                components.into_iter().try_for_each(|index| self.release(plane_run, job, index))
+                components
+                    .into_iter()
+                    .try_for_each(|index| self.release(plane_run, job, index))
             }
-            Step::Cancel(job) => ask(plane_run, Ask::Cancel(vec![self.id(job)?])).await.map(drop),
-            Step::Freeze(job) => ask(plane_run, Ask::Freeze(vec![self.id(job)?])).await.map(drop),
-            Step::Thaw(job) => ask(plane_run, Ask::Thaw(vec![self.id(job)?])).await.map(drop),
+            Step::Cancel(job) => ask(plane_run, Ask::Cancel(vec![self.id(job)?]))
+                .await
+                .map(drop),
+            Step::Freeze(job) => ask(plane_run, Ask::Freeze(vec![self.id(job)?]))
+                .await
+                .map(drop),
+            Step::Thaw(job) => ask(plane_run, Ask::Thaw(vec![self.id(job)?]))
+                .await
+                .map(drop),
             Step::Lose(job) => self.lose(plane_run, job),
             Step::Drain(job) => {
                 let site = self.site(plane_run, job, 0)?;
@@ -200,7 +240,11 @@ impl User {
     }
 
     fn id(&self, job: usize) -> Result<JobId> {
-        self.ids.borrow().get(&job).copied().with_context(|| format!("job {job} has no number"))
+        self.ids
+            .borrow()
+            .get(&job)
+            .copied()
+            .with_context(|| format!("job {job} has no number"))
     }
 
     fn job(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<Arc<Job>> {
@@ -225,9 +269,15 @@ impl User {
             let standing = Standing {
                 phase: job.phase.kind().as_str().into(),
                 round: job.round.0,
-                runs: job.components.iter().map(|c| c.run.as_str().into()).collect(),
+                runs: job
+                    .components
+                    .iter()
+                    .map(|c| c.run.as_str().into())
+                    .collect(),
             };
-            point.reached(&standing).with_context(|| format!("it has ended: {:?}", job.phase))
+            point
+                .reached(&standing)
+                .with_context(|| format!("it has ended: {:?}", job.phase))
         })
         .await
     }
@@ -245,25 +295,38 @@ impl User {
 
     fn site(&self, plane_run: &ControlPlaneRun, job: usize, component: usize) -> Result<SiteName> {
         let job = self.job(plane_run, job)?;
-        let placement = job.components.get(component).and_then(|c| c.placement.as_ref());
+        let placement = job
+            .components
+            .get(component)
+            .and_then(|c| c.placement.as_ref());
         Ok(placement.context("the job is not placed")?.site.clone())
     }
 
     async fn order_site(&self, plane_run: &ControlPlaneRun, order: SiteOrder) -> Result<()> {
-        let site = self.drained.borrow().clone().context("no site was emptied")?;
+        let site = self
+            .drained
+            .borrow()
+            .clone()
+            .context("no site was emptied")?;
         ask(plane_run, Ask::Site(site, order)).await.map(drop)
     }
 
     fn release(&self, plane_run: &ControlPlaneRun, job: usize, component: usize) -> Result<()> {
         let site = self.site(plane_run, job, component)?;
         let index = ComponentIndex(component as u32);
-        let tag = self.job(plane_run, job)?.tag(plane_run.plane.instance(), index);
-        self.in_world(plane_run, &site, |world, site| world.finish_payload(site, tag))
+        let tag = self
+            .job(plane_run, job)?
+            .tag(plane_run.plane.instance(), index);
+        self.in_world(plane_run, &site, |world, site| {
+            world.finish_payload(site, tag)
+        })
     }
 
     fn lose(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
         let site = self.site(plane_run, job, 0)?;
-        self.in_world(plane_run, &site, |world, site| world.site_down(site, REPAIR))
+        self.in_world(plane_run, &site, |world, site| {
+            world.site_down(site, REPAIR)
+        })
     }
 
     fn in_world(

@@ -29,7 +29,11 @@ impl Steadiness {
 
     pub(super) fn new() -> Self {
         let (stalled_at_ms, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { began: Instant::now(), stalled_at_ms, stop }
+        Self {
+            began: Instant::now(),
+            stalled_at_ms,
+            stop,
+        }
     }
 
     /// Looks until it is told to stop.
@@ -50,7 +54,8 @@ impl Steadiness {
             // What was lost a second ago counts for a third, two seconds ago for a ninth.
             lost = lost * 9 / 10 + asleep.elapsed().saturating_sub(BEAT);
             if lost > Self::STALL {
-                self.stalled_at_ms.store(ms(self.began.elapsed()), Ordering::Relaxed);
+                self.stalled_at_ms
+                    .store(ms(self.began.elapsed()), Ordering::Relaxed);
             }
         }
         Ok(())

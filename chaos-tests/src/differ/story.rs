@@ -39,7 +39,12 @@ pub(super) struct Story {
 /// It cannot be opened, or is damaged.
 pub(super) fn on_disk(path: &Path) -> Result<Vec<Story>> {
     read(|sink, load| {
-        Ok(cospan_storage::open_and_load(path, &Options::new(EngineKind::Sled), sink, load)?)
+        Ok(cospan_storage::open_and_load(
+            path,
+            &Options::new(EngineKind::Sled),
+            sink,
+            load,
+        )?)
     })
 }
 
@@ -48,14 +53,23 @@ pub(super) fn on_disk(path: &Path) -> Result<Vec<Story>> {
 /// # Errors
 /// It is damaged.
 pub(super) fn in_memory(disk: &MemoryDisk) -> Result<Vec<Story>> {
-    read(|sink, load| Ok(memory::open_and_load(disk, InstanceId::from_random(0), sink, load)?))
+    read(|sink, load| {
+        Ok(memory::open_and_load(
+            disk,
+            InstanceId::from_random(0),
+            sink,
+            load,
+        )?)
+    })
 }
 
 fn read(open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>) -> Result<Vec<Story>> {
     let (mut loader, mut damage) = (Loader::default(), ControlFlow::Continue(()));
     let opened = open(Arc::new(|_| {}), &mut |stored| {
         if damage.is_continue() {
-            damage = loader.take(stored).map_or_else(ControlFlow::Break, ControlFlow::Continue);
+            damage = loader
+                .take(stored)
+                .map_or_else(ControlFlow::Break, ControlFlow::Continue);
         }
     })?;
     if let ControlFlow::Break(damage) = damage {
@@ -65,7 +79,11 @@ fn read(open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>) -> Re
         let units = events::history(&*opened.journal, job.id)?;
         let count = units.len();
         let events = units.into_iter().flat_map(|(_, events)| events).collect();
-        Ok(Story { job, events, units: count })
+        Ok(Story {
+            job,
+            events,
+            units: count,
+        })
     };
     let stories = loader.finish()?.jobs.into_iter().map(story).collect();
     opened.journal.close();
@@ -81,8 +99,13 @@ fn read(open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>) -> Re
 /// views differ by nothing but the order of what ran at the same time.
 pub(super) fn views(story: &Story) -> BTreeMap<String, Vec<String>> {
     let mut views: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let names: Vec<String> =
-        story.job.spec.components.iter().map(|component| component.name.to_string()).collect();
+    let names: Vec<String> = story
+        .job
+        .spec
+        .components
+        .iter()
+        .map(|component| component.name.to_string())
+        .collect();
     for event in &story.events {
         let line = line(event);
         match (component_of(&event.what), &event.what) {
@@ -177,7 +200,10 @@ fn line(event: &JobEvent) -> String {
             start_by.iter_mut().for_each(length);
         }
         Happened::ComponentBegan { began_at, .. } => *began_at = None,
-        Happened::StartPostponed { start_estimate, next_claim } => {
+        Happened::StartPostponed {
+            start_estimate,
+            next_claim,
+        } => {
             (*start_estimate, *next_claim) = (Timestamp(0), Timestamp(0));
         }
         Happened::ClaimMissed { next_claim, .. } => *next_claim = Timestamp(0),
@@ -185,10 +211,18 @@ fn line(event: &JobEvent) -> String {
         Happened::AttemptSubmitted { component, .. } => {
             return format!("AttemptSubmitted {{ component: {component:?} }}");
         }
-        Happened::ComponentReady { host, clock, held_for, .. } => {
+        Happened::ComponentReady {
+            host,
+            clock,
+            held_for,
+            ..
+        } => {
             (*host, *clock, *held_for) = ("".into(), None, None);
         }
-        Happened::AttemptEnded { how: Ending::Lost(words), .. } => *words = "".into(),
+        Happened::AttemptEnded {
+            how: Ending::Lost(words),
+            ..
+        } => *words = "".into(),
         Happened::SiteCharged { charge, .. } => charge.detail = "".into(),
         Happened::OutputFound { content, .. } => *content = size_only(*content),
         Happened::RoundAborted { why, then } => {
@@ -205,7 +239,10 @@ fn line(event: &JobEvent) -> String {
 }
 
 fn size_only(content: Content) -> Content {
-    Content { digest: Digest([0; 32]), ..content }
+    Content {
+        digest: Digest([0; 32]),
+        ..content
+    }
 }
 
 /// What a job's record says in the end, in lines.
@@ -216,17 +253,29 @@ pub(super) fn record(job: &Job) -> Vec<String> {
         phase => phase.kind().as_str().to_owned(),
     };
     let instants = &job.instants;
-    let seen = [instants.first_placed, instants.placed, instants.claimed, instants.started];
+    let seen = [
+        instants.first_placed,
+        instants.placed,
+        instants.claimed,
+        instants.started,
+    ];
     let mut lines = vec![
         format!("{} of {}, {:?}: {end}", job.id, job.owner, job.priority),
-        format!("round {:?}, inputs here: {}, {:?}", job.round, job.inputs_here, job.setbacks),
+        format!(
+            "round {:?}, inputs here: {}, {:?}",
+            job.round, job.inputs_here, job.setbacks
+        ),
         format!("frozen by {:?}, held {:?}", job.frozen_by, job.held),
         format!("instants known {:?}", seen.map(|instant| instant.is_some())),
         format!("to be moved {:?}", instants.transfer_volume),
         format!("{:?}", job.spec),
     ];
     lines.extend(job.components.iter().map(|component| {
-        let collected: Vec<_> = component.collected.iter().map(|output| output.done).collect();
+        let collected: Vec<_> = component
+            .collected
+            .iter()
+            .map(|output| output.done)
+            .collect();
         format!(
             "attempt {:?} {}, {:?}, avoids {:?}, owes {:?}, collected {collected:?}",
             component.attempt,

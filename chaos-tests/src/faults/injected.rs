@@ -24,7 +24,10 @@ impl Scene {
         std::fs::create_dir_all(&directory)?;
         let aside = directory.join("new");
         std::fs::write(&aside, lines)?;
-        Ok(std::fs::rename(aside, directory.join(&self.environment.sites[index].name))?)
+        Ok(std::fs::rename(
+            aside,
+            directory.join(&self.environment.sites[index].name),
+        )?)
     }
 
     /// Kills the server and starts it again, with this added to the section of its
@@ -37,7 +40,10 @@ impl Scene {
         ensure!(text.contains(&head), "no {head} in {}", config.display());
         std::fs::write(&config, text.replace(&head, &format!("{head}{added}")))?;
         let coverage = self.environment.coverage();
-        self.server.chaos = Some(Chaos { plan: plan.into(), coverage });
+        self.server.chaos = Some(Chaos {
+            plan: plan.into(),
+            coverage,
+        });
         self.server.start().map(drop)
     }
 
@@ -63,7 +69,9 @@ impl Scene {
     }
 
     fn errors(&self, index: usize) -> Result<u64> {
-        self.site(index)?["consecutive_errors"].as_u64().context("no count of errors")
+        self.site(index)?["consecutive_errors"]
+            .as_u64()
+            .context("no count of errors")
     }
 }
 
@@ -75,10 +83,16 @@ fn reply_lost(scene: &mut Scene) -> Result<()> {
     for id in ids {
         scene.await_state(id, "finished")?;
         let job = scene.job(id)?;
-        ensure!(job["components"][0]["attempt"] == 1, "submitted again: {job}");
+        ensure!(
+            job["components"][0]["attempt"] == 1,
+            "submitted again: {job}"
+        );
         ensure!(job["round"] == 1, "given up although it was there: {job}");
     }
-    ensure!(scene.errors(0)? == 0, "the site was charged for a lost reply");
+    ensure!(
+        scene.errors(0)? == 0,
+        "the site was charged for a lost reply"
+    );
     Ok(())
 }
 
@@ -89,7 +103,10 @@ fn never_arrives(scene: &mut Scene) -> Result<()> {
     scene.await_state(id, "finished")?;
     let job = scene.job(id)?;
     let attempt = job["components"][0]["attempt"].as_u64();
-    ensure!(attempt.is_some_and(|attempt| attempt > 1), "not under a new tag: {job}");
+    ensure!(
+        attempt.is_some_and(|attempt| attempt > 1),
+        "not under a new tag: {job}"
+    );
     Ok(())
 }
 
@@ -109,10 +126,16 @@ fn status_fails(scene: &mut Scene) -> Result<()> {
     scene.arm(0, "status not-sent\n")?;
     scene.await_site(0, "unreachable")?;
     let job = scene.job(id)?;
-    ensure!(job["phase"]["state"] == "running", "unknown was taken for failed: {job}");
+    ensure!(
+        job["phase"]["state"] == "running",
+        "unknown was taken for failed: {job}"
+    );
     scene.arm(0, "")?;
     scene.await_state(id, "finished")?;
-    ensure!(scene.rounds(id)? == 1, "it was moved although its site came back");
+    ensure!(
+        scene.rounds(id)? == 1,
+        "it was moved although its site came back"
+    );
     ensure!(scene.errors(0)? == 0, "silence was charged as an error");
     Ok(())
 }
@@ -142,15 +165,26 @@ fn dies_between_gates(scene: &mut Scene) -> Result<()> {
     scene.wait("the first payload over, alone", over)?;
     scene.arm(1, "")?;
     std::thread::sleep((GRACE + Duration::from_secs(1)).saturating_sub(away.elapsed()));
-    ensure!(scene.runs()?.len() == 1, "a payload began while nobody was there to let it in");
+    ensure!(
+        scene.runs()?.len() == 1,
+        "a payload began while nobody was there to let it in"
+    );
     scene.start_again("claim", "", "")?;
     scene.await_state(id, "finished")?;
     let (job, runs) = (scene.job(id)?, scene.runs()?);
-    ensure!(job["round"] == 2, "it finished with a round that was torn: {job}");
-    let [alone, parts @ ..] = &runs[..] else { bail!("no payload ran") };
+    ensure!(
+        job["round"] == 2,
+        "it finished with a round that was torn: {job}"
+    );
+    let [alone, parts @ ..] = &runs[..] else {
+        bail!("no payload ran")
+    };
     ensure!(parts.len() == 2, "{runs:?}");
     let apart = parts[0].start_ms.abs_diff(parts[1].start_ms);
-    ensure!(u128::from(apart) <= GRACE.as_millis(), "they began {apart} ms apart");
+    ensure!(
+        u128::from(apart) <= GRACE.as_millis(),
+        "they began {apart} ms apart"
+    );
     let together = parts.iter().all(|run| {
         let runs_on = |other: &Run| run.end.is_some_and(|(end, _)| end > other.start_ms);
         run.tag != alone.tag && parts.iter().all(runs_on)

@@ -11,7 +11,12 @@ use crate::history::{self, Round};
 use crate::payload::{Run, grain};
 
 /// Events that tell of what happens to claims.
-const CLAIMS: [&str; 4] = ["ClaimGivenBack", "ClaimMissed", "ClaimReturned", "ComponentMoved"];
+const CLAIMS: [&str; 4] = [
+    "ClaimGivenBack",
+    "ClaimMissed",
+    "ClaimReturned",
+    "ComponentMoved",
+];
 /// Rounds that gave way, as the list of claims has it.
 const PREEMPTED: &str = "Preempted";
 
@@ -45,7 +50,11 @@ fn count(job: &JobTruth, verdict: &mut Verdict) {
 }
 
 fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
-    let runs = runs.get(&job.id).filter(|_| job.asked.once).into_iter().flatten();
+    let runs = runs
+        .get(&job.id)
+        .filter(|_| job.asked.once)
+        .into_iter()
+        .flatten();
     let mut begun = BTreeSet::new();
     for (tag, _) in runs {
         if !begun.insert(tag.component) {
@@ -64,7 +73,12 @@ fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
         let is_last = last.get(&tag.component.0) == Some(&tag.attempt.0);
         !job.asked.flexible || (finished && is_last)
     };
-    for (tag, run) in runs.get(&job.id).into_iter().flatten().filter(|(tag, _)| counts(tag)) {
+    for (tag, run) in runs
+        .get(&job.id)
+        .into_iter()
+        .flatten()
+        .filter(|(tag, _)| counts(tag))
+    {
         let own = chunk(&job.asked.shares, tag.component.0 as usize);
         // Whoever was killed may not have come to it.
         let expected: Vec<_> = own.into_iter().collect();
@@ -88,14 +102,18 @@ fn chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
 fn limits(evidence: &Evidence, runs: &Runs<'_>, verdict: &mut Verdict) {
     let mut sweeps: BTreeMap<(u64, u64), Vec<Span>> = BTreeMap::new();
     for job in &evidence.jobs {
-        let Some(sweep) = job.asked.sweep else { continue };
+        let Some(sweep) = job.asked.sweep else {
+            continue;
+        };
         let spans = runs.get(&job.id).into_iter().flatten();
         let spans = spans.filter_map(|(_, run)| Some((job.id, run.start_ms, run.end?.0)));
         sweeps.entry(sweep).or_default().extend(spans);
     }
     for ((group, limit), spans) in sweeps {
         for (job, start, _) in &spans {
-            let there = spans.iter().filter(|(_, from, until)| from <= start && start < until);
+            let there = spans
+                .iter()
+                .filter(|(_, from, until)| from <= start && start < until);
             let there: BTreeSet<u64> = there.map(|(job, ..)| *job).collect();
             if there.len() as u64 > limit {
                 let what = format!("{there:?} of sweep {group} ran when job {job} began");

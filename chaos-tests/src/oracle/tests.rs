@@ -12,7 +12,15 @@ fn event(at_ms: u64, name: &str, component: Option<u32>) -> Event {
     let placed = name == "JobPlaced";
     let sites = vec!["s1".into(); if placed { 2 } else { 0 }];
     let (name, round, detail) = (name.into(), placed.then_some(1), String::new());
-    Event { at_ms, name, component, round, sites, detail, ..Event::default() }
+    Event {
+        at_ms,
+        name,
+        component,
+        round,
+        sites,
+        detail,
+        ..Event::default()
+    }
 }
 
 fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> Run {
@@ -132,7 +140,9 @@ fn a_doubled_job_is_seen() {
 
 #[test]
 fn a_refusal_is_seen() {
-    broken(Rule::NothingRefused, |e| e.promises.refused.push("one: 500".into()));
+    broken(Rule::NothingRefused, |e| {
+        e.promises.refused.push("one: 500".into())
+    });
 }
 
 #[test]
@@ -147,9 +157,19 @@ fn a_second_start_of_an_attempt_is_seen() {
 #[test]
 fn a_start_before_or_without_a_decision_is_seen() {
     broken(Rule::GoFirst, |e| e.ledger.runs[1].start_ms = 205);
-    broken(Rule::GoFirst, |e| e.ledger.runs.push(run(&format!("c{INSTANCE}-1-0-9"), 900, None)));
-    broken(Rule::GoFirst, |e| e.ledger.runs.push(run(&format!("c{INSTANCE}-9-0-1"), 900, None)));
-    broken(Rule::GoFirst, |e| e.ledger.runs.push(run("chhhhhhhh-1-0-1", 900, None)));
+    broken(Rule::GoFirst, |e| {
+        e.ledger
+            .runs
+            .push(run(&format!("c{INSTANCE}-1-0-9"), 900, None))
+    });
+    broken(Rule::GoFirst, |e| {
+        e.ledger
+            .runs
+            .push(run(&format!("c{INSTANCE}-9-0-1"), 900, None))
+    });
+    broken(Rule::GoFirst, |e| {
+        e.ledger.runs.push(run("chhhhhhhh-1-0-1", 900, None))
+    });
 }
 
 #[test]
@@ -158,7 +178,9 @@ fn a_decision_with_a_component_missing_is_seen() {
         e.jobs[0].events.remove(2);
     });
     broken(Rule::AllReady, |e| {
-        e.sites[0].ready_ms.insert(format!("c{INSTANCE}-1-1-2"), 211);
+        e.sites[0]
+            .ready_ms
+            .insert(format!("c{INSTANCE}-1-1-2"), 211);
     });
     broken(Rule::AllReady, |e| {
         e.sites[0].ready_ms.remove(&format!("c{INSTANCE}-1-1-2"));
@@ -168,9 +190,13 @@ fn a_decision_with_a_component_missing_is_seen() {
 #[test]
 fn a_job_that_is_reported_finished_without_its_payloads_is_seen() {
     broken(Rule::FinishedIsDone, |e| {
-        e.jobs[0].events.insert(11, event(250, "RoundAborted", None));
+        e.jobs[0]
+            .events
+            .insert(11, event(250, "RoundAborted", None));
     });
-    broken(Rule::FinishedIsDone, |e| e.ledger.runs[1].end = Some((230, 3)));
+    broken(Rule::FinishedIsDone, |e| {
+        e.ledger.runs[1].end = Some((230, 3))
+    });
     broken(Rule::FinishedIsDone, |e| e.ledger.runs[1].end = None);
 }
 
@@ -185,7 +211,9 @@ fn a_job_that_is_reported_finished_although_its_parts_began_apart_is_seen() {
 #[test]
 fn two_attempts_at_the_same_time_are_seen() {
     broken(Rule::NoOverlap, |e| e.ledger.runs[0].end = Some((220, 0)));
-    broken(Rule::NoOverlap, |e| e.ledger.runs[1].beside.push(format!("c{INSTANCE}-1-0-1")));
+    broken(Rule::NoOverlap, |e| {
+        e.ledger.runs[1].beside.push(format!("c{INSTANCE}-1-0-1"))
+    });
 }
 
 #[test]
@@ -197,7 +225,9 @@ fn an_output_of_another_round_is_seen() {
 
 #[test]
 fn a_wrong_input_is_seen() {
-    broken(Rule::WholeInput, |e| e.ledger.runs[0].bad_inputs.push("in-mesh".into()));
+    broken(Rule::WholeInput, |e| {
+        e.ledger.runs[0].bad_inputs.push("in-mesh".into())
+    });
 }
 
 #[test]
@@ -207,7 +237,9 @@ fn a_start_or_a_success_after_a_cancellation_is_seen() {
         let mut decided = ["JobPlaced", "ClaimBegun"].map(|name| event(380, name, None));
         decided[0].sites.truncate(1);
         e.jobs[1].events.splice(0..0, decided);
-        e.jobs[1].events.insert(2, event(381, "ComponentReady", Some(0)));
+        e.jobs[1]
+            .events
+            .insert(2, event(381, "ComponentReady", Some(0)));
         e.jobs[1].events.insert(3, event(382, "GoDecided", None));
         let tag = format!("c{INSTANCE}-2-0-1");
         e.sites[0].ready_ms.insert(tag.clone(), 381);
@@ -231,7 +263,9 @@ fn a_file_that_stays_is_seen() {
     broken(Rule::NothingStaged, |e| {
         e.sites[0].store.insert("d2".into());
     });
-    broken(Rule::NothingStaged, |e| e.sites[0].incoming.push("d2.n".into()));
+    broken(Rule::NothingStaged, |e| {
+        e.sites[0].incoming.push("d2.n".into())
+    });
 }
 
 #[test]
@@ -250,7 +284,9 @@ fn one_run_of_a_sweep_too_many_is_seen() {
         let mut other = e.jobs[0].clone();
         (other.id, other.name) = (3, "three".into());
         e.jobs.push(other);
-        e.jobs.iter_mut().for_each(|job| job.asked.sweep = Some((1, 1)));
+        e.jobs
+            .iter_mut()
+            .for_each(|job| job.asked.sweep = Some((1, 1)));
         for mut run in e.ledger.runs.clone() {
             run.tag = run.tag.replacen("-1-", "-3-", 1);
             e.ledger.runs.push(run);
@@ -258,7 +294,9 @@ fn one_run_of_a_sweep_too_many_is_seen() {
         let tags: Vec<String> = e.sites[0].ready_ms.keys().cloned().collect();
         for tag in tags {
             let at = e.sites[0].ready_ms[&tag];
-            e.sites[0].ready_ms.insert(tag.replacen("-1-", "-3-", 1), at);
+            e.sites[0]
+                .ready_ms
+                .insert(tag.replacen("-1-", "-3-", 1), at);
         }
         e.jobs[2].outputs.clear();
     });
@@ -266,7 +304,9 @@ fn one_run_of_a_sweep_too_many_is_seen() {
 
 #[test]
 fn peers_that_are_not_told_of_are_seen() {
-    broken(Rule::PeersKnown, |e| e.ledger.runs[1].wrong_peers = Some("1".into()));
+    broken(Rule::PeersKnown, |e| {
+        e.ledger.runs[1].wrong_peers = Some("1".into())
+    });
 }
 
 #[test]

@@ -81,7 +81,10 @@ impl Clients {
             let shared = shared.clone();
             std::thread::spawn(move || shared.work(at, life, WORK[at] == busy))
         });
-        Self { threads: threads.collect(), shared }
+        Self {
+            threads: threads.collect(),
+            shared,
+        }
     }
 
     /// How often one of them was told that something is done.
@@ -93,7 +96,11 @@ impl Clients {
     /// Commands that run now; no other begins.
     pub(super) fn hold(&self) -> Vec<u32> {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        lock(&self.shared.running).take().into_iter().flatten().collect()
+        lock(&self.shared.running)
+            .take()
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// Ends those commands, and gives back what was told.
@@ -103,7 +110,9 @@ impl Clients {
     pub(super) fn finish(self, held: &[u32]) -> Result<Told> {
         held.iter().for_each(|pid| signal(*pid, Signal::KILL));
         for thread in self.threads {
-            thread.join().map_err(|_| anyhow::anyhow!("a client panicked"))??;
+            thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("a client panicked"))??;
         }
         Ok(lock(&self.shared.told).clone())
     }
@@ -149,7 +158,10 @@ impl Shared {
             return Ok(false);
         };
         let made: serde_json::Value = serde_json::from_str(&secret)?;
-        let secret = made["token"].as_str().context("no secret was printed")?.to_owned();
+        let secret = made["token"]
+            .as_str()
+            .context("no secret was printed")?
+            .to_owned();
         lock(&self.told).keys.insert(name, Some(secret));
         Ok(true)
     }
@@ -161,7 +173,9 @@ impl Shared {
         std::fs::write(&file, &bytes)?;
         let logical = format!("up/{name}");
         let place = file.display().to_string();
-        let is_done = self.run(&["file", "upload", &place, "--name", &logical])?.is_some();
+        let is_done = self
+            .run(&["file", "upload", &place, "--name", &logical])?
+            .is_some();
         std::fs::remove_file(&file)?;
         if is_done {
             let digest = blake3::hash(&bytes).to_hex().to_string();
@@ -173,9 +187,13 @@ impl Shared {
     fn export(&self, name: &str) -> Result<bool> {
         std::fs::create_dir_all(&self.exports)?;
         let file = self.exports.join(name);
-        let is_done = self.run(&["store", "export", &file.display().to_string()])?.is_some();
+        let is_done = self
+            .run(&["store", "export", &file.display().to_string()])?
+            .is_some();
         if is_done {
-            lock(&self.told).exports.insert(file.clone(), digest_of(&file)?);
+            lock(&self.told)
+                .exports
+                .insert(file.clone(), digest_of(&file)?);
         }
         Ok(is_done)
     }
@@ -184,11 +202,19 @@ impl Shared {
     fn run(&self, arguments: &[&str]) -> Result<Option<String>> {
         let mut command = Command::new(&self.program);
         command.args(arguments).arg("--config").arg(&self.config);
-        command.env_clear().env("HOME", &self.home).env("PATH", "/usr/bin:/bin");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .env_clear()
+            .env("HOME", &self.home)
+            .env("PATH", "/usr/bin:/bin");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let child = {
             let mut running = lock(&self.running);
-            let Some(running) = running.as_mut() else { return Ok(None) };
+            let Some(running) = running.as_mut() else {
+                return Ok(None);
+            };
             let child = command.spawn()?;
             running.insert(child.id());
             child
@@ -198,7 +224,10 @@ impl Shared {
         if let Some(running) = lock(&self.running).as_mut() {
             running.remove(&pid);
         }
-        Ok(done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned()))
+        Ok(done
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&done.stdout).into_owned()))
     }
 }
 

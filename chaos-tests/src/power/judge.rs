@@ -43,7 +43,10 @@ pub(super) fn unusable_sites(
         for site in report["sites"].as_array().into_iter().flatten() {
             let name = site["name"].as_str().unwrap_or_default();
             if site["state"] != "usable" && site["state"] != "probing" {
-                wrong.push(format!("site {name} is {}: {}", site["state"], site["reason"]));
+                wrong.push(format!(
+                    "site {name} is {}: {}",
+                    site["state"], site["reason"]
+                ));
                 continue;
             }
             if !probes.contains_key(name) {
@@ -56,7 +59,10 @@ pub(super) fn unusable_sites(
         for (name, id) in &probes {
             let job = api.want(&format!("/v1/jobs/{id}"))?;
             if job["phase"]["state"] != "finished" {
-                wrong.push(format!("job {id} at site {name} is {}", job["phase"]["state"]));
+                wrong.push(format!(
+                    "job {id} at site {name} is {}",
+                    job["phase"]["state"]
+                ));
             }
         }
         if let Some(crowd) = crowd {
@@ -102,8 +108,10 @@ pub(super) fn lost(
 ) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     let rows = api.jobs()?;
-    let jobs: BTreeMap<u64, &Value> =
-        rows.iter().filter_map(|row| Some((row["id"].as_u64()?, row))).collect();
+    let jobs: BTreeMap<u64, &Value> = rows
+        .iter()
+        .filter_map(|row| Some((row["id"].as_u64()?, row)))
+        .collect();
     for (name, ids) in acknowledged {
         for id in ids {
             if jobs.get(id).is_none_or(|row| row["name"] != name.as_str()) {
@@ -136,7 +144,8 @@ fn lost_keys(
     told: &Told,
 ) -> Result<Vec<String>> {
     let mut list = Command::new(program);
-    list.args(["key", "list", "-o", "json", "--config"]).arg(environment.config());
+    list.args(["key", "list", "-o", "json", "--config"])
+        .arg(environment.config());
     let listed = must(list.env_clear().env("HOME", environment.path()))?;
     let mut lost = Vec::new();
     for (name, secret) in &told.keys {
@@ -168,7 +177,10 @@ fn lost_uploads(environment: &TestEnvironment, api: &Api, told: &Told) -> Result
             lost.push(format!("upload {name} is {}, not {digest}", file["digest"]));
         }
         for replica in file["replicas"].as_array().into_iter().flatten() {
-            let site = environment.sites.iter().find(|site| replica["site"] == site.name.as_str());
+            let site = environment
+                .sites
+                .iter()
+                .find(|site| replica["site"] == site.name.as_str());
             let place = site.zip(replica["path"].as_str());
             let place = place.map(|(site, path)| site.root.join("files").join(path));
             let found = place.map(|place| digest_of(&place));
@@ -185,8 +197,12 @@ fn lost_uploads(environment: &TestEnvironment, api: &Api, told: &Told) -> Result
 pub(super) fn broken(evidence: &Evidence, ended: &Ended) -> Vec<String> {
     let verdict = oracle::judge(evidence);
     let counts = |violation: &&oracle::Violation| !TAKEN_BY_CUTS.contains(&violation.rule);
-    let mut broken: Vec<String> =
-        verdict.violations.iter().filter(counts).map(ToString::to_string).collect();
+    let mut broken: Vec<String> = verdict
+        .violations
+        .iter()
+        .filter(counts)
+        .map(ToString::to_string)
+        .collect();
     for run in &evidence.ledger.runs {
         let job = run.tag.split('-').nth(1).and_then(|job| job.parse().ok());
         if let Some((state, told_ms)) = job.and_then(|job: u64| ended.get(&job))

@@ -36,17 +36,32 @@ pub fn go_apart() -> Result<()> {
         rustix::process::geteuid().is_root(),
         "power cuts take root: file systems are mounted for them; nothing was tried"
     );
-    for program in ["losetup", "mkfs.ext4", "mount", "umount", "unshare", "setpriv", "cp"] {
+    for program in [
+        "losetup",
+        "mkfs.ext4",
+        "mount",
+        "umount",
+        "unshare",
+        "setpriv",
+        "cp",
+    ] {
         let found = Command::new(program).arg("--version").output();
-        ensure!(found.is_ok() || program == "mkfs.ext4", "there is no {program} here; install it");
+        ensure!(
+            found.is_ok() || program == "mkfs.ext4",
+            "there is no {program} here; install it"
+        );
     }
     must(Command::new("losetup").arg("--find"))
         .context("power cuts take a loop device, and there is none; nothing was tried")?;
     let program = std::env::current_exe()?;
     let mut anew = Command::new("unshare");
-    anew.args(["--mount", "--propagation", "private", "--"]).arg(program);
-    Err(anew.args(std::env::args_os().skip(1)).env(APART, "1").exec())
-        .context("cannot have mounts of its own")
+    anew.args(["--mount", "--propagation", "private", "--"])
+        .arg(program);
+    Err(anew
+        .args(std::env::args_os().skip(1))
+        .env(APART, "1")
+        .exec())
+    .context("cannot have mounts of its own")
 }
 
 /// Runs a command to its end, and gives back what it printed.
@@ -54,10 +69,15 @@ pub fn go_apart() -> Result<()> {
 /// # Errors
 /// It cannot be started, or fails.
 pub fn must(command: &mut Command) -> Result<String> {
-    let done = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let done = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
     match done.status.success() {
         true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
-        false => bail!("{command:?}: {}", String::from_utf8_lossy(&done.stderr).trim()),
+        false => bail!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&done.stderr).trim()
+        ),
     }
 }
 
@@ -75,11 +95,19 @@ impl Disk {
     /// # Errors
     /// It cannot be made or mounted.
     pub fn make(place: &Path) -> Result<Self> {
-        let disk = Self { image: place.with_extension("img.0"), place: place.into(), copies: 0 };
+        let disk = Self {
+            image: place.with_extension("img.0"),
+            place: place.into(),
+            copies: 0,
+        };
         fs::create_dir_all(place)?;
         fs::File::create(&disk.image)?.set_len(IMAGE_BYTES)?;
         let options = "lazy_itable_init=0,lazy_journal_init=0";
-        must(Command::new("mkfs.ext4").args(["-q", "-F", "-E", options]).arg(&disk.image))?;
+        must(
+            Command::new("mkfs.ext4")
+                .args(["-q", "-F", "-E", options])
+                .arg(&disk.image),
+        )?;
         disk.mount()?;
         Ok(disk)
     }
@@ -95,11 +123,17 @@ impl Disk {
     /// It cannot be read, or the disk never comes to rest.
     pub fn copy(&mut self) -> Result<PathBuf> {
         let counters = self.counters()?;
-        let copy = self.place.with_extension(format!("img.{}", self.copies + 1));
+        let copy = self
+            .place
+            .with_extension(format!("img.{}", self.copies + 1));
         for _ in 0..COPIES_MAX {
             let before = writes(&counters)?;
             let mut cp = Command::new("cp");
-            must(cp.args(["--sparse=always", "--reflink=auto"]).arg(&self.image).arg(&copy))?;
+            must(
+                cp.args(["--sparse=always", "--reflink=auto"])
+                    .arg(&self.image)
+                    .arg(&copy),
+            )?;
             if before.1 == 0 && before == writes(&counters)? {
                 self.copies += 1;
                 return Ok(copy);
@@ -122,8 +156,14 @@ impl Disk {
     fn counters(&self) -> Result<PathBuf> {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
         let is_ours = |line: &&str| line.split(' ').nth(4) == self.place.to_str();
-        let line = mounts.lines().find(is_ours).context("the disk is not mounted")?;
-        let device = line.split(" - ").nth(1).and_then(|rest| rest.split(' ').nth(1));
+        let line = mounts
+            .lines()
+            .find(is_ours)
+            .context("the disk is not mounted")?;
+        let device = line
+            .split(" - ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').nth(1));
         let name = device.and_then(|device| device.strip_prefix("/dev/"));
         let name = name.with_context(|| format!("{line:?} names no device"))?;
         Ok(Path::new("/sys/block").join(name).join("stat"))
@@ -133,7 +173,10 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // Whatever is mounted there is gone with this process at the latest.
-        let _ = Command::new("umount").arg("--lazy").arg(&self.place).output();
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.place)
+            .output();
     }
 }
 
@@ -174,13 +217,17 @@ pub fn machine(directory: &Path, program: &Path) -> Result<PathBuf> {
 /// Processes cannot be listed.
 pub fn stop_all(pid: u32, others: &[u32]) -> Result<()> {
     others.iter().for_each(|other| signal(*other, Signal::STOP));
-    let Some(whose) = processes_of(pid)? else { return Ok(()) };
+    let Some(whose) = processes_of(pid)? else {
+        return Ok(());
+    };
     let mut stopped = std::collections::BTreeSet::new();
     loop {
         let mut is_over = true;
         for entry in fs::read_dir("/proc")? {
             let name = entry?.file_name();
-            let Some(found) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            let Some(found) = name.to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
             // One that has just ended has none.
             let its = fs::read_link(format!("/proc/{found}/ns/pid"));
             if its.is_ok_and(|its| its == whose) && stopped.insert(found) {

@@ -46,7 +46,9 @@ impl fmt::Display for Cut {
             None => "IT DOES NOT START".to_owned(),
         };
         write!(f, "{}: {restart}", self.stage)?;
-        self.problems().iter().try_for_each(|problem| write!(f, "; {problem}"))
+        self.problems()
+            .iter()
+            .try_for_each(|problem| write!(f, "; {problem}"))
     }
 }
 
@@ -86,7 +88,11 @@ impl Outcome {
         restarts.sort();
         let at = |share: usize| {
             let last = restarts.len().saturating_sub(1);
-            restarts.get(last * share / 100).copied().unwrap_or_default().as_millis()
+            restarts
+                .get(last * share / 100)
+                .copied()
+                .unwrap_or_default()
+                .as_millis()
         };
         let [jobs, keys, uploads, exports] = self.told;
         text += &format!(
@@ -103,7 +109,9 @@ impl Outcome {
                 text += &format!("BROKEN by a cut during {}: {problem}\n", cut.stage);
             }
         }
-        self.broken.iter().for_each(|broken| text += &format!("BROKEN {broken}\n"));
+        self.broken
+            .iter()
+            .for_each(|broken| text += &format!("BROKEN {broken}\n"));
         text
     }
 }

@@ -53,7 +53,15 @@ impl<'a> Series<'a> {
     ) -> Self {
         let random = StdRng::seed_from_u64(options.seed.wrapping_add(u64::from(first)));
         let (cuts_made, broken, told) = (Vec::new(), Vec::new(), [0; 4]);
-        let mut series = Self { options, stop, show, random, cuts: cuts_made, broken, told };
+        let mut series = Self {
+            options,
+            stop,
+            show,
+            random,
+            cuts: cuts_made,
+            broken,
+            told,
+        };
         let stages = &Stage::ALL[..Stage::ALL.len().min(cuts as usize)];
         // A disk from which no server starts is left, and another one is begun.
         while series.cuts.len() < stages.len() && series.broken.is_empty() {
@@ -68,7 +76,10 @@ impl<'a> Series<'a> {
 
     fn work_on_disk(&mut self, first: u32, stages: &[Stage]) -> Result<()> {
         // Copies shall be short: what is cut is to be seen, not how files travel.
-        let layout = Layout { bandwidth: "500Mbit/s".into(), ..Layout::default() };
+        let layout = Layout {
+            bandwidth: "500Mbit/s".into(),
+            ..Layout::default()
+        };
         let mut environment = TestEnvironment::with_disk(&self.options.base, &layout, "disk")?;
         let disk = Disk::make(environment.disk())?;
         let program = machine::machine(environment.path(), &self.options.binary)?;
@@ -87,7 +98,9 @@ impl<'a> Series<'a> {
         drop(power);
         let is_good = done.is_ok()
             && self.broken.is_empty()
-            && self.cuts[before..].iter().all(|cut| cut.problems().is_empty());
+            && self.cuts[before..]
+                .iter()
+                .all(|cut| cut.problems().is_empty());
         if self.options.keep || !(is_good || self.stop.load(Ordering::Relaxed)) {
             environment.keep();
         }
@@ -103,7 +116,11 @@ impl<'a> Series<'a> {
             let clients = self.work_until(power, number, *stage)?;
             power.cut(clients)?;
             let cut = power.come_back(number, *stage)?;
-            (self.show)(&format!("cut {} of {}, during {cut}", number + 1, self.options.cuts));
+            (self.show)(&format!(
+                "cut {} of {}, during {cut}",
+                number + 1,
+                self.options.cuts
+            ));
             let has_started = cut.restart.is_some();
             self.cuts.push(cut);
             if !has_started {
@@ -139,7 +156,10 @@ impl<'a> Series<'a> {
             _ => started.done(stage) >= DONE_BEFORE,
         };
         while !is_under_way(power) {
-            ensure!(begun.elapsed() < Duration::from_secs(60), "nothing is done during {stage}");
+            ensure!(
+                begun.elapsed() < Duration::from_secs(60),
+                "nothing is done during {stage}"
+            );
             ensure!(!self.stop.load(Ordering::Relaxed), "interrupted");
             power.look()?;
             std::thread::sleep(Duration::from_millis(10));
@@ -156,8 +176,17 @@ impl<'a> Series<'a> {
     /// Lets everything come to rest, and judges the whole.
     fn settle(&mut self, power: &mut Power<'_>) -> Result<()> {
         let promises = power.crowd.take().map(Crowd::finish).unwrap_or_default();
-        let Told { keys, uploads, exports } = &power.told;
-        let told = [promises.acknowledged.len(), keys.len(), uploads.len(), exports.len()];
+        let Told {
+            keys,
+            uploads,
+            exports,
+        } = &power.told;
+        let told = [
+            promises.acknowledged.len(),
+            keys.len(),
+            uploads.len(),
+            exports.len(),
+        ];
         (0..told.len()).for_each(|at| self.told[at] += told[at]);
         let (api, environment) = (power.server.api()?, power.environment);
         let settled = settle::settle_and_judge(environment, &api, &promises, &mut [], SETTLE_MAX)?;
@@ -187,12 +216,19 @@ impl Power<'_> {
             self.crowd = Some(Crowd::start(api, workload, DEPTH, seed));
         }
         let told = std::mem::take(&mut self.told);
-        Ok(Clients::start(self.binary, self.environment, told, (number, stage)))
+        Ok(Clients::start(
+            self.binary,
+            self.environment,
+            told,
+            (number, stage),
+        ))
     }
 
     /// Looks which jobs are over.
     fn look(&mut self) -> Result<()> {
-        let (Some(crowd), api) = (&self.crowd, self.server.api()?) else { return Ok(()) };
+        let (Some(crowd), api) = (&self.crowd, self.server.api()?) else {
+            return Ok(());
+        };
         let rows = api.newest(200)?;
         crowd.seen(&rows);
         let now_ms = now_ms();
@@ -201,7 +237,9 @@ impl Power<'_> {
                 continue;
             };
             if matches!(state, "finished" | "failed" | "cancelled") {
-                self.ended.entry(id).or_insert_with(|| (state.to_owned(), now_ms));
+                self.ended
+                    .entry(id)
+                    .or_insert_with(|| (state.to_owned(), now_ms));
             }
         }
         Ok(())
@@ -211,7 +249,10 @@ impl Power<'_> {
     fn cut(&mut self, clients: Option<Clients>) -> Result<()> {
         let held = clients.as_ref().map(Clients::hold).unwrap_or_default();
         if let Some(status) = self.server.ended()? {
-            bail!("it ended by itself: {status}; {}", last_error(&self.environment.log()));
+            bail!(
+                "it ended by itself: {status}; {}",
+                last_error(&self.environment.log())
+            );
         }
         let server = self.server.pid().context("there is no server")?;
         stop_all(server, &held)?;
@@ -225,11 +266,19 @@ impl Power<'_> {
 
     /// Starts the server again, and looks what is there.
     fn come_back(&mut self, number: u32, stage: Stage) -> Result<Cut> {
-        let mut cut = Cut { stage, restart: None, unusable: Vec::new(), lost: Vec::new() };
+        let mut cut = Cut {
+            stage,
+            restart: None,
+            unusable: Vec::new(),
+            lost: Vec::new(),
+        };
         match self.server.start() {
             Ok(took) => cut.restart = Some(took),
             Err(error) => {
-                cut.lost.push(format!("{error:#}; {}", last_error(&self.environment.log())));
+                cut.lost.push(format!(
+                    "{error:#}; {}",
+                    last_error(&self.environment.log())
+                ));
                 return Ok(cut);
             }
         }
@@ -260,10 +309,14 @@ fn sync_files(environment: &TestEnvironment) -> Result<()> {
 fn last_error(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let told = text.lines().rfind(|line| line.starts_with("error"));
-    told.or(text.lines().next_back()).unwrap_or_default().to_owned()
+    told.or(text.lines().next_back())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -50,8 +50,13 @@ impl Accounts {
                     counted.from.get_or_insert(written);
                 }
             }
-            Happened::AttemptEnded { component, attempt, .. } => {
-                self.counted.entry((job.id, *component, *attempt)).or_default().end(written);
+            Happened::AttemptEnded {
+                component, attempt, ..
+            } => {
+                self.counted
+                    .entry((job.id, *component, *attempt))
+                    .or_default()
+                    .end(written);
             }
             Happened::ComponentBegan { component, .. } => {
                 if let Some(counted) = self.current(job, *component) {
@@ -65,7 +70,11 @@ impl Accounts {
     /// What is counted for the current attempt of a component.
     fn current(&mut self, job: &Job, component: ComponentIndex) -> Option<&mut Counted> {
         let attempt = job.components.get(component.0 as usize)?.attempt;
-        Some(self.counted.entry((job.id, component, attempt)).or_default())
+        Some(
+            self.counted
+                .entry((job.id, component, attempt))
+                .or_default(),
+        )
     }
 }
 
@@ -113,11 +122,21 @@ fn held(entries: &[Entry]) -> BTreeMap<Tag, Held> {
 pub(super) fn misstated(evidence: &Evidence<'_>) -> Vec<String> {
     let mut bounds: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
     for (tag, held) in held(evidence.world.ledger().entries()) {
-        let ended = evidence.ended.get(&tag.job).filter(|_| tag.instance == evidence.instance);
+        let ended = evidence
+            .ended
+            .get(&tag.job)
+            .filter(|_| tag.instance == evidence.instance);
         let from = held.from.filter(|_| held.ready);
-        let (Some(from), Some((_, ended))) = (from, ended) else { continue };
+        let (Some(from), Some((_, ended))) = (from, ended) else {
+            continue;
+        };
         let key = (tag.job, tag.component, tag.attempt);
-        let counted = evidence.accounts.counted.get(&key).copied().unwrap_or_default();
+        let counted = evidence
+            .accounts
+            .counted
+            .get(&key)
+            .copied()
+            .unwrap_or_default();
         let set = clock_steps(evidence.world, from, *ended);
         let doubt = DurationMs(COUNTS * evidence.clocks_apart.0) + set;
         let (least, most) = bounds_ms(counted, held, from, *ended, doubt);
@@ -173,26 +192,39 @@ mod tests {
     const ENDED: Timestamp = Timestamp(10_000);
 
     fn bounds(from: Option<u64>, until: Option<u64>, held: Held, doubt_ms: u64) -> (u64, u64) {
-        let counted = Counted { from: from.map(Timestamp), until: until.map(Timestamp) };
+        let counted = Counted {
+            from: from.map(Timestamp),
+            until: until.map(Timestamp),
+        };
         let (least, most) = bounds_ms(counted, held, Timestamp(100), ENDED, DurationMs(doubt_ms));
         (least.0, most.0)
     }
 
     fn began_at(ms: u64) -> Held {
         let began = Some(Timestamp(ms));
-        Held { began, until: began, ..Held::default() }
+        Held {
+            began,
+            until: began,
+            ..Held::default()
+        }
     }
 
     #[test]
     fn as_much_is_in_doubt_as_news_were_late() {
         assert_eq!(bounds(Some(130), Some(200), began_at(220), 0), (70, 100));
-        let lost = Held { until: Some(Timestamp(150)), ..Held::default() };
+        let lost = Held {
+            until: Some(Timestamp(150)),
+            ..Held::default()
+        };
         assert_eq!(bounds(Some(130), Some(300), lost, 0), (20, 200));
     }
 
     #[test]
     fn as_much_is_in_doubt_as_the_clock_was_set() {
-        let held = Held { until: Some(Timestamp(900)), ..Held::default() };
+        let held = Held {
+            until: Some(Timestamp(900)),
+            ..Held::default()
+        };
         assert_eq!(bounds(Some(130), Some(900), held, 50), (720, 850));
     }
 
@@ -210,10 +242,20 @@ mod tests {
         let spec = shared_job(&[3], DurationMs(60_000), DurationMs(60_000), 0).unwrap();
         let (begun, lrm_id) = (Timestamp(10), LrmId::new("1.delft").unwrap());
         let step = RestartStep::Staged;
-        let restart = Restart { step, since: begun, tries: 0, not_before: begun };
+        let restart = Restart {
+            step,
+            since: begun,
+            tries: 0,
+            not_before: begun,
+        };
         let component = Component {
             attempt: Attempt(2),
-            run: Run::Submitted { lrm_id, at: begun, absences: 0, waits: None },
+            run: Run::Submitted {
+                lrm_id,
+                at: begun,
+                absences: 0,
+                waits: None,
+            },
             restart: Some(restart),
             ..Component::default()
         };
@@ -249,11 +291,18 @@ mod tests {
     fn stated(seen: &[Happened]) -> (u64, (u64, u64)) {
         let (mut job, mut accounts) = (restarted(), Accounts::default());
         let host = Arc::from("node");
-        let ready =
-            Happened::ComponentReady { component: RESTARTED, host, clock: None, held_for: None };
+        let ready = Happened::ComponentReady {
+            component: RESTARTED,
+            host,
+            clock: None,
+            held_for: None,
+        };
         let seen = seen.iter().map(|what| (5_000, what.clone()));
         for (at, what) in [(100, ready)].into_iter().chain(seen) {
-            let event = JobEvent { at: Timestamp(at), what };
+            let event = JobEvent {
+                at: Timestamp(at),
+                what,
+            };
             accounts.note(&job, &event, 0);
             evolve(&mut job, &event);
         }
@@ -266,8 +315,13 @@ mod tests {
     #[test]
     fn a_restart_that_is_seen_to_begin_and_end_at_once_was_counted_until_then() {
         let end = [
-            Happened::GateOpened { component: RESTARTED },
-            Happened::ComponentBegan { component: RESTARTED, began_at: None },
+            Happened::GateOpened {
+                component: RESTARTED,
+            },
+            Happened::ComponentBegan {
+                component: RESTARTED,
+                began_at: None,
+            },
             Happened::AttemptEnded {
                 component: RESTARTED,
                 attempt: Attempt(2),
@@ -281,8 +335,12 @@ mod tests {
 
     #[test]
     fn a_restart_whose_round_is_given_up_was_counted_until_then() {
-        let then = AfterAbort::Requeue { not_before: Timestamp(0) };
-        let why = AbortCause::Unreachable { component: RESTARTED };
+        let then = AfterAbort::Requeue {
+            not_before: Timestamp(0),
+        };
+        let why = AbortCause::Unreachable {
+            component: RESTARTED,
+        };
         let over = Happened::AttemptEnded {
             component: RESTARTED,
             attempt: Attempt(2),

@@ -50,7 +50,9 @@ pub(super) fn untrue(
         }
         (UserAction::Reserve(sites, wish), Ok(_)) => {
             let named = sites.iter().filter_map(|site| {
-                view.sites.get(&scenario.sites[*site].name)?.shared_named(&wish.name)
+                view.sites
+                    .get(&scenario.sites[*site].name)?
+                    .shared_named(&wish.name)
             });
             let untrue = (named.count() == 0).then(|| format!("{} is reserved nowhere", wish.name));
             untrue.into_iter().collect()
@@ -63,8 +65,13 @@ pub(super) fn untrue(
 fn is_so(action: &UserAction, job: &Job) -> bool {
     match action {
         UserAction::Cancel(_) | UserAction::Abandon(_) => {
-            let aborting =
-                matches!(job.phase, Phase::Aborting { then: AfterAbort::Cancel { .. }, .. });
+            let aborting = matches!(
+                job.phase,
+                Phase::Aborting {
+                    then: AfterAbort::Cancel { .. },
+                    ..
+                }
+            );
             aborting || job.phase.kind() == PhaseKind::Cancelled
         }
         UserAction::Freeze(_, frozen) => job.frozen_by.is_some() == *frozen,
@@ -93,9 +100,10 @@ fn is_ordered(order: &Operation, site: &SiteRecord, asked_at: Timestamp) -> bool
         Operation::Thaw => operator.frozen.is_none(),
         Operation::SetWindow { from, .. } => operator.windows.iter().any(|w| w.from == *from),
         Operation::RemoveWindow { from } => operator.windows.iter().all(|w| w.from != *from),
-        Operation::Force { usable, .. } => {
-            operator.forced.as_ref().is_some_and(|forced| forced.usable == *usable)
-        }
+        Operation::Force { usable, .. } => operator
+            .forced
+            .as_ref()
+            .is_some_and(|forced| forced.usable == *usable),
         Operation::Unforce => operator.forced.is_none(),
         Operation::ResetErrors => is_reset(site, asked_at),
         Operation::Reserve(wish) => site.shared_named(&wish.name).is_some(),
@@ -109,7 +117,11 @@ fn is_ordered(order: &Operation, site: &SiteRecord, asked_at: Timestamp) -> bool
 /// is decided together, and can be read at once: errors that came after the order count again.
 fn is_reset(site: &SiteRecord, asked_at: Timestamp) -> bool {
     let reset_at = site.operator.reset.as_ref().map(|order| order.at);
-    let counted = site.recent_errors.iter().rev().take(site.consecutive_errors as usize);
+    let counted = site
+        .recent_errors
+        .iter()
+        .rev()
+        .take(site.consecutive_errors as usize);
     let oldest = counted.map(|error| error.at).min();
     reset_at.is_some_and(|at| at >= asked_at && oldest.is_none_or(|oldest| oldest >= at))
 }
@@ -133,14 +145,20 @@ mod tests {
         let parameters = SiteParameters::default();
         let events = SiteMachine::decide(&site, &parameters, command, at).unwrap();
         let mut site = site;
-        events.iter().for_each(|event| SiteMachine::evolve(&mut site, event));
+        events
+            .iter()
+            .for_each(|event| SiteMachine::evolve(&mut site, event));
         site
     }
 
     fn error(job: u64) -> SiteCommand {
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
         SiteCommand::RecordError {
-            attempt: AttemptId { job: JobId(job), component, attempt },
+            attempt: AttemptId {
+                job: JobId(job),
+                component,
+                attempt,
+            },
             owner: None,
             class: FailureClass::Site,
             detail: Arc::from("it is not served"),
@@ -151,7 +169,10 @@ mod tests {
 
     fn reset() -> SiteCommand {
         let by = KeyName::new("alice").unwrap();
-        SiteCommand::Operate { by, what: Operation::ResetErrors }
+        SiteCommand::Operate {
+            by,
+            what: Operation::ResetErrors,
+        }
     }
 
     #[test]
@@ -164,14 +185,23 @@ mod tests {
         let site = decided(site, error(5), asked_at);
         assert_eq!(site.consecutive_errors, 1);
         assert!(is_ordered(&Operation::ResetErrors, &site, asked_at));
-        assert!(!is_ordered(&Operation::ResetErrors, &counted, asked_at), "nobody carried it out");
-        let kept = SiteRecord { operator: site.operator.clone(), ..counted };
+        assert!(
+            !is_ordered(&Operation::ResetErrors, &counted, asked_at),
+            "nobody carried it out"
+        );
+        let kept = SiteRecord {
+            operator: site.operator.clone(),
+            ..counted
+        };
         assert!(
             !is_ordered(&Operation::ResetErrors, &kept, asked_at),
             "what was before still counts"
         );
         let later = asked_at + DurationMs(1);
-        assert!(!is_ordered(&Operation::ResetErrors, &site, later), "that was an earlier order");
+        assert!(
+            !is_ordered(&Operation::ResetErrors, &site, later),
+            "that was an earlier order"
+        );
         let none = decided(site, reset(), later);
         assert!(is_ordered(&Operation::ResetErrors, &none, later));
     }

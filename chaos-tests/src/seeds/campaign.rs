@@ -23,7 +23,11 @@ pub struct Size {
 
 impl Default for Size {
     fn default() -> Self {
-        Self { jobs: 200, sites: 5, length: DurationMs::from_secs(86_400) }
+        Self {
+            jobs: 200,
+            sites: 5,
+            length: DurationMs::from_secs(86_400),
+        }
     }
 }
 
@@ -125,7 +129,9 @@ pub fn shortest(seed: u64, size: Size) -> Result<Option<(usize, Verdict)>> {
         Ok((!verdict.holds()).then_some(verdict))
     };
     let mut least = scenario.actions.len();
-    let Some(mut verdict) = fails(least)? else { return Ok(None) };
+    let Some(mut verdict) = fails(least)? else {
+        return Ok(None);
+    };
     let mut step = least.div_ceil(2);
     while step > 0 {
         match fails(least.saturating_sub(step))? {

@@ -41,7 +41,11 @@ impl Counters {
                 found.push(format!("{what} is shown as {shown} and is {is}"));
             }
         };
-        check("jobs submitted", metrics.jobs_submitted.get(), self.submitted);
+        check(
+            "jobs submitted",
+            metrics.jobs_submitted.get(),
+            self.submitted,
+        );
         for kind in [PhaseKind::Finished, PhaseKind::Failed, PhaseKind::Cancelled] {
             let is = self.ended.get(&kind).copied().unwrap_or(0);
             let how = kind.as_str();
@@ -54,7 +58,11 @@ impl Counters {
             let is = phases.get(&kind).copied().unwrap_or(0);
             check(kind.as_str(), u64::try_from(shown).unwrap_or(u64::MAX), is);
         }
-        check("jobs held", u64::try_from(metrics.held.get()).unwrap_or(u64::MAX), 0);
+        check(
+            "jobs held",
+            u64::try_from(metrics.held.get()).unwrap_or(u64::MAX),
+            0,
+        );
         found
     }
 }
@@ -65,19 +73,40 @@ pub(super) fn sites_misstated(plane_run: &ControlPlaneRun) -> Vec<String> {
     let mut found = Vec::new();
     for site in plane_run.plane.sites() {
         let name = site.name.as_str();
-        let shown = |usage| metrics.site_processors.with_label_values(&[name, usage]).get();
+        let shown = |usage| {
+            metrics
+                .site_processors
+                .with_label_values(&[name, usage])
+                .get()
+        };
         let total = plane_run.world.read(|world| {
-            let cluster = world.sites().iter().find(|cluster| *cluster.name() == site.name);
+            let cluster = world
+                .sites()
+                .iter()
+                .find(|cluster| *cluster.name() == site.name);
             cluster.map(|cluster| i64::from(cluster.processors()))
         });
-        let idle = site.report.idle.as_ref().map(|(_, idle)| i64::from(idle.processors));
-        let shown = [Some(shown("total")), Some(shown("idle")), Some(shown("held"))];
+        let idle = site
+            .report
+            .idle
+            .as_ref()
+            .map(|(_, idle)| i64::from(idle.processors));
+        let shown = [
+            Some(shown("total")),
+            Some(shown("idle")),
+            Some(shown("held")),
+        ];
         if shown != [total, idle, Some(0)] {
-            found.push(format!("processors of {name}: {shown:?}, not {total:?}, {idle:?}, 0"));
+            found.push(format!(
+                "processors of {name}: {shown:?}, not {total:?}, {idle:?}, 0"
+            ));
         }
         let states = shown_states(metrics, name);
         if states != [site.report.shown(site.state)] {
-            found.push(format!("{name} is shown as {states:?} and is {:?}", site.state));
+            found.push(format!(
+                "{name} is shown as {states:?} and is {:?}",
+                site.state
+            ));
         }
     }
     found
@@ -92,7 +121,9 @@ pub(super) fn shown_states(metrics: &Metrics, site: &str) -> Vec<String> {
         let labels = gauge.get_label();
         let of = |name: &str| labels.iter().find(|label| label.name() == name);
         let is_here = of("site").is_some_and(|label| label.value() == site);
-        of("state").filter(|_| is_here).map(|label| label.value().to_owned())
+        of("state")
+            .filter(|_| is_here)
+            .map(|label| label.value().to_owned())
     });
     states.collect()
 }

@@ -15,7 +15,9 @@ pub type Pair = (Kind, &'static str);
 /// Steps of an attempt at its site.
 const STEPS: [&str; 5] = ["queued", "starting", "at-gate", "running", "ended"];
 /// What a control plane writes while it runs.
-const RECORDS: [&str; 7] = ["job", "job-ids", "site", "copy", "file", "archive", "barrier"];
+const RECORDS: [&str; 7] = [
+    "job", "job-ids", "site", "copy", "file", "archive", "barrier",
+];
 
 /// Steps that a kind ought to strike at; none, if only some seeds or builds come to it.
 fn steps(kind: Kind) -> Vec<&'static str> {
@@ -34,14 +36,19 @@ fn steps(kind: Kind) -> Vec<&'static str> {
         },
         Place::Disk => match kind {
             // Nothing is written for a barrier that could be torn.
-            Kind::TornTail => RECORDS.into_iter().filter(|record| *record != "barrier").collect(),
+            Kind::TornTail => RECORDS
+                .into_iter()
+                .filter(|record| *record != "barrier")
+                .collect(),
             Kind::StoreFull => RECORDS.into_iter().chain(["start"]).collect(),
             _ => RECORDS.into(),
         },
         Place::User if kind == Kind::IntakeFull => vec!["command"],
-        Place::User => {
-            PhaseKind::ALL.map(PhaseKind::as_str).into_iter().chain(["archived"]).collect()
-        }
+        Place::User => PhaseKind::ALL
+            .map(PhaseKind::as_str)
+            .into_iter()
+            .chain(["archived"])
+            .collect(),
         Place::Actor if kind == Kind::ActorPanics => Vec::new(),
         Place::Actor => KINDS.map(ActorKind::as_str).into(),
         Place::Rehearsal => Vec::new(),
@@ -66,13 +73,17 @@ fn steps_at_site(kind: Kind) -> Vec<&'static str> {
 fn calls() -> impl Iterator<Item = CallKind> {
     // None takes uploads.
     let asked_for = [CallKind::Read, CallKind::RoundTrip, CallKind::Upload];
-    CallKind::ALL.into_iter().filter(move |call| !asked_for.contains(call))
+    CallKind::ALL
+        .into_iter()
+        .filter(move |call| !asked_for.contains(call))
 }
 
 /// All pairs, each once.
 pub fn pairs() -> Vec<Pair> {
     let kinds = Kind::ALL.iter();
-    kinds.flat_map(|kind| steps(*kind).into_iter().map(|step| (*kind, step))).collect()
+    kinds
+        .flat_map(|kind| steps(*kind).into_iter().map(|step| (*kind, step)))
+        .collect()
 }
 
 /// How a kind of trouble fared.
@@ -93,9 +104,16 @@ pub fn kinds(struck: &Struck) -> Vec<Fared> {
     let mut kinds: Vec<Fared> = Vec::new();
     for (kind, step) in pairs() {
         if kinds.last().is_none_or(|fared| fared.kind != kind) {
-            kinds.push(Fared { kind, strikes: 0, steps: 0, missed: Vec::new() });
+            kinds.push(Fared {
+                kind,
+                strikes: 0,
+                steps: 0,
+                missed: Vec::new(),
+            });
         }
-        let Some(fared) = kinds.last_mut() else { continue };
+        let Some(fared) = kinds.last_mut() else {
+            continue;
+        };
         let strikes = struck.get(&(kind, step)).copied().unwrap_or(0);
         fared.strikes += strikes;
         fared.steps += 1;
@@ -126,15 +144,26 @@ mod tests {
         let kinds = kinds(&Struck::new());
         assert_eq!(
             kinds.len(),
-            kinds.iter().map(|fared| fared.kind).collect::<BTreeSet<_>>().len()
+            kinds
+                .iter()
+                .map(|fared| fared.kind)
+                .collect::<BTreeSet<_>>()
+                .len()
         );
-        assert_eq!(kinds.iter().map(|kind| kind.steps).sum::<usize>(), all.len());
+        assert_eq!(
+            kinds.iter().map(|kind| kind.steps).sum::<usize>(),
+            all.len()
+        );
     }
 
     #[test]
     fn the_share_counts_pairs_and_not_strikes() {
         let all = pairs();
-        let struck = all.iter().take(all.len() / 2).map(|pair| (*pair, 1_000)).collect();
+        let struck = all
+            .iter()
+            .take(all.len() / 2)
+            .map(|pair| (*pair, 1_000))
+            .collect();
         let expected = (all.len() / 2) as f64 / all.len() as f64;
         assert!((share(&kinds(&struck)) - expected).abs() < 1e-9);
     }

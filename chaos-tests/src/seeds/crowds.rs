@@ -91,8 +91,10 @@ fn within(chance: &mut StdRng, least: u64, most: u64) -> DurationMs {
 
 /// When the last user comes, and an hour later.
 fn until(scenario: &Scenario) -> Timestamp {
-    let submitted =
-        scenario.actions.iter().filter(|(_, action)| matches!(action, UserAction::Submit(..)));
+    let submitted = scenario
+        .actions
+        .iter()
+        .filter(|(_, action)| matches!(action, UserAction::Submit(..)));
     let last = submitted.map(|(at, _)| *at).max().unwrap_or(BEGINS);
     (last + DurationMs(60 * MINUTE)).min(scenario.calm_at)
 }
@@ -122,7 +124,11 @@ fn contest(scenario: &mut Scenario, chance: &mut StdRng) {
             true => [Priority::SuperHigh, Priority::High],
             false => [Priority::Low, Priority::SuperLow],
         };
-        job.rare_options.priority = if chance.random_bool(0.5) { above } else { below };
+        job.rare_options.priority = if chance.random_bool(0.5) {
+            above
+        } else {
+            below
+        };
         let reads = chance.random_bool(if high { 0.9 } else { 0.2 });
         job.input = reads.then(|| chance.random_range(0..files));
         job.run_time = within(chance, 5 * MINUTE, 20 * MINUTE);
@@ -140,16 +146,23 @@ fn bring_from_afar(scenario: &mut Scenario, chance: &mut StdRng) {
     for (path, content, at) in &mut scenario.files {
         content.size = Bytes(chance.random_range(2_000_000_000..5_000_000_000));
         at.truncate(1);
-        let kept = scenario.sites.iter_mut().filter_map(|site| site.files.get_mut(path));
+        let kept = scenario
+            .sites
+            .iter_mut()
+            .filter_map(|site| site.files.get_mut(path));
         kept.for_each(|kept| *kept = *content);
     }
-    scenario.actions.retain(|(_, action)| !matches!(action, UserAction::File(..)));
+    scenario
+        .actions
+        .retain(|(_, action)| !matches!(action, UserAction::File(..)));
 }
 
 /// Who rose by waiting, or fell, preempts nobody: nobody does either.
 fn keep_classes(scenario: &mut Scenario) {
     scenario.queue.promote_after = None;
-    scenario.actions.retain(|(_, action)| !matches!(action, UserAction::Raise(..)));
+    scenario
+        .actions
+        .retain(|(_, action)| !matches!(action, UserAction::Raise(..)));
 }
 
 /// What happens at the sites is known soon, and often nothing is wrong there: few rounds are
@@ -185,7 +198,12 @@ fn passers_by(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
         let run_time = within(chance, MINUTE, 10 * MINUTE);
         let estimate = DurationMs(run_time.0 * chance.random_range(1..=3));
         let processors = chance.random_range(1..=2);
-        jobs.push(LocalJob { at, processors, run_time, estimate });
+        jobs.push(LocalJob {
+            at,
+            processors,
+            run_time,
+            estimate,
+        });
         at = at + within(chance, 5_000, 2 * MINUTE);
     }
     jobs
@@ -195,8 +213,12 @@ fn passers_by(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
 fn twins(scenario: &mut Scenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(8..=20));
     narrow(scenario, 6..=10, chance);
-    let kinds: Vec<DrawnJob> =
-        scenario.jobs.choose_multiple(chance, KINDS).cloned().map(as_before).collect();
+    let kinds: Vec<DrawnJob> = scenario
+        .jobs
+        .choose_multiple(chance, KINDS)
+        .cloned()
+        .map(as_before)
+        .collect();
     let swept: usize = scenario.sweeps.iter().map(|sweep| sweep.count).sum();
     let alone = scenario.jobs.len() - swept;
     for job in &mut scenario.jobs[..alone] {
@@ -230,17 +252,25 @@ fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
         if job.components.len() < 2 {
             job.components.push(small);
         }
-        (job.flexible, job.rare_options.constraint, job.rare_options.fixed_from) =
-            (None, None, None);
-        (job.rare_options.apart, job.rare_options.rerunnable, job.rare_options.waits) =
-            (true, true, false);
+        (
+            job.flexible,
+            job.rare_options.constraint,
+            job.rare_options.fixed_from,
+        ) = (None, None, None);
+        (
+            job.rare_options.apart,
+            job.rare_options.rerunnable,
+            job.rare_options.waits,
+        ) = (true, true, false);
         job.rare_options.max_retries = chance.random_range(1..=3);
         job.wall_time = within(chance, MINUTE, 5 * MINUTE);
         job.run_time = match chance.random_bool(0.6) {
             true => job.wall_time + within(chance, 3 * MINUTE, 12 * MINUTE),
             false => within(chance, 1_000, job.wall_time.0),
         };
-        job.input = chance.random_bool(0.5).then(|| chance.random_range(0..READ_BY_MANY));
+        job.input = chance
+            .random_bool(0.5)
+            .then(|| chance.random_range(0..READ_BY_MANY));
     }
     let (until, sites) = (until(scenario), scenario.sites.len());
     let mut at = BEGINS + within(chance, 0, 5 * MINUTE);
@@ -248,7 +278,9 @@ fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
         let site = chance.random_range(0..sites);
         let over = at + within(chance, MINUTE, 4 * MINUTE);
         scenario.troubles.push((at, site, Trouble::Silent(true)));
-        scenario.troubles.push((over.min(scenario.calm_at), site, Trouble::Silent(false)));
+        scenario
+            .troubles
+            .push((over.min(scenario.calm_at), site, Trouble::Silent(false)));
         at = over + within(chance, 1_000, MINUTE);
     }
 }
@@ -265,10 +297,13 @@ fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
         until: scenario.calm_at,
     });
     scenario.claim.l = PerMillion([0, 250_000][chance.random_range(0..2)]);
-    let submitted = scenario.actions.iter().filter_map(|(at, action)| match action {
-        UserAction::Submit(number, _) => Some((*at, *number)),
-        _ => None,
-    });
+    let submitted = scenario
+        .actions
+        .iter()
+        .filter_map(|(at, action)| match action {
+            UserAction::Submit(number, _) => Some((*at, *number)),
+            _ => None,
+        });
     let mut raises = Vec::new();
     for (at, number) in submitted {
         let mut at = at + within(chance, 0, MINUTE);
@@ -289,20 +324,36 @@ mod tests {
     use crate::seeds::campaign::{Size, seed};
     use crate::seeds::run::Verdict;
 
-    const SMALL: Size = Size { jobs: 30, sites: 3, length: DurationMs(3 * 60 * MINUTE) };
+    const SMALL: Size = Size {
+        jobs: 30,
+        sites: 3,
+        length: DurationMs(3 * 60 * MINUTE),
+    };
 
     /// Whether one of the first few runs of a crowd shows what it is for.
     fn shows(crowd: Crowd, what: impl Fn(&Verdict) -> bool) -> bool {
-        let runs = (1..).filter(|number| Crowd::of(*number, SMALL.sites) == Some(crowd)).take(5);
-        runs.map(|number| seed(number, SMALL).unwrap()).any(|verdict| {
-            let Verdict { drawn, unsafe_, not_live, .. } = &verdict;
-            assert!(verdict.holds(), "{drawn}\n{unsafe_:#?}\n{not_live:?}");
-            what(&verdict)
-        })
+        let runs = (1..)
+            .filter(|number| Crowd::of(*number, SMALL.sites) == Some(crowd))
+            .take(5);
+        runs.map(|number| seed(number, SMALL).unwrap())
+            .any(|verdict| {
+                let Verdict {
+                    drawn,
+                    unsafe_,
+                    not_live,
+                    ..
+                } = &verdict;
+                assert!(verdict.holds(), "{drawn}\n{unsafe_:#?}\n{not_live:?}");
+                what(&verdict)
+            })
     }
 
     fn shown(verdict: &Verdict, word: &str) -> usize {
-        verdict.timeline.iter().filter(|(.., text)| text.contains(word)).count()
+        verdict
+            .timeline
+            .iter()
+            .filter(|(.., text)| text.contains(word))
+            .count()
     }
 
     #[test]

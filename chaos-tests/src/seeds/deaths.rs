@@ -30,9 +30,18 @@ pub struct QuietRun {
 impl QuietRun {
     fn new(name: &'static str, scenario: Scenario) -> Result<Self> {
         let undisturbed = run(scenario.clone())?;
-        let Verdict { unsafe_, not_live, .. } = &undisturbed;
-        ensure!(undisturbed.holds(), "{name}, without a death: {unsafe_:?} {not_live:?}");
-        Ok(Self { name, undisturbed, scenario })
+        let Verdict {
+            unsafe_, not_live, ..
+        } = &undisturbed;
+        ensure!(
+            undisturbed.holds(),
+            "{name}, without a death: {unsafe_:?} {not_live:?}"
+        );
+        Ok(Self {
+            name,
+            undisturbed,
+            scenario,
+        })
     }
 
     /// Jobs that are placed, run, restarted and cancelled.
@@ -65,7 +74,10 @@ impl QuietRun {
             KillPoint::AfterCall,
         ];
         let numbers = 1..=self.undisturbed.changes;
-        kinds.into_iter().flat_map(|kind| numbers.clone().map(kind)).collect()
+        kinds
+            .into_iter()
+            .flat_map(|kind| numbers.clone().map(kind))
+            .collect()
     }
 
     /// The same run, in which the control plane dies then and starts again a second later.
@@ -74,8 +86,16 @@ impl QuietRun {
     /// The simulation itself fails, or the store cannot be opened any more.
     pub fn with_death_at(&self, moment: KillPoint) -> Result<Verdict> {
         let down = DurationMs(1_000);
-        let kill = Kill { after: LENGTH, moment: Some(moment), down, clock_ahead_ms: 0 };
-        run(Scenario { kills: vec![kill], ..self.scenario.clone() })
+        let kill = Kill {
+            after: LENGTH,
+            moment: Some(moment),
+            down,
+            clock_ahead_ms: 0,
+        };
+        run(Scenario {
+            kills: vec![kill],
+            ..self.scenario.clone()
+        })
     }
 
     /// Whether the moment came.
@@ -102,7 +122,11 @@ fn move_all(scenario: &mut Scenario) {
     let within = DurationMs::from_secs(3_600);
     let wish = |earliest: Timestamp| {
         let window = StartWindow::new(earliest, earliest + within);
-        ReservationWish { window, tolerance: DurationMs::from_secs(60), ..Default::default() }
+        ReservationWish {
+            window,
+            tolerance: DurationMs::from_secs(60),
+            ..Default::default()
+        }
     };
     let mut moves = Vec::new();
     for (at, action) in &scenario.actions {
@@ -110,10 +134,15 @@ fn move_all(scenario: &mut Scenario) {
             let soon = *at + DurationMs::from_secs(600);
             scenario.jobs[*number].rare_options.promised = Some(wish(soon));
             let later = Some(wish(soon + within + within));
-            moves.push((*at + DurationMs::from_secs(120), UserAction::Promise(*number, later)));
+            moves.push((
+                *at + DurationMs::from_secs(120),
+                UserAction::Promise(*number, later),
+            ));
         }
     }
-    scenario.actions.retain(|(_, action)| !matches!(action, UserAction::Promise(..)));
+    scenario
+        .actions
+        .retain(|(_, action)| !matches!(action, UserAction::Promise(..)));
     scenario.actions.extend(moves);
     scenario.actions.sort_by_key(|(at, _)| *at);
 }

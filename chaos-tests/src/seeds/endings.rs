@@ -53,14 +53,19 @@ pub(super) fn unfounded(
                 let ended = ended.get(&job.id).map_or(Timestamp(0), |(_, at)| *at);
                 without_reason(job, &deeds, ended + clocks_apart)
             }
-            PhaseKind::Cancelled if !asked_to_cancel.contains(&job.id) => {
-                Some(format!("job {} was cancelled, and nobody asked for it", job.id))
-            }
+            PhaseKind::Cancelled if !asked_to_cancel.contains(&job.id) => Some(format!(
+                "job {} was cancelled, and nobody asked for it",
+                job.id
+            )),
             _ => None,
         };
-        told.chain(text).chain(ran_again(job, &deeds)).collect::<Vec<_>>()
+        told.chain(text)
+            .chain(ran_again(job, &deeds))
+            .collect::<Vec<_>>()
     });
-    judged.map(|text| format!("a job ended as it must not: {text}")).collect()
+    judged
+        .map(|text| format!("a job ended as it must not: {text}"))
+        .collect()
 }
 
 impl Deeds {
@@ -71,10 +76,14 @@ impl Deeds {
             Deed::Began => {
                 self.last_began.insert(part.0, entry.at);
                 self.began.entry(part.0).or_default().insert(part.1);
-                let fixed =
-                    job.spec.components.get(part.0.0 as usize).and_then(|c| c.site.as_ref());
+                let fixed = job
+                    .spec
+                    .components
+                    .get(part.0.0 as usize)
+                    .and_then(|c| c.site.as_ref());
                 if fixed.is_some_and(|site| *site != entry.site) {
-                    self.violations.push(format!("{} began at {}", entry.tag, entry.site));
+                    self.violations
+                        .push(format!("{} began at {}", entry.tag, entry.site));
                 }
             }
             Deed::Exited(0) => {}
@@ -108,7 +117,10 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
     {
         return None;
     }
-    let reads = spec.components.iter().any(|component| component.file_refs().next().is_some());
+    let reads = spec
+        .components
+        .iter()
+        .any(|component| component.file_refs().next().is_some());
     let tries = spec.max_placement_tries.is_some() || spec.max_claim_tries.is_some();
     if reads || tries || !spec.rerunnable {
         return None;
@@ -126,14 +138,18 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
 /// When a payload last began of the component that a job failed for.
 fn began_of(job: &Job, deeds: &Deeds, reason: &str) -> Option<Timestamp> {
     let (failed, _) = reason.strip_prefix("component ")?.split_once(": ")?;
-    let (index, _) =
-        job.indexed().find(|(index, _)| job.name_of(*index).as_deref() == Some(failed))?;
+    let (index, _) = job
+        .indexed()
+        .find(|(index, _)| job.name_of(*index).as_deref() == Some(failed))?;
     deeds.last_began.get(&index).copied()
 }
 
 /// What ran a second time although it must not.
 fn ran_again(job: &Job, deeds: &Deeds) -> Option<String> {
-    let twice = deeds.began.iter().find(|(_, attempts)| attempts.len() > 1)?;
+    let twice = deeds
+        .began
+        .iter()
+        .find(|(_, attempts)| attempts.len() > 1)?;
     (!job.spec.rerunnable).then(|| format!("job {} ran again: {twice:?}", job.id))
 }
 
@@ -159,7 +175,10 @@ mod tests {
             submitted_at: Timestamp(0),
             frozen_by: None,
             held: None,
-            phase: Phase::Failed { at: Timestamp(0), reason },
+            phase: Phase::Failed {
+                at: Timestamp(0),
+                reason,
+            },
             round: Round(1),
             inputs_here: true,
             start_at: None,
@@ -179,12 +198,21 @@ mod tests {
 
     #[test]
     fn an_overdue_component_is_judged_by_its_own_beginning() {
-        let last_began =
-            [(ComponentIndex(0), Timestamp(0)), (ComponentIndex(1), Timestamp(50_000))].into();
-        let deeds = Deeds { last_began, ..Deeds::default() };
+        let last_began = [
+            (ComponentIndex(0), Timestamp(0)),
+            (ComponentIndex(1), Timestamp(50_000)),
+        ]
+        .into();
+        let deeds = Deeds {
+            last_began,
+            ..Deeds::default()
+        };
         let at = Timestamp(0) + WALL;
         assert_eq!(without_reason(&overdue("part-0"), &deeds, at), None);
-        assert!(without_reason(&overdue("part-1"), &deeds, at).is_some(), "the other one was due");
+        assert!(
+            without_reason(&overdue("part-1"), &deeds, at).is_some(),
+            "the other one was due"
+        );
         assert!(without_reason(&overdue("part-0"), &Deeds::default(), at).is_some());
     }
 }

@@ -86,12 +86,17 @@ pub(super) async fn watch(
 
 /// So long since then nobody could take it up.
 fn stalled(plane_run: &ControlPlaneRun, news: &News, since: Timestamp) -> DurationMs {
-    plane_run.lives.stalled(since, plane_run.clock.now(), |id| news.waits_for(id))
+    plane_run
+        .lives
+        .stalled(since, plane_run.clock.now(), |id| news.waits_for(id))
 }
 
 fn not_taken_up(plane_run: &ControlPlaneRun) -> Vec<News> {
     let (view, shared) = (plane_run.plane.view(), plane_run.plane.shared());
-    let jobs = view.jobs.values().filter(|job| !job.is_final() && job.held.is_none());
+    let jobs = view
+        .jobs
+        .values()
+        .filter(|job| !job.is_final() && job.held.is_none());
     let mut found = told(plane_run, &view);
     for job in jobs {
         let components = job.indexed();
@@ -103,15 +108,22 @@ fn not_taken_up(plane_run: &ControlPlaneRun) -> Vec<News> {
 
 /// Messages that this life of the notifier knows to have arrived, and that are still owed.
 fn told(plane_run: &ControlPlaneRun, view: &View) -> Vec<News> {
-    let Some(born) = plane_run.lives.born(&ActorId::Notifier) else { return Vec::new() };
+    let Some(born) = plane_run.lives.born(&ActorId::Notifier) else {
+        return Vec::new();
+    };
     let owed = view.sites.values().flat_map(|record| {
         let of = |owed: &Notification| (record.site.clone(), owed.id);
         record.owed.iter().map(of)
     });
     let has_arrived = |(site, id): &(SiteName, NotificationId)| {
-        plane_run.call_faults.arrived_at(site, *id).is_some_and(|at| at >= born)
+        plane_run
+            .call_faults
+            .arrived_at(site, *id)
+            .is_some_and(|at| at >= born)
     };
-    owed.filter(has_arrived).map(|(site, id)| News::Message(site, id)).collect()
+    owed.filter(has_arrived)
+        .map(|(site, id)| News::Message(site, id))
+        .collect()
 }
 
 /// How far an attempt is as its site told, if its job knows less.

@@ -109,7 +109,11 @@ pub(super) struct Seen {
 impl Seen {
     /// Nothing yet. `cut_offs`: times in which no site answers.
     pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>, queues: Queues) -> Self {
-        Self { cut_offs, queues, ..Self::default() }
+        Self {
+            cut_offs,
+            queues,
+            ..Self::default()
+        }
     }
 
     /// Another control plane begins to run.
@@ -117,14 +121,18 @@ impl Seen {
         let (view, its_now) = (&plane_run.plane.view(), plane_run.plane.now());
         match unseen(&**plane_run.plane.store(), view, &self.last) {
             Ok(unseen) => unseen.into_iter().for_each(|unseen| self.catch_up(unseen)),
-            Err(problem) => self.violations.push(format!("events cannot be read: {problem}")),
+            Err(problem) => self
+                .violations
+                .push(format!("events cannot be read: {problem}")),
         }
         self.ahead_ms = plane_run.clock_ahead_ms;
         self.lives = plane_run.lives.clone();
         self.counters = Counters::default();
         self.queues.begin(its_now);
         self.preemptions.begin(view, its_now);
-        view.sites.values().for_each(|site| self.sharing.learn(site));
+        view.sites
+            .values()
+            .for_each(|site| self.sharing.learn(site));
         self.holds.begin(view);
     }
 
@@ -146,7 +154,8 @@ impl Seen {
         let its_now = Timestamp(now.0.saturating_add_signed(ahead_ms));
         match change {
             Change::NewJobs(jobs) => {
-                self.last.extend(jobs.iter().map(|job| (job.id, job.clone())));
+                self.last
+                    .extend(jobs.iter().map(|job| (job.id, job.clone())));
                 for job in jobs {
                     self.queues.arrive(job, its_now);
                     self.preemptions.arrive(job);
@@ -162,13 +171,20 @@ impl Seen {
                     lives.stalled(since, now, |id| places(id.kind()))
                 };
                 let unfair = self.queues.note(new, events, its_now, &stalled);
-                self.violations.extend(unfair.iter().map(|text| format!("a queue erred: {text}")));
-                let unfair = self.preemptions.note(new, events, &stalled);
                 self.violations
-                    .extend(unfair.iter().map(|text| format!("preemption erred: {text}")));
+                    .extend(unfair.iter().map(|text| format!("a queue erred: {text}")));
+                let unfair = self.preemptions.note(new, events, &stalled);
+                self.violations.extend(
+                    unfair
+                        .iter()
+                        .map(|text| format!("preemption erred: {text}")),
+                );
                 self.holds.note(new, events, now);
-                self.timeline
-                    .extend(events.iter().map(|event| (now, new.id, format!("{:?}", event.what))));
+                self.timeline.extend(
+                    events
+                        .iter()
+                        .map(|event| (now, new.id, format!("{:?}", event.what))),
+                );
                 if new.is_final() && !old.is_final() {
                     self.ended.insert(new.id, (new.phase.kind(), now));
                 }
@@ -180,7 +196,8 @@ impl Seen {
                 let Some(old) = old else { return };
                 let parameters = SiteParameters::default();
                 let broken = sites::broken(old, new, &parameters);
-                self.violations.extend(broken.map(|text| format!("the breaker erred: {text}")));
+                self.violations
+                    .extend(broken.map(|text| format!("the breaker erred: {text}")));
                 if new.consecutive_errors > old.consecutive_errors && self.is_cut_off(now) {
                     let (site, latest) = (&new.site, new.recent_errors.back());
                     let text =
@@ -202,11 +219,18 @@ impl Seen {
                 (&event.what, folded.reservation_wish())
             {
                 // Nobody promised a component that is claimed when it would begin.
-                let promised =
-                    folded.components.iter().all(|c| c.acquisition().promised().is_some());
+                let promised = folded
+                    .components
+                    .iter()
+                    .all(|c| c.acquisition().promised().is_some());
                 let earliest = wish.window.earliest;
-                let latest = if promised { wish.window.latest } else { Timestamp(u64::MAX) };
-                self.windows.insert((new.id, *round), StartWindow::new(earliest, latest));
+                let latest = if promised {
+                    wish.window.latest
+                } else {
+                    Timestamp(u64::MAX)
+                };
+                self.windows
+                    .insert((new.id, *round), StartWindow::new(earliest, latest));
             }
             let (name, to) = (event.what.name(), folded.phase.kind());
             if name == "JobPlaced" && folded.frozen_by.is_some() {
@@ -225,7 +249,11 @@ impl Seen {
         for rule in broken(new) {
             self.break_rule("a record breaks an invariant", new, &rule.to_string());
         }
-        if self.last.get(&new.id).is_some_and(|last| last.revision > old.revision) {
+        if self
+            .last
+            .get(&new.id)
+            .is_some_and(|last| last.revision > old.revision)
+        {
             let older = format!("from revision {}", old.revision);
             self.break_rule("a job went back to an older record", new, &older);
         }
@@ -236,7 +264,10 @@ impl Seen {
         for event in events {
             let placed: Vec<(usize, &Placement)> = match &event.what {
                 Happened::JobPlaced { placements, .. } => placements.iter().enumerate().collect(),
-                Happened::ComponentMoved { component, placement } => {
+                Happened::ComponentMoved {
+                    component,
+                    placement,
+                } => {
                     vec![(component.0 as usize, placement)]
                 }
                 _ => continue,
@@ -244,9 +275,15 @@ impl Seen {
             let specs = &job.spec.components;
             for (index, placement) in placed {
                 // All components of a split are as the one that was asked for.
-                let Some(component) = specs.get(index).or(specs.first()) else { continue };
+                let Some(component) = specs.get(index).or(specs.first()) else {
+                    continue;
+                };
                 let site = &placement.site;
-                if !component.constraints.iter().all(|constraint| is_met(constraint, site)) {
+                if !component
+                    .constraints
+                    .iter()
+                    .all(|constraint| is_met(constraint, site))
+                {
                     self.break_rule("constraints were not kept", job, site.as_str());
                 }
                 if component.site.as_ref().is_some_and(|fixed| fixed != site) {
@@ -279,17 +316,29 @@ impl Seen {
     fn is_cut_off(&self, now: Timestamp) -> bool {
         let noticed = |from: Timestamp| from + NOTICED + self.stalled(from, now) <= now;
         let is_over = |from: Timestamp| from + NOTICED > now;
-        self.cut_offs.iter().any(|(from, to)| now < *to && !is_over(*from) && noticed(*from))
+        self.cut_offs
+            .iter()
+            .any(|(from, to)| now < *to && !is_over(*from) && noticed(*from))
     }
 
     fn learn(&mut self, old: &Job, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
             match &event.what {
-                Happened::AttemptEnded { component, attempt, how } if *how != Ending::Abandoned => {
+                Happened::AttemptEnded {
+                    component,
+                    attempt,
+                    how,
+                } if *how != Ending::Abandoned => {
                     let key = (job.id, *component, *attempt);
                     self.over.entry(key).or_insert(now);
-                    let was = old.components.get(component.0 as usize).map(|held| &held.run);
-                    if matches!((how, was), (Ending::NeverRan(_), Some(Run::Intended { .. }))) {
+                    let was = old
+                        .components
+                        .get(component.0 as usize)
+                        .map(|held| &held.run);
+                    if matches!(
+                        (how, was),
+                        (Ending::NeverRan(_), Some(Run::Intended { .. }))
+                    ) {
                         self.refused.insert(key);
                     }
                     if matches!(how, Ending::Failed(_)) {
@@ -300,18 +349,24 @@ impl Seen {
                     let is_held = matches!(event.what, Happened::JobHeld { .. });
                     self.held.entry(job.id).or_default().push((now, is_held));
                 }
-                Happened::RoundAborted { why: AbortCause::Unreachable { .. }, .. }
-                    if self.is_cut_off(now) =>
-                {
+                Happened::RoundAborted {
+                    why: AbortCause::Unreachable { .. },
+                    ..
+                } if self.is_cut_off(now) => {
                     self.break_rule("a job was moved while we are cut off", job, "unreachable");
                 }
                 Happened::AttemptRenewed { component } => {
                     let renewed = job.components.get(component.0 as usize);
                     let before = renewed.map_or(0, |c| c.attempt.0.saturating_sub(1));
-                    self.over.entry((job.id, *component, Attempt(before))).or_insert(now);
+                    self.over
+                        .entry((job.id, *component, Attempt(before)))
+                        .or_insert(now);
                 }
                 Happened::SiteCharged { component, charge } => {
-                    if self.own_errors.contains(&(job.id, *component, charge.attempt)) {
+                    if self
+                        .own_errors
+                        .contains(&(job.id, *component, charge.attempt))
+                    {
                         self.break_rule(
                             "a site pays for the job's error",
                             job,
@@ -321,10 +376,19 @@ impl Seen {
                     self.owed.insert((job.id, *component), charge.clone());
                 }
                 Happened::ChargeRecorded { component } => {
-                    let Some(charge) = self.owed.remove(&(job.id, *component)) else { continue };
+                    let Some(charge) = self.owed.remove(&(job.id, *component)) else {
+                        continue;
+                    };
                     let (component, attempt) = (*component, charge.attempt);
-                    let id = AttemptId { job: job.id, component, attempt };
-                    let counted = view.sites.get(&charge.site).map(|site| site.has_counted(id));
+                    let id = AttemptId {
+                        job: job.id,
+                        component,
+                        attempt,
+                    };
+                    let counted = view
+                        .sites
+                        .get(&charge.site)
+                        .map(|site| site.has_counted(id));
                     if counted != Some(true) {
                         self.break_rule("an error was never counted", job, charge.site.as_str());
                     }
@@ -336,13 +400,18 @@ impl Seen {
 
     /// The rule comes first, as in all verdicts: tables show no more than that.
     fn break_rule(&mut self, rule: &str, job: &Job, what: &str) {
-        self.violations.push(format!("{rule}: job {}, {what}", job.id));
+        self.violations
+            .push(format!("{rule}: job {}, {what}", job.id));
     }
 }
 
 /// Whether a site has the labels that are asked for.
 fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
-    let half = if site.as_str() < "e" { "north" } else { "south" };
+    let half = if site.as_str() < "e" {
+        "north"
+    } else {
+        "south"
+    };
     let is = |value: &Arc<str>| match &*constraint.key {
         "place" => **value == *site.as_str(),
         _ => **value == *half,
@@ -392,7 +461,9 @@ pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, 
                 }
             }
             Err(RecvError::Lagged(missed)) => {
-                seen.borrow_mut().violations.push(format!("changes were not judged: {missed}"));
+                seen.borrow_mut()
+                    .violations
+                    .push(format!("changes were not judged: {missed}"));
             }
             Err(RecvError::Closed) => return,
         }

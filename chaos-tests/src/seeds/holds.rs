@@ -38,7 +38,8 @@ impl Holds {
     /// and what became durable right before the death was seen by nobody.
     pub(super) fn begin(&mut self, view: &View) {
         let died_after = self.last_deed;
-        self.given_back.retain(|_, at| *at + FREE_WITHIN < died_after);
+        self.given_back
+            .retain(|_, at| *at + FREE_WITHIN < died_after);
         view.jobs.values().for_each(|job| self.learn(job));
     }
 
@@ -48,8 +49,12 @@ impl Holds {
         for event in events {
             match &event.what {
                 Happened::ClaimGivenBack { component } => {
-                    let Some(given) = job.components.get(component.0 as usize) else { continue };
-                    self.given_back.entry((job.id, *component, given.attempt)).or_insert(now);
+                    let Some(given) = job.components.get(component.0 as usize) else {
+                        continue;
+                    };
+                    self.given_back
+                        .entry((job.id, *component, given.attempt))
+                        .or_insert(now);
                 }
                 _ => self.learn_of(job.id, event),
             }
@@ -68,15 +73,31 @@ impl Holds {
     }
 
     fn learn_of(&mut self, job: JobId, event: &JobEvent) {
-        if let Happened::AttemptEnded { component, attempt, how: Ending::Abandoned } = &event.what {
+        if let Happened::AttemptEnded {
+            component,
+            attempt,
+            how: Ending::Abandoned,
+        } = &event.what
+        {
             self.abandoned.insert((job, *component, *attempt));
         }
     }
 
     fn learn(&mut self, job: &Job) {
-        let abandoned = |run: &Run| matches!(run, Run::Ended { how: Ending::Abandoned, .. });
-        let components = job.indexed().filter(|(_, component)| abandoned(&component.run));
-        self.abandoned.extend(components.map(|(index, c)| (job.id, index, c.attempt)));
+        let abandoned = |run: &Run| {
+            matches!(
+                run,
+                Run::Ended {
+                    how: Ending::Abandoned,
+                    ..
+                }
+            )
+        };
+        let components = job
+            .indexed()
+            .filter(|(_, component)| abandoned(&component.run));
+        self.abandoned
+            .extend(components.map(|(index, c)| (job.id, index, c.attempt)));
     }
 
     /// Whether an attempt was given up although it may live.
@@ -113,13 +134,27 @@ pub(super) fn wrongly_held(
 fn stays(ledger: &[Entry], instance: InstanceId) -> BTreeMap<Part, Stay> {
     let mut stays: BTreeMap<Part, Stay> = BTreeMap::new();
     let ours = |entry: &&Entry| entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB;
-    for Entry { at, site, tag, deed } in ledger.iter().filter(ours) {
+    for Entry {
+        at,
+        site,
+        tag,
+        deed,
+    } in ledger.iter().filter(ours)
+    {
         let part = (tag.job, tag.component, tag.attempt);
-        let new = |until| Stay { site: site.clone(), from: *at, until };
+        let new = |until| Stay {
+            site: site.clone(),
+            from: *at,
+            until,
+        };
         match deed {
             Deed::Submitted { .. } => drop(stays.entry(part).or_insert_with(|| new(None))),
             Deed::Voided | Deed::HeldTooLong | Deed::Left => {
-                stays.entry(part).or_insert_with(|| new(Some(*at))).until.get_or_insert(*at);
+                stays
+                    .entry(part)
+                    .or_insert_with(|| new(Some(*at)))
+                    .until
+                    .get_or_insert(*at);
             }
             _ => {}
         }
@@ -170,12 +205,19 @@ fn held_on(
 /// Whether nothing keeps us from a site in this time.
 fn is_well(scenario: &Scenario, site: &SiteName, from: Timestamp, to: Timestamp) -> bool {
     let concerns = |number: usize, trouble: &Trouble| {
-        scenario.sites.get(number).is_some_and(|spec| spec.name == *site) && hinders(trouble)
+        scenario
+            .sites
+            .get(number)
+            .is_some_and(|spec| spec.name == *site)
+            && hinders(trouble)
     };
     let ill = scenario.troubles.iter().any(|(at, number, trouble)| {
         concerns(*number, trouble) && *at <= to && from <= *at + TROUBLE_MAX
     });
-    let cut_off = scenario.cut_offs.iter().any(|(begins, ends)| *begins <= to && from <= *ends);
+    let cut_off = scenario
+        .cut_offs
+        .iter()
+        .any(|(begins, ends)| *begins <= to && from <= *ends);
     !ill && !cut_off
 }
 
@@ -205,15 +247,21 @@ mod tests {
 
     fn stay(from: u64, until: Option<u64>) -> Stay {
         let site = SiteName::new("delft").unwrap();
-        Stay { site, from: Timestamp(from), until: until.map(Timestamp) }
+        Stay {
+            site,
+            from: Timestamp(from),
+            until: until.map(Timestamp),
+        }
     }
 
     #[test]
     fn a_later_attempt_must_find_the_earlier_over_unless_it_was_given_up() {
         let part = |attempt| (JobId(1), ComponentIndex(0), Attempt(attempt));
         let beside = |until, abandoned: &[Part]| {
-            let holds =
-                Holds { abandoned: abandoned.iter().copied().collect(), ..Holds::default() };
+            let holds = Holds {
+                abandoned: abandoned.iter().copied().collect(),
+                ..Holds::default()
+            };
             let stays = [(part(1), stay(10, until)), (part(2), stay(50, None))].into();
             held_beside(&holds, &stays).len()
         };
@@ -229,7 +277,11 @@ mod tests {
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
         let ended = |how| JobEvent {
             at: Timestamp(40),
-            what: Happened::AttemptEnded { component, attempt, how },
+            what: Happened::AttemptEnded {
+                component,
+                attempt,
+                how,
+            },
         };
         holds.catch_up(JobId(1), &[ended(Ending::Killed)]);
         assert!(!holds.is_abandoned(&(JobId(1), component, attempt)));

@@ -28,15 +28,22 @@ struct ToEnd(BTreeMap<Part, Timestamp>);
 impl ToEnd {
     /// Takes note of what is to end now; one that ought to have by now.
     fn look(&mut self, parts: impl Iterator<Item = Part>, now: Timestamp) -> Option<Part> {
-        self.0 = parts.map(|part| (part, self.0.get(&part).copied().unwrap_or(now))).collect();
-        let late = self.0.iter().find(|(_, since)| **since + ENDED_WITHIN < now);
+        self.0 = parts
+            .map(|part| (part, self.0.get(&part).copied().unwrap_or(now)))
+            .collect();
+        let late = self
+            .0
+            .iter()
+            .find(|(_, since)| **since + ENDED_WITHIN < now);
         late.map(|(part, _)| *part)
     }
 }
 
 /// What of a job is to end.
 fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = Part> {
-    let effects = due(job, now).into_iter().filter(|effect| effect.kind == EffectKind::End);
+    let effects = due(job, now)
+        .into_iter()
+        .filter(|effect| effect.kind == EffectKind::End);
     effects.map(|effect| (job.id, effect.component, effect.attempt))
 }
 
@@ -75,7 +82,14 @@ mod tests {
         assert_eq!(look(&[SLOW, OTHER], within), None);
         let after = within + DurationMs(1);
         assert_eq!(look(&[OTHER], after), None, "it was not due for a moment");
-        assert_eq!(look(&[SLOW, OTHER], after), None, "this one has ended since");
-        assert_eq!(look(&[SLOW], after + ENDED_WITHIN + DurationMs(1)), Some(SLOW));
+        assert_eq!(
+            look(&[SLOW, OTHER], after),
+            None,
+            "this one has ended since"
+        );
+        assert_eq!(
+            look(&[SLOW], after + ENDED_WITHIN + DurationMs(1)),
+            Some(SLOW)
+        );
     }
 }

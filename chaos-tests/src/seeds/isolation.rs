@@ -31,8 +31,11 @@ pub(super) async fn watch(
             continue;
         }
         plane_run.until(Timestamp(from.0 - MOMENT.0)).await;
-        let all_answer =
-            plane_run.plane.sites().iter().all(|site| site.report.contact.is_answering());
+        let all_answer = plane_run
+            .plane
+            .sites()
+            .iter()
+            .all(|site| site.report.contact.is_answering());
         let waited = waiting(&plane_run);
         plane_run.until(noticed_at).await;
         let tells = |id: &ActorId| places(id.kind());
@@ -44,8 +47,10 @@ pub(super) async fn watch(
         let still = waiting(&plane_run);
         let waits = still.iter().any(|id| waited.contains(id));
         if all_answer && waits && !plane_run.plane.isolated() {
-            let text =
-                format!("nobody noticed that we are cut off: {} to {}", from.0, noticed_at.0);
+            let text = format!(
+                "nobody noticed that we are cut off: {} to {}",
+                from.0, noticed_at.0
+            );
             seen.borrow_mut().violations.push(text);
         }
     }

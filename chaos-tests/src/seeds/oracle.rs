@@ -88,16 +88,32 @@ impl Asked {
         };
         let apart = spec.run.restart_scope == RestartScope::Component;
         let (processors, parallel) = (spec.total_resources().processors, is_parallel(spec));
-        let molded = spec.run.molding.shapes.iter().map(|shape| shape.processors).collect();
+        let molded = spec
+            .run
+            .molding
+            .shapes
+            .iter()
+            .map(|shape| shape.processors)
+            .collect();
         let indexes = (0..count).map(ComponentIndex);
-        let later = indexes.filter(|index| spec.offset_of(*index) > DurationMs::ZERO).collect();
-        Self { components, processors, molded, apart, parallel, later }
+        let later = indexes
+            .filter(|index| spec.offset_of(*index) > DurationMs::ZERO)
+            .collect();
+        Self {
+            components,
+            processors,
+            molded,
+            apart,
+            parallel,
+            later,
+        }
     }
 
     /// Whether attempts with these processors are all that it asked for.
     fn is_met(&self, parts: &[u32]) -> bool {
         let total = parts.iter().sum();
-        self.components.is_none_or(|count| parts.len() == count as usize)
+        self.components
+            .is_none_or(|count| parts.len() == count as usize)
             && (total == self.processors || self.molded.contains(&total))
     }
 }
@@ -129,26 +145,68 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     };
     check("an acknowledged job is lost", lost_jobs(evidence));
     check("(a) a payload began twice", began_twice(&lives));
-    check("(b) a gate was opened before all were ready", opened_early(&lives, evidence));
+    check(
+        "(b) a gate was opened before all were ready",
+        opened_early(&lives, evidence),
+    );
     let torn = torn(evidence.world, &common_starts(&lives, evidence));
-    check("(c) a part began long after another of its round", torn_rounds(&torn));
+    check(
+        "(c) a part began long after another of its round",
+        torn_rounds(&torn),
+    );
     let whole = whole_rounds(&lives, &torn, evidence);
-    check("(c) a finished job's parts did not run together", apart(&whole, evidence));
-    check("(e) an output is not that of the finished round", other_outputs(&whole, evidence));
-    check("(d) two attempts of a component ran at once", overlapping(&lives));
-    check("a cancelled or failed job began afterwards", began_late(&lives, evidence));
-    check("an attempt was held to be over and was not", not_over(&lives, evidence));
-    check("an acknowledged cancellation had no effect", not_cancelled(evidence));
+    check(
+        "(c) a finished job's parts did not run together",
+        apart(&whole, evidence),
+    );
+    check(
+        "(e) an output is not that of the finished round",
+        other_outputs(&whole, evidence),
+    );
+    check(
+        "(d) two attempts of a component ran at once",
+        overlapping(&lives),
+    );
+    check(
+        "a cancelled or failed job began afterwards",
+        began_late(&lives, evidence),
+    );
+    check(
+        "an attempt was held to be over and was not",
+        not_over(&lives, evidence),
+    );
+    check(
+        "an acknowledged cancellation had no effect",
+        not_cancelled(evidence),
+    );
     check("a payload began without its input", without_input(&lives));
-    check("a component was misled", misled(entries.iter().filter(ours), parallel));
-    check("what was held in vain is misstated", accounts::misstated(evidence));
+    check(
+        "a component was misled",
+        misled(entries.iter().filter(ours), parallel),
+    );
+    check(
+        "what was held in vain is misstated",
+        accounts::misstated(evidence),
+    );
     check("a time is misstated", mistimed(&whole, &lives, evidence));
     check("a site is oversubscribed", oversubscribed(evidence.world));
-    check("another's reservation was used", promises::claimed_by_others(evidence));
-    check("another's reservation was used", sharing::used_by_others(evidence));
-    check("a promised start was not kept", promises::begun_at_other_times(evidence));
+    check(
+        "another's reservation was used",
+        promises::claimed_by_others(evidence),
+    );
+    check(
+        "another's reservation was used",
+        sharing::used_by_others(evidence),
+    );
+    check(
+        "a promised start was not kept",
+        promises::begun_at_other_times(evidence),
+    );
     check("an attempt was left behind", left_behind(evidence));
-    check("a content or partial copy was left behind", left_data(evidence));
+    check(
+        "a content or partial copy was left behind",
+        left_data(evidence),
+    );
     check("another's job was touched", touched_others(evidence));
     violations
 }
@@ -186,7 +244,9 @@ fn mistimed(
     lives: &BTreeMap<Tag, Life>,
     evidence: &Evidence<'_>,
 ) -> Vec<String> {
-    let judged = whole.iter().filter(|_| evidence.clocks_apart == DurationMs::ZERO);
+    let judged = whole
+        .iter()
+        .filter(|_| evidence.clocks_apart == DurationMs::ZERO);
     let judged = judged.filter_map(|(id, rounds)| {
         let (job, (kind, durable)) = (evidence.jobs.get(id)?, evidence.ended.get(id)?);
         let [parts] = &rounds[..] else { return None };
@@ -199,7 +259,9 @@ fn mistimed(
         });
         let (submitted, gates): (Vec<_>, Vec<_>) =
             known.collect::<Option<Vec<_>>>()?.into_iter().unzip();
-        let together = parts.iter().filter(|(at, _)| !begins_later(evidence, *id, **at));
+        let together = parts
+            .iter()
+            .filter(|(at, _)| !begins_later(evidence, *id, **at));
         let truth = Truth {
             submitted: submitted.into_iter().min()?,
             begun: together.map(|(_, (began, ..))| *began).max()?,
@@ -219,20 +281,29 @@ fn oversubscribed(world: &World) -> Vec<String> {
         let total = site.processors();
         let used = |step: &LoadStep| step.running + step.held + step.local + step.down;
         if let Some(step) = site.load().iter().find(|step| used(step) > total) {
-            found.push(format!("{} of {total} processors at {}", used(step), site.name()));
+            found.push(format!(
+                "{} of {total} processors at {}",
+                used(step),
+                site.name()
+            ));
         }
     }
     found
 }
 
 fn lost_jobs(evidence: &Evidence<'_>) -> Vec<String> {
-    let missing = evidence.acknowledged.iter().filter(|id| !evidence.ended.contains_key(id));
+    let missing = evidence
+        .acknowledged
+        .iter()
+        .filter(|id| !evidence.ended.contains_key(id));
     missing.map(|id| format!("job {id} never ended")).collect()
 }
 
 fn began_twice(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
     let twice = lives.iter().filter(|(_, life)| life.began.len() > 1);
-    twice.map(|(tag, life)| format!("{tag} at {:?}", life.began)).collect()
+    twice
+        .map(|(tag, life)| format!("{tag} at {:?}", life.began))
+        .collect()
 }
 
 /// When the gates of a round's components were opened first.
@@ -240,11 +311,18 @@ fn first_openings(lives: &BTreeMap<Tag, Life>) -> BTreeMap<(JobId, Round, Compon
     let mut first: BTreeMap<_, (Timestamp, Tag)> = BTreeMap::new();
     // Probes of our own are nobody's round: each begins by itself.
     for (tag, life) in lives.iter().filter(|(tag, _)| tag.job != OWN_PROBE_JOB) {
-        let Some((at, round, _)) = &life.opened else { continue };
-        let opening = first.entry((tag.job, *round, tag.component)).or_insert((*at, *tag));
+        let Some((at, round, _)) = &life.opened else {
+            continue;
+        };
+        let opening = first
+            .entry((tag.job, *round, tag.component))
+            .or_insert((*at, *tag));
         *opening = (*opening).min((*at, *tag));
     }
-    first.into_iter().map(|(part, (_, tag))| (part, tag)).collect()
+    first
+        .into_iter()
+        .map(|(part, (_, tag))| (part, tag))
+        .collect()
 }
 
 fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
@@ -252,16 +330,26 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
     let first = first_openings(lives);
     // A probe of our own is nobody's round.
     for (tag, life) in lives.iter().filter(|(tag, _)| tag.job != OWN_PROBE_JOB) {
-        let Some((at, round, peers)) = &life.opened else { continue };
+        let Some((at, round, peers)) = &life.opened else {
+            continue;
+        };
         if first.get(&(tag.job, *round, tag.component)) != Some(tag) {
-            if !evidence.asked.get(&tag.job).is_some_and(|asked| asked.apart) {
+            if !evidence
+                .asked
+                .get(&tag.job)
+                .is_some_and(|asked| asked.apart)
+            {
                 found.push(format!("{tag} was opened in a round that had begun"));
             }
             continue;
         }
         let peers = peers.iter().enumerate().map(|(index, attempt)| {
             let component = ComponentIndex(u32::try_from(index).unwrap_or(u32::MAX));
-            Tag { component, attempt: *attempt, ..*tag }
+            Tag {
+                component,
+                attempt: *attempt,
+                ..*tag
+            }
         });
         let processors = |tag| lives.get(&tag).map_or(0, |life: &Life| life.processors);
         let parts: Vec<u32> = peers.clone().map(processors).collect();
@@ -271,7 +359,9 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
             continue;
         }
         if asked.later.is_empty() && !asked.is_met(&parts) {
-            found.push(format!("{tag} has peers of {parts:?} processors, not {asked:?}"));
+            found.push(format!(
+                "{tag} has peers of {parts:?} processors, not {asked:?}"
+            ));
         }
         for peer in peers.filter(|peer| !asked.later.contains(&peer.component)) {
             let ready = lives.get(&peer).and_then(|life| life.ready);
@@ -289,7 +379,10 @@ type Span = (Timestamp, Timestamp, Tag);
 type Parts = BTreeMap<ComponentIndex, Span>;
 
 fn begins_later(evidence: &Evidence<'_>, job: JobId, component: ComponentIndex) -> bool {
-    evidence.asked.get(&job).is_some_and(|asked| asked.later.contains(&component))
+    evidence
+        .asked
+        .get(&job)
+        .is_some_and(|asked| asked.later.contains(&component))
 }
 
 /// How the parts of each round began; those that are restarted alone did so with the others
@@ -303,15 +396,19 @@ fn common_starts(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Starts
         let life = lives.get(&tag);
         let start = life.and_then(|life| life.ready.zip(life.began.first().copied()));
         if let Some((ready, began)) = start {
-            starts.entry((job, round)).or_default().push(Start { ready, began });
+            starts
+                .entry((job, round))
+                .or_default()
+                .push(Start { ready, began });
         }
     }
     starts
 }
 
 fn torn_rounds(torn: &BTreeMap<(JobId, Round), DurationMs>) -> Vec<String> {
-    let told =
-        torn.iter().map(|((job, round), apart)| format!("job {job}, round {round}: {apart}"));
+    let told = torn
+        .iter()
+        .map(|((job, round), apart)| format!("job {job}, round {round}: {apart}"));
     told.collect()
 }
 
@@ -345,22 +442,33 @@ fn whole_rounds(
 /// Ended jobs that finished.
 fn finished<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = JobId> + 'a {
     let ended = evidence.ended.iter();
-    ended.filter(|(_, (kind, _))| *kind == PhaseKind::Finished).map(|(id, _)| *id)
+    ended
+        .filter(|(_, (kind, _))| *kind == PhaseKind::Finished)
+        .map(|(id, _)| *id)
 }
 
 /// A job is reported finished only if all its parts of one round ran as they should.
 fn apart(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<String> {
-    finished(evidence).filter(|id| !whole.contains_key(id)).map(|id| format!("job {id}")).collect()
+    finished(evidence)
+        .filter(|id| !whole.contains_key(id))
+        .map(|id| format!("job {id}"))
+        .collect()
 }
 
 /// What was collected is what the round left that the job finished with, at the site that
 /// was to keep it.
 fn other_outputs(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<String> {
-    let Ok(path) = RelPath::new(OUTPUT_PATH) else { return Vec::new() };
-    let Some(files) = evidence.files else { return Vec::new() };
+    let Ok(path) = RelPath::new(OUTPUT_PATH) else {
+        return Vec::new();
+    };
+    let Some(files) = evidence.files else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
     for id in finished(evidence) {
-        let Some(name) = evidence.outputs.get(&id) else { continue };
+        let Some(name) = evidence.outputs.get(&id) else {
+            continue;
+        };
         let entry = files.get(name).and_then(|file| file.entry.as_ref());
         let rounds = whole.get(&id).into_iter().flatten();
         let mut left = rounds.filter_map(|parts| parts.get(&ComponentIndex(0)));
@@ -380,9 +488,17 @@ fn other_outputs(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -
 fn overlapping(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
     let mut spans: BTreeMap<(JobId, ComponentIndex), Vec<Span>> = BTreeMap::new();
     for (tag, life) in lives {
-        let Some(began) = life.began.first() else { continue };
-        let ended = life.ended.as_ref().map_or(Timestamp(u64::MAX), |(at, _)| *at);
-        spans.entry((tag.job, tag.component)).or_default().push((*began, ended, *tag));
+        let Some(began) = life.began.first() else {
+            continue;
+        };
+        let ended = life
+            .ended
+            .as_ref()
+            .map_or(Timestamp(u64::MAX), |(at, _)| *at);
+        spans
+            .entry((tag.job, tag.component))
+            .or_default()
+            .push((*began, ended, *tag));
     }
     let mut found = Vec::new();
     for spans in spans.values_mut() {
@@ -413,7 +529,9 @@ fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String>
     let mut found = Vec::new();
     for (tag, life) in lives {
         let key = (tag.job, tag.component, tag.attempt);
-        let Some(over) = evidence.over.get(&key) else { continue };
+        let Some(over) = evidence.over.get(&key) else {
+            continue;
+        };
         let lived_on = life.submitted.is_some_and(|at| at <= *over)
             && life.left.is_none_or(|left| left > *over)
             && life.voided.is_none_or(|voided| voided > *over);
@@ -428,23 +546,35 @@ fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String>
 }
 
 fn not_cancelled(evidence: &Evidence<'_>) -> Vec<String> {
-    let other = evidence
-        .cancelled
-        .keys()
-        .filter(|id| evidence.ended.get(id).is_some_and(|(kind, _)| *kind != PhaseKind::Cancelled));
-    other.map(|id| format!("job {id} ended as {:?}", evidence.ended.get(id))).collect()
+    let other = evidence.cancelled.keys().filter(|id| {
+        evidence
+            .ended
+            .get(id)
+            .is_some_and(|(kind, _)| *kind != PhaseKind::Cancelled)
+    });
+    other
+        .map(|id| format!("job {id} ended as {:?}", evidence.ended.get(id)))
+        .collect()
 }
 
 fn without_input(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
-    lives.iter().filter(|(_, life)| life.input_missing).map(|(tag, _)| tag.to_string()).collect()
+    lives
+        .iter()
+        .filter(|(_, life)| life.input_missing)
+        .map(|(tag, _)| tag.to_string())
+        .collect()
 }
 
 fn left_behind(evidence: &Evidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for site in evidence.world.sites() {
         let index = evidence.world.index_of(site.name());
-        let tags = index.map(|index| evidence.world.list_attempts(index)).unwrap_or_default();
-        let ours = tags.into_iter().filter(|tag| tag.instance == evidence.instance);
+        let tags = index
+            .map(|index| evidence.world.list_attempts(index))
+            .unwrap_or_default();
+        let ours = tags
+            .into_iter()
+            .filter(|tag| tag.instance == evidence.instance);
         found.extend(ours.map(|tag| format!("{tag} at {}", site.name())));
     }
     found
@@ -464,7 +594,11 @@ fn left_data(evidence: &Evidence<'_>) -> Vec<String> {
         let left = site.contents().filter(|digest| !wanted(digest));
         found.extend(left.map(|digest| format!("{digest} at {}", site.name())));
         if site.partial_copies() > 0 {
-            found.push(format!("{} partial copies at {}", site.partial_copies(), site.name()));
+            found.push(format!(
+                "{} partial copies at {}",
+                site.partial_copies(),
+                site.name()
+            ));
         }
     }
     found
@@ -478,5 +612,7 @@ fn touched_others(evidence: &Evidence<'_>) -> Vec<String> {
         );
         harm && entry.tag.instance != evidence.instance
     });
-    touched.map(|entry| format!("{} {:?}", entry.tag, entry.deed)).collect()
+    touched
+        .map(|entry| format!("{} {:?}", entry.tag, entry.deed))
+        .collect()
 }

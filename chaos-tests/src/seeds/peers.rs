@@ -33,7 +33,10 @@ pub(super) fn draw_peers(seed: u64, number: usize, job: &DrawnJob, spec: &mut Jo
 
 /// Whether its components are told of each other.
 pub(super) fn is_parallel(spec: &JobSpec) -> bool {
-    spec.run.runner.as_ref().is_some_and(|runner| runner.as_str() == PARALLEL)
+    spec.run
+        .runner
+        .as_ref()
+        .is_some_and(|runner| runner.as_str() == PARALLEL)
 }
 
 /// What the world knows of an attempt.
@@ -52,7 +55,13 @@ pub(super) fn misled<'a>(
     parallel: impl Fn(JobId) -> Option<bool>,
 ) -> Vec<String> {
     let mut known: BTreeMap<Tag, Known<'_>> = BTreeMap::new();
-    for Entry { at, site, tag, deed } in entries.clone() {
+    for Entry {
+        at,
+        site,
+        tag,
+        deed,
+    } in entries.clone()
+    {
         let of = known.entry(*tag).or_default();
         match deed {
             Deed::Submitted { processors } => of.place = Some((site, *processors)),
@@ -87,13 +96,20 @@ fn wrong_peer(
     at: Timestamp,
     known: &BTreeMap<Tag, Known<'_>>,
 ) -> Option<String> {
-    let wrong = (0..).map(ComponentIndex).zip(peers).find(|(component, peer)| {
-        let of = Tag { component: *component, attempt: peer.attempt, ..tag };
-        let truth = known.get(&of);
-        let is_over = truth.and_then(|of| of.over).is_some_and(|over| over <= at);
-        let is_there = peer.host == host_of(of) || (peer.host == GONE && is_over);
-        truth.and_then(|of| of.place) != Some((&peer.site, peer.processors)) || !is_there
-    });
+    let wrong = (0..)
+        .map(ComponentIndex)
+        .zip(peers)
+        .find(|(component, peer)| {
+            let of = Tag {
+                component: *component,
+                attempt: peer.attempt,
+                ..tag
+            };
+            let truth = known.get(&of);
+            let is_over = truth.and_then(|of| of.over).is_some_and(|over| over <= at);
+            let is_there = peer.host == host_of(of) || (peer.host == GONE && is_over);
+            truth.and_then(|of| of.place) != Some((&peer.site, peer.processors)) || !is_there
+        });
     wrong.map(|(component, peer)| format!("{peer:?} as component {component}"))
 }
 
@@ -105,33 +121,55 @@ mod tests {
 
     fn tag(component: u32) -> Tag {
         let instance: InstanceId = "abcdefgh".parse().unwrap();
-        Tag { instance, job: JobId(1), component: ComponentIndex(component), attempt: Attempt(2) }
+        Tag {
+            instance,
+            job: JobId(1),
+            component: ComponentIndex(component),
+            attempt: Attempt(2),
+        }
     }
 
     fn peer(component: u32) -> Peer {
         let site = SiteName::new(["delft", "leiden"][component as usize]).unwrap();
         let host = host_of(tag(component));
-        Peer { attempt: Attempt(2), site, host, processors: component + 1 }
+        Peer {
+            attempt: Attempt(2),
+            site,
+            host,
+            processors: component + 1,
+        }
     }
 
     /// Two components; the gate of the second is opened when the first is over.
     fn ledger(told: &dyn Fn(u32) -> Option<Deed>) -> Vec<Entry> {
         let entry = |at, component: u32, deed| {
             let (at, site) = (Timestamp(at), peer(component).site);
-            Entry { at, site, tag: tag(component), deed }
+            Entry {
+                at,
+                site,
+                tag: tag(component),
+                deed,
+            }
         };
         let submitted = |of: u32| entry(1, of, Deed::Submitted { processors: of + 1 });
         let mut entries = vec![submitted(0), submitted(1)];
         for (component, at) in [(0, 5), (1, 9)] {
             entries.extend(told(component).map(|told| entry(at, component, told)));
-            entries.push(entry(at, component, Deed::Opened(Round(1), vec![Attempt(2); 2])));
+            entries.push(entry(
+                at,
+                component,
+                Deed::Opened(Round(1), vec![Attempt(2); 2]),
+            ));
             entries.push(entry(at + 3, component, Deed::Exited(0)));
         }
         entries
     }
 
     fn hosts(component: u32) -> Option<Deed> {
-        Some(Deed::Told(ComponentIndex(component), vec![peer(0), peer(1)]))
+        Some(Deed::Told(
+            ComponentIndex(component),
+            vec![peer(0), peer(1)],
+        ))
     }
 
     #[test]
@@ -140,7 +178,10 @@ mod tests {
             misled(ledger(told).iter(), |_| Some(parallel))
         };
         assert!(judged(&hosts, true).is_empty() && judged(&|_| None, false).is_empty());
-        let gone = Peer { host: GONE.into(), ..peer(0) };
+        let gone = Peer {
+            host: GONE.into(),
+            ..peer(0)
+        };
         let late = |component| match component {
             1 => Some(Deed::Told(ComponentIndex(1), vec![gone.clone(), peer(1)])),
             _ => hosts(component),
@@ -154,11 +195,26 @@ mod tests {
     fn another_rank_site_host_attempt_or_size_is_seen() {
         let (here, other) = (peer(0), peer(1));
         let wrong = [
-            Peer { site: other.site.clone(), ..here.clone() },
-            Peer { host: other.host.clone(), ..here.clone() },
-            Peer { host: GONE.into(), ..here.clone() },
-            Peer { attempt: Attempt(1), ..here.clone() },
-            Peer { processors: 7, ..here.clone() },
+            Peer {
+                site: other.site.clone(),
+                ..here.clone()
+            },
+            Peer {
+                host: other.host.clone(),
+                ..here.clone()
+            },
+            Peer {
+                host: GONE.into(),
+                ..here.clone()
+            },
+            Peer {
+                attempt: Attempt(1),
+                ..here.clone()
+            },
+            Peer {
+                processors: 7,
+                ..here.clone()
+            },
         ];
         for wrong in wrong {
             let told = |component| match component {

@@ -58,7 +58,11 @@ impl Preemptions {
     }
 
     fn enter(&mut self, job: &Job, since: Timestamp) {
-        let class = Class { priority: job.priority, promoted: job.promoted, since };
+        let class = Class {
+            priority: job.priority,
+            promoted: job.promoted,
+            since,
+        };
         self.classes.insert(job.id, class);
     }
 
@@ -71,7 +75,9 @@ impl Preemptions {
     ) -> Vec<String> {
         let judge = |event: &JobEvent| self.judge(job, &event.what, event.at, stalled);
         let found = events.iter().filter_map(judge);
-        found.map(|text| format!("job {}: {text}", job.id)).collect()
+        found
+            .map(|text| format!("job {}: {text}", job.id))
+            .collect()
     }
 
     fn judge(
@@ -83,7 +89,11 @@ impl Preemptions {
     ) -> Option<String> {
         match what {
             Happened::PriorityChanged { to, by } => {
-                let class = Class { priority: *to, promoted: by.is_none(), since: now };
+                let class = Class {
+                    priority: *to,
+                    promoted: by.is_none(),
+                    since: now,
+                };
                 self.classes.insert(job.id, class);
                 None
             }
@@ -93,8 +103,10 @@ impl Preemptions {
             }
             Happened::ComponentsClaimed { preempting, .. } if !preempting.is_empty() => {
                 let again = !self.waves.insert(job.id);
-                let class =
-                    self.classes.get(&job.id).filter(|class| class.is_settled(now, stalled));
+                let class = self
+                    .classes
+                    .get(&job.id)
+                    .filter(|class| class.is_settled(now, stalled));
                 let may_not = class
                     .is_some_and(|class| class.promoted || class.priority == Priority::SuperLow);
                 match (again, may_not) {
@@ -103,9 +115,10 @@ impl Preemptions {
                     _ => None,
                 }
             }
-            Happened::RoundAborted { why: AbortCause::Preempted { by }, .. } => {
-                self.yield_processors(job, *by, now, stalled)
-            }
+            Happened::RoundAborted {
+                why: AbortCause::Preempted { by },
+                ..
+            } => self.yield_processors(job, *by, now, stalled),
             _ => None,
         }
     }

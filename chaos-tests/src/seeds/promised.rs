@@ -40,8 +40,11 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
     grant(scenario, chance);
     let has_budgets = !scenario.staging.is_empty();
     let submitted = first_submissions(scenario);
-    let in_sweeps: BTreeSet<usize> =
-        scenario.sweeps.iter().flat_map(super::sweeps::DrawnSweep::numbers).collect();
+    let in_sweeps: BTreeSet<usize> = scenario
+        .sweeps
+        .iter()
+        .flat_map(super::sweeps::DrawnSweep::numbers)
+        .collect();
     let mut changes = Vec::new();
     let mut molds = StdRng::seed_from_u64(scenario.seed ^ MOLDS);
     let mut later = StdRng::seed_from_u64(scenario.seed ^ LATER);
@@ -49,7 +52,10 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
         if !in_sweeps.contains(&number) && chance.random_bool(0.5) {
             let job = &mut scenario.jobs[number];
             // Only what may be divided at will is promised a start.
-            job.flexible = job.flexible.take().filter(|bounds| bounds.splits.is_empty());
+            job.flexible = job
+                .flexible
+                .take()
+                .filter(|bounds| bounds.splits.is_empty());
             // Room for input is looked at when sites are asked, not when the job is placed.
             job.input = job.input.filter(|_| !has_budgets);
             let is_divided = job.flexible.is_some();
@@ -58,7 +64,9 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
             spread(job, &mut later);
             if chance.random_bool(0.4) {
                 let when = at + DurationMs(chance.random_range(0..HOUR));
-                let wish = chance.random_bool(0.7).then(|| draw_wish(chance, when, is_divided));
+                let wish = chance
+                    .random_bool(0.7)
+                    .then(|| draw_wish(chance, when, is_divided));
                 changes.push((when, UserAction::Promise(number, wish)));
             }
         }
@@ -72,9 +80,15 @@ pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
 /// half as many processors.
 fn mold(job: &mut DrawnJob, chance: &mut StdRng) {
     let moves = chance.random_bool(0.5);
-    job.rare_options.promised.iter_mut().for_each(|wish| wish.flexible = moves);
+    job.rare_options
+        .promised
+        .iter_mut()
+        .for_each(|wish| wish.flexible = moves);
     let total: u32 = job.components.iter().sum();
-    let least = job.flexible.as_ref().map(|bounds| bounds.min_component_size.max(1));
+    let least = job
+        .flexible
+        .as_ref()
+        .map(|bounds| bounds.min_component_size.max(1));
     let Some(least) = least else { return };
     let half = OtherShape {
         processors: total / 2,
@@ -92,13 +106,20 @@ fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
     let (is_spread, after) = (chance.random_bool(0.4), chance.random_range(1..=HOUR));
     // It may have been drawn before.
     job.rare_options.last_after = DurationMs::ZERO;
-    let wish = job.rare_options.promised.filter(|wish| wish.reserve_after.is_none());
+    let wish = job
+        .rare_options
+        .promised
+        .filter(|wish| wish.reserve_after.is_none());
     let Some(wish) = wish.filter(|_| job.components.len() > 1 && job.flexible.is_none()) else {
         return;
     };
     if is_spread {
         let (flexible, unreserved) = (false, false);
-        job.rare_options.promised = Some(ReservationWish { flexible, unreserved, ..wish });
+        job.rare_options.promised = Some(ReservationWish {
+            flexible,
+            unreserved,
+            ..wish
+        });
         job.rare_options.last_after = DurationMs(after);
     }
 }
@@ -147,5 +168,11 @@ fn draw_wish(chance: &mut StdRng, at: Timestamp, is_divided: bool) -> Reservatio
     // Nothing of one that is divided is claimed at the start.
     let unreserved = chance.random_bool(0.25) && !is_divided;
     let wish = ReservationWish::default();
-    ReservationWish { window, tolerance, reserve_after, unreserved, ..wish }
+    ReservationWish {
+        window,
+        tolerance,
+        reserve_after,
+        unreserved,
+        ..wish
+    }
 }

@@ -24,11 +24,18 @@ const LATE_MAX: DurationMs = DurationMs(20 * MINUTE);
 
 /// What is wrong with what a job was promised when it was placed: its sites do not hold it.
 pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<String> {
-    let Change::Job { new, events, .. } = change else { return Vec::new() };
-    let placed = events.iter().any(|event| matches!(event.what, Happened::JobPlaced { .. }));
+    let Change::Job { new, events, .. } = change else {
+        return Vec::new();
+    };
+    let placed = events
+        .iter()
+        .any(|event| matches!(event.what, Happened::JobPlaced { .. }));
     let view = plane_run.plane.view();
     // It may have been given back since.
-    let as_placed = view.jobs.get(&new.id).is_some_and(|job| job.revision == new.revision);
+    let as_placed = view
+        .jobs
+        .get(&new.id)
+        .is_some_and(|job| job.revision == new.revision);
     if !placed || !as_placed || !matches!(new.phase, Phase::Placed { .. }) {
         return Vec::new();
     }
@@ -37,21 +44,34 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<Stri
 }
 
 fn missing(world: &World, instance: InstanceId, job: &Job) -> Vec<String> {
-    let placed = job.components.iter().filter_map(|component| component.placement.as_ref());
+    let placed = job
+        .components
+        .iter()
+        .filter_map(|component| component.placement.as_ref());
     let promised = placed.filter_map(|placed| Some((placed, placed.acquisition.promised()?)));
     let broken = promised.filter_map(|(placed, promised)| {
         // Those of a shared one are looked at by its site's record.
         let tag = match promised.shared {
             true => return None,
-            false => ReservationTag { instance, job: job.id, serial: promised.serial },
+            false => ReservationTag {
+                instance,
+                job: job.id,
+                serial: promised.serial,
+            },
         };
         let site = &world.sites()[world.index_of(&placed.site)?.index()];
-        let lease = site.leases().find(|(held, _)| **held == tag).map(|(_, lease)| *lease);
+        let lease = site
+            .leases()
+            .find(|(held, _)| **held == tag)
+            .map(|(_, lease)| *lease);
         let is_held = lease.is_some_and(|lease| {
             let (from, to) = (lease.span.from, lease.span.to);
             (from, to, lease.expires) == (promised.from, promised.to, None)
         });
-        let text = format!("{tag} at {}: {promised:?}, and it has {lease:?}", placed.site);
+        let text = format!(
+            "{tag} at {}: {promised:?}, and it has {lease:?}",
+            placed.site
+        );
         (!is_held && !site.has_lost(tag)).then_some(text)
     });
     broken.collect()
@@ -83,14 +103,19 @@ pub(super) fn claimed_by_others(evidence: &Evidence<'_>) -> Vec<String> {
         if let Deed::Reserved(lease) = entry.deed
             && !lease.is_shared()
         {
-            users.entry(lease).or_default().insert((entry.tag.job, entry.tag.component));
+            users
+                .entry(lease)
+                .or_default()
+                .insert((entry.tag.job, entry.tag.component));
         }
     }
     let is_wrong = |(lease, users): &(&ReservationTag, &BTreeSet<(JobId, ComponentIndex)>)| {
         users.len() > 1 || users.iter().any(|(job, _)| *job != lease.job)
     };
     let wrong = users.iter().filter(is_wrong);
-    wrong.map(|(lease, users)| format!("{lease} was used by {users:?}")).collect()
+    wrong
+        .map(|(lease, users)| format!("{lease} was used by {users:?}"))
+        .collect()
 }
 
 /// The starts that were promised to each round of a job when it was placed.
@@ -99,7 +124,10 @@ pub(super) type Windows = BTreeMap<(JobId, Round), StartWindow>;
 /// Jobs that were promised a start, and began at another one. What a round was promised is judged,
 /// not what was promised to a later one after it had come to nothing.
 pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
-    let judged = evidence.jobs.values().filter(|_| evidence.clocks_apart == DurationMs::ZERO);
+    let judged = evidence
+        .jobs
+        .values()
+        .filter(|_| evidence.clocks_apart == DurationMs::ZERO);
     let judged = judged.filter(|job| job.phase.kind() == PhaseKind::Finished);
     let mut rounds: BTreeMap<Tag, Round> = BTreeMap::new();
     let mut begun: BTreeMap<JobId, Vec<Begun>> = BTreeMap::new();
@@ -109,7 +137,11 @@ pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
             (Deed::Opened(round, _), None) => drop(rounds.insert(entry.tag, *round)),
             (Deed::Began, Some(round)) => {
                 let (component, at, round) = (entry.tag.component, entry.at, *round);
-                begun.entry(entry.tag.job).or_default().push(Begun { component, at, round });
+                begun.entry(entry.tag.job).or_default().push(Begun {
+                    component,
+                    at,
+                    round,
+                });
             }
             _ => {}
         }
@@ -117,7 +149,11 @@ pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
     let wrong = judged.flat_map(|job| {
         let begun = begun.get(&job.id).map(Vec::as_slice).unwrap_or_default();
         // A component that failed is restarted alone whenever there is a place for it.
-        let all = if job.spec.run.restart_scope == RestartScope::Job { usize::MAX } else { 1 };
+        let all = if job.spec.run.restart_scope == RestartScope::Job {
+            usize::MAX
+        } else {
+            1
+        };
         begun.iter().enumerate().filter_map(move |(number, begun)| {
             let offset = job.spec.offset_of(begun.component);
             let alone = number >= all;
@@ -165,7 +201,11 @@ mod tests {
         let component = ComponentIndex(0);
         let offset = |hours: u64| (DurationMs(hours * 3_600_000), false);
         let judge_late = |round, at, after| {
-            let begun = Begun { component, at, round: Round(round) };
+            let begun = Begun {
+                component,
+                at,
+                round: Round(round),
+            };
             wrongly_begun(job, begun, offset(after), &promised)
         };
         let judge = |round, at| judge_late(round, at, 0);
@@ -173,8 +213,16 @@ mod tests {
         assert_eq!(judge(2, hour(5)), None);
         assert!(judge(2, hour(1)).is_some_and(|wrong| wrong.contains("too early")));
         assert!(judge(1, hour(5)).is_some_and(|wrong| wrong.contains("too late")));
-        assert_eq!(judge(3, hour(1)), None, "nothing was promised to that round");
-        assert_eq!(judge_late(1, hour(3), 2), None, "as much later as was asked for");
+        assert_eq!(
+            judge(3, hour(1)),
+            None,
+            "nothing was promised to that round"
+        );
+        assert_eq!(
+            judge_late(1, hour(3), 2),
+            None,
+            "as much later as was asked for"
+        );
         assert!(judge_late(1, hour(2), 2).is_some_and(|wrong| wrong.contains("too early")));
     }
 }

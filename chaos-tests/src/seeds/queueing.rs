@@ -53,7 +53,11 @@ pub(super) struct Queues {
 impl Queues {
     /// Nobody waits yet.
     pub(super) fn new(parameters: QueueParameters, promises: bool) -> Self {
-        Self { parameters, promises, ..Self::default() }
+        Self {
+            parameters,
+            promises,
+            ..Self::default()
+        }
     }
 
     /// A control plane begins to run, by its clock: it counts anew.
@@ -103,11 +107,20 @@ impl Queues {
         let waiting = Waiting {
             spec: job.spec.clone(),
             class: job.priority,
-            moved: before.and_then(|b| if b.class == job.priority { b.moved } else { Some(now) }),
+            moved: before.and_then(|b| {
+                if b.class == job.priority {
+                    b.moved
+                } else {
+                    Some(now)
+                }
+            }),
             since,
             ready: not_before.max(now),
             avoids: job.spec.run.task.is_some()
-                || job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some()),
+                || job
+                    .components
+                    .iter()
+                    .any(|c| !c.avoid.is_empty() || c.charge.is_some()),
             overtaken: None,
         };
         self.waiting.insert(job.id, waiting);
@@ -194,7 +207,9 @@ impl Queues {
             if let Some((at, by)) = waiting.overtaken
                 && long_ago(at)
             {
-                lost = Some(format!("job {other} has waited longer than job {by}, and waits on"));
+                lost = Some(format!(
+                    "job {other} has waited longer than job {by}, and waits on"
+                ));
             }
         }
         lost
@@ -206,10 +221,21 @@ fn asks_for_the_same(one: &JobSpec, other: &JobSpec) -> bool {
     let needs = |spec: &JobSpec| {
         let of = |part: &ComponentSpec| {
             let part = part.clone();
-            (part.site, part.resources, part.constraints, part.inputs, part.program.executable)
+            (
+                part.site,
+                part.resources,
+                part.constraints,
+                part.inputs,
+                part.program.executable,
+            )
         };
         let parts: Vec<_> = spec.components.iter().map(of).collect();
-        (spec.request.clone(), spec.policy.clone(), spec.rerunnable, parts)
+        (
+            spec.request.clone(),
+            spec.policy.clone(),
+            spec.rerunnable,
+            parts,
+        )
     };
     needs(one) == needs(other)
 }
@@ -222,7 +248,10 @@ mod tests {
     #[test]
     fn who_is_moved_and_rises_in_one_write_rises_from_where_it_was_moved_to() {
         let (id, at) = (JobId(1), Timestamp(1));
-        let parameters = QueueParameters { promote_after: Some(1), ..QueueParameters::default() };
+        let parameters = QueueParameters {
+            promote_after: Some(1),
+            ..QueueParameters::default()
+        };
         let spec = Arc::new(job(&[1], DurationMs(1), DurationMs(1), 0).unwrap());
         let waiting = Waiting {
             spec,

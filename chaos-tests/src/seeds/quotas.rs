@@ -37,21 +37,30 @@ pub struct ReservationQuota {
 
 impl Default for ReservationQuota {
     fn default() -> Self {
-        Self { share: PerMillion::ONE, ahead: None }
+        Self {
+            share: PerMillion::ONE,
+            ahead: None,
+        }
     }
 }
 
 /// Lets some runs bound what users hold. One user has most of the jobs, so that it binds.
 pub(super) fn draw_reservation_quota(scenario: &mut Scenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ QUOTAS);
-    let promises = scenario.jobs.iter().any(|job| job.rare_options.promised.is_some());
+    let promises = scenario
+        .jobs
+        .iter()
+        .any(|job| job.rare_options.promised.is_some());
     if !promises || !chance.random_bool(SHARE) {
         return;
     }
     let share = [100_000, 250_000, 500_000, 1_000_000][chance.random_range(0..4)];
     let ahead = DurationMs(chance.random_range(HOUR..4 * HOUR));
     let ahead = chance.random_bool(0.5).then_some(ahead);
-    scenario.reservation_quota = ReservationQuota { share: PerMillion(share), ahead };
+    scenario.reservation_quota = ReservationQuota {
+        share: PerMillion(share),
+        ahead,
+    };
     for job in &mut scenario.jobs {
         job.rare_options.user = USERS[0];
         if chance.random_bool(0.3) {
@@ -62,7 +71,9 @@ pub(super) fn draw_reservation_quota(scenario: &mut Scenario) {
 
 /// Whether a submission was refused because of what its user may hold, and told so.
 pub(super) fn is_told(refusal: &ApiRefusal) -> bool {
-    let ApiRefusal::Invalid { problem, .. } = refusal else { return false };
+    let ApiRefusal::Invalid { problem, .. } = refusal else {
+        return false;
+    };
     SETTINGS.iter().any(|setting| problem.contains(setting))
 }
 
@@ -72,10 +83,15 @@ pub(super) fn exceeded(
     quota: ReservationQuota,
     change: &Change,
 ) -> Vec<String> {
-    let Change::Job { new, events, .. } = change else { return Vec::new() };
+    let Change::Job { new, events, .. } = change else {
+        return Vec::new();
+    };
     let (view, instance) = (plane_run.plane.view(), plane_run.plane.shared().instance);
     let asks = events.iter().any(|event| {
-        matches!(event.what, Happened::ReservationAnswered { .. } | Happened::ReservationMoved)
+        matches!(
+            event.what,
+            Happened::ReservationAnswered { .. } | Happened::ReservationMoved
+        )
     });
     let untold = events.iter().find_map(|event| untold(new, &event.what));
     if !asks || quota == ReservationQuota::default() {
@@ -84,7 +100,9 @@ pub(super) fn exceeded(
     let held = plane_run.world.read(|world| {
         let held = held_by(world, &view, instance, &new.owner);
         let far = too_far(&held, quota.ahead, world.now());
-        far.into_iter().chain(too_many(world, &held, quota.share)).collect::<Vec<_>>()
+        far.into_iter()
+            .chain(too_many(world, &held, quota.share))
+            .collect::<Vec<_>>()
     });
     let of = |text: String| format!("{} {text}", new.owner);
     untold.into_iter().chain(held.into_iter().map(of)).collect()
@@ -92,7 +110,9 @@ pub(super) fn exceeded(
 
 /// A failure after a site was not asked for that reason, which does not say so.
 fn untold(job: &Job, what: &Happened) -> Option<String> {
-    let Happened::JobFailed { reason } = what else { return None };
+    let Happened::JobFailed { reason } = what else {
+        return None;
+    };
     let text = || format!("job {} was not told of its user's bound: {reason}", job.id);
     let failed = matches!(job.phase, Phase::Failed { .. });
     (failed && hides_bound(job.reservation.as_deref(), reason)).then(text)
@@ -119,13 +139,20 @@ fn held_by<'w>(world: &'w World, view: &View, instance: InstanceId, owner: &KeyN
         let reservation = job.and_then(|job| job.reservation.as_deref());
         let mut searches = reservation.into_iter().flat_map(searches);
         let has = |search: &Search| {
-            search.reserved().iter().flatten().any(|held| held.serial == tag.serial)
+            search
+                .reserved()
+                .iter()
+                .flatten()
+                .any(|held| held.serial == tag.serial)
         };
         tag.instance == instance && searches.any(has)
     };
     let each = world.sites().iter().map(|site| {
         let leases = site.leases().filter(|(tag, _)| counts(tag));
-        (site.name().clone(), leases.map(|(tag, lease)| (*tag, lease)).collect())
+        (
+            site.name().clone(),
+            leases.map(|(tag, lease)| (*tag, lease)).collect(),
+        )
     });
     each.collect()
 }
@@ -139,15 +166,22 @@ fn searches(reservation: &Reservation) -> impl Iterator<Item = &Search> {
 fn too_many(world: &World, held: &Held<'_>, share: PerMillion) -> Vec<String> {
     let mut found = Vec::new();
     for site in world.sites() {
-        let Some(leases) = held.get(site.name()) else { continue };
+        let Some(leases) = held.get(site.name()) else {
+            continue;
+        };
         let most = u64::from(site.processors()) * u64::from(share.0) / 1_000_000;
         for (_, first) in leases {
             let then = leases.iter().filter(|(_, lease)| {
                 lease.span.from <= first.span.from && first.span.from < lease.span.to
             });
-            let all: u64 = then.map(|(_, l)| u64::from(l.amounts.whole_processors())).sum();
+            let all: u64 = then
+                .map(|(_, l)| u64::from(l.amounts.whole_processors()))
+                .sum();
             if all > most {
-                found.push(format!("holds {all} of {most} at {}: {leases:?}", site.name()));
+                found.push(format!(
+                    "holds {all} of {most} at {}: {leases:?}",
+                    site.name()
+                ));
                 break;
             }
         }
@@ -178,7 +212,13 @@ mod tests {
         let (resources, length) = (Resources::processors(2), DurationMs(1_000));
         let sites = vec![SiteName::new("delft").unwrap()];
         let (component, offset) = (ComponentIndex(0), DurationMs::ZERO);
-        let part = Part { component, resources, length, sites, offset };
+        let part = Part {
+            component,
+            resources,
+            length,
+            sites,
+            offset,
+        };
         let wanted = Coallocation {
             parts: vec![part],
             window: StartWindow::exactly(Timestamp(1_000)),
@@ -210,12 +250,18 @@ mod tests {
     #[test]
     fn a_bound_that_keeps_a_search_from_its_end_is_told() {
         assert!(is_untold(false, REFUSED));
-        assert!(!is_untold(false, &format!("{REFUSED}; see `{}`", SETTINGS[0])));
+        assert!(!is_untold(
+            false,
+            &format!("{REFUSED}; see `{}`", SETTINGS[0])
+        ));
         assert!(!is_untold(false, "exit code 1"));
     }
 
     #[test]
     fn a_bound_that_a_later_failure_has_nothing_to_do_with_is_not() {
-        assert!(!is_untold(true, REFUSED), "what it was promised then has been lost since");
+        assert!(
+            !is_untold(true, REFUSED),
+            "what it was promised then has been lost since"
+        );
     }
 }

@@ -123,7 +123,10 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             exist.map(|exists| exists && chance.random_bool(0.15));
         let fits = job.components.len() <= sites;
         let most = |exists: bool, chance: &mut StdRng| exists.then(|| chance.random_range(1..=20));
-        let small = job.components.iter().all(|processors| *processors <= ALWAYS_IDLE);
+        let small = job
+            .components
+            .iter()
+            .all(|processors| *processors <= ALWAYS_IDLE);
         let fixed_from = (fixed && fits).then(|| chance.random_range(0..sites));
         let rare_options = RareOptions {
             fixed_from: fixed_from.filter(|_| small),
@@ -134,7 +137,11 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
             },
             rerunnable: !once,
             waits: patient,
-            max_retries: if retries { chance.random_range(1..=3) } else { 0 },
+            max_retries: if retries {
+                chance.random_range(1..=3)
+            } else {
+                0
+            },
             apart: parts && parting.random_bool(0.5) && !once,
             max_placement_tries: most(placements, &mut chance),
             max_claim_tries: most(claims, &mut chance),
@@ -149,10 +156,17 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
         let constraint = (choosy && small && choice.random_bool(0.3))
             .then(|| draw_constraint(&mut choice, names))
             .filter(|_| rare_options.fixed_from.is_none());
-        let rare_options = RareOptions { constraint, ..rare_options };
+        let rare_options = RareOptions {
+            constraint,
+            ..rare_options
+        };
         // Without errors of its own a job has nothing to retry.
         let code = if retries { 1 } else { job.code };
-        DrawnJob { code, rare_options, ..job }
+        DrawnJob {
+            code,
+            rare_options,
+            ..job
+        }
     };
     jobs.into_iter().map(draw).collect()
 }
@@ -183,8 +197,10 @@ pub(super) fn draw_rivals(scenario: &mut Scenario) {
 /// Users come so many times as fast, and are done sooner.
 pub(super) fn hasten(scenario: &mut Scenario, hurry: u64) {
     for (at, action) in &mut scenario.actions {
-        if !matches!(action, UserAction::Site(..) | UserAction::File(..) | UserAction::Promise(..))
-        {
+        if !matches!(
+            action,
+            UserAction::Site(..) | UserAction::File(..) | UserAction::Promise(..)
+        ) {
             *at = BEGINS + DurationMs(at.since(BEGINS).0 / hurry);
         }
     }
@@ -195,12 +211,18 @@ pub(super) fn hasten(scenario: &mut Scenario, hurry: u64) {
 fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
     let mut name = || -> Arc<str> { names[chance.random_range(0..names.len())].as_str().into() };
     let (one, other) = (name(), name());
-    let place = |rule| Constraint { key: "place".into(), rule };
+    let place = |rule| Constraint {
+        key: "place".into(),
+        rule,
+    };
     match chance.random_range(0..3) {
         0 if names.len() > 1 => place(Rule::IsNot(one)),
         1 if names.len() > 2 => {
             let half = if one.as_ref() < "e" { "north" } else { "south" };
-            Constraint { key: "half".into(), rule: Rule::Is(half.into()) }
+            Constraint {
+                key: "half".into(),
+                rule: Rule::Is(half.into()),
+            }
         }
         _ => place(Rule::OneOf([one, other].into())),
     }
@@ -271,14 +293,29 @@ fn draw_order(
     until: Timestamp,
 ) -> (Operation, Option<Operation>) {
     let begins = from + DurationMs(chance.random_range(0..=HOUR));
-    let window =
-        Operation::SetWindow { from: begins, until: begins.max(until), reason: "drawn".into() };
+    let window = Operation::SetWindow {
+        from: begins,
+        until: begins.max(until),
+        reason: "drawn".into(),
+    };
     match chance.random_range(0..6) {
         0 => (Operation::Drain, Some(Operation::Undrain)),
         1 => (Operation::Freeze, Some(Operation::Thaw)),
         2 => (window, Some(Operation::RemoveWindow { from: begins })),
-        3 => (Operation::Force { usable: true, until }, Some(Operation::Unforce)),
-        4 => (Operation::Force { usable: false, until }, Some(Operation::Unforce)),
+        3 => (
+            Operation::Force {
+                usable: true,
+                until,
+            },
+            Some(Operation::Unforce),
+        ),
+        4 => (
+            Operation::Force {
+                usable: false,
+                until,
+            },
+            Some(Operation::Unforce),
+        ),
         _ => (Operation::ResetErrors, None),
     }
 }

@@ -35,13 +35,21 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
             job.phase
         {
             let late = at + keep_jobs + ARCHIVED_WITHIN < now;
-            ensure!(!late, "job {} ended at {} and is not archived", job.id, at.0);
+            ensure!(
+                !late,
+                "job {} ended at {} and is not archived",
+                job.id,
+                at.0
+            );
         }
     }
     // Whoever asks anything afterwards may have sites swept by that.
     let instance = plane_run.plane.shared().instance;
     let left = plane_run.world.read(|world| {
-        let names = world.sites().iter().filter_map(|site| world.index_of(site.name()));
+        let names = world
+            .sites()
+            .iter()
+            .filter_map(|site| world.index_of(site.name()));
         let mut tags = names.flat_map(|site| world.list_attempts(site));
         tags.find(|tag| tag.instance == instance)
     });
@@ -49,35 +57,76 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     // Of what is deducted provisionally nothing outlives the plan, or the life of who made it.
     let shared = plane_run.plane.shared();
     let leaks = shared.provisional_leaks();
-    ensure!(leaks.is_empty(), "what is deducted is owned by no job: {leaks:?}");
-    let (open, shown) = (shared.deductions.open(), shared.metrics.provisional_plans.get());
-    ensure!((open, shown) == (0, 0), "{open} plans are open at rest, and {shown} are shown");
+    ensure!(
+        leaks.is_empty(),
+        "what is deducted is owned by no job: {leaks:?}"
+    );
+    let (open, shown) = (
+        shared.deductions.open(),
+        shared.metrics.provisional_plans.get(),
+    );
+    ensure!(
+        (open, shown) == (0, 0),
+        "{open} plans are open at rest, and {shown} are shown"
+    );
     let now = plane_run.clock.now();
-    let leases = plane_run.world.read(|world| promises::left_behind(world, &view, instance, now));
-    ensure!(leases.is_empty(), "reservations were left behind: {leases:?}");
+    let leases = plane_run
+        .world
+        .read(|world| promises::left_behind(world, &view, instance, now));
+    ensure!(
+        leases.is_empty(),
+        "reservations were left behind: {leases:?}"
+    );
     let wrong = sharing::disagreements(plane_run, instance);
-    ensure!(wrong.is_empty(), "what is kept is not as it is recorded: {wrong:?}");
+    ensure!(
+        wrong.is_empty(),
+        "what is kept is not as it is recorded: {wrong:?}"
+    );
     for (site, held) in &view.holdings {
         ensure!(held.is_empty(), "ended jobs hold something at {site}");
     }
     for ((digest, site), jobs) in &view.needs {
-        ensure!(jobs.is_empty(), "ended jobs need {digest} at {site}: {jobs:?}");
+        ensure!(
+            jobs.is_empty(),
+            "ended jobs need {digest} at {site}: {jobs:?}"
+        );
     }
-    ensure!(view.untold.is_empty(), "nobody was told of the end of {:?}", view.untold);
+    ensure!(
+        view.untold.is_empty(),
+        "nobody was told of the end of {:?}",
+        view.untold
+    );
     for site in view.sites.values() {
         let mut ids = (1..=site.last_notification.0).map(NotificationId);
         let lost = ids.find(|id| plane_run.call_faults.arrived_at(&site.site, *id).is_none());
-        ensure!(lost.is_none(), "nobody had message {lost:?} about {}", site.site);
-        ensure!(site.owed.is_empty(), "{} still owes a message: {:?}", site.site, site.owed);
+        ensure!(
+            lost.is_none(),
+            "nobody had message {lost:?} about {}",
+            site.site
+        );
+        ensure!(
+            site.owed.is_empty(),
+            "{} still owes a message: {:?}",
+            site.site,
+            site.owed
+        );
     }
     for site in plane_run.plane.sites() {
         let is_well = matches!(
             site.state,
             SiteState::Usable | SiteState::Unusable | SiteState::Probing { .. }
         );
-        let known = plane_run.plane.shared().live.site(&site.name).map(|report| report.contact);
+        let known = plane_run
+            .plane
+            .shared()
+            .live
+            .site(&site.name)
+            .map(|report| report.contact);
         let (name, state) = (&site.name, site.state);
-        ensure!(is_well, "site {name} is {state:?} although nothing is wrong: {known:?}, {now:?}");
+        ensure!(
+            is_well,
+            "site {name} is {state:?} although nothing is wrong: {known:?}, {now:?}"
+        );
     }
     Ok(())
 }
@@ -93,15 +142,26 @@ pub(super) async fn wait_in_vain(
     submitted: impl FnOnce(JobId),
 ) -> Result<()> {
     let spec = Arc::new(job(&[GIANT], DurationMs(1_000), DurationMs(60_000), 0)?);
-    let asked = Submission { allow_unplaceable: true, ..Submission::of(spec) };
+    let asked = Submission {
+        allow_unplaceable: true,
+        ..Submission::of(spec)
+    };
     let ApiAnswer::Submitted(jobs) = command(plane_run, Ask::Submit(vec![asked])).await? else {
         bail!("a submission came to something else")
     };
-    let id = jobs.first().map(|job| job.id).ok_or_else(|| anyhow!("nothing was submitted"))?;
+    let id = jobs
+        .first()
+        .map(|job| job.id)
+        .ok_or_else(|| anyhow!("nothing was submitted"))?;
     submitted(id);
     plane_run.until(plane_run.clock.now() + ASKED_WITHIN).await;
     command(plane_run, Ask::Cancel(vec![id])).await?;
-    let is_over = plane_run.plane.view().jobs.get(&id).is_none_or(|job| job.is_final());
+    let is_over = plane_run
+        .plane
+        .view()
+        .jobs
+        .get(&id)
+        .is_none_or(|job| job.is_final());
     ensure!(is_over, "a job that only waited is cancelled, and not over");
     Ok(())
 }

@@ -16,17 +16,29 @@ const RIVAL_RUN_TIME: DurationMs = DurationMs(15 * 60_000);
 pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()> {
     let other = InstanceId::from_random(u64::MAX);
     anyhow::ensure!(other != instance, "the other control plane must be another");
-    let spec = job(&[1], DurationMs::from_secs(7 * 86_400), DurationMs::from_secs(8 * 86_400), 0)?;
+    let spec = job(
+        &[1],
+        DurationMs::from_secs(7 * 86_400),
+        DurationMs::from_secs(8 * 86_400),
+        0,
+    )?;
     for site in 0..world.sites().len() {
         let name = world.sites()[site].name().clone();
         let index = world.index_of(&name).context("a site of the world")?;
         for number in 1..=3 {
             let component = ComponentIndex(0);
-            let tag = Tag { instance: other, job: JobId(number), component, attempt: Attempt(1) };
+            let tag = Tag {
+                instance: other,
+                job: JobId(number),
+                component,
+                attempt: Attempt(1),
+            };
             let program = spec.components[0].program.open();
             let hold_max = DurationMs::from_secs(30 * 86_400);
-            let order =
-                AttemptOrder { hold_max, ..AttemptOrder::plain(tag, program, spec.wall_time) };
+            let order = AttemptOrder {
+                hold_max,
+                ..AttemptOrder::plain(tag, program, spec.wall_time)
+            };
             world.submit(index, &order)?;
             if number == 3 {
                 world.set_rival(rival(order)?);
@@ -39,9 +51,18 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
 /// What the other control plane submits where numbers are handed out again.
 fn rival(order: AttemptOrder) -> Result<AttemptOrder> {
     let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
-    let tag = Tag { job: JobId(1_000), ..order.tag };
+    let tag = Tag {
+        job: JobId(1_000),
+        ..order.tag
+    };
     let program = spec.components[0].program.open();
     // Nobody opens its gate: what it has of the site it has for that long.
     let hold_max = RIVAL_RUN_TIME;
-    Ok(AttemptOrder { tag, program, wall_time: spec.wall_time, hold_max, ..order })
+    Ok(AttemptOrder {
+        tag,
+        program,
+        wall_time: spec.wall_time,
+        hold_max,
+        ..order
+    })
 }

@@ -138,8 +138,14 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     }
     environment.call_faults.clear();
     // Nobody is built anew in the calm who forgot something, so that it would be seen.
-    let stalls = scenario.stalls.map(|stalls| Stalls { until: now + STALL_ON, ..stalls });
-    let plan = Plan { stalls, ..undisturbed(now) };
+    let stalls = scenario.stalls.map(|stalls| Stalls {
+        until: now + STALL_ON,
+        ..stalls
+    });
+    let plan = Plan {
+        stalls,
+        ..undisturbed(now)
+    };
     let not_live = calm(&environment, plan, &scenario, &known, &seen)?;
     let (known, seen) = (known.take(), seen.take());
     let unsafe_ = judged(&environment, &scenario, instance, &known, &seen)?;
@@ -148,7 +154,10 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         drawn,
         unsafe_,
         not_live,
-        jobs: (known.acknowledged.len(), seen.ended.values().filter(finished).count()),
+        jobs: (
+            known.acknowledged.len(),
+            seen.ended.values().filter(finished).count(),
+        ),
         control_plane_runs: control_plane_runs + 1,
         changes: seen.changes,
         struck: struck(&environment),
@@ -160,7 +169,9 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
 /// All that struck, wherever it was counted.
 fn struck(environment: &SimEnvironment) -> Struck {
     let mut struck = environment.call_faults.tally().struck();
-    environment.world.read(|world| struck.extend(world.struck()));
+    environment
+        .world
+        .read(|world| struck.extend(world.struck()));
     struck
 }
 
@@ -170,14 +181,30 @@ fn timeline(
     instance: InstanceId,
     durable: Vec<(Timestamp, JobId, String)>,
 ) -> Vec<(Timestamp, Option<JobId>, String)> {
-    let durable = durable.into_iter().map(|(at, job, what)| (at, Some(job), what));
+    let durable = durable
+        .into_iter()
+        .map(|(at, job, what)| (at, Some(job), what));
     let mut timeline: Vec<_> = durable.chain(lived(environment)).collect();
     environment.world.read(|world| {
-        let ours = world.ledger().entries().iter().filter(|line| line.tag.instance == instance);
-        timeline.extend(ours.map(|Entry { at, site, tag, deed }| {
-            let what = format!("  at {site}: {}-{} {deed:?}", tag.component.0, tag.attempt.0);
-            (*at, Some(tag.job), what)
-        }));
+        let ours = world
+            .ledger()
+            .entries()
+            .iter()
+            .filter(|line| line.tag.instance == instance);
+        timeline.extend(ours.map(
+            |Entry {
+                 at,
+                 site,
+                 tag,
+                 deed,
+             }| {
+                let what = format!(
+                    "  at {site}: {}-{} {deed:?}",
+                    tag.component.0, tag.attempt.0
+                );
+                (*at, Some(tag.job), what)
+            },
+        ));
     });
     timeline.sort_by_key(|(at, ..)| *at);
     timeline
@@ -185,8 +212,11 @@ fn timeline(
 
 /// Actors that were made to stall, died, and were built anew.
 fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)> {
-    let lived =
-        environment.lives.control_plane_runs().into_iter().flat_map(|plane_run| plane_run.lived);
+    let lived = environment
+        .lives
+        .control_plane_runs()
+        .into_iter()
+        .flat_map(|plane_run| plane_run.lived);
     let told = lived.filter_map(|(at, lived)| {
         let (id, what) = match lived {
             Lived::Stalled(id, lasts, false) => (id, format!("stalls for {lasts}")),
@@ -197,7 +227,11 @@ fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)
             Lived::Built(id, true) => (id, "is built anew".to_owned()),
             _ => return None,
         };
-        let job = if let ActorId::Job(job) = id { Some(job) } else { None };
+        let job = if let ActorId::Job(job) = id {
+            Some(job)
+        } else {
+            None
+        };
         Some((at, job, format!("  {id} {what}")))
     });
     told.collect()
@@ -206,7 +240,11 @@ fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)
 fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironment> {
     let (sites, seed) = (scenario.sites.clone(), scenario.seed);
     let (launch_max, wall_late) = (scenario.launch_max, scenario.wall_late);
-    let pace = Pace { launch_max, wall_late, ..Pace::default() };
+    let pace = Pace {
+        launch_max,
+        wall_late,
+        ..Pace::default()
+    };
     let mut world = World::new(sites, &scenario.links, pace, seed, BEGINS);
     for (at, site, trouble) in &scenario.troubles {
         let name = scenario.sites[*site].name.clone();
@@ -231,9 +269,14 @@ fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironme
         intake_bound: scenario.intake_bound,
         calls_per_site: scenario.calls_per_site,
         keep_jobs: scenario.keep_jobs,
-        targets: targets()?.into_iter().map(|name| (name.clone(), name.as_str().into())).collect(),
+        targets: targets()?
+            .into_iter()
+            .map(|name| (name.clone(), name.as_str().into()))
+            .collect(),
         webhooks: [(None, vec!["https://administrators.example".into()])].into(),
-        links: links.map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth)).collect(),
+        links: links
+            .map(|l| ((l.from.clone(), l.to.clone()), l.bandwidth))
+            .collect(),
         default_policies: DefaultPolicies {
             lanes: scenario.by_slurm.then_some(LANES),
             ..scenario.policies.clone()
@@ -250,7 +293,10 @@ fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironme
     Ok(SimEnvironment {
         world: WorldHandle::new(world),
         disk: store_disk(scenario),
-        call_faults: Arc::new(CallFaultModel::new(scenario.fault_rates.clone(), seed ^ 0x5eed)),
+        call_faults: Arc::new(CallFaultModel::new(
+            scenario.fault_rates.clone(),
+            seed ^ 0x5eed,
+        )),
         hash: Arc::new(EventHash::default()),
         settings,
         hints: scenario.hints,
@@ -270,7 +316,10 @@ fn store_disk(scenario: &Scenario) -> StoreDisk {
 
 /// Room for copies; none is kept that nobody needs.
 fn room(budget: Bytes) -> Staging {
-    Staging { budget: Some(budget), replicas: Bytes(0) }
+    Staging {
+        budget: Some(budget),
+        replicas: Bytes(0),
+    }
 }
 
 /// More durable changes than this are no progress: about twenty a job are.
@@ -291,7 +340,11 @@ fn troubled(
     let end: End<()> = run_control_plane(environment, plan, move |plane_run| async move {
         let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
         let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
+        let hearing = heard::watch(
+            plane_run.clone(),
+            scenario.fault_rates.sync_max,
+            seen.clone(),
+        );
         let following = follow(plane_run.clone(), seen, changes_max(&scenario));
         let dealing = async {
             if let Err(problem) = action(plane_run.clone(), scenario, known.clone(), tally).await {
@@ -329,17 +382,28 @@ fn calm(
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         let following = follow(plane_run.clone(), seen.clone(), changes_max(&scenario));
         let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
-        let hearing = heard::watch(plane_run.clone(), scenario.fault_rates.sync_max, seen.clone());
+        let hearing = heard::watch(
+            plane_run.clone(),
+            scenario.fault_rates.sync_max,
+            seen.clone(),
+        );
         let ending = in_vain::watch(plane_run.clone(), seen.clone());
         let rest = async {
             action(plane_run.clone(), scenario.clone(), known.clone(), tally).await?;
             anyhow::ensure!(known.borrow().is_done(&scenario), "the users were not done");
             let ids: Vec<JobId> = known.borrow().acknowledged.values().copied().collect();
             let queued = DurationMs(OVERLOAD_MAX * scenario.calm_at.since(BEGINS).0);
-            all_ended(&plane_run, &ids, plane_run.clock.now() + CONVERGE_MAX + queued).await?;
+            all_ended(
+                &plane_run,
+                &ids,
+                plane_run.clock.now() + CONVERGE_MAX + queued,
+            )
+            .await?;
             note_ends(&plane_run, &ids, &seen);
             // All jobs may be over before the trouble is.
-            plane_run.until(plane_run.clock.now().max(scenario.calm_at) + CLEAN_MAX).await;
+            plane_run
+                .until(plane_run.clock.now().max(scenario.calm_at) + CLEAN_MAX)
+                .await;
             let files = plane_run.plane.view().files.clone();
             seen.borrow_mut().files = Some(files.into_iter().collect());
             is_at_rest(&plane_run, scenario.keep_jobs)?;
@@ -349,7 +413,10 @@ fn calm(
             let listed = plane_run.plane.shared().live.sites().len();
             anyhow::ensure!(listed == scenario.sites.len(), "{listed} sites are listed");
             plane_run.plane.stop();
-            anyhow::ensure!(!plane_run.plane.is_ready(), "it takes work after it was stopped");
+            anyhow::ensure!(
+                !plane_run.plane.is_ready(),
+                "it takes work after it was stopped"
+            );
             Ok(())
         };
         let releasing = release_held(plane_run.clone());
@@ -373,7 +440,9 @@ fn calm(
 fn shows_what_it_did(plane_run: &ControlPlaneRun, seen: &Seen) -> Result<()> {
     let view = plane_run.plane.view();
     let jobs = view.jobs.values().map(|job| &**job);
-    let mut wrong = seen.counters.misstated(&plane_run.plane.shared().metrics, jobs);
+    let mut wrong = seen
+        .counters
+        .misstated(&plane_run.plane.shared().metrics, jobs);
     wrong.extend(counters::sites_misstated(plane_run));
     anyhow::ensure!(wrong.is_empty(), "a metric is wrong: {wrong:?}");
     Ok(())
@@ -384,7 +453,11 @@ fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<Seen>
     let view = plane_run.plane.view();
     let mut seen = seen.borrow_mut();
     for id in ids {
-        let archived = || Some(Arc::new(read_archived(&**plane_run.plane.store(), *id).ok()??.job));
+        let archived = || {
+            Some(Arc::new(
+                read_archived(&**plane_run.plane.store(), *id).ok()??.job,
+            ))
+        };
         let job = view.jobs.get(id).cloned().or_else(archived);
         if let Some(job) = job.filter(|job| job.is_final()) {
             let at = (job.phase.kind(), plane_run.clock.now());
@@ -396,7 +469,11 @@ fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<Seen>
 
 /// How far apart the clocks of two lives of the control plane were at most.
 fn clocks_apart(scenario: &Scenario) -> DurationMs {
-    let ahead = scenario.kills.iter().map(|kill| kill.clock_ahead_ms).chain([0]);
+    let ahead = scenario
+        .kills
+        .iter()
+        .map(|kill| kill.clock_ahead_ms)
+        .chain([0]);
     let (least, most) = ahead.fold((0, 0), |(least, most), ms| (ms.min(least), ms.max(most)));
     DurationMs(most.abs_diff(least))
 }
@@ -405,7 +482,10 @@ fn clocks_apart(scenario: &Scenario) -> DurationMs {
 fn judged_quota(scenario: &Scenario) -> ReservationQuota {
     let quota = scenario.reservation_quota;
     let right = clocks_apart(scenario) == DurationMs::ZERO;
-    ReservationQuota { ahead: quota.ahead.filter(|_| right), ..quota }
+    ReservationQuota {
+        ahead: quota.ahead.filter(|_| right),
+        ..quota
+    }
 }
 
 /// The grace after a decision, three times. Who is missed is found out by the clock of the
@@ -422,11 +502,16 @@ fn judged(
     seen: &Seen,
 ) -> Result<Vec<String>> {
     let acknowledged: BTreeSet<JobId> = known.acknowledged.values().copied().collect();
-    let asked = seen.last.iter().map(|(id, job)| (*id, Asked::of(&job.spec))).collect();
+    let asked = seen
+        .last
+        .iter()
+        .map(|(id, job)| (*id, Asked::of(&job.spec)))
+        .collect();
     let leaving = known.acknowledged.iter();
     let leaving = leaving.filter(|(number, _)| scenario.jobs[**number].output.is_some());
-    let outputs: Result<BTreeMap<_, _>> =
-        leaving.map(|(number, id)| Ok((*id, output_name(*number)?))).collect();
+    let outputs: Result<BTreeMap<_, _>> = leaving
+        .map(|(number, id)| Ok((*id, output_name(*number)?)))
+        .collect();
     let outputs = outputs?;
     let found = environment.world.read(|world| {
         judge(&Evidence {
@@ -447,16 +532,26 @@ fn judged(
             clocks_apart: clocks_apart(scenario),
         })
     });
-    let asked_to_cancel = scenario.actions.iter().filter_map(|(_, action)| match action {
-        UserAction::Cancel(number) | UserAction::Abandon(number) => {
-            known.acknowledged.get(number).copied()
-        }
-        _ => None,
-    });
+    let asked_to_cancel = scenario
+        .actions
+        .iter()
+        .filter_map(|(_, action)| match action {
+            UserAction::Cancel(number) | UserAction::Abandon(number) => {
+                known.acknowledged.get(number).copied()
+            }
+            _ => None,
+        });
     let asked_to_cancel = asked_to_cancel.chain(known.waited).collect();
     let (jobs, ended, apart) = (&seen.last, &seen.ended, apart_max(scenario));
     let unfounded = environment.world.read(|world| {
-        unfounded(jobs, ended, apart, world.ledger().entries(), instance, &asked_to_cancel)
+        unfounded(
+            jobs,
+            ended,
+            apart,
+            world.ledger().entries(),
+            instance,
+            &asked_to_cancel,
+        )
     });
     let (holds, sweeps) = (&seen.holds, &scenario.sweeps);
     let (held, crowded) = environment.world.read(|world| {
@@ -464,15 +559,25 @@ fn judged(
         let held = wrongly_held(holds, scenario, ledger, instance, jobs);
         (held, over_limit(sweeps, known, holds, ledger, instance))
     });
-    let held = held.into_iter().map(|text| format!("processors were held wrongly: {text}"));
-    let crowded = crowded.into_iter().map(|text| format!("a sweep's limit was exceeded: {text}"));
+    let held = held
+        .into_iter()
+        .map(|text| format!("processors were held wrongly: {text}"));
+    let crowded = crowded
+        .into_iter()
+        .map(|text| format!("a sweep's limit was exceeded: {text}"));
     let over = ended.iter().map(|(id, (_, at))| (*id, *at)).collect();
     let guarded = misjudged(&environment.lives.control_plane_runs(), &seen.held, &over);
-    let guarded = guarded.into_iter().map(|text| format!("the supervisor erred: {text}"));
+    let guarded = guarded
+        .into_iter()
+        .map(|text| format!("the supervisor erred: {text}"));
     let told = known.complaints.iter().chain(&seen.violations).cloned();
     let scenes = scenes::broken(scenario.seed).into_iter();
     let scenes = scenes.map(|text| format!("a scene goes otherwise: {text}"));
-    let found = found.into_iter().chain(held).chain(crowded).chain(talk(environment, seen));
+    let found = found
+        .into_iter()
+        .chain(held)
+        .chain(crowded)
+        .chain(talk(environment, seen));
     let found = found.chain(scenes);
     Ok(told.chain(found).chain(unfounded).chain(guarded).collect())
 }

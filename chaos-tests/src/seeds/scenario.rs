@@ -212,17 +212,25 @@ impl Scenario {
     /// Never: all names are valid.
     pub fn draw(seed: u64, jobs: usize, sites: usize, length: DurationMs) -> Result<Self> {
         let calm_at = BEGINS + length;
-        let mut drawing = Drawing { chance: StdRng::seed_from_u64(seed), until: calm_at };
+        let mut drawing = Drawing {
+            chance: StdRng::seed_from_u64(seed),
+            until: calm_at,
+        };
         let names: Vec<SiteName> = NAMES[..sites.min(NAMES.len())]
             .iter()
             .map(|name| SiteName::new(name))
             .collect::<Result<_, _>>()?;
         let files = draw_files(&mut drawing, &names)?;
-        let drawn = (0..jobs).map(|_| draw_job(&mut drawing, files.len(), names.len())).collect();
+        let drawn = (0..jobs)
+            .map(|_| draw_job(&mut drawing, files.len(), names.len()))
+            .collect();
         let mut drawn = draw_rarities(seed, drawn, &names);
         let (sweeps, swept) = draw_sweeps(seed, &mut drawn, files.len(), calm_at);
         let cut_offs = draw_cut_offs(&mut drawing);
-        let sites: Vec<_> = names.iter().map(|n| draw_site(&mut drawing, n, &files)).collect();
+        let sites: Vec<_> = names
+            .iter()
+            .map(|n| draw_site(&mut drawing, n, &files))
+            .collect();
         let mut troubles = draw_troubles(&mut drawing, &names);
         troubles.extend(cut_off(&names, &cut_offs));
         let mut actions = draw_deals(&mut drawing, jobs);
@@ -280,7 +288,10 @@ impl Scenario {
     /// fault is ours. A site that is unreachable is so for two hours at most.
     pub fn plain_cut_offs(&self) -> Vec<(Timestamp, Timestamp)> {
         let alone = |(from, to): &&(Timestamp, Timestamp)| {
-            let mut others = self.troubles.iter().filter(|(.., trouble)| trouble.hides_site());
+            let mut others = self
+                .troubles
+                .iter()
+                .filter(|(.., trouble)| trouble.hides_site());
             !others.any(|(at, ..)| *at + DurationMs(3 * HOUR) >= *from && at <= to)
         };
         self.cut_offs.iter().filter(alone).copied().collect()
@@ -312,8 +323,14 @@ impl Scenario {
             self.policies.flexible,
             self.quotas.len(),
             self.sites.iter().filter(|site| site.queues).count(),
-            self.jobs.iter().filter(|job| job.rare_options.promised.is_some()).count(),
-            self.jobs.iter().filter(|job| job.rare_options.within.is_some()).count(),
+            self.jobs
+                .iter()
+                .filter(|job| job.rare_options.promised.is_some())
+                .count(),
+            self.jobs
+                .iter()
+                .filter(|job| job.rare_options.within.is_some())
+                .count(),
             self.actions.len(),
             self.kills.len(),
             self.fault_rates.way_max.0,
@@ -333,7 +350,9 @@ impl Scenario {
 fn draw_queues(seed: u64, sites: &mut [ClusterSpec]) {
     let mut chance = StdRng::seed_from_u64(seed ^ QUEUES);
     if chance.random_ratio(1, 3) {
-        sites.iter_mut().for_each(|site| site.queues = chance.random_bool(0.7));
+        sites
+            .iter_mut()
+            .for_each(|site| site.queues = chance.random_bool(0.7));
     }
 }
 
@@ -349,7 +368,10 @@ fn draw_files(drawing: &mut Drawing, names: &[SiteName]) -> Result<Vec<DrawnFile
         let size = Bytes(drawing.chance.random_range(1_000_000..most));
         let digest = cospan_domain::ids::Digest(*digest.as_bytes());
         let count = drawing.chance.random_range(1..=names.len().min(3));
-        let at = names.choose_multiple(&mut drawing.chance, count).cloned().collect();
+        let at = names
+            .choose_multiple(&mut drawing.chance, count)
+            .cloned()
+            .collect();
         Ok((path, Content { digest, size }, at))
     };
     (0..12).map(file).collect()
@@ -367,12 +389,19 @@ fn draw_site(drawing: &mut Drawing, name: &SiteName, files: &[DrawnFile]) -> Clu
             let run_time = drawing.within(MINUTE, HOUR);
             let processors = drawing.chance.random_range(1..=nodes);
             let estimate = DurationMs(run_time.0 * drawing.chance.random_range(1..=3));
-            local_jobs.push(LocalJob { at, processors, run_time, estimate });
+            local_jobs.push(LocalJob {
+                at,
+                processors,
+                run_time,
+                estimate,
+            });
             at = at + drawing.within(1, most);
         }
     }
     let here = files.iter().filter(|(.., at)| at.contains(name));
-    let files = here.map(|(path, content, _)| (path.clone(), *content)).collect();
+    let files = here
+        .map(|(path, content, _)| (path.clone(), *content))
+        .collect();
     let name = name.clone();
     ClusterSpec {
         name,
@@ -387,7 +416,9 @@ fn draw_site(drawing: &mut Drawing, name: &SiteName, files: &[DrawnFile]) -> Clu
 }
 
 fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {
-    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let pairs = names
+        .iter()
+        .flat_map(|from| names.iter().map(move |to| (from, to)));
     let others = pairs.filter(|(from, to)| from != to);
     others
         .map(|(from, to)| LinkSpec {
@@ -401,7 +432,9 @@ fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {
 
 fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
     let parts = [1, 1, 1, 2, 2, 3][drawing.chance.random_range(0..6)];
-    let components: Vec<u32> = (0..parts).map(|_| drawing.chance.random_range(1..=8)).collect();
+    let components: Vec<u32> = (0..parts)
+        .map(|_| drawing.chance.random_range(1..=8))
+        .collect();
     let run_time = drawing.within(1_000, 20 * MINUTE);
     let wall_time = match drawing.chance.random_bool(0.95) {
         true => DurationMs(run_time.0 + MINUTE),
@@ -415,7 +448,16 @@ fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
     let flexible = (output.is_none() && drawing.chance.random_bool(0.2))
         .then(|| draw_split(drawing, &components));
     let rare_options = RareOptions::default();
-    DrawnJob { components, flexible, run_time, wall_time, code, input, output, rare_options }
+    DrawnJob {
+        components,
+        flexible,
+        run_time,
+        wall_time,
+        code,
+        input,
+        output,
+        rare_options,
+    }
 }
 
 /// Bounds, or the drawn components as the preferred of two splits.
@@ -429,7 +471,11 @@ fn draw_split(drawing: &mut Drawing, components: &[u32]) -> Flexible {
     let most = drawing.chance.random_range(total.div_ceil(8)..=4);
     let most = drawing.chance.random_bool(0.3).then_some(most);
     let min_component_size = drawing.chance.random_range(1..=total.min(4));
-    Flexible { min_component_size, max_components: most, splits }
+    Flexible {
+        min_component_size,
+        max_components: most,
+        splits,
+    }
 }
 
 /// All or nothing, or bit by bit; early or at the last moment.
@@ -451,7 +497,9 @@ fn draw_claim(drawing: &mut Drawing) -> ClaimParameters {
 fn draw_policies(drawing: &mut Drawing) -> DefaultPolicies {
     let mut one = |request: &Request| {
         let serving = POLICIES.iter().filter(|policy| policy.serves(request));
-        serving.choose(&mut drawing.chance).and_then(|policy| PolicyName::new(policy.name()).ok())
+        serving
+            .choose(&mut drawing.chance)
+            .and_then(|policy| PolicyName::new(policy.name()).ok())
     };
     let defaults = DefaultPolicies::default();
     DefaultPolicies {
@@ -464,7 +512,9 @@ fn draw_policies(drawing: &mut Drawing) -> DefaultPolicies {
 /// Quotas that leave room for the largest job at each site that has one.
 fn draw_quotas(drawing: &mut Drawing, sites: &[ClusterSpec]) -> BTreeMap<SiteName, Quota> {
     let exist = drawing.exists();
-    let large = sites.iter().filter(|site| exist && site.nodes * site.processors_per_node >= 32);
+    let large = sites
+        .iter()
+        .filter(|site| exist && site.nodes * site.processors_per_node >= 32);
     let quota = |site: &ClusterSpec| {
         let share = PerMillion(drawing.chance.random_range(750_000..1_000_000));
         let basis = [QuotaBasis::Level, QuotaBasis::Share][drawing.chance.random_range(0..2)];
@@ -479,9 +529,15 @@ fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, UserAction)
     for number in 0..jobs {
         let at = drawing.moment();
         let impatient = drawing.chance.random_bool(0.1);
-        actions.push((at, UserAction::Submit(number, if impatient { 3 } else { 1 })));
+        actions.push((
+            at,
+            UserAction::Submit(number, if impatient { 3 } else { 1 }),
+        ));
         if drawing.chance.random_bool(0.1) {
-            actions.push((at + drawing.within(0, MINUTE), UserAction::Submit(number, 1)));
+            actions.push((
+                at + drawing.within(0, MINUTE),
+                UserAction::Submit(number, 1),
+            ));
         }
         if cancels && drawing.chance.random_bool(0.1) {
             actions.push((at + drawing.within(0, HOUR), UserAction::Cancel(number)));
@@ -489,9 +545,16 @@ fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, UserAction)
         if freezes && drawing.chance.random_bool(0.05) {
             let from = at + drawing.within(0, 10 * MINUTE);
             actions.push((from, UserAction::Freeze(number, true)));
-            actions.push((from + drawing.within(MINUTE, HOUR), UserAction::Freeze(number, false)));
+            actions.push((
+                from + drawing.within(MINUTE, HOUR),
+                UserAction::Freeze(number, false),
+            ));
         }
-        for _ in 0..if fussy { drawing.chance.random_range(0..=6) } else { 0 } {
+        for _ in 0..if fussy {
+            drawing.chance.random_range(0..=6)
+        } else {
+            0
+        } {
             let to = Priority::ALL[drawing.chance.random_range(0..Priority::ALL.len())];
             actions.push((at + drawing.within(0, HOUR), UserAction::Raise(number, to)));
         }

@@ -56,18 +56,30 @@ pub(super) fn share(scenario: &mut Scenario, chance: &mut StdRng) -> Result<()> 
         lose_leases(scenario, chance);
     }
     let count = chance.random_range(1..=MANY);
-    let courses: Vec<Course> =
-        (0..count).map(|number| draw_course(scenario, chance, number)).collect::<Result<_>>()?;
+    let courses: Vec<Course> = (0..count)
+        .map(|number| draw_course(scenario, chance, number))
+        .collect::<Result<_>>()?;
     take_back_at_once(scenario);
     for (number, at) in first_submissions(scenario) {
-        let swept = scenario.sweeps.iter().flat_map(DrawnSweep::numbers).any(|n| n == number);
+        let swept = scenario
+            .sweeps
+            .iter()
+            .flat_map(DrawnSweep::numbers)
+            .any(|n| n == number);
         let has_budgets = !scenario.staging.is_empty();
         let job = &mut scenario.jobs[number];
         if swept || job.rare_options.promised.is_some() || job.rare_options.apart {
             continue;
         }
-        let now: Vec<&Course> = courses.iter().filter(|c| (c.from..c.to).contains(&at)).collect();
-        let named = if chance.random_bool(0.9) { now } else { courses.iter().collect() };
+        let now: Vec<&Course> = courses
+            .iter()
+            .filter(|c| (c.from..c.to).contains(&at))
+            .collect();
+        let named = if chance.random_bool(0.9) {
+            now
+        } else {
+            courses.iter().collect()
+        };
         if let Some(course) = named.choose(chance).filter(|_| chance.random_bool(0.8)) {
             // Room for input is looked at when sites are asked, not when the job is placed.
             job.input = job.input.filter(|_| !has_budgets);
@@ -89,8 +101,14 @@ fn take_back_at_once(scenario: &mut Scenario) {
             && chance.random_bool(0.3)
         {
             let at = *at + DurationMs(chance.random_range(0..=most));
-            let cancel = Operation::CancelReservation { name: wish.name.clone() };
-            back.extend(sites.first().map(|site| (at, UserAction::Site(*site, cancel))));
+            let cancel = Operation::CancelReservation {
+                name: wish.name.clone(),
+            };
+            back.extend(
+                sites
+                    .first()
+                    .map(|site| (at, UserAction::Site(*site, cancel))),
+            );
         }
     }
     scenario.actions.extend(back);
@@ -112,7 +130,10 @@ fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> R
     if wish.parts.is_empty() && chance.random_bool(0.3) {
         sites.push(chance.random_range(0..scenario.sites.len()));
     }
-    let mut actions = vec![(from, UserAction::Reserve(sites.clone(), Box::new(wish.clone())))];
+    let mut actions = vec![(
+        from,
+        UserAction::Reserve(sites.clone(), Box::new(wish.clone())),
+    )];
     if chance.random_bool(0.5) {
         // Whoever has no answer asks once more.
         let again = from + DurationMs(chance.random_range(0..10 * MINUTE));
@@ -120,7 +141,10 @@ fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> R
     }
     for _ in 0..chance.random_range(0..=2) {
         let until = to + DurationMs(chance.random_range(MINUTE..2 * HOUR));
-        let extend = Operation::ExtendReservation { name: name.clone(), until };
+        let extend = Operation::ExtendReservation {
+            name: name.clone(),
+            until,
+        };
         actions.push((during(chance), UserAction::Site(site, extend)));
     }
     if chance.random_bool(0.3) {
@@ -149,7 +173,10 @@ fn at_several(scenario: &Scenario, chance: &mut StdRng, wish: &mut SharedWish) -
     let part = |site: &usize| {
         let site = &scenario.sites[*site];
         let most = (site.nodes * site.processors_per_node).min(8);
-        (site.name.clone(), Resources::processors(most.min(wish.resources.processors)))
+        (
+            site.name.clone(),
+            Resources::processors(most.min(wish.resources.processors)),
+        )
     };
     let parts = named.iter().map(part).collect();
     wish.tolerance = DurationMs(chance.random_range(0..=10 * MINUTE));
@@ -166,9 +193,15 @@ fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
     let access = match chance.random_range(0..3) {
         0 => Access::Everybody,
         1 => Access::Only([one].into()),
-        _ => Access::Change { add: [one].into(), remove: [other].into() },
+        _ => Access::Change {
+            add: [one].into(),
+            remove: [other].into(),
+        },
     };
-    Ok(Operation::AllowReservation { name: name.clone(), access })
+    Ok(Operation::AllowReservation {
+        name: name.clone(),
+        access,
+    })
 }
 
 /// What is wanted of a site from some time on, and for whom. Its lead and margin are not an

@@ -44,21 +44,31 @@ impl Sharing {
 pub(super) fn used_by_others(evidence: &Evidence<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for entry in evidence.world.ledger().entries() {
-        let Deed::Reserved(lease) = entry.deed else { continue };
+        let Deed::Reserved(lease) = entry.deed else {
+            continue;
+        };
         if !lease.is_shared() || entry.tag.instance != evidence.instance {
             continue;
         }
         let known = evidence.shared.0.get(&(entry.site.clone(), lease.serial));
         let job = evidence.jobs.get(&entry.tag.job);
         let (Some((known, allowed)), Some(job)) = (known, job) else {
-            wrong.push(format!("{} used {lease}, which was never wanted", entry.tag));
+            wrong.push(format!(
+                "{} used {lease}, which was never wanted",
+                entry.tag
+            ));
             continue;
         };
         let (wish, owner) = (&known.wish, &job.owner);
         // Whoever was let in runs on when it is for others.
-        let may = allowed.iter().any(|keys| keys.is_empty() || keys.contains(owner));
+        let may = allowed
+            .iter()
+            .any(|keys| keys.is_empty() || keys.contains(owner));
         if job.shares() != Some(&wish.name) || !may {
-            wrong.push(format!("{} of {owner} used {lease}, {}", entry.tag, wish.name));
+            wrong.push(format!(
+                "{} of {owner} used {lease}, {}",
+                entry.tag, wish.name
+            ));
         }
     }
     wrong
@@ -66,7 +76,9 @@ pub(super) fn used_by_others(evidence: &Evidence<'_>) -> Vec<String> {
 
 /// What is wrong with what a site's record says is kept: it is not, or another has its name.
 pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<String> {
-    let Change::Site { old, new } = change else { return Vec::new() };
+    let Change::Site { old, new } = change else {
+        return Vec::new();
+    };
     let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
     // It may have been given back since.
     if view.sites.get(&new.site) != Some(new) {
@@ -86,17 +98,24 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<Stri
     let wrong = plane_run.world.read(|world| {
         let missing = confirmed.filter_map(|shared| missing(world, instance, &new.site, shared));
         let each = new.shared.iter();
-        let early = each.clone().filter_map(|shared| kept_early(world, instance, new, shared));
+        let early = each
+            .clone()
+            .filter_map(|shared| kept_early(world, instance, new, shared));
         let ended = each.filter(|shared| {
             let was = before(shared).is_some_and(|was| !matches!(was, SharedStage::Ended(_)));
-            was && !matches!(shared.end(), Some(SharedEnd::Lost | SharedEnd::Refused { .. }))
+            was && !matches!(
+                shared.end(),
+                Some(SharedEnd::Lost | SharedEnd::Refused { .. })
+            )
         });
         // What a site refuses to take back is nobody's then, and taken back later.
         let told = ended.filter(|_| !plane_run.call_faults.may_strike(Kind::Refused));
         let left = told.filter_map(|shared| not_released(world, instance, new, shared));
         missing.chain(early).chain(left).collect::<Vec<_>>()
     });
-    let unheard = old.as_deref().and_then(|old| lost_in_silence(old, new, now));
+    let unheard = old
+        .as_deref()
+        .and_then(|old| lost_in_silence(old, new, now));
     twice.chain(wrong).chain(unheard).collect()
 }
 
@@ -109,7 +128,10 @@ fn lease_of<'w>(
 ) -> Option<&'w Lease> {
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(&record.site)?.index()];
-    cluster.leases().find(|(held, _)| **held == tag).map(|(_, lease)| lease)
+    cluster
+        .leases()
+        .find(|(held, _)| **held == tag)
+        .map(|(_, lease)| lease)
 }
 
 /// What a site was told to keep before it was written that all have granted it: nobody would know
@@ -128,7 +150,10 @@ fn kept_early(
     let lease = lease_of(world, instance, record, shared).filter(|lease| lease.expires.is_none());
     let text = |lease: &Lease| {
         let (name, site) = (&shared.wish.name, &record.site);
-        format!("{name} at {site} is {:?}, and the site keeps {lease:?}", shared.stage)
+        format!(
+            "{name} at {site} is {:?}, and the site keeps {lease:?}",
+            shared.stage
+        )
     };
     lease.filter(|_| !may).map(text)
 }
@@ -140,23 +165,37 @@ fn not_released(
     record: &SiteRecord,
     shared: &SharedReservation,
 ) -> Option<String> {
-    let SharedStage::Ended(why) = &shared.stage else { return None };
+    let SharedStage::Ended(why) = &shared.stage else {
+        return None;
+    };
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(&record.site)?.index()];
     let lease = lease_of(world, instance, record, shared)?;
     let lives = world.now() < lease.span.to && lease.expires.is_none_or(|at| world.now() < at);
-    let text = || format!("{tag} at {} is over ({why:?}), and it has {lease:?}", record.site);
+    let text = || {
+        format!(
+            "{tag} at {} is over ({why:?}), and it has {lease:?}",
+            record.site
+        )
+    };
     (lives && !cluster.has_released(tag)).then(text)
 }
 
 /// What a site was to keep and has no more, of which nobody is to be told.
 fn lost_in_silence(old: &SiteRecord, new: &SiteRecord, now: Timestamp) -> Option<String> {
     let lost = new.shared.iter().find(|shared| {
-        let kept = old.shared_with(shared.serial).is_some_and(|old| old.is_kept(now));
+        let kept = old
+            .shared_with(shared.serial)
+            .is_some_and(|old| old.is_kept(now));
         kept && matches!(shared.end(), Some(SharedEnd::Lost | SharedEnd::WrongStart))
     })?;
     let told = new.last_notification > old.last_notification;
-    (!told).then(|| format!("{} at {} is lost, and nobody is told", lost.wish.name, new.site))
+    (!told).then(|| {
+        format!(
+            "{} at {} is lost, and nobody is told",
+            lost.wish.name, new.site
+        )
+    })
 }
 
 /// Clocks that were set back have what is over begin again.
@@ -185,7 +224,10 @@ fn missing(
 ) -> Option<String> {
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(site)?.index()];
-    let lease = cluster.leases().find(|(held, _)| **held == tag).map(|(_, lease)| *lease);
+    let lease = cluster
+        .leases()
+        .find(|(held, _)| **held == tag)
+        .map(|(_, lease)| *lease);
     let recorded = shared.lease()?;
     let is_held = lease.is_some_and(|lease| lease.span == recorded && lease.expires.is_none());
     let is_over = recorded.to <= world.now();
@@ -204,7 +246,10 @@ pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -
         let missing = kept.filter_map(|(record, shared)| {
             let tag = ReservationTag::shared(instance, shared.serial);
             let site = &world.sites()[world.index_of(&record.site)?.index()];
-            let lease = site.leases().find(|(held, _)| **held == tag).map(|(_, lease)| *lease);
+            let lease = site
+                .leases()
+                .find(|(held, _)| **held == tag)
+                .map(|(_, lease)| *lease);
             let agrees = lease.is_some_and(|lease| Some(lease.span) == shared.lease());
             (!agrees).then(|| format!("{tag} at {}: {shared:?}, and it has {lease:?}", record.site))
         });
@@ -217,9 +262,15 @@ pub(super) fn disagreements(plane_run: &ControlPlaneRun, instance: InstanceId) -
 fn open(record: &SiteRecord) -> impl Iterator<Item = String> + '_ {
     let settled =
         |stage: &SharedStage| matches!(stage, SharedStage::Confirmed | SharedStage::Ended(_));
-    let open = record.shared.iter().filter(move |shared| !settled(&shared.stage));
+    let open = record
+        .shared
+        .iter()
+        .filter(move |shared| !settled(&shared.stage));
     open.map(|shared| {
-        format!("{} at {} is still {:?}", shared.wish.name, record.site, shared.stage)
+        format!(
+            "{} at {} is still {:?}",
+            shared.wish.name, record.site, shared.stage
+        )
     })
 }
 
@@ -237,13 +288,21 @@ fn halves(view: &View, now: Timestamp) -> Vec<String> {
         let apart = starts().max()?.since(starts().min()?);
         let unkept = |(_, other): &(&SiteName, &SharedReservation)| other.accord() != Accord::Kept;
         let is_half = group.parts().iter().any(unkept) || apart > part.wish.tolerance;
-        is_half.then(|| format!("{} at {site} is kept, but of all: {group:?}", part.wish.name))
+        is_half.then(|| {
+            format!(
+                "{} at {site} is kept, but of all: {group:?}",
+                part.wish.name
+            )
+        })
     });
     wrong.collect()
 }
 
 /// Whether this is kept for jobs that may come yet.
 pub(super) fn is_for_others(view: &View, site: &SiteName, tag: ReservationTag) -> bool {
-    let shared = view.sites.get(site).and_then(|record| record.shared_with(tag.serial));
+    let shared = view
+        .sites
+        .get(site)
+        .and_then(|record| record.shared_with(tag.serial));
     tag.is_shared() && shared.is_some_and(|shared| shared.stage == SharedStage::Confirmed)
 }

@@ -41,9 +41,12 @@ pub(super) fn broken(
             let may = failed || (reached && !is_one_owners(new, parameters));
             may && *trips == 1 && (threshold == 1 || erring_jobs(new) >= 2)
         }
-        (Breaker::Open { .. }, Breaker::HalfOpen { running, allowed, .. }) => {
-            *allowed == 1 && probing_jobs(running) == 1
-        }
+        (
+            Breaker::Open { .. },
+            Breaker::HalfOpen {
+                running, allowed, ..
+            },
+        ) => *allowed == 1 && probing_jobs(running) == 1,
         (Breaker::Open { trips, .. }, Breaker::Open { trips: still, .. }) => trips == still,
         (Breaker::HalfOpen { trips, running, .. }, Breaker::Open { trips: now, .. }) => {
             // The last of what was written at once was a success, or came after one.
@@ -57,9 +60,12 @@ pub(super) fn broken(
             let since = new.consecutive_errors;
             since < threshold && since <= errors_added(old, new)
         }
-        (Breaker::HalfOpen { .. }, Breaker::HalfOpen { allowed, running, .. }) => {
-            probing_jobs(running) <= *allowed && *allowed <= parameters.probe_limit
-        }
+        (
+            Breaker::HalfOpen { .. },
+            Breaker::HalfOpen {
+                allowed, running, ..
+            },
+        ) => probing_jobs(running) <= *allowed && *allowed <= parameters.probe_limit,
         (Breaker::Closed, Breaker::HalfOpen { .. }) | (Breaker::Open { .. }, Breaker::Closed) => {
             false
         }
@@ -68,7 +74,10 @@ pub(super) fn broken(
     (!holds).then(|| {
         let (before, after) = (old.consecutive_errors, new.consecutive_errors);
         let (from, to) = (&old.breaker, &new.breaker);
-        format!("{}: {from:?} ({before} errors) led to {to:?} ({after} errors)", new.site)
+        format!(
+            "{}: {from:?} ({before} errors) led to {to:?} ({after} errors)",
+            new.site
+        )
     })
 }
 
@@ -82,39 +91,65 @@ fn is_one_owners(site: &SiteRecord, parameters: &SiteParameters) -> bool {
 fn is_dealt_with(site: &SiteRecord) -> bool {
     let is_accused = |owner: &KeyName| site.accused.as_ref() == Some(owner);
     site.own_probe.iter().any(|probe| is_accused(&probe.owner))
-        || site.kept_off.iter().any(|kept_off| is_accused(&kept_off.owner))
+        || site
+            .kept_off
+            .iter()
+            .any(|kept_off| is_accused(&kept_off.owner))
 }
 
 /// Whether what became of a probe of our own is that it failed: one that succeeds sets the count
 /// to zero, as does a success in the same write.
 fn says_it_failed(old: &SiteRecord, new: &SiteRecord) -> bool {
-    let has_erred = |attempt| new.recent_errors.iter().any(|error| error.attempt == attempt);
-    let mut counted = new.counted.iter().filter(|attempt| !old.has_counted(**attempt));
+    let has_erred = |attempt| {
+        new.recent_errors
+            .iter()
+            .any(|error| error.attempt == attempt)
+    };
+    let mut counted = new
+        .counted
+        .iter()
+        .filter(|attempt| !old.has_counted(**attempt));
     new.consecutive_errors >= old.consecutive_errors || counted.any(|one| !has_erred(*one))
 }
 
 /// Errors that the later record has and the earlier one does not.
 fn errors_added(old: &SiteRecord, new: &SiteRecord) -> u32 {
-    let added = new.recent_errors.iter().filter(|error| !old.recent_errors.contains(error));
+    let added = new
+        .recent_errors
+        .iter()
+        .filter(|error| !old.recent_errors.contains(error));
     u32::try_from(added.count()).unwrap_or(u32::MAX)
 }
 
 /// Whether the errors in the count are each of another job, as far as they are known.
 fn are_of_different_jobs(site: &SiteRecord) -> bool {
-    let counted = site.recent_errors.iter().rev().take(site.consecutive_errors as usize);
+    let counted = site
+        .recent_errors
+        .iter()
+        .rev()
+        .take(site.consecutive_errors as usize);
     let mut jobs = BTreeSet::new();
-    counted.map(|error| error.attempt.job).all(|job| jobs.insert(job))
+    counted
+        .map(|error| error.attempt.job)
+        .all(|job| jobs.insert(job))
 }
 
 /// So many jobs the latest errors are of.
 fn erring_jobs(site: &SiteRecord) -> usize {
-    site.recent_errors.iter().map(|error| error.attempt.job).collect::<BTreeSet<_>>().len()
+    site.recent_errors
+        .iter()
+        .map(|error| error.attempt.job)
+        .collect::<BTreeSet<_>>()
+        .len()
 }
 
 /// Whether a job that errs now had moved the breaker before, or twice in the same write.
 fn errs_again(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
     let of_job = |error: &&ErrorDetail| error.attempt.job == job;
-    let added = new.recent_errors.iter().filter(|error| !old.recent_errors.contains(error));
+    let added = new
+        .recent_errors
+        .iter()
+        .filter(|error| !old.recent_errors.contains(error));
     old.has_erred(job) || added.filter(of_job).count() > 1
 }
 
@@ -122,8 +157,10 @@ fn errs_again(old: &SiteRecord, new: &SiteRecord, job: JobId) -> bool {
 fn is_told(old: &SiteRecord, new: &SiteRecord) -> bool {
     let turned = matches!(
         (&old.breaker, &new.breaker),
-        (Breaker::Closed | Breaker::HalfOpen { .. }, Breaker::Open { .. })
-            | (Breaker::HalfOpen { .. }, Breaker::Closed)
+        (
+            Breaker::Closed | Breaker::HalfOpen { .. },
+            Breaker::Open { .. }
+        ) | (Breaker::HalfOpen { .. }, Breaker::Closed)
     );
     !turned || new.last_notification > old.last_notification
 }
@@ -134,7 +171,11 @@ pub(super) fn keeps_away(site: &SiteRecord, at: Timestamp) -> bool {
     if operator.draining.is_some() || operator.frozen.is_some() {
         return true;
     }
-    if operator.windows.iter().any(|window| (window.from..window.until).contains(&at)) {
+    if operator
+        .windows
+        .iter()
+        .any(|window| (window.from..window.until).contains(&at))
+    {
         return true;
     }
     match (&operator.forced, &site.breaker) {
@@ -156,12 +197,21 @@ mod tests {
     use super::*;
 
     fn attempt(job: u64) -> AttemptId {
-        AttemptId { job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) }
+        AttemptId {
+            job: JobId(job),
+            component: ComponentIndex(0),
+            attempt: Attempt(1),
+        }
     }
 
     fn error(job: u64) -> ErrorDetail {
         let detail = Arc::from("connection refused");
-        ErrorDetail { attempt: attempt(job), class: FailureClass::Site, at: Timestamp(1), detail }
+        ErrorDetail {
+            attempt: attempt(job),
+            class: FailureClass::Site,
+            at: Timestamp(1),
+            detail,
+        }
     }
 
     /// From closed to open in one write, with so many errors before and after, of which so many
@@ -171,10 +221,15 @@ mod tests {
         let mut old = SiteRecord::new(SiteName::new("delft").unwrap());
         let mut new = old.clone();
         let probe_at = Timestamp(parameters.probe_interval.0);
-        new.breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 1 };
+        new.breaker = Breaker::Open {
+            since: Timestamp(0),
+            probe_at,
+            trips: 1,
+        };
         (old.consecutive_errors, new.consecutive_errors) = (before, after);
         new.last_notification = NotificationId(1);
-        old.recent_errors.extend((0..before.into()).map(|number| error(90 + number)));
+        old.recent_errors
+            .extend((0..before.into()).map(|number| error(90 + number)));
         new.recent_errors.extend(old.recent_errors.iter().cloned());
         new.recent_errors.extend((0..new_errors).map(error));
         broken(&old, &new, &parameters)
@@ -185,7 +240,11 @@ mod tests {
         let threshold = SiteParameters::default().site_error_threshold;
         assert_eq!(threshold, 3);
         assert_eq!(tripped(2, 3, 1), None);
-        assert_eq!(tripped(2, 2, 3), None, "one more, a success, and two after it");
+        assert_eq!(
+            tripped(2, 2, 3),
+            None,
+            "one more, a success, and two after it"
+        );
         assert_eq!(tripped(2, 0, 1), None, "the success came last");
         assert!(tripped(1, 2, 1).is_some(), "two are too few");
         assert!(tripped(2, 2, 0).is_some(), "nothing happened");
@@ -198,7 +257,12 @@ mod tests {
         let mut new = old.clone();
         let allowed = parameters.probe_limit;
         let running = [attempt(1), attempt(2)].into();
-        old.breaker = Breaker::HalfOpen { since: Timestamp(0), allowed, running, trips: 1 };
+        old.breaker = Breaker::HalfOpen {
+            since: Timestamp(0),
+            allowed,
+            running,
+            trips: 1,
+        };
         new.last_notification = NotificationId(1);
         new.consecutive_errors = since;
         new.recent_errors.extend((0..new_errors).map(error));
@@ -212,9 +276,18 @@ mod tests {
         let mut old = SiteRecord::new(SiteName::new("delft").unwrap());
         let mut new = old.clone();
         let running = [attempt(1)].into();
-        old.breaker = Breaker::HalfOpen { since: Timestamp(0), allowed: 1, running, trips: 1 };
+        old.breaker = Breaker::HalfOpen {
+            since: Timestamp(0),
+            allowed: 1,
+            running,
+            trips: 1,
+        };
         let probe_at = Timestamp(2 * parameters.probe_interval.0);
-        new.breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 2 };
+        new.breaker = Breaker::Open {
+            since: Timestamp(0),
+            probe_at,
+            trips: 2,
+        };
         (old.consecutive_errors, new.consecutive_errors) = (before, after);
         new.last_notification = NotificationId(1);
         new.recent_errors.extend((0..new_errors).map(error));
@@ -226,41 +299,79 @@ mod tests {
         let mut site = SiteRecord::new(SiteName::new("delft").unwrap());
         site.accused = Some(KeyName::new("mallory").unwrap());
         site.consecutive_errors = SiteParameters::default().site_error_threshold;
-        site.recent_errors.extend((0..site.consecutive_errors.into()).map(error));
+        site.recent_errors
+            .extend((0..site.consecutive_errors.into()).map(error));
         site
     }
 
     fn own_probe() -> Option<OwnProbe> {
         let (number, owner) = (Attempt(1), KeyName::new("mallory").unwrap());
-        Some(OwnProbe { number, owner, since: Timestamp(1) })
+        Some(OwnProbe {
+            number,
+            owner,
+            since: Timestamp(1),
+        })
     }
 
     #[test]
     fn errors_of_one_user_have_a_probe_find_out_or_keep_that_user_off() {
         let parameters = SiteParameters::default();
         let site = accused();
-        assert!(broken(&site, &site, &parameters).is_some(), "nobody does anything");
-        let probed = SiteRecord { own_probe: own_probe(), ..site.clone() };
+        assert!(
+            broken(&site, &site, &parameters).is_some(),
+            "nobody does anything"
+        );
+        let probed = SiteRecord {
+            own_probe: own_probe(),
+            ..site.clone()
+        };
         assert_eq!(broken(&site, &probed, &parameters), None);
         let (since, until) = (Timestamp(1), Timestamp(2));
         let owner = KeyName::new("mallory").unwrap();
-        let kept_off = vec![KeptOff { owner, since, until, times: 1 }];
-        assert_eq!(broken(&probed, &SiteRecord { kept_off, ..site }, &parameters), None);
+        let kept_off = vec![KeptOff {
+            owner,
+            since,
+            until,
+            times: 1,
+        }];
+        assert_eq!(
+            broken(&probed, &SiteRecord { kept_off, ..site }, &parameters),
+            None
+        );
     }
 
     #[test]
     fn a_probe_of_our_own_opens_a_breaker_only_if_it_failed() {
         let parameters = SiteParameters::default();
-        let old = SiteRecord { own_probe: own_probe(), ..accused() };
+        let old = SiteRecord {
+            own_probe: own_probe(),
+            ..accused()
+        };
         let probe_at = Timestamp(parameters.probe_interval.0);
-        let breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 1 };
+        let breaker = Breaker::Open {
+            since: Timestamp(0),
+            probe_at,
+            trips: 1,
+        };
         let last_notification = NotificationId(1);
-        let opened = SiteRecord { breaker, last_notification, own_probe: None, ..old.clone() };
+        let opened = SiteRecord {
+            breaker,
+            last_notification,
+            own_probe: None,
+            ..old.clone()
+        };
         assert_eq!(broken(&old, &opened, &parameters), None);
-        let mut well = SiteRecord { consecutive_errors: 0, ..opened };
+        let mut well = SiteRecord {
+            consecutive_errors: 0,
+            ..opened
+        };
         assert!(broken(&old, &well, &parameters).is_some(), "it succeeded");
         well.counted.push_back(attempt(9));
-        assert_eq!(broken(&old, &well, &parameters), None, "another one succeeded after it");
+        assert_eq!(
+            broken(&old, &well, &parameters),
+            None,
+            "another one succeeded after it"
+        );
     }
 
     #[test]
@@ -273,15 +384,36 @@ mod tests {
         new.recent_errors.push_back(error(2));
         assert_eq!(broken(&old, &new, &parameters), None);
         new.recent_errors.pop_back();
-        let attempt = AttemptId { attempt: Attempt(2), ..attempt(1) };
-        new.recent_errors.push_back(ErrorDetail { attempt, ..error(1) });
-        assert!(broken(&old, &new, &parameters).is_some(), "one job counted twice");
+        let attempt = AttemptId {
+            attempt: Attempt(2),
+            ..attempt(1)
+        };
+        new.recent_errors.push_back(ErrorDetail {
+            attempt,
+            ..error(1)
+        });
+        assert!(
+            broken(&old, &new, &parameters).is_some(),
+            "one job counted twice"
+        );
         let running = [attempt].into();
-        old.breaker = Breaker::HalfOpen { since: Timestamp(0), allowed: 1, running, trips: 1 };
+        old.breaker = Breaker::HalfOpen {
+            since: Timestamp(0),
+            allowed: 1,
+            running,
+            trips: 1,
+        };
         let probe_at = Timestamp(parameters.probe_interval.0);
-        new.breaker = Breaker::Open { since: Timestamp(0), probe_at, trips: 1 };
+        new.breaker = Breaker::Open {
+            since: Timestamp(0),
+            probe_at,
+            trips: 1,
+        };
         new.last_notification = NotificationId(1);
-        assert!(broken(&old, &new, &parameters).is_some(), "its first failed probe");
+        assert!(
+            broken(&old, &new, &parameters).is_some(),
+            "its first failed probe"
+        );
         old.erring_jobs.push_back(attempt.job);
         assert_eq!(broken(&old, &new, &parameters), None, "its second");
     }
@@ -298,9 +430,16 @@ mod tests {
     #[test]
     fn a_breaker_that_closed_has_no_errors_but_those_after_the_last_probe() {
         assert_eq!(closed(0, 0), None);
-        assert_eq!(closed(1, 1), None, "another one failed after the last probe");
+        assert_eq!(
+            closed(1, 1),
+            None,
+            "another one failed after the last probe"
+        );
         assert!(closed(1, 0).is_some(), "an error that nobody made");
         let threshold = SiteParameters::default().site_error_threshold;
-        assert!(closed(threshold, threshold.into()).is_some(), "so many open it");
+        assert!(
+            closed(threshold, threshold.into()).is_some(),
+            "so many open it"
+        );
     }
 }

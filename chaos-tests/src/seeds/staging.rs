@@ -27,7 +27,11 @@ pub(super) fn draw_staging(
 ) -> BTreeMap<SiteName, Bytes> {
     let mut chance = StdRng::seed_from_u64(seed ^ STAGING);
     let exist = chance.random_bool(0.5);
-    let largest = files.iter().map(|(_, content, _)| content.size.0).max().unwrap_or(0);
+    let largest = files
+        .iter()
+        .map(|(_, content, _)| content.size.0)
+        .max()
+        .unwrap_or(0);
     let narrow = names.iter().filter_map(|name| {
         let budget = Bytes(largest + chance.random_range(0..=largest / 4));
         (exist && chance.random_bool(0.5)).then(|| (name.clone(), budget))
@@ -57,7 +61,9 @@ pub(super) fn beyond(
     let found = staging.iter().filter_map(|(name, budget)| {
         let mut held: BTreeMap<Content, BTreeSet<JobId>> = BTreeMap::new();
         plane_run.world.read(|world| {
-            let Some(site) = world.index_of(name) else { return };
+            let Some(site) = world.index_of(name) else {
+                return;
+            };
             let read = view.jobs.values().flat_map(|job| read_at(job, name));
             for (content, job) in read.filter(|(c, _)| world.has_content(site, c.digest)) {
                 held.entry(content).or_default().insert(job);
@@ -82,10 +88,18 @@ fn read_at<'a>(job: &'a Job, site: &'a SiteName) -> impl Iterator<Item = (Conten
             | Phase::Starting { .. }
             | Phase::Running { .. }
     );
-    let placed = job.components.iter().filter(move |component| reads && !is_homeless(component));
+    let placed = job
+        .components
+        .iter()
+        .filter(move |component| reads && !is_homeless(component));
     let here = placed.filter_map(|component| component.placement.as_ref());
     let here = here.filter(move |placement| placement.site == *site);
-    here.flat_map(|placement| placement.sources.iter().map(|source| (source.content, job.id)))
+    here.flat_map(|placement| {
+        placement
+            .sources
+            .iter()
+            .map(|source| (source.content, job.id))
+    })
 }
 
 fn is_homeless(component: &Component) -> bool {

@@ -29,7 +29,13 @@ pub(super) fn draw_stalls(seed: u64, until: Timestamp) -> Option<Stalls> {
     }
     let pause_max = DurationMs(PAUSES[chance.random_range(0..PAUSES.len())]);
     let lasts_max = DurationMs(LENGTHS[chance.random_range(0..LENGTHS.len())]);
-    Some(Stalls { kinds, pause_max, lasts_max, full, until })
+    Some(Stalls {
+        kinds,
+        pause_max,
+        lasts_max,
+        full,
+        until,
+    })
 }
 
 #[cfg(test)]
@@ -42,7 +48,9 @@ mod tests {
     #[test]
     fn a_fifth_of_the_seeds_has_stalls_or_full_mailboxes_of_some_actors() {
         let until = Timestamp(1);
-        let drawn: Vec<Stalls> = (0..2_000).filter_map(|seed| draw_stalls(seed, until)).collect();
+        let drawn: Vec<Stalls> = (0..2_000)
+            .filter_map(|seed| draw_stalls(seed, until))
+            .collect();
         assert!((350..450).contains(&drawn.len()), "{}", drawn.len());
         for full in [0, 500_000, 1_000_000] {
             let count = drawn.iter().filter(|stalls| stalls.full == full).count();
@@ -62,14 +70,34 @@ mod tests {
         let pause_max = DurationMs(MINUTE);
         let drawn = Scenario::draw(seed, 20, 3, DurationMs::from_secs(2 * 3_600)).unwrap();
         let until = drawn.calm_at;
-        let stalls = Stalls { kinds, pause_max, lasts_max: pause_max, full, until };
-        let verdict = run(Scenario { stalls: Some(stalls), ..drawn }).unwrap();
+        let stalls = Stalls {
+            kinds,
+            pause_max,
+            lasts_max: pause_max,
+            full,
+            until,
+        };
+        let verdict = run(Scenario {
+            stalls: Some(stalls),
+            ..drawn
+        })
+        .unwrap();
         let actor = KINDS[at];
-        let told = verdict.timeline.iter().filter(|(.., what)| what.contains("stalls for"));
+        let told = verdict
+            .timeline
+            .iter()
+            .filter(|(.., what)| what.contains("stalls for"));
         assert!(told.count() > 10, "{kind:?} of {actor:?} is not told");
         let broken = (&verdict.unsafe_, &verdict.not_live);
-        assert!(verdict.holds(), "{kind:?} of {actor:?} at seed {seed}: {broken:#?}");
-        verdict.struck.get(&(kind, actor.as_str())).copied().unwrap_or(0)
+        assert!(
+            verdict.holds(),
+            "{kind:?} of {actor:?} at seed {seed}: {broken:#?}"
+        );
+        verdict
+            .struck
+            .get(&(kind, actor.as_str()))
+            .copied()
+            .unwrap_or(0)
     }
 
     #[test]

@@ -24,13 +24,21 @@ pub(super) type Starts = BTreeMap<(JobId, Round), Vec<Start>>;
 
 /// How far apart the parts of a round may begin.
 fn apart_max() -> DurationMs {
-    let JobParameters { go_lead, go_lead_held, go_grace, .. } = JobParameters::default();
+    let JobParameters {
+        go_lead,
+        go_lead_held,
+        go_grace,
+        ..
+    } = JobParameters::default();
     go_lead.max(go_lead_held) + go_grace + DurationMs(1_000)
 }
 
 /// By how much the clocks of sites were set in this time.
 pub(super) fn clock_steps(world: &World, from: Timestamp, to: Timestamp) -> DurationMs {
-    let steps = world.sites().iter().map(|site| site.ailments().clock_steps(from, to).0);
+    let steps = world
+        .sites()
+        .iter()
+        .map(|site| site.ailments().clock_steps(from, to).0);
     DurationMs(steps.sum())
 }
 
@@ -62,7 +70,10 @@ mod tests {
     }
 
     fn starts(began: [u64; 2]) -> Starts {
-        let start = |began| Start { ready: Timestamp(1_000), began: Timestamp(began) };
+        let start = |began| Start {
+            ready: Timestamp(1_000),
+            began: Timestamp(began),
+        };
         [(ROUND, began.map(start).to_vec())].into()
     }
 
@@ -70,7 +81,10 @@ mod tests {
     fn parts_that_begin_later_than_the_grace_after_others_are_torn() {
         let world = world();
         assert!(torn(&world, &starts([2_000, 33_000])).is_empty());
-        assert_eq!(torn(&world, &starts([33_001, 2_000])), [(ROUND, DurationMs(31_001))].into());
+        assert_eq!(
+            torn(&world, &starts([33_001, 2_000])),
+            [(ROUND, DurationMs(31_001))].into()
+        );
         assert!(torn(&world, &[(ROUND, Vec::new())].into()).is_empty());
     }
 
@@ -82,7 +96,14 @@ mod tests {
             world.plan(Timestamp(at), site, Trouble::Clock(ahead_ms));
         }
         world.advance(Timestamp(100_000));
-        assert!(torn(&world, &starts([2_000, 38_000])).is_empty(), "set back by 5 s");
-        assert_eq!(torn(&world, &starts([2_000, 38_001])).len(), 1, "what was before is known");
+        assert!(
+            torn(&world, &starts([2_000, 38_000])).is_empty(),
+            "set back by 5 s"
+        );
+        assert_eq!(
+            torn(&world, &starts([2_000, 38_001])).len(),
+            1,
+            "what was before is known"
+        );
     }
 }

@@ -40,7 +40,10 @@ pub(super) async fn watch(
     for look in 0_u32.. {
         plane_run.until(plane_run.clock.now() + EVERY).await;
         if look % FOLDED_EVERY == 0 && !plane_run.plane.view().folds_agree() {
-            let text = format!("a fold differs from a fresh one: at {}", plane_run.clock.now().0);
+            let text = format!(
+                "a fold differs from a fresh one: at {}",
+                plane_run.clock.now().0
+            );
             seen.borrow_mut().violations.push(text);
         }
         let now = plane_run.clock.now();
@@ -53,10 +56,15 @@ pub(super) async fn watch(
             if late && since + patience(&scenario.queue) + stalled(&plane_run, since) < now {
                 beside.insert(key.clone(), now);
                 let (job, site) = key;
-                found.push(format!("job {job} waits since {} beside room at {site}", since.0));
+                found.push(format!(
+                    "job {job} waits since {} beside room at {site}",
+                    since.0
+                ));
             }
         }
-        let told = found.into_iter().map(|text| format!("processors are kept idle: {text}"));
+        let told = found
+            .into_iter()
+            .map(|text| format!("processors are kept idle: {text}"));
         seen.borrow_mut().violations.extend(told);
         let late = tried.look(&plane_run, &scenario.queue, now).into_iter();
         let late = late.map(|text| format!("a queue erred: {text}"));
@@ -67,7 +75,9 @@ pub(super) async fn watch(
 /// So long since then somebody stalled who has a part in placing and claiming.
 fn stalled(plane_run: &ControlPlaneRun, since: Timestamp) -> DurationMs {
     let takes_part = |id: &ActorId| places(id.kind());
-    plane_run.lives.stalled(since, plane_run.clock.now(), takes_part)
+    plane_run
+        .lives
+        .stalled(since, plane_run.clock.now(), takes_part)
 }
 
 /// By then whoever fits has been tried with nothing withheld.
@@ -83,8 +93,14 @@ fn patience(queue: &QueueParameters) -> DurationMs {
 /// So many tries have been made by then: without events a queue has its turn once a cycle at
 /// least, and a cycle has at most so many turns of all.
 fn tries_take(queue: &QueueParameters, tries: u32) -> DurationMs {
-    let weights = [(queue.n_h, queue.n1 + queue.n2), (queue.n_l, queue.n3 + queue.n4)];
-    let turns: u64 = weights.iter().map(|(rounds, scans)| u64::from(*rounds * *scans)).sum();
+    let weights = [
+        (queue.n_h, queue.n1 + queue.n2),
+        (queue.n_l, queue.n3 + queue.n4),
+    ];
+    let turns: u64 = weights
+        .iter()
+        .map(|(rounds, scans)| u64::from(*rounds * *scans))
+        .sum();
     let cycle = queue.scan_interval.0.saturating_mul(turns + 1);
     DurationMs(cycle.saturating_mul(tries.into())) + LATE
 }
@@ -106,9 +122,15 @@ impl Tried {
     ) -> Vec<String> {
         let (view, its_now) = (plane_run.plane.view(), plane_run.plane.now());
         let metrics = &plane_run.plane.shared().metrics;
-        let deaths = metrics.actor_restarts.with_label_values(&[ActorKind::CoAllocator.as_str()]);
+        let deaths = metrics
+            .actor_restarts
+            .with_label_values(&[ActorKind::CoAllocator.as_str()]);
         // Whoever is placed at once may have the turn pass over those who wait.
-        let placed = if queue.events { metrics.placement_seconds.get_sample_count() } else { 0 };
+        let placed = if queue.events {
+            metrics.placement_seconds.get_sample_count()
+        } else {
+            0
+        };
         let news = (deaths.get(), placed);
         if plane_run.plane.isolated() || news != std::mem::replace(&mut self.news, news) {
             self.since.clear();
@@ -120,10 +142,16 @@ impl Tried {
             let alone = job.spec.run.task.is_none() && !promised;
             ready && alone && job.frozen_by.is_none() && job.held.is_none()
         };
-        let waiting: BTreeMap<JobId, &Arc<Job>> =
-            view.jobs.values().filter(waits).map(|job| (job.id, job)).collect();
+        let waiting: BTreeMap<JobId, &Arc<Job>> = view
+            .jobs
+            .values()
+            .filter(waits)
+            .map(|job| (job.id, job))
+            .collect();
         self.since.retain(|job, (revision, _)| {
-            waiting.get(job).is_some_and(|job| job.revision == *revision)
+            waiting
+                .get(job)
+                .is_some_and(|job| job.revision == *revision)
         });
         let mut found = Vec::new();
         for (id, job) in waiting {
@@ -159,7 +187,9 @@ impl Withheld {
         let starvation_guard = plane_run.plane.shared().starvation_guard.load();
         let waits = |job: &JobId| {
             let view = plane_run.plane.view();
-            view.jobs.get(job).is_some_and(|job| matches!(job.phase, Phase::Queued { .. }))
+            view.jobs
+                .get(job)
+                .is_some_and(|job| matches!(job.phase, Phase::Queued { .. }))
         };
         // What the last scan withheld is shown until the next, which comes if anybody waits.
         let Some(starvation_guard) = starvation_guard
@@ -180,7 +210,10 @@ impl Withheld {
         let over = since + time + queue.scan_interval + LATE;
         if over < now && over + stalled(plane_run, since) < now {
             self.0 = Some((starvation_guard.job, now));
-            found.push(format!("withheld for job {} since {}", starvation_guard.job, since.0));
+            found.push(format!(
+                "withheld for job {} since {}",
+                starvation_guard.job, since.0
+            ));
         }
         plane_run.world.read(|world| {
             for (name, count) in &starvation_guard.withheld {
@@ -213,7 +246,10 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<(JobId, SiteNa
     });
     plane_run.world.read(|world| {
         let sites = well.filter_map(|standing| {
-            let site = world.sites().iter().find(|site| *site.name() == standing.name)?;
+            let site = world
+                .sites()
+                .iter()
+                .find(|site| *site.name() == standing.name)?;
             Some((site, promised(&view, &standing.name)))
         });
         let sites: Vec<_> = sites.collect();
@@ -224,19 +260,28 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<(JobId, SiteNa
             });
             roomy.map(|(site, _)| (*job, site.name().clone()))
         });
-        rooms.filter(|(job, site)| !is_kept_off(&view, *job, site, now)).collect()
+        rooms
+            .filter(|(job, site)| !is_kept_off(&view, *job, site, now))
+            .collect()
     })
 }
 
 /// Processors of a job that waits, may go anywhere as a whole, and needs nothing else.
 fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
-    let Phase::Queued { not_before, .. } = job.phase else { return None };
-    let [component] = &job.spec.components[..] else { return None };
+    let Phase::Queued { not_before, .. } = job.phase else {
+        return None;
+    };
+    let [component] = &job.spec.components[..] else {
+        return None;
+    };
     let free = job.frozen_by.is_none() && job.held.is_none() && not_before <= now;
     // Who is promised a start, or shares a reservation, does not wait for what is idle.
     let promised = job.reservation_wish().is_some() || job.shares().is_some();
     let limited = job.spec.run.task.is_some() || promised;
-    let avoids = job.components.iter().any(|c| !c.avoid.is_empty() || c.charge.is_some());
+    let avoids = job
+        .components
+        .iter()
+        .any(|c| !c.avoid.is_empty() || c.charge.is_some());
     let plain = component.file_refs().next().is_none() && component.constraints.is_empty();
     let anywhere = matches!(job.spec.request, Request::NonFixed) && job.spec.rerunnable;
     (free && !limited && !avoids && plain && anywhere).then_some(component.resources.processors)
@@ -244,13 +289,19 @@ fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
 
 /// Processors at a site that placed jobs will take, or may just have taken.
 fn promised(view: &View, site: &SiteName) -> u32 {
-    let holdings = view.holdings.get(site).into_iter().flat_map(|site| site.values());
+    let holdings = view
+        .holdings
+        .get(site)
+        .into_iter()
+        .flat_map(|site| site.values());
     let coming = holdings.filter(|holding| holding.visible_from.is_none());
     coming.map(|holding| holding.resources.processors).sum()
 }
 
 /// Whether a site takes none of the jobs of this one's owner for a while.
 fn is_kept_off(view: &View, job: JobId, site: &SiteName, now: Timestamp) -> bool {
-    let (Some(job), Some(site)) = (view.jobs.get(&job), view.sites.get(site)) else { return false };
+    let (Some(job), Some(site)) = (view.jobs.get(&job), view.sites.get(site)) else {
+        return false;
+    };
     site.ban_of(&job.owner, now).is_some()
 }

@@ -89,7 +89,10 @@ pub(super) fn misjudged(
     let mut found = Vec::new();
     for plane_run in control_plane_runs {
         let mut judge = Judge::default();
-        plane_run.lived.iter().for_each(|(at, lived)| judge.note(*at, lived));
+        plane_run
+            .lived
+            .iter()
+            .for_each(|(at, lived)| judge.note(*at, lived));
         let over = plane_run.ended.unwrap_or(Timestamp(u64::MAX));
         judge.finish(over, plane_run);
         found.append(&mut judge.found);
@@ -118,7 +121,9 @@ impl Judge {
             Lived::Fatal(problem) => {
                 let exits = self.exit.as_ref().is_some_and(|(exit, _)| *exit == at);
                 let heard_late = self.deaf_until.0 + TICK.0 >= at.0;
-                let of_disk = self.disk_failed.is_some_and(|failed| failed == at || heard_late);
+                let of_disk = self
+                    .disk_failed
+                    .is_some_and(|failed| failed == at || heard_late);
                 if !exits && !of_disk {
                     self.complain(at, &format!("the process ends without a reason: {problem}"));
                 }
@@ -142,10 +147,17 @@ impl Judge {
         let (most, verdict) = limit(id.kind());
         let actor = self.actors.entry(id.clone()).or_default();
         let overdue = actor.due.replace((at, verdict)).filter(|_| !actor.either);
-        actor.deaths.retain(|death| at.since(*death).0 <= WINDOW.0 + TICK.0);
+        actor
+            .deaths
+            .retain(|death| at.since(*death).0 <= WINDOW.0 + TICK.0);
         actor.deaths.push(at);
-        let within =
-            |window: u64| actor.deaths.iter().filter(|d| at.since(**d).0 <= window).count();
+        let within = |window: u64| {
+            actor
+                .deaths
+                .iter()
+                .filter(|d| at.since(**d).0 <= window)
+                .count()
+        };
         let (surely, perhaps) = (within(WINDOW.0 - TICK.0), within(WINDOW.0 + TICK.0));
         actor.either = perhaps >= most && surely < most;
         if perhaps < most {
@@ -197,14 +209,21 @@ impl Judge {
         if std::mem::take(&mut actor.either) {
             actor.owed.pop_back();
         }
-        let count = actor.deaths.iter().filter(|death| at.since(**death) <= WINDOW).count();
+        let count = actor
+            .deaths
+            .iter()
+            .filter(|death| at.since(**death) <= WINDOW)
+            .count();
         actor.deaths.clear();
         match verdict {
             Verdict::Hold => actor.held_at = Some(at),
             Verdict::Exit => self.exit = Some((at, id.clone())),
         }
         if due != Some((at, verdict)) {
-            self.complain(at, &format!("{id} gets {verdict:?} for {count} deaths in a minute"));
+            self.complain(
+                at,
+                &format!("{id} gets {verdict:?} for {count} deaths in a minute"),
+            );
         }
     }
 
@@ -232,7 +251,10 @@ impl Judge {
             if let Some((at, verdict)) = actor.due.filter(|(at, _)| *at < over && !actor.either) {
                 self.complain(at, &outstanding(&id, verdict));
             }
-            let owed = actor.owed.front().filter(|(at, _)| over.since(*at) > PAUSE_MAX);
+            let owed = actor
+                .owed
+                .front()
+                .filter(|(at, _)| over.since(*at) > PAUSE_MAX);
             if let Some((at, _)) = owed {
                 self.complain(*at, &format!("{id} is never built anew"));
             }
@@ -262,16 +284,23 @@ fn unheld(
 ) -> Vec<String> {
     let mut found = Vec::new();
     for (at, lived) in &plane_run.lived {
-        let Lived::Judged(ActorId::Job(id), Verdict::Hold) = lived else { continue };
+        let Lived::Judged(ActorId::Job(id), Verdict::Hold) = lived else {
+            continue;
+        };
         let by = *at + WRITTEN;
         let by = by + plane_run.stalled(*at, by, |id| *id == ActorId::Journal);
         let is_final = ended.get(id).is_some_and(|ended| *ended <= by);
         let turns = held.get(id).map_or(&[] as &[_], Vec::as_slice);
         let so_far = turns.iter().rev().find(|(turn, _)| turn < at);
-        let written = turns.iter().any(|(turn, held)| *held && *turn >= *at && *turn <= by);
+        let written = turns
+            .iter()
+            .any(|(turn, held)| *held && *turn >= *at && *turn <= by);
         let is_held = written || so_far.is_some_and(|(_, held)| *held);
         if !is_final && !is_held && by < over {
-            found.push(format!("job {id} is held, and its record does not say so, at {}", at.0));
+            found.push(format!(
+                "job {id} is held, and its record does not say so, at {}",
+                at.0
+            ));
         }
     }
     found

@@ -18,7 +18,11 @@ fn dying(id: &ActorId, deaths: &[u64], pauses: &[u64]) -> RunLives {
             lived.push((Timestamp(*at + pause), Lived::Built(id.clone(), true)));
         }
     }
-    RunLives { lived, ended: Some(OVER), counted: deaths.len() as u64 }
+    RunLives {
+        lived,
+        ended: Some(OVER),
+        counted: deaths.len() as u64,
+    }
 }
 
 fn then(mut plane_run: RunLives, at: u64, lived: Lived) -> RunLives {
@@ -33,7 +37,10 @@ fn said(plane_run: RunLives) -> Vec<String> {
 
 fn finds(plane_run: RunLives, text: &str) {
     let said = said(plane_run);
-    assert!(said.iter().any(|said| said.contains(text)), "{text}: {said:?}");
+    assert!(
+        said.iter().any(|said| said.contains(text)),
+        "{text}: {said:?}"
+    );
 }
 
 fn is_right(plane_run: RunLives) {
@@ -43,12 +50,25 @@ fn is_right(plane_run: RunLives) {
 #[test]
 fn a_job_that_dies_thrice_in_a_minute_is_to_be_held_and_not_before() {
     let held = |at| Lived::Judged(at, Verdict::Hold);
-    is_right(then(dying(&job(), &[100, 500, 1_000], &[40, 160]), 1_000, held(job())));
+    is_right(then(
+        dying(&job(), &[100, 500, 1_000], &[40, 160]),
+        1_000,
+        held(job()),
+    ));
     is_right(dying(&job(), &[100, 500], &[40, 160]));
     let (early, late) = (dying(&job(), &[100, 500], &[40]), [100, 500, 1_000]);
-    finds(then(early, 500, held(job())), "gets Hold for 2 deaths in a minute");
-    finds(dying(&job(), &late, &[40, 160, 640]), "is built anew, and should not be");
-    finds(dying(&job(), &late, &[40, 160]), "dies too often and is not held");
+    finds(
+        then(early, 500, held(job())),
+        "gets Hold for 2 deaths in a minute",
+    );
+    finds(
+        dying(&job(), &late, &[40, 160, 640]),
+        "is built anew, and should not be",
+    );
+    finds(
+        dying(&job(), &late, &[40, 160]),
+        "dies too often and is not held",
+    );
 }
 
 #[test]
@@ -57,17 +77,26 @@ fn deaths_that_are_more_than_a_minute_apart_do_not_count_together() {
     is_right(dying(&job(), &apart, &[40, 40, 40, 40]));
     let early = dying(&job(), &apart[..3], &[40, 40]);
     let held = Lived::Judged(job(), Verdict::Hold);
-    finds(then(early, 140_000, held), "gets Hold for 1 deaths in a minute");
+    finds(
+        then(early, 140_000, held),
+        "gets Hold for 1 deaths in a minute",
+    );
 }
 
 #[test]
 fn at_the_very_minute_either_is_right() {
     let deaths = [100, 500, 60_100];
     is_right(dying(&job(), &deaths, &[40, 160, 160]));
-    let held =
-        then(dying(&job(), &deaths, &[40, 160]), 60_100, Lived::Judged(job(), Verdict::Hold));
+    let held = then(
+        dying(&job(), &deaths, &[40, 160]),
+        60_100,
+        Lived::Judged(job(), Verdict::Hold),
+    );
     let written = BTreeMap::from([(JOB, vec![(Timestamp(60_200), true)])]);
-    assert_eq!(misjudged(&[held], &written, &BTreeMap::new()), Vec::<String>::new());
+    assert_eq!(
+        misjudged(&[held], &written, &BTreeMap::new()),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -75,7 +104,10 @@ fn a_pause_perhaps_the_second_of_a_minute_is_no_measure_for_a_second_one() {
     let deaths = [100, 60_100, 60_600];
     is_right(dying(&job(), &deaths, &[40, 170, 163]));
     is_right(dying(&job(), &deaths, &[40, 40, 163]));
-    finds(dying(&job(), &[100, 60_200, 60_600], &[40, 170, 163]), "after 163 ms, death 2");
+    finds(
+        dying(&job(), &[100, 60_200, 60_600], &[40, 170, 163]),
+        "after 163 ms, death 2",
+    );
 }
 
 #[test]
@@ -85,19 +117,34 @@ fn a_vital_actor_ends_the_process_at_its_fifth_death_the_journal_at_once() {
         let plane_run = dying(&id, deaths, pauses);
         let plane_run = then(plane_run, at, Lived::Judged(id, Verdict::Exit));
         let plane_run = then(plane_run, at, Lived::Fatal("died too often".into()));
-        RunLives { ended: Some(Timestamp(over)), ..plane_run }
+        RunLives {
+            ended: Some(Timestamp(over)),
+            ..plane_run
+        }
     };
     let (five, pauses) = ([100, 200, 500, 1_500, 5_000], [40, 160, 640, 2_560]);
     is_right(exits(ActorId::CoAllocator, &five, &pauses, 5_000));
     is_right(exits(ActorId::Journal, &[100], &[], 100));
-    finds(exits(ActorId::CoAllocator, &five, &pauses, 6_000), "it goes on");
-    finds(exits(ActorId::Claimer, &five[..4], &pauses[..3], 1_500), "gets Exit for 4 deaths");
-    finds(dying(&ActorId::Journal, &[100], &[40]), "does not end the process");
+    finds(
+        exits(ActorId::CoAllocator, &five, &pauses, 6_000),
+        "it goes on",
+    );
+    finds(
+        exits(ActorId::Claimer, &five[..4], &pauses[..3], 1_500),
+        "gets Exit for 4 deaths",
+    );
+    finds(
+        dying(&ActorId::Journal, &[100], &[40]),
+        "does not end the process",
+    );
 }
 
 #[test]
 fn pauses_grow_and_nobody_waits_for_ever() {
-    finds(dying(&ActorId::Intake, &[100, 500], &[40, 30]), "after 30 ms, death 2");
+    finds(
+        dying(&ActorId::Intake, &[100, 500], &[40, 30]),
+        "after 30 ms, death 2",
+    );
     finds(dying(&ActorId::Intake, &[100], &[0]), "after 0 ms");
     finds(dying(&ActorId::Intake, &[100], &[]), "is never built anew");
 }
@@ -107,7 +154,11 @@ fn a_site_that_is_held_is_left_alone_for_a_minute_and_tried_again() {
     let cluster = ActorId::Cluster(cospan_domain::ids::SiteName::new("delft").expect("a name"));
     let held = || {
         let plane_run = dying(&cluster, &[100, 500, 1_000], &[40, 160]);
-        then(plane_run, 1_000, Lived::Judged(cluster.clone(), Verdict::Hold))
+        then(
+            plane_run,
+            1_000,
+            Lived::Judged(cluster.clone(), Verdict::Hold),
+        )
     };
     let built = || Lived::Built(cluster.clone(), false);
     is_right(then(held(), 61_000, built()));
@@ -117,24 +168,42 @@ fn a_site_that_is_held_is_left_alone_for_a_minute_and_tried_again() {
 
 #[test]
 fn every_death_has_a_cause_and_every_panic_in_a_handler_a_victim() {
-    let of_itself = RunLives { counted: 1, ended: Some(OVER), ..RunLives::default() };
+    let of_itself = RunLives {
+        counted: 1,
+        ended: Some(OVER),
+        ..RunLives::default()
+    };
     let of_itself = then(of_itself, 100, Lived::Died(job()));
     finds(of_itself, "died of itself");
-    let unharmed = RunLives { ended: Some(OVER), ..RunLives::default() };
+    let unharmed = RunLives {
+        ended: Some(OVER),
+        ..RunLives::default()
+    };
     let unharmed = then(unharmed, 100, Lived::Planted(Some(ActorKind::Job)));
     finds(unharmed, "nobody knows that a job died");
-    let uncounted = RunLives { counted: 0, ..dying(&job(), &[100], &[40]) };
+    let uncounted = RunLives {
+        counted: 0,
+        ..dying(&job(), &[100], &[40])
+    };
     finds(uncounted, "1 actors died, it says 0");
-    let unseen = RunLives { counted: 2, ended: Some(OVER), ..RunLives::default() };
+    let unseen = RunLives {
+        counted: 2,
+        ended: Some(OVER),
+        ..RunLives::default()
+    };
     finds(unseen, "0 actors died, it says 2");
 }
 
 #[test]
 fn a_process_ends_for_a_reason_only() {
     let asks = |before: Option<Lived>| {
-        let plane_run = RunLives { ended: Some(Timestamp(100)), ..RunLives::default() };
-        let plane_run =
-            before.into_iter().fold(plane_run, |plane_run, lived| then(plane_run, 100, lived));
+        let plane_run = RunLives {
+            ended: Some(Timestamp(100)),
+            ..RunLives::default()
+        };
+        let plane_run = before
+            .into_iter()
+            .fold(plane_run, |plane_run, lived| then(plane_run, 100, lived));
         then(plane_run, 100, Lived::Fatal("it is over".into()))
     };
     is_right(asks(Some(Lived::DiskFailed)));
@@ -146,7 +215,10 @@ fn a_job_that_is_to_be_held_is_so_by_its_record_unless_it_ended() {
     let plane_run = dying(&job(), &[100, 500, 1_000], &[40, 160]);
     let plane_run = [then(plane_run, 1_000, Lived::Judged(job(), Verdict::Hold))];
     let says = |held: &[(u64, bool)], ended: Option<u64>| {
-        let held = held.iter().map(|(at, held)| (Timestamp(*at), *held)).collect();
+        let held = held
+            .iter()
+            .map(|(at, held)| (Timestamp(*at), *held))
+            .collect();
         let ended = ended.map(|at| (JOB, Timestamp(at))).into_iter().collect();
         misjudged(&plane_run, &BTreeMap::from([(JOB, held)]), &ended).is_empty()
     };
@@ -162,8 +234,15 @@ fn a_process_ends_for_its_disk_as_soon_as_its_journal_hears_of_it() {
         let stalls = Lived::Stalled(ActorId::Journal, DurationMs(300), false);
         let ends = Lived::Fatal("the disk is gone".into());
         let lived = [(100, stalls), (200, Lived::DiskFailed), (heard, ends)];
-        let lived = lived.into_iter().map(|(at, lived)| (Timestamp(at), lived)).collect();
-        RunLives { lived, ended: Some(Timestamp(heard)), counted: 0 }
+        let lived = lived
+            .into_iter()
+            .map(|(at, lived)| (Timestamp(at), lived))
+            .collect();
+        RunLives {
+            lived,
+            ended: Some(Timestamp(heard)),
+            counted: 0,
+        }
     };
     is_right(ends(400));
     finds(ends(500), "ends without a reason");

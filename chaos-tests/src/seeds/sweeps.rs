@@ -56,7 +56,11 @@ pub(super) fn draw_sweeps(
     for _ in 0..chance.random_range(1..=MANY) {
         let count = chance.random_range(2..=RUNS_MAX);
         let at_once = chance.random_range(1..=3);
-        let sweep = DrawnSweep { first: jobs.len(), count, at_once };
+        let sweep = DrawnSweep {
+            first: jobs.len(),
+            count,
+            at_once,
+        };
         let job = draw_run(&mut chance, files);
         jobs.extend(std::iter::repeat_n(job, count));
         let at = BEGINS + DurationMs(chance.random_range(0..calm_at.since(BEGINS).0));
@@ -64,8 +68,10 @@ pub(super) fn draw_sweeps(
         actions.push((at, UserAction::Submit(sweep.first, 1)));
         actions.push((within(MINUTE), UserAction::Submit(sweep.first, 1)));
         let froze = within(HOUR);
-        actions
-            .push((within(HOUR), UserAction::Cancel(sweep.first + chance.random_range(0..count))));
+        actions.push((
+            within(HOUR),
+            UserAction::Cancel(sweep.first + chance.random_range(0..count)),
+        ));
         let frozen = sweep.first + chance.random_range(0..count);
         actions.push((froze, UserAction::Freeze(frozen, true)));
         actions.push((froze + DurationMs(HOUR), UserAction::Freeze(frozen, false)));
@@ -77,7 +83,9 @@ pub(super) fn draw_sweeps(
 fn draw_run(chance: &mut StdRng, files: usize) -> DrawnJob {
     let parts = chance.random_range(1..=2);
     let run_time = DurationMs(chance.random_range(MINUTE..=20 * MINUTE));
-    let input = chance.random_bool(0.5).then(|| chance.random_range(0..files));
+    let input = chance
+        .random_bool(0.5)
+        .then(|| chance.random_range(0..files));
     DrawnJob {
         components: (0..parts).map(|_| chance.random_range(1..=4)).collect(),
         flexible: None,
@@ -96,11 +104,18 @@ pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Re
     let over = Over::Array(format!("1-{}", sweep.count).parse()?);
     let described = Described {
         spec,
-        sweep: Some(Sweep { over, at_once: Some(sweep.at_once) }),
+        sweep: Some(Sweep {
+            over,
+            at_once: Some(sweep.at_once),
+        }),
         max_tasks: sweep.count,
         max_bytes: Bytes(u64::MAX),
     };
-    described.jobs()?.into_iter().nth(number - sweep.first).context("a run of its sweep")
+    described
+        .jobs()?
+        .into_iter()
+        .nth(number - sweep.first)
+        .context("a run of its sweep")
 }
 
 /// Sweeps of which the sites had more runs at once than they allow. A run is there while an
@@ -114,16 +129,23 @@ pub(super) fn over_limit(
 ) -> Vec<String> {
     let spans = spans(holds, ledger, instance);
     let judged = sweeps.iter().filter_map(|sweep| {
-        let ids = sweep.numbers().filter_map(|number| known.acknowledged.get(&number));
+        let ids = sweep
+            .numbers()
+            .filter_map(|number| known.acknowledged.get(&number));
         let ids: BTreeSet<JobId> = ids.copied().collect();
         let own: Vec<&Span> = spans.iter().filter(|span| ids.contains(&span.0)).collect();
         let crowded = own.iter().find_map(|(_, at, _)| {
-            let there = own.iter().filter(|(_, from, until)| from <= at && at < until);
+            let there = own
+                .iter()
+                .filter(|(_, from, until)| from <= at && at < until);
             let there: BTreeSet<JobId> = there.map(|(job, ..)| *job).collect();
             (there.len() > sweep.at_once as usize).then_some((*at, there))
         });
         let (at, there) = crowded?;
-        Some(format!("at {} runs {there:?} of a sweep of {} at once", at.0, sweep.at_once))
+        Some(format!(
+            "at {} runs {there:?} of a sweep of {} at once",
+            at.0, sweep.at_once
+        ))
     });
     judged.collect()
 }
@@ -159,13 +181,27 @@ mod tests {
     fn entry(at: u64, job: u64, deed: Deed) -> Entry {
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
         let instance = InstanceId::from_random(7);
-        let tag = Tag { instance, job: JobId(job), component, attempt };
-        Entry { at: Timestamp(at), site: SiteName::new("delft").unwrap(), tag, deed }
+        let tag = Tag {
+            instance,
+            job: JobId(job),
+            component,
+            attempt,
+        };
+        Entry {
+            at: Timestamp(at),
+            site: SiteName::new("delft").unwrap(),
+            tag,
+            deed,
+        }
     }
 
     #[test]
     fn a_run_counts_from_its_gate_until_its_batch_job_is_over() {
-        let sweep = DrawnSweep { first: 0, count: 2, at_once: 1 };
+        let sweep = DrawnSweep {
+            first: 0,
+            count: 2,
+            at_once: 1,
+        };
         let mut known = Known::default();
         known.acknowledged = [(0, JobId(1)), (1, JobId(2))].into();
         let judged = |second_at: u64| {
@@ -175,7 +211,13 @@ mod tests {
                 entry(second_at, 2, Deed::Ready),
             ];
             let holds = Holds::default();
-            over_limit(&[sweep], &known, &holds, &ledger, InstanceId::from_random(7))
+            over_limit(
+                &[sweep],
+                &known,
+                &holds,
+                &ledger,
+                InstanceId::from_random(7),
+            )
         };
         assert_eq!(judged(50), Vec::<String>::new());
         assert_eq!(judged(49).len(), 1);

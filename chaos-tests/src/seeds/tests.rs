@@ -12,10 +12,19 @@ use super::run::{Verdict, run};
 use super::scenario::{Scenario, UserAction};
 use super::shared_drawn::share;
 
-const SMALL: Size = Size { jobs: 30, sites: 3, length: DurationMs::from_secs(3 * 3_600) };
+const SMALL: Size = Size {
+    jobs: 30,
+    sites: 3,
+    length: DurationMs::from_secs(3 * 3_600),
+};
 
 fn hold(verdict: &Verdict) {
-    let Verdict { drawn, unsafe_, not_live, .. } = verdict;
+    let Verdict {
+        drawn,
+        unsafe_,
+        not_live,
+        ..
+    } = verdict;
     assert!(verdict.holds(), "{drawn}\n{unsafe_:#?}\n{not_live:?}");
 }
 
@@ -26,7 +35,10 @@ fn drawn_trouble_breaks_no_rule_and_everything_comes_to_rest() {
         hold(&verdict);
         let submitted = Scenario::draw(number, SMALL.jobs, SMALL.sites, SMALL.length).unwrap();
         let submitted = submitted.jobs.len();
-        assert_eq!(verdict.jobs.0, submitted, "every submission is acknowledged in the end");
+        assert_eq!(
+            verdict.jobs.0, submitted,
+            "every submission is acknowledged in the end"
+        );
     }
 }
 
@@ -36,10 +48,17 @@ fn a_seed_is_the_same_run_every_time_on_whatever_thread() {
     let first = hash();
     let others = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(hash)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<BTreeSet<_>>()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect::<BTreeSet<_>>()
     });
     assert_eq!(others, [first].into());
-    assert_ne!(others, [seed(8, SMALL).unwrap().hash].into(), "another seed is another run");
+    assert_ne!(
+        others,
+        [seed(8, SMALL).unwrap().hash].into(),
+        "another seed is another run"
+    );
 }
 
 /// Sites that grant, lose and misunderstand reservations, in every run.
@@ -47,14 +66,21 @@ fn a_seed_is_the_same_run_every_time_on_whatever_thread() {
 fn promised_starts_are_kept_or_told_of_under_drawn_trouble() {
     let mut promised = 0;
     for number in 1..=12 {
-        let Size { jobs, sites, length } = SMALL;
+        let Size {
+            jobs,
+            sites,
+            length,
+        } = SMALL;
         let mut scenario = Scenario::draw(number, jobs, sites, length).unwrap();
         promise(&mut scenario, &mut StdRng::seed_from_u64(number));
         let verdict = run(scenario).unwrap();
         promised += under_reservations(&verdict);
         hold(&verdict);
     }
-    assert!(promised > 50, "only {promised} attempts ran under reservations");
+    assert!(
+        promised > 50,
+        "only {promised} attempts ran under reservations"
+    );
 }
 
 /// `cospan-chaos deaths` tries each moment.
@@ -62,8 +88,16 @@ fn promised_starts_are_kept_or_told_of_under_drawn_trouble() {
 fn a_death_at_a_step_of_a_promise_leaves_no_reservation_behind() {
     let quiet = QuietRun::of_promises().unwrap();
     let timeline = &quiet.undisturbed.timeline;
-    for what in ["ReservationSought", "ReservationAnswered", "ReservationMove", "Reserved("] {
-        assert!(timeline.iter().any(|(.., text)| text.contains(what)), "{what}");
+    for what in [
+        "ReservationSought",
+        "ReservationAnswered",
+        "ReservationMove",
+        "Reserved(",
+    ] {
+        assert!(
+            timeline.iter().any(|(.., text)| text.contains(what)),
+            "{what}"
+        );
     }
     die_at_some(&quiet);
 }
@@ -72,16 +106,27 @@ fn a_death_at_a_step_of_a_promise_leaves_no_reservation_behind() {
 fn shared_reservations_hold_at_all_of_their_sites_or_none_under_drawn_trouble() {
     let (mut together, mut ran) = (0, 0);
     for number in 1..=20 {
-        let Size { jobs, sites, length } = SMALL;
+        let Size {
+            jobs,
+            sites,
+            length,
+        } = SMALL;
         let mut scenario = Scenario::draw(number, jobs, sites, length).unwrap();
         scenario.by_slurm = false;
         share(&mut scenario, &mut StdRng::seed_from_u64(number)).unwrap();
-        together += scenario.actions.iter().filter(|(_, action)| is_at_several(action)).count();
+        together += scenario
+            .actions
+            .iter()
+            .filter(|(_, action)| is_at_several(action))
+            .count();
         let verdict = run(scenario).unwrap();
         ran += under_reservations(&verdict);
         hold(&verdict);
     }
-    assert!(together > 5 && ran > 5, "{together} at several sites, {ran} attempts");
+    assert!(
+        together > 5 && ran > 5,
+        "{together} at several sites, {ran} attempts"
+    );
 }
 
 /// Whether it is an order for a reservation at several sites.
@@ -91,7 +136,11 @@ fn is_at_several(action: &UserAction) -> bool {
 
 /// Attempts that ran under reservations.
 fn under_reservations(verdict: &Verdict) -> usize {
-    verdict.timeline.iter().filter(|(.., what)| what.contains("Reserved(")).count()
+    verdict
+        .timeline
+        .iter()
+        .filter(|(.., what)| what.contains("Reserved("))
+        .count()
 }
 
 /// `cospan-chaos deaths` tries each moment.
@@ -106,7 +155,12 @@ fn die_at_some(quiet: &QuietRun) {
     let mut deaths = 0;
     for moment in moments.iter().step_by(moments.len().div_ceil(12)) {
         let verdict = quiet.with_death_at(*moment).unwrap();
-        assert!(verdict.holds(), "{moment:?}: {:#?} {:?}", verdict.unsafe_, verdict.not_live);
+        assert!(
+            verdict.holds(),
+            "{moment:?}: {:#?} {:?}",
+            verdict.unsafe_,
+            verdict.not_live
+        );
         deaths += usize::from(quiet.died(&verdict));
     }
     // Calls to sites are fewer than changes.

@@ -32,22 +32,42 @@ pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
         return Vec::new();
     }
     let (stated, instants) = (Accounting::of(job), &job.instants);
-    let Truth { submitted, begun, over, durable, .. } = *truth;
+    let Truth {
+        submitted,
+        begun,
+        over,
+        durable,
+        ..
+    } = *truth;
     let placed = instants.placed.unwrap_or(begun);
     let gained = |until: fn(&(u32, Timestamp, Timestamp)) -> Timestamp| {
         let parts = truth.parts.iter();
-        parts.map(|part| u64::from(part.0) * until(part).since(placed).0).sum::<u64>()
+        parts
+            .map(|part| u64::from(part.0) * until(part).since(placed).0)
+            .sum::<u64>()
     };
     // Who held processors too long for others gave them back, and was claimed again.
-    let is_again = job.components.iter().any(|component| component.attempt > Attempt(1));
-    let held_before = if is_again { instants.wasted_in_round_ms } else { 0 };
+    let is_again = job
+        .components
+        .iter()
+        .any(|component| component.attempt > Attempt(1));
+    let held_before = if is_again {
+        instants.wasted_in_round_ms
+    } else {
+        0
+    };
     let from_submission = |at: Timestamp| at.since(job.submitted_at).0;
     let started = instants.started.unwrap_or_default();
     let within = [
         ("submission", job.submitted_at.0, 0, submitted.0),
         ("placement", placed.0, job.submitted_at.0, submitted.0),
         ("start", started.0, begun.0, durable.0),
-        ("success", instants.succeeded.unwrap_or_default().0, over.0, durable.0),
+        (
+            "success",
+            instants.succeeded.unwrap_or_default().0,
+            over.0,
+            durable.0,
+        ),
         (
             "response time",
             stated.response_time.unwrap_or_default().0,
@@ -67,10 +87,15 @@ pub(super) fn misstated(job: &Job, truth: &Truth) -> Vec<String> {
             gained(|part| part.2),
         ),
     ];
-    let wrong = within.into_iter().filter(|(_, stated, low, high)| !(low..=high).contains(&stated));
+    let wrong = within
+        .into_iter()
+        .filter(|(_, stated, low, high)| !(low..=high).contains(&stated));
     wrong
         .map(|(what, stated, low, high)| {
-            format!("{what} of job {} is {stated} ms, not {low} to {high}", job.id)
+            format!(
+                "{what} of job {} is {stated} ms, not {low} to {high}",
+                job.id
+            )
         })
         .collect()
 }

@@ -38,15 +38,19 @@ pub(super) type Planned = (Timestamp, usize, Trouble);
 /// How trouble of a kind begins at a site. Cut-offs are drawn by themselves.
 fn begins(kind: Kind, drawing: &mut Drawing, to: &SiteName, repair: DurationMs) -> Option<Trouble> {
     Some(match kind {
-        Kind::NodeDown => Trouble::NodeDown { node: drawing.chance.random_range(0..4), repair },
+        Kind::NodeDown => Trouble::NodeDown {
+            node: drawing.chance.random_range(0..4),
+            repair,
+        },
         Kind::SiteDown => Trouble::SiteDown { repair },
         Kind::Silent => Trouble::Silent(true),
         Kind::Frozen => Trouble::Frozen(true),
         Kind::Revoked => Trouble::Revoked(true),
         Kind::Stale => Trouble::Stale(true),
-        Kind::Forgets => {
-            Trouble::Forgets { window: drawing.within(1_000, MINUTE), times: FORGETS_AGAIN }
-        }
+        Kind::Forgets => Trouble::Forgets {
+            window: drawing.within(1_000, MINUTE),
+            times: FORGETS_AGAIN,
+        },
         Kind::Drained => Trouble::Drained(true),
         Kind::SiteClock => Trouble::Clock(drawing.ahead_ms()),
         Kind::Link => {
@@ -77,11 +81,17 @@ fn ends(kind: Kind, to: &SiteName) -> Option<Trouble> {
 }
 
 fn link(to: &SiteName, bandwidth: BitsPerSecond) -> Trouble {
-    Trouble::Link { to: to.clone(), bandwidth }
+    Trouble::Link {
+        to: to.clone(),
+        bandwidth,
+    }
 }
 
 fn corrupts(to: &SiteName, corrupts: bool) -> Trouble {
-    Trouble::Corrupts { to: to.clone(), corrupts }
+    Trouble::Corrupts {
+        to: to.clone(),
+        corrupts,
+    }
 }
 
 /// Times in which no site answers: it is we who are cut off.
@@ -89,12 +99,15 @@ pub(super) fn draw_cut_offs(drawing: &mut Drawing) -> Vec<(Timestamp, Timestamp)
     if !drawing.exists() {
         return Vec::new();
     }
-    let mut begins: Vec<Timestamp> =
-        (0..drawing.chance.random_range(1..=3)).map(|_| drawing.moment()).collect();
+    let mut begins: Vec<Timestamp> = (0..drawing.chance.random_range(1..=3))
+        .map(|_| drawing.moment())
+        .collect();
     begins.sort_unstable();
     let mut times: Vec<(Timestamp, Timestamp)> = Vec::new();
     for from in begins {
-        let from = times.last().map_or(from, |(_, to)| from.max(*to + DurationMs(MINUTE)));
+        let from = times
+            .last()
+            .map_or(from, |(_, to)| from.max(*to + DurationMs(MINUTE)));
         let to = (from + drawing.within(5 * MINUTE, 2 * HOUR)).min(drawing.until);
         if from < to {
             times.push((from, to));
@@ -131,7 +144,9 @@ fn draw_one(drawing: &mut Drawing, names: &[SiteName], kind: Kind, troubles: &mu
     let to = drawing.chance.random_range(0..names.len());
     let lasts = drawing.within(MINUTE, 2 * HOUR);
     let mut at = drawing.moment();
-    let Some(begins) = begins(kind, drawing, &names[to], lasts) else { return };
+    let Some(begins) = begins(kind, drawing, &names[to], lasts) else {
+        return;
+    };
     let ends = ends(kind, &names[to]);
     // Links flap: what lasts for hours, or comes and goes each minute or so.
     let flaps = kind == Kind::Link && drawing.exists();
@@ -143,7 +158,10 @@ fn draw_one(drawing: &mut Drawing, names: &[SiteName], kind: Kind, troubles: &mu
     for _ in 0..times {
         let over = at + drawing.within(lasts / 2, lasts);
         troubles.push((at, site, begins.clone()));
-        troubles.extend(ends.clone().map(|ends| (over.min(drawing.until), site, ends)));
+        troubles.extend(
+            ends.clone()
+                .map(|ends| (over.min(drawing.until), site, ends)),
+        );
         at = (over + drawing.within(1, 2 * MINUTE)).min(drawing.until);
     }
 }
@@ -152,7 +170,10 @@ fn draw_one(drawing: &mut Drawing, names: &[SiteName], kind: Kind, troubles: &mu
 pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> Vec<Planned> {
     let at_site = |site: usize| {
         let one = move |(from, to): &(Timestamp, Timestamp)| {
-            [(*from, site, Trouble::CutOff(true)), (*to, site, Trouble::CutOff(false))]
+            [
+                (*from, site, Trouble::CutOff(true)),
+                (*to, site, Trouble::CutOff(false)),
+            ]
         };
         times.iter().flat_map(one)
     };
@@ -165,7 +186,9 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
     let at_site = |site: usize| {
         let kinds = Kind::of(Place::Site).filter(move |kind| !of_links(kind));
         let here = kinds.filter_map(move |kind| ends(kind, &names[site]));
-        let links = names.iter().flat_map(|to| [link(to, BANDWIDTH), corrupts(to, false)]);
+        let links = names
+            .iter()
+            .flat_map(|to| [link(to, BANDWIDTH), corrupts(to, false)]);
         here.chain(links).map(move |trouble| (at, site, trouble))
     };
     (0..names.len()).flat_map(at_site).collect()
@@ -183,7 +206,13 @@ pub(super) fn draw_fault_rates(drawing: &mut Drawing) -> FaultRates {
     let slow_disk = [0, 20, 1_000, 5_000][drawing.chance.random_range(0..4)];
     let failing_syncs = if drawing.exists() { 5_000 } else { 0 };
     let disk = DiskTrouble::default();
-    FaultRates { way_max, faults, sync_max: DurationMs(slow_disk), failing_syncs, disk }
+    FaultRates {
+        way_max,
+        faults,
+        sync_max: DurationMs(slow_disk),
+        failing_syncs,
+        disk,
+    }
 }
 
 /// Which runs of the control plane end by a kill, and how.
@@ -205,10 +234,16 @@ pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
             after: drawing.within(1_000, 2 * HOUR),
             moment: moments[drawing.chance.random_range(0..moments.len())],
             down: drawing.within(100, 10 * MINUTE),
-            clock_ahead_ms: if clocks_are_set { drawing.ahead_ms() } else { 0 },
+            clock_ahead_ms: if clocks_are_set {
+                drawing.ahead_ms()
+            } else {
+                0
+            },
         }
     };
-    (0..drawing.chance.random_range(1..=MANY_KILLS)).map(|_| kill(drawing)).collect()
+    (0..drawing.chance.random_range(1..=MANY_KILLS))
+        .map(|_| kill(drawing))
+        .collect()
 }
 
 /// In half of the runs the control plane dies often, mostly between two gates of a round, and
@@ -227,7 +262,11 @@ pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> 
             after: drawing.within(1_000, HOUR),
             moment: at_gates.then_some(KillPoint::BetweenGates(number)),
             down: drawing.within(LONG_AWAY, 10 * MINUTE),
-            clock_ahead_ms: if clocks_are_set { drawing.ahead_ms() } else { 0 },
+            clock_ahead_ms: if clocks_are_set {
+                drawing.ahead_ms()
+            } else {
+                0
+            },
         };
         let place = drawing.chance.random_range(0..=kills.len());
         kills.insert(place, kill);

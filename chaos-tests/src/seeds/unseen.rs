@@ -27,11 +27,17 @@ pub(super) fn unseen(
 ) -> Result<Vec<Unseen>, StoreError> {
     let mut found = Vec::new();
     for (id, new) in &view.jobs {
-        let Some(old) = last.get(id).filter(|old| old.revision < new.revision) else { continue };
+        let Some(old) = last.get(id).filter(|old| old.revision < new.revision) else {
+            continue;
+        };
         let units = history(store, *id)?.into_iter();
         let later = units.filter(|(revision, _)| *revision > old.revision);
         let events = later.flat_map(|(_, events)| events).collect();
-        found.push(Unseen { old: old.clone(), new: new.clone(), events });
+        found.push(Unseen {
+            old: old.clone(),
+            new: new.clone(),
+            events,
+        });
     }
     Ok(found)
 }

@@ -91,7 +91,9 @@ pub(super) async fn action(
             UserAction::Submit(number, times) => (user_of(*number, &scenario), *times),
             _ => (USERS[0], 1),
         };
-        let all = (0..times).flat_map(|_| &asks).map(|ask| command(&plane_run, user, ask, &tally));
+        let all = (0..times)
+            .flat_map(|_| &asks)
+            .map(|ask| command(&plane_run, user, ask, &tally));
         let given_up = plane_run.until(plane_run.clock.now() + ANSWERED_WITHIN);
         let answers = tokio::select! {
             biased;
@@ -101,7 +103,9 @@ pub(super) async fn action(
         if plane_run.kill_switch.is_dead() {
             return Ok(());
         }
-        struck.into_iter().for_each(|(kind, step)| tally.count(kind, step));
+        struck
+            .into_iter()
+            .for_each(|(kind, step)| tally.count(kind, step));
         if is_still_frozen(action, &answers) {
             tokio::time::sleep(Duration::from_secs(30)).await;
             continue;
@@ -113,7 +117,9 @@ pub(super) async fn action(
         known.next_deal += 1;
         for answer in answers {
             let view = plane_run.plane.view();
-            known.complaints.extend(untrue(action, &answer, &scenario, &view, asked_at));
+            known
+                .complaints
+                .extend(untrue(action, &answer, &scenario, &view, asked_at));
             known.learn(action, answer, plane_run.clock.now());
         }
     }
@@ -123,9 +129,13 @@ pub(super) async fn action(
 /// and does, as it would wait for ever.
 fn is_still_frozen(action: &UserAction, answers: &[Result<ApiAnswer, ApiRefusal>]) -> bool {
     let is_undone = |answer: &Result<ApiAnswer, ApiRefusal>| {
-        let Ok(ApiAnswer::Jobs(outcomes)) = answer else { return false };
+        let Ok(ApiAnswer::Jobs(outcomes)) = answer else {
+            return false;
+        };
         let again = |why: &String| why.ends_with("try again");
-        outcomes.iter().any(|(_, what)| matches!(what, JobOutcome::Refused(why) if again(why)))
+        outcomes
+            .iter()
+            .any(|(_, what)| matches!(what, JobOutcome::Refused(why) if again(why)))
     };
     matches!(action, UserAction::Freeze(_, false)) && answers.iter().any(is_undone)
 }
@@ -150,7 +160,12 @@ fn strikes_at(
     };
     let id = known.acknowledged.get(number)?;
     let view = plane_run.plane.view();
-    Some((kind, view.jobs.get(id).map_or("archived", |job| job.phase.kind().as_str())))
+    Some((
+        kind,
+        view.jobs
+            .get(id)
+            .map_or("archived", |job| job.phase.kind().as_str()),
+    ))
 }
 
 /// Asks until there is an answer that is not "busy".
@@ -162,7 +177,14 @@ async fn command(
 ) -> Result<ApiAnswer, ApiRefusal> {
     let by = KeyName::new(user).map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
     loop {
-        match plane_run.plane.command(ApiCommand { by: by.clone(), what: ask() }).await {
+        match plane_run
+            .plane
+            .command(ApiCommand {
+                by: by.clone(),
+                what: ask(),
+            })
+            .await
+        {
             Err(ApiRefusal::Busy { .. }) => {
                 tally.count(Kind::IntakeFull, "command");
                 if plane_run.clock.now().0 < plane_run.intake_full_until.load(Ordering::Relaxed) {
@@ -221,7 +243,10 @@ fn asks(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Vec<M
         return Ok(ask(action, scenario, known)?.into_iter().collect());
     };
     let reserve = |site: &usize| -> MakeAsk {
-        let (site, order) = (scenario.sites[*site].name.clone(), Operation::Reserve(wish.clone()));
+        let (site, order) = (
+            scenario.sites[*site].name.clone(),
+            Operation::Reserve(wish.clone()),
+        );
         Box::new(move || Ask::Site(site.clone(), order.clone()))
     };
     Ok(sites.iter().map(reserve).collect())
@@ -237,8 +262,9 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
         UserAction::Submit(number, _) => {
             let sweep = scenario.sweeps.iter().find(|sweep| sweep.first == *number);
             let numbers = sweep.map_or(*number..*number + 1, DrawnSweep::numbers);
-            let mut all: Vec<_> =
-                numbers.map(|n| submission(n, scenario)).collect::<Result<_>>()?;
+            let mut all: Vec<_> = numbers
+                .map(|n| submission(n, scenario))
+                .collect::<Result<_>>()?;
             if known.without.contains(number) {
                 for spec in all.iter_mut().map(|one| Arc::make_mut(&mut one.spec)) {
                     (spec.run.within, spec.run.reservation) = (None, None);
@@ -263,7 +289,11 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
         UserAction::Raise(number, to) => {
             let to = *to;
             id(number).map(|id| -> MakeAsk {
-                Box::new(move || Ask::SetPriority { jobs: vec![id], to, uncapped: false })
+                Box::new(move || Ask::SetPriority {
+                    jobs: vec![id],
+                    to,
+                    uncapped: false,
+                })
             })
         }
         UserAction::Promise(number, wish) => {
@@ -288,13 +318,27 @@ fn file_ask(
     is_there: bool,
     scenario: &Scenario,
 ) -> Result<MakeAsk> {
-    let (name, path, site) =
-        (logical_name(number)?, scenario.files[number].0.clone(), site.clone());
+    let (name, path, site) = (
+        logical_name(number)?,
+        scenario.files[number].0.clone(),
+        site.clone(),
+    );
     Ok(Box::new(move || {
         let (name, path, site) = (name.clone(), path.clone(), site.clone());
         match is_there {
-            true => Ask::AddFile { name, site, path, replace: false, reaches_all: false },
-            false => Ask::RemoveFile { name, site: Some(site), force: false, reaches_all: false },
+            true => Ask::AddFile {
+                name,
+                site,
+                path,
+                replace: false,
+                reaches_all: false,
+            },
+            false => Ask::RemoveFile {
+                name,
+                site: Some(site),
+                force: false,
+                reaches_all: false,
+            },
         }
     }))
 }
@@ -306,7 +350,12 @@ pub(super) fn output_name(number: usize) -> Result<LogicalName> {
 
 fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     let drawn = &scenario.jobs[number];
-    let mut spec = job(&drawn.components, drawn.run_time, drawn.wall_time, drawn.code)?;
+    let mut spec = job(
+        &drawn.components,
+        drawn.run_time,
+        drawn.wall_time,
+        drawn.code,
+    )?;
     ask_for_rarities(&mut spec, &drawn.rare_options, scenario);
     draw_peers(scenario.seed, number, drawn, &mut spec);
     if drawn.rare_options.notifies {
@@ -321,7 +370,10 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     }
     if let Some(file) = drawn.input {
         for component in &mut spec.components {
-            let file = FileRef { name: logical_name(file)?, bound: None };
+            let file = FileRef {
+                name: logical_name(file)?,
+                bound: None,
+            };
             component.inputs.push(Input {
                 file,
                 path: RelPath::new("input")?,
@@ -331,16 +383,25 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     }
     if let Some(file) = draw_executable(scenario.seed, number, scenario) {
         for component in &mut spec.components {
-            let file = FileRef { name: logical_name(file)?, bound: None };
+            let file = FileRef {
+                name: logical_name(file)?,
+                bound: None,
+            };
             component.program.executable = Executable::Staged(file);
         }
     }
     if let Some(site) = drawn.output {
         let (site, register) = (scenario.sites[site].name.clone(), output_name(number)?);
         let collect = Collect::ToSite { site, register };
-        spec.components[0].outputs.push(Output { path: RelPath::new(OUTPUT_PATH)?, collect });
+        spec.components[0].outputs.push(Output {
+            path: RelPath::new(OUTPUT_PATH)?,
+            collect,
+        });
     }
-    let sweep = scenario.sweeps.iter().find(|sweep| sweep.numbers().contains(&number));
+    let sweep = scenario
+        .sweeps
+        .iter()
+        .find(|sweep| sweep.numbers().contains(&number));
     if let Some(sweep) = sweep {
         spec = run_of(sweep, number, spec)?;
     }
@@ -358,7 +419,10 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
 
 /// Who is told of the end of jobs, each under an address that is its name.
 pub(super) fn targets() -> Result<BTreeSet<TargetName>> {
-    Ok(TARGETS.into_iter().map(TargetName::new).collect::<Result<_, _>>()?)
+    Ok(TARGETS
+        .into_iter()
+        .map(TargetName::new)
+        .collect::<Result<_, _>>()?)
 }
 
 fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &Scenario) {
@@ -370,7 +434,9 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
         }
     }
     for component in &mut spec.components {
-        component.constraints.extend(rare_options.constraint.clone());
+        component
+            .constraints
+            .extend(rare_options.constraint.clone());
     }
     if rare_options.waits {
         spec.on_unreachable = OnUnreachable::Wait;
@@ -399,7 +465,9 @@ impl Known {
         answers: &[Result<ApiAnswer, ApiRefusal>],
         scenario: &Scenario,
     ) -> bool {
-        let UserAction::Submit(number, _) = action else { return false };
+        let UserAction::Submit(number, _) = action else {
+            return false;
+        };
         let named = scenario.jobs[*number].rare_options.within.is_some();
         let refused = |answer: &Result<ApiAnswer, ApiRefusal>| match answer {
             Err(refusal @ ApiRefusal::Invalid { .. }) => named || quotas::is_told(refusal),
@@ -425,7 +493,8 @@ impl Known {
                 }
             }
             (UserAction::Submit(number, _), Err(refusal)) => {
-                self.complaints.push(format!("a submission was refused: job {number}, {refusal}"));
+                self.complaints
+                    .push(format!("a submission was refused: job {number}, {refusal}"));
             }
             (UserAction::Cancel(_) | UserAction::Abandon(_), Ok(ApiAnswer::Jobs(outcomes))) => {
                 for (id, outcome) in outcomes {
@@ -460,12 +529,19 @@ pub(super) async fn all_ended(
 ) -> Result<()> {
     loop {
         let view = plane_run.plane.view();
-        let unfinished = ids.iter().filter_map(|id| view.jobs.get(id)).find(|job| !job.is_final());
+        let unfinished = ids
+            .iter()
+            .filter_map(|id| view.jobs.get(id))
+            .find(|job| !job.is_final());
         let Some(job) = unfinished else { return Ok(()) };
         if plane_run.clock.now() > until {
             let why = plane_run.plane.explain(job);
-            let sites: Vec<_> =
-                plane_run.plane.sites().into_iter().map(|s| (s.name, s.state)).collect();
+            let sites: Vec<_> = plane_run
+                .plane
+                .sites()
+                .into_iter()
+                .map(|s| (s.name, s.state))
+                .collect();
             let truth: Vec<String> = plane_run
                 .world
                 .read(|world| world.sites().iter().map(Cluster::to_string).collect());
@@ -482,13 +558,21 @@ pub(super) async fn all_ended(
 /// Operators let jobs go on that were held because they ended actors again and again.
 pub(super) async fn release_held(plane_run: ControlPlaneRun) {
     loop {
-        plane_run.until(plane_run.clock.now() + RELEASED_EVERY).await;
+        plane_run
+            .until(plane_run.clock.now() + RELEASED_EVERY)
+            .await;
         let view = plane_run.plane.view();
         let held = view.jobs.values().filter(|job| job.held.is_some());
         let held: Vec<JobId> = held.map(|job| job.id).collect();
         if let (false, Ok(by)) = (held.is_empty(), KeyName::new("operator")) {
             // Whoever is not released now is so the next time.
-            let _ = plane_run.plane.command(ApiCommand { by, what: Ask::Release(held) }).await;
+            let _ = plane_run
+                .plane
+                .command(ApiCommand {
+                    by,
+                    what: Ask::Release(held),
+                })
+                .await;
         }
     }
 }

@@ -60,12 +60,17 @@ impl LaneWords {
         };
         let partition = last(self.reservation).map(Lane::in_reservation);
         let last = |words| last(words).map(Arc::from);
-        Lane { partition: partition.or_else(|| last(self.partition)), account: last(self.account) }
+        Lane {
+            partition: partition.or_else(|| last(self.partition)),
+            account: last(self.account),
+        }
     }
 
     /// What a component's overrides choose where, in order of application.
     pub fn chosen(&self, at: &BTreeMap<Where, Override>) -> Vec<(Where, Lane)> {
-        let chosen = at.iter().map(|(place, change)| (place, self.read(&change.lrm_options)));
+        let chosen = at
+            .iter()
+            .map(|(place, change)| (place, self.read(&change.lrm_options)));
         let chosen = chosen.filter(|(_, lane)| *lane != Lane::default());
         chosen.map(|(place, lane)| (place.clone(), lane)).collect()
     }
@@ -83,9 +88,15 @@ impl Lanes {
     /// The partition, or partitions, that a lane asks for, if these are not the site's own and
     /// anything is known of them.
     pub fn elsewhere<'l>(&self, lane: &'l Lane) -> Option<&'l Arc<str>> {
-        let asked =
-            lane.partition.as_ref().filter(|name| Some(*name) != self.own.partition.as_ref());
-        asked.filter(|names| names.split(',').any(|name| self.partitions.contains_key(name)))
+        let asked = lane
+            .partition
+            .as_ref()
+            .filter(|name| Some(*name) != self.own.partition.as_ref());
+        asked.filter(|names| {
+            names
+                .split(',')
+                .any(|name| self.partitions.contains_key(name))
+        })
     }
 
     /// All that may be used of a partition; of several what [`most_of_any`] says.
@@ -97,7 +108,10 @@ impl Lanes {
 /// Of partitions that are asked for together the most of each resource that any of them has.
 pub fn most_of_any<'r>(partitions: &str, of: impl Fn(&str) -> Option<&'r Resources>) -> Resources {
     let mut most = Resources::default();
-    partitions.split(',').filter_map(of).for_each(|one| most.raise_to(one));
+    partitions
+        .split(',')
+        .filter_map(of)
+        .for_each(|one| most.raise_to(one));
     most
 }
 
@@ -123,7 +137,9 @@ impl Lane {
 
     /// The lane of a component at a site whose own is this one.
     pub fn of(&self, chosen: &[(Where, Lane)], site: &SiteName, labels: &Labels) -> Lane {
-        let there = chosen.iter().filter(|(place, _)| place.holds_at(site, labels));
+        let there = chosen
+            .iter()
+            .filter(|(place, _)| place.holds_at(site, labels));
         there.fold(self.clone(), |lane, (_, own)| lane.or(own))
     }
 }
@@ -149,28 +165,51 @@ mod tests {
     };
 
     fn lane(partition: &str, account: Option<&str>) -> Lane {
-        Lane { partition: Some(partition.into()), account: account.map(Into::into) }
+        Lane {
+            partition: Some(partition.into()),
+            account: account.map(Into::into),
+        }
     }
 
     #[test]
     fn the_last_option_chooses_and_others_choose_nothing() {
         let read = |options: &[&str]| {
-            WORDS.read(&options.iter().map(|option| (*option).into()).collect::<Vec<_>>())
+            WORDS.read(
+                &options
+                    .iter()
+                    .map(|option| (*option).into())
+                    .collect::<Vec<_>>(),
+            )
         };
-        assert_eq!(read(&["-pshort", "--exclusive", "--partition=long"]), lane("long", None));
-        assert_eq!(read(&["-Aphysics", "-plong"]), lane("long", Some("physics")));
+        assert_eq!(
+            read(&["-pshort", "--exclusive", "--partition=long"]),
+            lane("long", None)
+        );
+        assert_eq!(
+            read(&["-Aphysics", "-plong"]),
+            lane("long", Some("physics"))
+        );
         assert_eq!(read(&["--exclusive", "--account"]), Lane::default());
         let reserved = read(&["--reservation=course", "-plong"]);
-        assert_eq!(reserved, lane("reservation course", None), "wherever that is");
+        assert_eq!(
+            reserved,
+            lane("reservation course", None),
+            "wherever that is"
+        );
     }
 
     #[test]
     fn a_component_asks_as_its_site_does_unless_it_says_otherwise_there() {
-        let options =
-            |option: &str| Override { lrm_options: vec![option.into()], ..Override::default() };
+        let options = |option: &str| Override {
+            lrm_options: vec![option.into()],
+            ..Override::default()
+        };
         let site = |name: &str| SiteName::new(name).unwrap();
         let at = BTreeMap::from([
-            (Where::Label("lrm".into(), "slurm".into()), options("-pshort")),
+            (
+                Where::Label("lrm".into(), "slurm".into()),
+                options("-pshort"),
+            ),
             (Where::Site(site("B")), options("--exclusive")),
             (Where::Site(site("C")), options("-plong")),
         ]);
@@ -178,8 +217,14 @@ mod tests {
         assert_eq!(chosen.len(), 2, "{chosen:?}");
         let slurm = Labels::from([("lrm".into(), ["slurm".into()].into())]);
         let own = lane("normal", Some("physics"));
-        assert_eq!(own.of(&chosen, &site("B"), &slurm), lane("short", Some("physics")));
-        assert_eq!(own.of(&chosen, &site("C"), &slurm), lane("long", Some("physics")));
+        assert_eq!(
+            own.of(&chosen, &site("B"), &slurm),
+            lane("short", Some("physics"))
+        );
+        assert_eq!(
+            own.of(&chosen, &site("C"), &slurm),
+            lane("long", Some("physics"))
+        );
         assert_eq!(own.of(&chosen, &site("B"), &Labels::new()), own);
     }
 }

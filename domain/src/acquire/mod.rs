@@ -54,7 +54,11 @@ impl Promised {
     pub fn tag(self, instance: InstanceId, job: JobId) -> ReservationTag {
         match self.shared {
             true => ReservationTag::shared(instance, self.serial),
-            false => ReservationTag { instance, job, serial: self.serial },
+            false => ReservationTag {
+                instance,
+                job,
+                serial: self.serial,
+            },
         }
     }
 }
@@ -71,7 +75,10 @@ pub struct QueueLimits {
 
 impl Default for QueueLimits {
     fn default() -> Self {
-        Self { deadline: DurationMs::from_secs(86_400), max_hold: DurationMs::from_secs(600) }
+        Self {
+            deadline: DurationMs::from_secs(86_400),
+            max_hold: DurationMs::from_secs(600),
+        }
     }
 }
 

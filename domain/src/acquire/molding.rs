@@ -47,7 +47,12 @@ pub enum InvalidMolding {
         "flexible.shape: {more} processors for {long} are no faster than {fewer} for {short}, so \
          that nobody would choose them; give them a shorter run_time, or drop the shape"
     )]
-    NoFaster { more: u32, long: DurationMs, fewer: u32, short: DurationMs },
+    NoFaster {
+        more: u32,
+        long: DurationMs,
+        fewer: u32,
+        short: DurationMs,
+    },
     #[error(
         "flexible.shape: {processors} processors are less than min_component_size ({min}); ask for \
          more, or lower it"
@@ -68,7 +73,11 @@ impl Molding {
 
     /// So long with what it takes longer at so many sites; rounded up.
     pub fn over(&self, run_time: DurationMs, sites: usize) -> DurationMs {
-        let overhead = if sites > 1 { self.share() } else { PerMillion(0) };
+        let overhead = if sites > 1 {
+            self.share()
+        } else {
+            PerMillion(0)
+        };
         run_time + run_time.scaled(overhead)
     }
 
@@ -93,7 +102,10 @@ impl Molding {
         }
         let mut all: Vec<OtherShape> = self.all(asked).collect();
         for shape in &all {
-            let OtherShape { processors, run_time } = *shape;
+            let OtherShape {
+                processors,
+                run_time,
+            } = *shape;
             let longest = self.over(run_time, 2);
             match () {
                 () if processors == 0 || run_time == DurationMs::ZERO => {
@@ -102,7 +114,12 @@ impl Molding {
                 () if processors < min => {
                     return Err(InvalidMolding::BelowMinimum { processors, min });
                 }
-                () if longest > max => return Err(InvalidMolding::TooLong { given: longest, max }),
+                () if longest > max => {
+                    return Err(InvalidMolding::TooLong {
+                        given: longest,
+                        max,
+                    });
+                }
                 () => {}
             }
         }
@@ -117,7 +134,12 @@ fn faster(small: OtherShape, large: OtherShape) -> Result<(), InvalidMolding> {
     let (more, long) = (large.processors, large.run_time);
     match () {
         () if fewer == more => Err(InvalidMolding::Equal(more)),
-        () if long >= short => Err(InvalidMolding::NoFaster { more, long, fewer, short }),
+        () if long >= short => Err(InvalidMolding::NoFaster {
+            more,
+            long,
+            fewer,
+            short,
+        }),
         () => Ok(()),
     }
 }
@@ -127,35 +149,57 @@ mod tests {
     use super::*;
 
     const fn shape(processors: u32, secs: u64) -> OtherShape {
-        OtherShape { processors, run_time: DurationMs::from_secs(secs) }
+        OtherShape {
+            processors,
+            run_time: DurationMs::from_secs(secs),
+        }
     }
 
     const ASKED: OtherShape = shape(32, 7_200);
 
     fn checked(overhead: u32, shapes: &[OtherShape]) -> Result<(), InvalidMolding> {
-        let molding = Molding { overhead, shapes: shapes.to_vec() };
+        let molding = Molding {
+            overhead,
+            shapes: shapes.to_vec(),
+        };
         molding.validate(ASKED, 4, DurationMs::from_secs(10_000))
     }
 
     #[test]
     fn shapes_that_nobody_could_choose_are_refused() {
         assert_eq!(checked(20, &[shape(64, 4_000), shape(16, 8_000)]), Ok(()));
-        assert_eq!(checked(0, &[shape(64, 40), shape(64, 30)]), Err(InvalidMolding::Equal(64)));
-        assert_eq!(checked(0, &[shape(32, 40)]), Err(InvalidMolding::Equal(32)), "as asked for");
-        let Err(InvalidMolding::NoFaster { more: 64, fewer: 32, .. }) =
-            checked(0, &[shape(64, 7_200)])
+        assert_eq!(
+            checked(0, &[shape(64, 40), shape(64, 30)]),
+            Err(InvalidMolding::Equal(64))
+        );
+        assert_eq!(
+            checked(0, &[shape(32, 40)]),
+            Err(InvalidMolding::Equal(32)),
+            "as asked for"
+        );
+        let Err(InvalidMolding::NoFaster {
+            more: 64,
+            fewer: 32,
+            ..
+        }) = checked(0, &[shape(64, 7_200)])
         else {
             panic!("as long on more processors")
         };
         assert_eq!(checked(0, &[shape(0, 1)]), Err(InvalidMolding::Zero(0)));
         assert_eq!(checked(0, &[shape(64, 0)]), Err(InvalidMolding::Zero(64)));
-        let below = InvalidMolding::BelowMinimum { processors: 3, min: 4 };
+        let below = InvalidMolding::BelowMinimum {
+            processors: 3,
+            min: 4,
+        };
         assert_eq!(checked(0, &[shape(3, 9_000)]), Err(below));
     }
 
     #[test]
     fn an_overhead_beyond_the_longest_time_of_a_job_is_refused() {
-        assert_eq!(checked(MOST_OVERHEAD + 1, &[]), Err(InvalidMolding::Overhead(1_001)));
+        assert_eq!(
+            checked(MOST_OVERHEAD + 1, &[]),
+            Err(InvalidMolding::Overhead(1_001))
+        );
         let Err(InvalidMolding::TooLong { given, .. }) = checked(39, &[]) else {
             panic!("ten thousand seconds and eight")
         };
@@ -164,8 +208,15 @@ mod tests {
 
     #[test]
     fn only_what_spans_sites_takes_longer() {
-        let molding = Molding { overhead: 20, shapes: Vec::new() };
+        let molding = Molding {
+            overhead: 20,
+            shapes: Vec::new(),
+        };
         assert_eq!(molding.over(DurationMs(101), 1), DurationMs(101));
-        assert_eq!(molding.over(DurationMs(101), 2), DurationMs(122), "rounded up");
+        assert_eq!(
+            molding.over(DurationMs(101), 2),
+            DurationMs(122),
+            "rounded up"
+        );
     }
 }

@@ -66,7 +66,10 @@ impl Ask {
     /// Processors for a wall time.
     pub fn new(processors: u32, wall_time: DurationMs) -> Self {
         let minutes = wall_time.0.div_ceil(60_000);
-        Self { processors, time: DurationMs(minutes.saturating_mul(60_000)) }
+        Self {
+            processors,
+            time: DurationMs(minutes.saturating_mul(60_000)),
+        }
     }
 
     /// Whether it is as large and as long as another.
@@ -80,7 +83,9 @@ impl Obtainable {
     pub fn started(&mut self, lane: Lane, ask: Ask, asked_at: Timestamp, at: Timestamp) {
         let known = self.0.entry(lane).or_default();
         // Who waited before that would not have to now.
-        known.waits.retain(|wait| !ask.covers(&wait.ask) || wait.until > asked_at + HEEDED);
+        known
+            .waits
+            .retain(|wait| !ask.covers(&wait.ask) || wait.until > asked_at + HEEDED);
         let size = |ask: &Ask| (ask.processors, ask.time);
         let beaten = |got: Got| at.since(got.at) >= LATELY || size(&ask) >= size(&got.ask);
         if known.got.is_none_or(beaten) {
@@ -91,7 +96,9 @@ impl Obtainable {
     /// What was asked then started after a wait. That wait counts, from now on, for as long again
     /// as it lasted: what is asked next may wait so long too, and hardly longer.
     pub fn started_late(&mut self, lane: &Lane, ask: Ask, asked_at: Timestamp, at: Timestamp) {
-        let Some(known) = self.0.get_mut(lane) else { return };
+        let Some(known) = self.0.get_mut(lane) else {
+            return;
+        };
         let over = |wait: &&mut Waited| ask.covers(&wait.ask) && wait.asked_at <= asked_at;
         for wait in known.waits.iter_mut().filter(over) {
             wait.until = wait.until.min(at + at.since(asked_at));
@@ -107,9 +114,17 @@ impl Obtainable {
         asked_at: Timestamp,
         seen_at: Timestamp,
     ) {
-        let wait = Waited { ask, asked_at, why: why.clone(), until: seen_at + HEEDED };
+        let wait = Waited {
+            ask,
+            asked_at,
+            why: why.clone(),
+            until: seen_at + HEEDED,
+        };
         let waits = &mut self.0.entry(lane).or_default().waits;
-        if waits.iter().any(|other| ask.covers(&other.ask) && other.until >= wait.until) {
+        if waits
+            .iter()
+            .any(|other| ask.covers(&other.ask) && other.until >= wait.until)
+        {
             return;
         }
         waits.retain(|other| !other.ask.covers(&ask) || other.until > wait.until);
@@ -136,13 +151,23 @@ impl Obtainable {
     /// A wait because of which this is not asked for now: of several the one that counts longest.
     pub fn in_the_way(&self, lane: &Lane, ask: &Ask) -> Option<&Waited> {
         let waits = &self.0.get(lane)?.waits;
-        waits.iter().filter(|wait| ask.covers(&wait.ask)).max_by_key(|wait| wait.until)
+        waits
+            .iter()
+            .filter(|wait| ask.covers(&wait.ask))
+            .max_by_key(|wait| wait.until)
     }
 
     /// The most processors that may be asked for so long; `None`: any number.
     pub fn most(&self, lane: &Lane, time: DurationMs) -> Option<u32> {
-        let shorter = self.0.get(lane)?.waits.iter().filter(|wait| wait.ask.time <= time);
-        shorter.map(|wait| wait.ask.processors.saturating_sub(1)).min()
+        let shorter = self
+            .0
+            .get(lane)?
+            .waits
+            .iter()
+            .filter(|wait| wait.ask.time <= time);
+        shorter
+            .map(|wait| wait.ask.processors.saturating_sub(1))
+            .min()
     }
 
     /// Whether anything is not asked for until later.
@@ -152,8 +177,16 @@ impl Obtainable {
 
     /// When the next wait, or the largest start of a lane, counts no more.
     pub fn next_end(&self) -> Option<Timestamp> {
-        let waits = self.0.values().flat_map(|known| &known.waits).map(|wait| wait.until);
-        let got = self.0.values().filter_map(|known| known.got).map(|got| got.at + LATELY);
+        let waits = self
+            .0
+            .values()
+            .flat_map(|known| &known.waits)
+            .map(|wait| wait.until);
+        let got = self
+            .0
+            .values()
+            .filter_map(|known| known.got)
+            .map(|got| got.at + LATELY);
         waits.chain(got).min()
     }
 

@@ -11,7 +11,10 @@ fn ask(processors: u32, minutes: u64) -> Ask {
 }
 
 fn short() -> Lane {
-    Lane { partition: Some("short".into()), account: None }
+    Lane {
+        partition: Some("short".into()),
+        account: None,
+    }
 }
 
 /// After a wait of 64 processors for 30 minutes, asked at the minute 3 and seen at the minute 4.
@@ -28,9 +31,19 @@ fn after_a_wait_only_what_is_smaller_or_shorter_is_asked_for() {
     let kept = |ask: Ask| known.in_the_way(&short(), &ask).is_some();
     assert!(kept(ask(64, 30)) && kept(ask(65, 30)) && kept(ask(64, 31)));
     assert!(!kept(ask(63, 600)) && !kept(ask(640, 29)));
-    assert!(kept(Ask::new(64, DurationMs(29 * MINUTE + 1))), "whole minutes are asked for");
-    let other = Lane { account: Some("physics".into()), ..short() };
-    assert_eq!(known.in_the_way(&other, &ask(640, 300)), None, "on another account");
+    assert!(
+        kept(Ask::new(64, DurationMs(29 * MINUTE + 1))),
+        "whole minutes are asked for"
+    );
+    let other = Lane {
+        account: Some("physics".into()),
+        ..short()
+    };
+    assert_eq!(
+        known.in_the_way(&other, &ask(640, 300)),
+        None,
+        "on another account"
+    );
 }
 
 #[test]
@@ -38,8 +51,18 @@ fn a_wait_counts_for_ten_minutes_after_it_was_last_seen() {
     let mut known = after_a_wait();
     assert_eq!(known.next_end(), Some(Timestamp(14 * MINUTE)));
     let seen_at = Timestamp(6 * MINUTE);
-    known.waited(short(), ask(64, 30), &"Priority".into(), Timestamp(3 * MINUTE), seen_at);
-    assert_eq!(known.next_end(), Some(Timestamp(16 * MINUTE)), "one wait that goes on");
+    known.waited(
+        short(),
+        ask(64, 30),
+        &"Priority".into(),
+        Timestamp(3 * MINUTE),
+        seen_at,
+    );
+    assert_eq!(
+        known.next_end(),
+        Some(Timestamp(16 * MINUTE)),
+        "one wait that goes on"
+    );
     assert!(!known.forget(Timestamp(16 * MINUTE - 1)) && known.has_waits());
     assert!(known.forget(Timestamp(16 * MINUTE)));
     assert_eq!(known, Obtainable::default());
@@ -66,17 +89,42 @@ fn a_wait_that_ended_with_a_start_counts_for_as_long_again() {
         known.started_late(&short(), ask(processors, 30), asked_at, at);
         known.next_end()
     };
-    assert_eq!(after_a_start(64, 3, 5), Some(Timestamp(7 * MINUTE)), "two minutes");
-    assert_eq!(after_a_start(70, 4, 5), Some(Timestamp(6 * MINUTE)), "as large, asked later");
-    assert_eq!(after_a_start(64, 3, 13), Some(Timestamp(14 * MINUTE)), "never longer");
-    assert_eq!(after_a_start(63, 3, 5), Some(Timestamp(14 * MINUTE)), "it was smaller");
-    assert_eq!(after_a_start(64, 2, 5), Some(Timestamp(14 * MINUTE)), "it was asked before");
+    assert_eq!(
+        after_a_start(64, 3, 5),
+        Some(Timestamp(7 * MINUTE)),
+        "two minutes"
+    );
+    assert_eq!(
+        after_a_start(70, 4, 5),
+        Some(Timestamp(6 * MINUTE)),
+        "as large, asked later"
+    );
+    assert_eq!(
+        after_a_start(64, 3, 13),
+        Some(Timestamp(14 * MINUTE)),
+        "never longer"
+    );
+    assert_eq!(
+        after_a_start(63, 3, 5),
+        Some(Timestamp(14 * MINUTE)),
+        "it was smaller"
+    );
+    assert_eq!(
+        after_a_start(64, 2, 5),
+        Some(Timestamp(14 * MINUTE)),
+        "it was asked before"
+    );
 }
 
 #[test]
 fn the_largest_that_started_lately_is_known() {
     let mut known = Obtainable::default();
-    let got = |known: &Obtainable| known.lanes().next().map(|(_, known)| known.got.unwrap().ask);
+    let got = |known: &Obtainable| {
+        known
+            .lanes()
+            .next()
+            .map(|(_, known)| known.got.unwrap().ask)
+    };
     let at = |minute: u64| Timestamp(minute * MINUTE);
     known.started(short(), ask(8, 10), at(0), at(0));
     known.started(short(), ask(16, 5), at(10), at(10));

@@ -25,8 +25,11 @@ pub enum AcquisitionMode {
 
 impl AcquisitionMode {
     /// All of them.
-    pub const ALL: [AcquisitionMode; 3] =
-        [AcquisitionMode::Auto, AcquisitionMode::Immediate, AcquisitionMode::Queued];
+    pub const ALL: [AcquisitionMode; 3] = [
+        AcquisitionMode::Auto,
+        AcquisitionMode::Immediate,
+        AcquisitionMode::Queued,
+    ];
 
     /// Its name in job files and answers.
     pub fn as_str(self) -> &'static str {

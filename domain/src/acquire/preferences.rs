@@ -121,7 +121,10 @@ impl Preferences {
             if benchmark.reference == Score(0) {
                 return Err(InvalidPreferences::ReferenceZero(name()));
             }
-            if self.benchmarks[..index].iter().any(|before| before.name == benchmark.name) {
+            if self.benchmarks[..index]
+                .iter()
+                .any(|before| before.name == benchmark.name)
+            {
                 return Err(InvalidPreferences::Twice(name()));
             }
         }
@@ -136,12 +139,15 @@ impl Preferences {
         if self.benchmarks.is_empty() {
             return self.run_time;
         }
-        let times = self.benchmarks.iter().map(|benchmark| match results.get(&benchmark.name) {
-            Some(result) if *result > Score(0) => {
-                benchmark.run_time.0 as f64 * benchmark.reference.as_f64() / result.as_f64()
-            }
-            Some(_) | None => benchmark.run_time.scaled(missing_factor).0 as f64,
-        });
+        let times = self
+            .benchmarks
+            .iter()
+            .map(|benchmark| match results.get(&benchmark.name) {
+                Some(result) if *result > Score(0) => {
+                    benchmark.run_time.0 as f64 * benchmark.reference.as_f64() / result.as_f64()
+                }
+                Some(_) | None => benchmark.run_time.scaled(missing_factor).0 as f64,
+            });
         Some(DurationMs((times.sum::<f64>() / count).ceil() as u64))
     }
 }

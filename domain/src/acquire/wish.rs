@@ -40,7 +40,10 @@ pub enum InvalidWish {
         "the reservations may begin {tolerance} apart, but the window of starts is only {window} \
          long; widen it, or lower `reservation.tolerance`"
     )]
-    ShorterThanTolerance { tolerance: DurationMs, window: DurationMs },
+    ShorterThanTolerance {
+        tolerance: DurationMs,
+        window: DurationMs,
+    },
     #[error(
         "a job that runs within a reservation (`reservation.use`) is promised no start of its own; \
          drop one of the two"
@@ -77,7 +80,9 @@ impl ReservationWish {
     /// they have refused it so often. Past its latest start if nobody is asked any more: then it is
     /// too late for the job.
     pub fn asked_at(&self, waits_since: Timestamp, refusals: u32) -> Timestamp {
-        let Some(after) = self.reserve_after else { return Timestamp::default() };
+        let Some(after) = self.reserve_after else {
+            return Timestamp::default();
+        };
         let (due, latest) = (waits_since + pause(after, refusals), self.window.latest);
         // A pause that has grown too long for it does not take its last chance.
         let last = latest - after;
@@ -97,7 +102,9 @@ impl ReservationWish {
         most_ahead: Option<DurationMs>,
     ) -> Option<DurationMs> {
         let ahead = (self.window.latest + offset).since(now);
-        most_ahead.filter(|most| !self.exempt && ahead > *most).map(|_| ahead)
+        most_ahead
+            .filter(|most| !self.exempt && ahead > *most)
+            .map(|_| ahead)
     }
 
     /// Checks what can be checked without a clock.
@@ -122,5 +129,9 @@ impl ReservationWish {
 fn pause(after: DurationMs, refusals: u32) -> DurationMs {
     let most = ASKED_AGAIN_MOST.max(after);
     let doubled = |first: DurationMs| DurationMs(first.0.saturating_mul(1 << refusals.min(32)));
-    if refusals == 0 { after } else { doubled(after).clamp(ASKED_AGAIN_LEAST, most) }
+    if refusals == 0 {
+        after
+    } else {
+        doubled(after).clamp(ASKED_AGAIN_LEAST, most)
+    }
 }

@@ -74,8 +74,13 @@ pub fn bid(need: &Need, offer: &Offer) -> Result<Bid, Decline> {
         counted[*dimension as usize] *= weights.get(*dimension).factor();
     }
     let weighted = |dimension: &Dimension| counted[*dimension as usize];
-    let adds = Dimension::ALL.iter().copied().filter(|dimension| weighted(dimension) > 0.0);
-    let on_axes = Dimension::ALL.iter().map(|dimension| (dimension.axis(), weighted(dimension)));
+    let adds = Dimension::ALL
+        .iter()
+        .copied()
+        .filter(|dimension| weighted(dimension) > 0.0);
+    let on_axes = Dimension::ALL
+        .iter()
+        .map(|dimension| (dimension.axis(), weighted(dimension)));
     let (x, y, distance) = place(on_axes);
     Ok(Bid {
         farthest: adds.max_by(|a, b| weighted(a).total_cmp(&weighted(b))),

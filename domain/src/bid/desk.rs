@@ -26,7 +26,11 @@ pub enum Unheard {
 impl<R: PartialEq + Clone> Desk<R> {
     /// Remembers so many at most.
     pub fn new(most: usize) -> Self {
-        Self { known: BTreeMap::new(), order: VecDeque::new(), most: most.max(1) }
+        Self {
+            known: BTreeMap::new(),
+            order: VecDeque::new(),
+            most: most.max(1),
+        }
     }
 
     /// A job is announced, with its requirements or by its id alone: these requirements count.
@@ -34,7 +38,9 @@ impl<R: PartialEq + Clone> Desk<R> {
     /// # Errors
     /// See [`Unheard`]; what was known stays.
     pub fn hear(&mut self, job: JobId, requirements: Option<&R>) -> Result<&R, Unheard> {
-        let Some(new) = requirements else { return self.known.get(&job).ok_or(Unheard::Unknown) };
+        let Some(new) = requirements else {
+            return self.known.get(&job).ok_or(Unheard::Unknown);
+        };
         if self.known.len() >= self.most && !self.known.contains_key(&job) {
             self.make_room();
         }
@@ -69,7 +75,9 @@ impl<R: PartialEq + Clone> Desk<R> {
 
     fn make_room(&mut self) {
         while self.known.len() >= self.most {
-            let Some(oldest) = self.order.pop_front() else { break };
+            let Some(oldest) = self.order.pop_front() else {
+                break;
+            };
             self.known.remove(&oldest);
         }
     }
@@ -82,7 +90,11 @@ mod tests {
     #[test]
     fn what_was_announced_once_is_known_by_its_id() {
         let mut desk = Desk::new(2);
-        assert_eq!(desk.hear(JobId(1), None), Err(Unheard::Unknown), "it asks for them");
+        assert_eq!(
+            desk.hear(JobId(1), None),
+            Err(Unheard::Unknown),
+            "it asks for them"
+        );
         assert_eq!(desk.hear(JobId(1), Some(&"six")), Ok(&"six"));
         assert_eq!(desk.hear(JobId(1), None), Ok(&"six"));
         assert_eq!(desk.hear(JobId(1), Some(&"six")), Ok(&"six"));

@@ -77,7 +77,11 @@ pub enum Route {
 
 impl Default for Terms {
     fn default() -> Self {
-        Self { run_time: ASSUMED_RUN_TIME, weights: Weights::default(), local_rate: None }
+        Self {
+            run_time: ASSUMED_RUN_TIME,
+            weights: Weights::default(),
+            local_rate: None,
+        }
     }
 }
 
@@ -92,7 +96,9 @@ impl Route {
     pub(super) fn rate(&self) -> Option<BitsPerSecond> {
         match self {
             Route::Here(_) => None,
-            Route::From { upload, download, .. } => Some(*upload.min(download)),
+            Route::From {
+                upload, download, ..
+            } => Some(*upload.min(download)),
         }
     }
 

@@ -45,7 +45,14 @@ impl Resubmissions {
 
     /// A round did not cover the job.
     pub fn refused(&mut self, job: JobId, changes: u64, now: Timestamp) {
-        self.0.insert(job, Ended { at: now, changes, put_off: false });
+        self.0.insert(
+            job,
+            Ended {
+                at: now,
+                changes,
+                put_off: false,
+            },
+        );
     }
 
     /// The job would be covered, but may not be announced yet: it is once its interval is over.
@@ -67,8 +74,14 @@ impl Resubmissions {
         interval: DurationMs,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        let waiting = self.0.values().filter(|ended| ended.put_off || changes > ended.changes);
-        waiting.map(|ended| ended.at + interval).filter(|due| *due > now).min()
+        let waiting = self
+            .0
+            .values()
+            .filter(|ended| ended.put_off || changes > ended.changes);
+        waiting
+            .map(|ended| ended.at + interval)
+            .filter(|due| *due > now)
+            .min()
     }
 }
 
@@ -90,15 +103,32 @@ mod tests {
         assert!(!may(&waiting, 3, 9_000), "nothing was reported");
         assert_eq!(waiting.next_due(3, INTERVAL, Timestamp(500)), None);
         assert!(!may(&waiting, 4, 1_499), "at most one round an interval");
-        assert_eq!(waiting.next_due(4, INTERVAL, Timestamp(1_499)), Some(Timestamp(1_500)));
-        assert_eq!(waiting.next_due(4, INTERVAL, Timestamp(1_500)), None, "it is tried now");
+        assert_eq!(
+            waiting.next_due(4, INTERVAL, Timestamp(1_499)),
+            Some(Timestamp(1_500))
+        );
+        assert_eq!(
+            waiting.next_due(4, INTERVAL, Timestamp(1_500)),
+            None,
+            "it is tried now"
+        );
         assert!(may(&waiting, 4, 1_500));
-        assert!(waiting.may_announce(JOB, 3, true, INTERVAL, Timestamp(1_500)), "in its turn");
+        assert!(
+            waiting.may_announce(JOB, 3, true, INTERVAL, Timestamp(1_500)),
+            "in its turn"
+        );
         assert!(!waiting.may_announce(JOB, 4, true, INTERVAL, Timestamp(1_499)));
         waiting.put_off(JOB);
-        assert_eq!(waiting.next_due(3, INTERVAL, Timestamp(600)), Some(Timestamp(1_500)));
+        assert_eq!(
+            waiting.next_due(3, INTERVAL, Timestamp(600)),
+            Some(Timestamp(1_500))
+        );
         waiting.refused(JOB, 3, Timestamp(1_500));
-        assert_eq!(waiting.next_due(3, INTERVAL, Timestamp(1_500)), None, "it was tried");
+        assert_eq!(
+            waiting.next_due(3, INTERVAL, Timestamp(1_500)),
+            None,
+            "it was tried"
+        );
         assert!(waiting.is_known(JOB) && waiting.forget(JOB) && !waiting.forget(JOB));
         assert!(may(&waiting, 0, 0), "it is new again");
     }

@@ -14,7 +14,11 @@ pub struct Round<G> {
 impl<G> Round<G> {
     /// Announced to so many sites.
     pub fn new(sites: usize) -> Self {
-        Self { answers: (0..sites).map(|_| None).collect(), awaited: sites, messages: sites as u64 }
+        Self {
+            answers: (0..sites).map(|_| None).collect(),
+            awaited: sites,
+            messages: sites as u64,
+        }
     }
 
     /// A site answered, the first time; later ones change nothing.
@@ -54,7 +58,10 @@ impl<G> Round<G> {
     pub fn close(&mut self) -> Vec<Result<G, Decline>> {
         self.awaited = 0;
         let answers = std::mem::take(&mut self.answers);
-        answers.into_iter().map(|answer| answer.unwrap_or(Err(Decline::Silent))).collect()
+        answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or(Err(Decline::Silent)))
+            .collect()
     }
 }
 
@@ -74,7 +81,10 @@ mod tests {
         assert!(round.is_complete());
         assert_eq!(round.messages(), 4, "two announcements and two answers");
         let answers = round.close();
-        assert_eq!(answers, [Err(Decline::NothingFree), Ok(7), Err(Decline::Silent)]);
+        assert_eq!(
+            answers,
+            [Err(Decline::NothingFree), Ok(7), Err(Decline::Silent)]
+        );
     }
 
     #[test]

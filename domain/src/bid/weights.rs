@@ -87,7 +87,9 @@ impl FromStr for Weight {
     type Err = WeightError;
 
     fn from_str(text: &str) -> Result<Self, WeightError> {
-        let factor = text.parse().map_err(|_| WeightError::OutOfRange(format!("{text:?}")))?;
+        let factor = text
+            .parse()
+            .map_err(|_| WeightError::OutOfRange(format!("{text:?}")))?;
         Self::new(factor)
     }
 }
@@ -110,7 +112,11 @@ impl Weights {
             weights.0[dimension as usize] = weight;
         }
         let counts = weights.0.iter().any(|weight| *weight > Weight::ZERO);
-        if counts { Ok(weights) } else { Err(WeightError::AllZero) }
+        if counts {
+            Ok(weights)
+        } else {
+            Err(WeightError::AllZero)
+        }
     }
 
     /// That of a dimension.
@@ -120,11 +126,19 @@ impl Weights {
 
     /// All of them, by name.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, Weight)> + '_ {
-        Dimension::ALL.iter().map(|dimension| (dimension.as_str(), self.get(*dimension)))
+        Dimension::ALL
+            .iter()
+            .map(|dimension| (dimension.as_str(), self.get(*dimension)))
     }
 }
 
 fn unknown(name: &str) -> WeightError {
-    let known: Vec<&str> = Dimension::ALL.iter().map(|dimension| dimension.as_str()).collect();
-    WeightError::NoSuchDimension { name: name.into(), known: known.join(", ") }
+    let known: Vec<&str> = Dimension::ALL
+        .iter()
+        .map(|dimension| dimension.as_str())
+        .collect();
+    WeightError::NoSuchDimension {
+        name: name.into(),
+        known: known.join(", "),
+    }
 }

@@ -92,7 +92,10 @@ pub struct Asker {
 impl Asker {
     /// A key that changes only what it registered itself.
     pub fn only(key: KeyName) -> Self {
-        Self { key, reaches_all: false }
+        Self {
+            key,
+            reaches_all: false,
+        }
     }
 
     pub(super) fn reaches(&self, entry: &Entry) -> bool {

@@ -30,30 +30,69 @@ pub fn decide(
         return Err(Rejection::Anothers);
     }
     let happened = match command {
-        FileCommand::Register { content, directory, replicas, by, replace, grip } => {
-            let asked = Asked { content, directory, replicas: sorted(replicas)?, by };
+        FileCommand::Register {
+            content,
+            directory,
+            replicas,
+            by,
+            replace,
+            grip,
+        } => {
+            let asked = Asked {
+                content,
+                directory,
+                replicas: sorted(replicas)?,
+                by,
+            };
             match entry {
                 None => Ok(vec![asked.registered()]),
                 Some(entry) if asked.is_the_same_as(entry) => asked.additions(entry),
                 Some(entry) => asked.replacement(entry, replace, grip),
             }
         }
-        FileCommand::AddReplica { site, place, digest, by } => {
-            add(entry.ok_or(Rejection::NotRegistered)?, (site, place), digest, by)
-        }
-        FileCommand::RemoveReplica { site, place, by, grip } => {
-            remove(entry.ok_or(Rejection::NotRegistered)?, (site, place), by, grip)
-        }
-        FileCommand::NoteStamp { site, place, stamp, content } => {
-            note(entry.ok_or(Rejection::NotRegistered)?, (site, place), stamp, content)
-        }
+        FileCommand::AddReplica {
+            site,
+            place,
+            digest,
+            by,
+        } => add(
+            entry.ok_or(Rejection::NotRegistered)?,
+            (site, place),
+            digest,
+            by,
+        ),
+        FileCommand::RemoveReplica {
+            site,
+            place,
+            by,
+            grip,
+        } => remove(
+            entry.ok_or(Rejection::NotRegistered)?,
+            (site, place),
+            by,
+            grip,
+        ),
+        FileCommand::NoteStamp {
+            site,
+            place,
+            stamp,
+            content,
+        } => note(
+            entry.ok_or(Rejection::NotRegistered)?,
+            (site, place),
+            stamp,
+            content,
+        ),
         FileCommand::Unregister { by, grip } => {
             entry.ok_or(Rejection::NotRegistered)?;
             grip.check()?;
             Ok(vec![Happened::FileUnregistered { by: by.key }])
         }
     }?;
-    Ok(happened.into_iter().map(|what| FileEvent { at: now, what }).collect())
+    Ok(happened
+        .into_iter()
+        .map(|what| FileEvent { at: now, what })
+        .collect())
 }
 
 /// What a registration asks for, its replicas in order and each once.
@@ -70,18 +109,35 @@ impl Asked {
     }
 
     fn registered(self) -> Happened {
-        let Self { content, directory, replicas, by } = self;
-        Happened::FileRegistered { content, directory, replicas, by: by.key }
+        let Self {
+            content,
+            directory,
+            replicas,
+            by,
+        } = self;
+        Happened::FileRegistered {
+            content,
+            directory,
+            replicas,
+            by: by.key,
+        }
     }
 
     fn additions(self, entry: &Entry) -> Decided {
-        let new: Vec<_> =
-            self.replicas.into_iter().filter(|replica| !entry.replicas.contains(replica)).collect();
+        let new: Vec<_> = self
+            .replicas
+            .into_iter()
+            .filter(|replica| !entry.replicas.contains(replica))
+            .collect();
         if entry.replicas.len() + new.len() > MAX_REPLICAS {
             return Err(Rejection::TooManyReplicas);
         }
         let by = self.by.key;
-        let added = |(site, place)| Happened::ReplicaAdded { site, place, by: by.clone() };
+        let added = |(site, place)| Happened::ReplicaAdded {
+            site,
+            place,
+            by: by.clone(),
+        };
         Ok(new.into_iter().map(added).collect())
     }
 
@@ -91,7 +147,9 @@ impl Asked {
             return Err(if entry.directory == self.directory || known != given {
                 Rejection::OtherContent { known, given }
             } else {
-                Rejection::OtherKind { known_directory: entry.directory }
+                Rejection::OtherKind {
+                    known_directory: entry.directory,
+                }
             });
         }
         grip.check()?;
@@ -104,7 +162,9 @@ impl Grip {
         if self.needed_by == 0 || self.force {
             return Ok(());
         }
-        Err(Rejection::NeededByJobs { jobs: self.needed_by })
+        Err(Rejection::NeededByJobs {
+            jobs: self.needed_by,
+        })
     }
 }
 
@@ -129,7 +189,11 @@ fn add(entry: &Entry, replica: Replica, found: Digest, by: Asker) -> Decided {
         return Err(Rejection::TooManyReplicas);
     }
     let (site, place) = replica;
-    Ok(vec![Happened::ReplicaAdded { site, place, by: by.key }])
+    Ok(vec![Happened::ReplicaAdded {
+        site,
+        place,
+        by: by.key,
+    }])
 }
 
 /// What was seen of other content, or of a replica that is gone, says nothing.
@@ -153,5 +217,9 @@ fn remove(entry: &Entry, replica: Replica, by: Asker, grip: Grip) -> Decided {
         grip.check()?;
     }
     let (site, place) = replica;
-    Ok(vec![Happened::ReplicaRemoved { site, place, by: by.key }])
+    Ok(vec![Happened::ReplicaRemoved {
+        site,
+        place,
+        by: by.key,
+    }])
 }

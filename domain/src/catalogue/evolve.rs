@@ -8,7 +8,15 @@ use crate::catalogue::state::{Entry, FileRecord};
 /// Applies an event. Total: what was journalled is never refused.
 pub fn evolve(record: &mut FileRecord, event: &FileEvent) {
     match (&event.what, &mut record.entry) {
-        (Happened::FileRegistered { content, directory, replicas, by }, entry) => {
+        (
+            Happened::FileRegistered {
+                content,
+                directory,
+                replicas,
+                by,
+            },
+            entry,
+        ) => {
             *entry = Some(Entry {
                 content: *content,
                 directory: *directory,
@@ -29,7 +37,9 @@ pub fn evolve(record: &mut FileRecord, event: &FileEvent) {
             entry.stamps.remove(&(site.clone(), place.clone()));
         }
         (Happened::ReplicaStamped { site, place, stamp }, Some(entry)) => {
-            entry.stamps.insert((site.clone(), place.clone()), stamp.clone());
+            entry
+                .stamps
+                .insert((site.clone(), place.clone()), stamp.clone());
         }
         (
             Happened::ReplicaAdded { .. }

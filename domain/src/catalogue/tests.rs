@@ -21,25 +21,36 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let name = LogicalName::new("climate/2024.nc").unwrap();
-        Self { record: FileRecord::new(name), journal: Vec::new() }
+        Self {
+            record: FileRecord::new(name),
+            journal: Vec::new(),
+        }
     }
 
     fn registered() -> Self {
         let mut bench = Self::new();
-        bench.tell(register(1, &[0], false, Grip::default())).unwrap();
+        bench
+            .tell(register(1, &[0], false, Grip::default()))
+            .unwrap();
         bench
     }
 
     fn tell(&mut self, command: FileCommand) -> Result<Vec<&'static str>, Rejection> {
         let now = Timestamp(1_000 + self.journal.len() as u64);
         let events = FileMachine::decide(&self.record, &(), command, now)?;
-        events.iter().for_each(|event| FileMachine::evolve(&mut self.record, event));
+        events
+            .iter()
+            .for_each(|event| FileMachine::evolve(&mut self.record, event));
         self.journal.extend(events.iter().cloned());
         Ok(events.iter().map(|event| event.what.name()).collect())
     }
 
     fn replicas(&self) -> Vec<Replica> {
-        self.record.entry.as_ref().map(|entry| entry.replicas.clone()).unwrap_or_default()
+        self.record
+            .entry
+            .as_ref()
+            .map(|entry| entry.replicas.clone())
+            .unwrap_or_default()
     }
 }
 
@@ -57,11 +68,17 @@ fn digest(id: u8) -> Digest {
 
 fn replica(i: usize) -> Replica {
     let path = RelPath::new(&format!("data/{i}")).unwrap();
-    (SiteName::new(["delft", "leiden"][i % 2]).unwrap(), FilePlace::User(path))
+    (
+        SiteName::new(["delft", "leiden"][i % 2]).unwrap(),
+        FilePlace::User(path),
+    )
 }
 
 fn content(id: u8) -> Content {
-    Content { digest: digest(id), size: Bytes(u64::from(id)) }
+    Content {
+        digest: digest(id),
+        size: Bytes(u64::from(id)),
+    }
 }
 
 fn register(id: u8, replicas: &[usize], replace: bool, grip: Grip) -> FileCommand {
@@ -77,22 +94,40 @@ fn register(id: u8, replicas: &[usize], replace: bool, grip: Grip) -> FileComman
 
 fn add(i: usize, id: u8) -> FileCommand {
     let (site, place) = replica(i);
-    FileCommand::AddReplica { site, place, digest: digest(id), by: asker() }
+    FileCommand::AddReplica {
+        site,
+        place,
+        digest: digest(id),
+        by: asker(),
+    }
 }
 
 fn remove(i: usize, grip: Grip) -> FileCommand {
     let (site, place) = replica(i);
-    FileCommand::RemoveReplica { site, place, by: asker(), grip }
+    FileCommand::RemoveReplica {
+        site,
+        place,
+        by: asker(),
+        grip,
+    }
 }
 
 fn note(i: usize, id: u8, look: u8) -> FileCommand {
     let (site, place) = replica(i);
     let stamp = format!("look {look}").into();
-    FileCommand::NoteStamp { site, place, stamp, content: content(id) }
+    FileCommand::NoteStamp {
+        site,
+        place,
+        stamp,
+        content: content(id),
+    }
 }
 
 fn asked_by(name: &str, reaches_all: bool, mut command: FileCommand) -> FileCommand {
-    let asker = Asker { key: KeyName::new(name).unwrap(), reaches_all };
+    let asker = Asker {
+        key: KeyName::new(name).unwrap(),
+        reaches_all,
+    };
     match &mut command {
         FileCommand::Register { by, .. }
         | FileCommand::AddReplica { by, .. }
@@ -104,24 +139,42 @@ fn asked_by(name: &str, reaches_all: bool, mut command: FileCommand) -> FileComm
 }
 
 fn needed(jobs: u32) -> Grip {
-    Grip { needed_by: jobs, force: false }
+    Grip {
+        needed_by: jobs,
+        force: false,
+    }
 }
 
-const FORCED: Grip = Grip { needed_by: 3, force: true };
+const FORCED: Grip = Grip {
+    needed_by: 3,
+    force: true,
+};
 
 #[test]
 fn a_registered_name_says_what_it_stands_for_and_who_said_so() {
     let bench = Bench::registered();
     let entry = bench.record.entry.as_ref().unwrap();
-    assert_eq!(entry.content, Content { digest: digest(1), size: Bytes(1) });
+    assert_eq!(
+        entry.content,
+        Content {
+            digest: digest(1),
+            size: Bytes(1)
+        }
+    );
     assert_eq!(entry.replicas, [replica(0)]);
-    assert_eq!((entry.registered_at, &entry.registered_by), (Timestamp(1_000), &key()));
+    assert_eq!(
+        (entry.registered_at, &entry.registered_by),
+        (Timestamp(1_000), &key())
+    );
 }
 
 #[test]
 fn registering_the_same_again_adds_only_what_is_new() {
     let mut bench = Bench::registered();
-    assert_eq!(bench.tell(register(1, &[0], false, Grip::default())), Ok(vec![]));
+    assert_eq!(
+        bench.tell(register(1, &[0], false, Grip::default())),
+        Ok(vec![])
+    );
     let again = register(1, &[0, 1, 2, 1], false, Grip::default());
     assert_eq!(bench.tell(again), Ok(vec!["ReplicaAdded", "ReplicaAdded"]));
     assert_eq!(bench.replicas(), [replica(0), replica(2), replica(1)]);
@@ -130,24 +183,53 @@ fn registering_the_same_again_adds_only_what_is_new() {
 #[test]
 fn a_name_gets_other_content_only_by_explicit_replacement() {
     let mut bench = Bench::registered();
-    let refused = Rejection::OtherContent { known: digest(1), given: digest(2) };
-    assert_eq!(bench.tell(register(2, &[1], false, Grip::default())), Err(refused));
-    assert_eq!(bench.tell(register(2, &[1], true, Grip::default())), Ok(vec!["FileRegistered"]));
-    assert_eq!(bench.replicas(), [replica(1)], "replicas of the old content are forgotten");
+    let refused = Rejection::OtherContent {
+        known: digest(1),
+        given: digest(2),
+    };
+    assert_eq!(
+        bench.tell(register(2, &[1], false, Grip::default())),
+        Err(refused)
+    );
+    assert_eq!(
+        bench.tell(register(2, &[1], true, Grip::default())),
+        Ok(vec!["FileRegistered"])
+    );
+    assert_eq!(
+        bench.replicas(),
+        [replica(1)],
+        "replicas of the old content are forgotten"
+    );
 }
 
 #[test]
 fn a_file_does_not_become_a_directory_by_accident() {
     let mut bench = Bench::registered();
-    let FileCommand::Register { content, replicas, by, grip, .. } =
-        register(1, &[0], false, Grip::default())
+    let FileCommand::Register {
+        content,
+        replicas,
+        by,
+        grip,
+        ..
+    } = register(1, &[0], false, Grip::default())
     else {
         unreachable!()
     };
-    let other =
-        FileCommand::Register { content, directory: true, replicas, by, replace: false, grip };
+    let other = FileCommand::Register {
+        content,
+        directory: true,
+        replicas,
+        by,
+        replace: false,
+        grip,
+    };
     let refused = bench.tell(other).unwrap_err();
-    assert_eq!(refused, Rejection::OtherKind { known_directory: false });
+    assert_eq!(
+        refused,
+        Rejection::OtherKind {
+            known_directory: false
+        }
+    );
     assert_eq!(
         refused.to_string(),
         "the name stands for a file; ask for replacement if it is to be a directory"
@@ -157,7 +239,10 @@ fn a_file_does_not_become_a_directory_by_accident() {
 #[test]
 fn a_replica_with_another_digest_is_refused() {
     let mut bench = Bench::registered();
-    let refused = Rejection::DigestDiffers { known: digest(1), found: digest(2) };
+    let refused = Rejection::DigestDiffers {
+        known: digest(1),
+        found: digest(2),
+    };
     assert_eq!(bench.tell(add(1, 2)), Err(refused));
     assert_eq!(bench.tell(add(1, 1)), Ok(vec!["ReplicaAdded"]));
     assert_eq!(bench.tell(add(1, 1)), Ok(vec![]));
@@ -172,14 +257,20 @@ fn how_a_replica_looked_is_known_only_while_it_has_this_content() {
     assert_eq!(bench.tell(note(0, 9, 2)), Err(Rejection::NoSuchReplica));
     let stamps = |bench: &Bench| bench.record.entry.as_ref().unwrap().stamps.len();
     assert_eq!(stamps(&bench), 1);
-    bench.tell(register(2, &[0], true, Grip::default())).unwrap();
+    bench
+        .tell(register(2, &[0], true, Grip::default()))
+        .unwrap();
     assert_eq!(stamps(&bench), 0, "of other content nothing is known");
 }
 
 #[test]
 fn nothing_is_taken_from_unfinished_jobs_unless_forced() {
     let unregister = |grip| FileCommand::Unregister { by: asker(), grip };
-    for take in [unregister, |grip| remove(0, grip), |grip| register(2, &[1], true, grip)] {
+    for take in [
+        unregister,
+        |grip| remove(0, grip),
+        |grip| register(2, &[1], true, grip),
+    ] {
         let mut bench = Bench::registered();
         let refused = bench.tell(take(needed(3))).unwrap_err();
         assert_eq!(refused, Rejection::NeededByJobs { jobs: 3 });
@@ -196,7 +287,10 @@ fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
         register(2, &[0], true, FORCED),
         add(1, 1),
         remove(0, FORCED),
-        FileCommand::Unregister { by: asker(), grip: FORCED },
+        FileCommand::Unregister {
+            by: asker(),
+            grip: FORCED,
+        },
     ] {
         let mut bench = Bench::registered();
         let others = asked_by("otto", false, command.clone());
@@ -204,10 +298,18 @@ fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
         bench.tell(asked_by("otto", true, command)).unwrap();
     }
     let mut bench = Bench::registered();
-    bench.tell(FileCommand::Unregister { by: asker(), grip: FORCED }).unwrap();
+    bench
+        .tell(FileCommand::Unregister {
+            by: asker(),
+            grip: FORCED,
+        })
+        .unwrap();
     let otto = |command| asked_by("otto", false, command);
     bench.tell(otto(register(2, &[0], false, FORCED))).unwrap();
-    assert_eq!(bench.tell(register(3, &[0], true, FORCED)), Err(Rejection::Anothers));
+    assert_eq!(
+        bench.tell(register(3, &[0], true, FORCED)),
+        Err(Rejection::Anothers)
+    );
 }
 
 #[test]
@@ -215,7 +317,10 @@ fn a_replica_that_is_not_the_last_goes_although_jobs_need_the_file() {
     let mut bench = Bench::registered();
     bench.tell(add(1, 1)).unwrap();
     assert_eq!(bench.tell(remove(0, needed(3))), Ok(vec!["ReplicaRemoved"]));
-    assert_eq!(bench.tell(remove(0, needed(3))), Err(Rejection::NoSuchReplica));
+    assert_eq!(
+        bench.tell(remove(0, needed(3))),
+        Err(Rejection::NoSuchReplica)
+    );
 }
 
 #[test]
@@ -223,11 +328,21 @@ fn a_name_outlives_its_last_replica_but_not_its_end() {
     let mut bench = Bench::registered();
     bench.tell(remove(0, Grip::default())).unwrap();
     assert!(!bench.record.is_gone());
-    bench.tell(FileCommand::Unregister { by: asker(), grip: Grip::default() }).unwrap();
+    bench
+        .tell(FileCommand::Unregister {
+            by: asker(),
+            grip: Grip::default(),
+        })
+        .unwrap();
     assert!(bench.record.is_gone());
-    for command in
-        [add(0, 1), remove(0, FORCED), FileCommand::Unregister { by: asker(), grip: FORCED }]
-    {
+    for command in [
+        add(0, 1),
+        remove(0, FORCED),
+        FileCommand::Unregister {
+            by: asker(),
+            grip: FORCED,
+        },
+    ] {
         assert_eq!(bench.tell(command), Err(Rejection::NotRegistered));
     }
 }
@@ -236,9 +351,17 @@ fn a_name_outlives_its_last_replica_but_not_its_end() {
 fn replicas_are_at_least_one_and_at_most_so_many() {
     let mut bench = Bench::new();
     let all: Vec<_> = (0..MAX_REPLICAS).collect();
-    assert_eq!(bench.tell(register(1, &[], false, Grip::default())), Err(Rejection::NoReplica));
-    bench.tell(register(1, &all, false, Grip::default())).unwrap();
-    assert_eq!(bench.tell(add(MAX_REPLICAS, 1)), Err(Rejection::TooManyReplicas));
+    assert_eq!(
+        bench.tell(register(1, &[], false, Grip::default())),
+        Err(Rejection::NoReplica)
+    );
+    bench
+        .tell(register(1, &all, false, Grip::default()))
+        .unwrap();
+    assert_eq!(
+        bench.tell(add(MAX_REPLICAS, 1)),
+        Err(Rejection::TooManyReplicas)
+    );
     let more = register(1, &[MAX_REPLICAS], false, Grip::default());
     assert_eq!(bench.tell(more), Err(Rejection::TooManyReplicas));
     let all: Vec<_> = (0..=MAX_REPLICAS).collect();
@@ -264,12 +387,16 @@ type Model = Option<(u8, BTreeSet<Replica>)>;
 
 fn follow(model: &mut Model, command: &FileCommand) {
     match command {
-        FileCommand::Register { content, replicas, .. } => match model {
+        FileCommand::Register {
+            content, replicas, ..
+        } => match model {
             Some((id, known)) if digest(*id) == content.digest => known.extend(replicas.clone()),
             _ => *model = Some((content.digest.0[0], replicas.iter().cloned().collect())),
         },
         FileCommand::AddReplica { site, place, .. } => {
-            model.iter_mut().for_each(|(_, known)| _ = known.insert((site.clone(), place.clone())));
+            model
+                .iter_mut()
+                .for_each(|(_, known)| _ = known.insert((site.clone(), place.clone())));
         }
         FileCommand::RemoveReplica { site, place, .. } => {
             model

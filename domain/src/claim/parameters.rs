@@ -47,7 +47,11 @@ impl Default for ClaimParameters {
 impl ClaimParameters {
     /// One try, all or nothing, at the estimated start: L = 1 and T = 1.
     pub fn at_start_only() -> Self {
-        Self { l: PerMillion::ONE, l_step: PerMillion(0), ..Self::default() }
+        Self {
+            l: PerMillion::ONE,
+            l_step: PerMillion(0),
+            ..Self::default()
+        }
     }
 
     /// Checks ranges and what must hold between settings.
@@ -71,7 +75,11 @@ impl ClaimParameters {
             return Err(ParameterError::new("l_min", as_ratio(self.l_min), rule));
         }
         if self.min_claim_step == MinClaimStep::Fixed(DurationMs::ZERO) {
-            return Err(ParameterError::new("min_claim_step", DurationMs::ZERO, "above 0"));
+            return Err(ParameterError::new(
+                "min_claim_step",
+                DurationMs::ZERO,
+                "above 0",
+            ));
         }
         Ok(())
     }
@@ -102,7 +110,10 @@ mod tests {
 
     fn lowered_to_the_end(parameters: &ClaimParameters, times: usize) -> Vec<u32> {
         let next = |l: &PerMillion| Some(parameters.lowered(*l));
-        std::iter::successors(Some(parameters.l), next).take(times).map(|l| l.0 / 1000).collect()
+        std::iter::successors(Some(parameters.l), next)
+            .take(times)
+            .map(|l| l.0 / 1000)
+            .collect()
     }
 
     /// Vector J-9.
@@ -111,7 +122,10 @@ mod tests {
         let mut parameters = ClaimParameters::default();
         assert_eq!(lowered_to_the_end(&parameters, 5), [750, 500, 250, 0, 0]);
         parameters.l_min = PerMillion(200_000);
-        assert_eq!(lowered_to_the_end(&parameters, 5), [750, 500, 250, 200, 200]);
+        assert_eq!(
+            lowered_to_the_end(&parameters, 5),
+            [750, 500, 250, 200, 200]
+        );
         parameters.l_min = PerMillion(0);
         parameters.l_step = PerMillion(300_000);
         assert_eq!(lowered_to_the_end(&parameters, 4), [750, 450, 150, 0]);
@@ -124,7 +138,10 @@ mod tests {
             change(&mut parameters);
             parameters.validate().unwrap_err().to_string()
         };
-        assert_eq!(error(|p| p.l = PerMillion(1_500_000)), "l is 1.5; it must be from 0 to 1");
+        assert_eq!(
+            error(|p| p.l = PerMillion(1_500_000)),
+            "l is 1.5; it must be from 0 to 1"
+        );
         assert!(error(|p| p.threshold = PerMillion(2_000_000)).starts_with("threshold"));
         assert!(error(|p| p.l_min = PerMillion(800_000)).contains("at most l (0.75)"));
         let zero = |p: &mut ClaimParameters| p.min_claim_step = MinClaimStep::Fixed(DurationMs(0));

@@ -62,14 +62,23 @@ pub fn plan_claim(
     if matches!(job.phase, Phase::Running { .. }) {
         return plan_restart(job, now, field);
     }
-    let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
+    let mut plan = ClaimTry {
+        round: job.round,
+        ..ClaimTry::default()
+    };
     let mut wanted = wanted(job, field);
     let waited = |wanted: &Wanted| !wanted.queued && field.waited_lately(job, wanted.component);
-    let kept_back: Vec<ComponentIndex> =
-        wanted.extract_if(.., |wanted| waited(wanted)).map(|wanted| wanted.component).collect();
+    let kept_back: Vec<ComponentIndex> = wanted
+        .extract_if(.., |wanted| waited(wanted))
+        .map(|wanted| wanted.component)
+        .collect();
     let mut found = startable(wanted, |place| field.idle_at(place));
     found.not.extend(&kept_back);
-    let started = job.components.iter().filter(|component| component.is_claimed()).count();
+    let started = job
+        .components
+        .iter()
+        .filter(|component| component.is_claimed())
+        .count();
     if !found.reaches(job.claim_threshold(parameters), started) {
         return plan;
     }
@@ -98,15 +107,23 @@ const STAYS: DurationMs = DurationMs(60_000);
 /// Components that are restarted alone: each that can be had now where its input is, and a
 /// site for each other. Nobody gives way to them.
 fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> ClaimTry {
-    let mut plan = ClaimTry { round: job.round, ..ClaimTry::default() };
+    let mut plan = ClaimTry {
+        round: job.round,
+        ..ClaimTry::default()
+    };
     for (index, component) in job.indexed().filter(|(_, c)| c.is_claimable(now)) {
-        let Some((place, need)) = place_of(job, index, field) else { continue };
+        let Some((place, need)) = place_of(job, index, field) else {
+            continue;
+        };
         if component.is_to_begin_later() {
             // Its processors are promised: nothing need be idle.
             plan.start.push(index);
             continue;
         }
-        let staged = component.restart.as_ref().filter(|r| r.step == RestartStep::Staged);
+        let staged = component
+            .restart
+            .as_ref()
+            .filter(|r| r.step == RestartStep::Staged);
         let staged = staged.filter(|_| !field.waited_lately(job, index));
         let idle = staged.and_then(|_| field.idle_at(&place));
         if idle.as_ref().is_some_and(|idle| idle.covers(&need)) {
@@ -127,7 +144,10 @@ fn plan_restart(job: &Job, now: Timestamp, field: &mut impl ClaimField) -> Claim
 }
 
 fn stays(component: &Component, staged: &Restart, now: Timestamp) -> bool {
-    let brought = component.placement.as_ref().is_some_and(|place| !place.sources.is_empty());
+    let brought = component
+        .placement
+        .as_ref()
+        .is_some_and(|place| !place.sources.is_empty());
     brought && now < staged.since + STAYS
 }
 
@@ -136,8 +156,15 @@ fn place_of(
     component: ComponentIndex,
     field: &impl ClaimField,
 ) -> Option<(Place, Resources)> {
-    let placement = job.components.get(component.0 as usize)?.placement.as_ref()?;
-    Some((field.place(job, component, &placement.site), job.resources_of(component)?))
+    let placement = job
+        .components
+        .get(component.0 as usize)?
+        .placement
+        .as_ref()?;
+    Some((
+        field.place(job, component, &placement.site),
+        job.resources_of(component)?,
+    ))
 }
 
 fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
@@ -149,7 +176,12 @@ fn wanted(job: &Job, field: &impl ClaimField) -> Vec<Wanted> {
     let wanted = job.unclaimed().filter_map(|component| {
         let (place, resources) = place_of(job, component, field)?;
         let queued = waits_in_queue(job, component);
-        Some(Wanted { component, place, resources, queued })
+        Some(Wanted {
+            component,
+            place,
+            resources,
+            queued,
+        })
     });
     wanted.collect()
 }
@@ -165,7 +197,9 @@ fn move_elsewhere(
     if matches!(job.spec.request, Request::Fixed) {
         return false;
     }
-    let Some(placement) = field.replace(job, component) else { return false };
+    let Some(placement) = field.replace(job, component) else {
+        return false;
+    };
     if placement.transfer_time > time_left {
         return false;
     }
@@ -183,13 +217,16 @@ fn preempt(job: &Job, component: ComponentIndex, field: &mut impl ClaimField, pl
     let may_not = job.priority == Priority::SuperLow || rose || did;
     let place = place_of(job, component, field).filter(|_| !may_not);
     let Some((place, need)) = place else { return };
-    let Some(idle) = field.idle_at(&place) else { return };
+    let Some(idle) = field.idle_at(&place) else {
+        return;
+    };
     let mut candidates = field.victims_at(&place);
     candidates.retain(|victim| victim.job != job.id && !plan.preempting.contains(&victim.job));
     if let Some(victims) = choose_victims(&idle, &need, job.priority, candidates) {
         // What more than that they hold is seen once it is idle.
         field.take(&place, &idle);
-        plan.preempting.extend(victims.iter().map(|victim| victim.job));
+        plan.preempting
+            .extend(victims.iter().map(|victim| victim.job));
         plan.start.push(component);
     }
 }

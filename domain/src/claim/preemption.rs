@@ -63,7 +63,9 @@ pub fn choose_victims(
 
 fn suffices(idle: &Resources, need: &Resources, victims: &[Victim]) -> bool {
     let mut have = idle.clone();
-    victims.iter().for_each(|victim| have.add(&victim.resources));
+    victims
+        .iter()
+        .for_each(|victim| have.add(&victim.resources));
     have.covers(need)
 }
 
@@ -112,7 +114,10 @@ mod tests {
     /// Vector I-18.
     #[test]
     fn of_equal_starts_the_later_submission_yields_then_the_greater_number() {
-        let mut two = vec![victim(1, Priority::Low, 4, 200), victim(2, Priority::Low, 4, 200)];
+        let mut two = vec![
+            victim(1, Priority::Low, 4, 200),
+            victim(2, Priority::Low, 4, 200),
+        ];
         assert_eq!(chosen(4, 8, Priority::High, two.clone()), Some(vec![2]));
         two[0].submitted_at = Timestamp(2);
         assert_eq!(chosen(4, 8, Priority::High, two.clone()), Some(vec![2]));
@@ -122,14 +127,20 @@ mod tests {
 
     #[test]
     fn a_job_whose_payload_has_not_begun_gives_way_before_one_that_runs() {
-        let mut two = vec![victim(1, Priority::Low, 4, 100), victim(2, Priority::Low, 4, 200)];
+        let mut two = vec![
+            victim(1, Priority::Low, 4, 100),
+            victim(2, Priority::Low, 4, 200),
+        ];
         two[0].at_gate = true;
         assert_eq!(chosen(4, 8, Priority::High, two), Some(vec![1]));
     }
 
     #[test]
     fn a_victim_without_which_the_rest_suffices_is_spared() {
-        let two = vec![victim(1, Priority::Low, 8, 100), victim(2, Priority::Low, 2, 200)];
+        let two = vec![
+            victim(1, Priority::Low, 8, 100),
+            victim(2, Priority::Low, 2, 200),
+        ];
         assert_eq!(chosen(0, 8, Priority::High, two), Some(vec![1]));
     }
 

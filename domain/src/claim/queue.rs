@@ -39,7 +39,10 @@ impl ClaimingQueue {
 
     /// Jobs that are due, the most overdue first.
     pub fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, JobId)> + '_ {
-        self.order.iter().copied().take_while(move |&(at, _)| at <= now)
+        self.order
+            .iter()
+            .copied()
+            .take_while(move |&(at, _)| at <= now)
     }
 
     /// How many jobs are in it.

@@ -68,17 +68,29 @@ mod tests {
     #[test]
     fn tries_come_closer_and_end_at_the_start_time() {
         let vectors: [(u64, u32, &[u64]); 8] = [
-            (320_000, 750, &[240_000, 300_000, 315_000, 318_750, 319_750, 320_000]),
+            (
+                320_000,
+                750,
+                &[240_000, 300_000, 315_000, 318_750, 319_750, 320_000],
+            ),
             (16_000, 500, &[8_000, 12_000, 14_000, 15_000, 16_000]),
             (3_000, 0, &[0, 1_000, 2_000, 3_000]),
             (320_000, 1_000, &[320_000]),
             (0, 300, &[0]),
             (2_500, 250, &[625, 1_625, 2_500]),
             (160_000, 750, &[120_000, 150_000, 157_500, 159_375, 160_000]),
-            (10_000, 250, &[2_500, 4_375, 5_782, 6_837, 7_837, 8_837, 9_837, 10_000]),
+            (
+                10_000,
+                250,
+                &[2_500, 4_375, 5_782, 6_837, 7_837, 8_837, 9_837, 10_000],
+            ),
         ];
         for (transfer, l, expected) in vectors {
-            assert_eq!(tries(&schedule(transfer, l)), expected, "FTT {transfer}, L {l}");
+            assert_eq!(
+                tries(&schedule(transfer, l)),
+                expected,
+                "FTT {transfer}, L {l}"
+            );
         }
         assert_eq!(tries(&schedule(7_200_000, 0)).len(), 7_201);
     }
@@ -90,21 +102,34 @@ mod tests {
         let next = schedule.next_try(Timestamp(300_000), Timestamp(310_000));
         assert_eq!(next, Some(Timestamp(317_500)));
         let very_late = schedule.next_try(Timestamp(300_000), Timestamp(999_000));
-        assert_eq!(very_late, Some(Timestamp(320_000)), "the last try is still owed");
-        assert_eq!(schedule.next_try(Timestamp(320_000), Timestamp(999_000)), None);
+        assert_eq!(
+            very_late,
+            Some(Timestamp(320_000)),
+            "the last try is still owed"
+        );
+        assert_eq!(
+            schedule.next_try(Timestamp(320_000), Timestamp(999_000)),
+            None
+        );
     }
 
     /// Vector J-11.
     #[test]
     fn start_and_first_try_follow_from_placement_and_transfer() {
-        let schedule = ClaimSchedule { placed_at: Timestamp(1_000_000), ..schedule(320_000, 750) };
+        let schedule = ClaimSchedule {
+            placed_at: Timestamp(1_000_000),
+            ..schedule(320_000, 750)
+        };
         assert_eq!(schedule.start_time(), Timestamp(1_320_000));
         assert_eq!(schedule.first_try(), Timestamp(1_240_000));
     }
 
     #[test]
     fn by_default_a_long_transfer_does_not_mean_thousands_of_tries() {
-        let schedule = ClaimSchedule { min_step: MinClaimStep::Auto, ..schedule(7_200_000, 0) };
+        let schedule = ClaimSchedule {
+            min_step: MinClaimStep::Auto,
+            ..schedule(7_200_000, 0)
+        };
         assert_eq!(tries(&schedule).len(), 65);
     }
 

@@ -19,7 +19,10 @@ pub struct Place {
 impl Place {
     /// The site's own partition.
     pub fn own(site: SiteName) -> Self {
-        Self { site, partition: None }
+        Self {
+            site,
+            partition: None,
+        }
     }
 }
 
@@ -57,13 +60,20 @@ pub fn startable(
     wanted.sort_by_key(|w| (std::cmp::Reverse(w.resources.processors), w.component));
     let mut left = std::collections::BTreeMap::new();
     let mut found = Startable::default();
-    for Wanted { component, place, resources, queued } in wanted {
+    for Wanted {
+        component,
+        place,
+        resources,
+        queued,
+    } in wanted
+    {
         if queued {
             found.now.push(component);
             continue;
         }
-        let idle: &mut Resources =
-            left.entry(place).or_insert_with_key(|place| idle_at(place).unwrap_or_default());
+        let idle: &mut Resources = left
+            .entry(place)
+            .or_insert_with_key(|place| idle_at(place).unwrap_or_default());
         if idle.covers(&resources) {
             idle.subtract(&resources);
             found.now.push(component);
@@ -110,7 +120,11 @@ mod tests {
         assert_eq!(found.now, [ComponentIndex(0), ComponentIndex(1)]);
         assert_eq!(found.not, [ComponentIndex(2)]);
         for (threshold, reached) in [(1_000_000, false), (700_000, false), (500_000, true)] {
-            assert_eq!(found.reaches(PerMillion(threshold), 0), reached, "T {threshold}");
+            assert_eq!(
+                found.reaches(PerMillion(threshold), 0),
+                reached,
+                "T {threshold}"
+            );
         }
     }
 
@@ -132,7 +146,10 @@ mod tests {
         };
         let idle = |_: &Place| Some(Resources::processors(11));
         let found = startable(vec![wanted(1, 8), wanted(2, 12)], idle);
-        assert_eq!((found.now, found.not), (vec![ComponentIndex(1)], vec![ComponentIndex(2)]));
+        assert_eq!(
+            (found.now, found.not),
+            (vec![ComponentIndex(1)], vec![ComponentIndex(2)])
+        );
     }
 
     #[test]

@@ -49,7 +49,11 @@ impl JobSpec {
         let reads = |input: &Input| input.feed == Feed::Chunk && input.file.bound == Some(of);
         let processors = self.components.iter().map(|component| {
             let takes_part = component.inputs.iter().any(reads);
-            if takes_part { u64::from(component.resources.processors) } else { 0 }
+            if takes_part {
+                u64::from(component.resources.processors)
+            } else {
+                0
+            }
         });
         part(index, &processors.collect::<Vec<_>>())
     }
@@ -60,8 +64,10 @@ impl Job {
     pub fn part_of(&self, index: ComponentIndex, of: Content) -> Part {
         match self.spec.request {
             Request::Flexible(_) => {
-                let shares: Vec<u64> =
-                    self.indexed().map(|(at, _)| self.processors_of(at).into()).collect();
+                let shares: Vec<u64> = self
+                    .indexed()
+                    .map(|(at, _)| self.processors_of(at).into())
+                    .collect();
                 part(index.0 as usize, &shares)
             }
             Request::Fixed | Request::NonFixed => self.spec.part_of(index.0 as usize, of),
@@ -72,7 +78,11 @@ impl Job {
 fn part(index: usize, processors: &[u64]) -> Part {
     let before = processors.iter().take(index).sum();
     let own = processors.get(index).copied().unwrap_or(0);
-    Part { before, own, total: processors.iter().sum() }
+    Part {
+        before,
+        own,
+        total: processors.iter().sum(),
+    }
 }
 
 #[cfg(test)]
@@ -84,7 +94,10 @@ mod tests {
     use crate::units::Bytes;
 
     fn file(size: u64) -> Content {
-        Content { digest: Digest([7; 32]), size: Bytes(size) }
+        Content {
+            digest: Digest([7; 32]),
+            size: Bytes(size),
+        }
     }
 
     proptest! {

@@ -65,7 +65,10 @@ impl Job {
         }
         if matches!(self.phase, Phase::Running { .. }) {
             let waiting = self.components.iter().filter(|c| c.awaits_restart());
-            return waiting.filter_map(|c| c.restart.as_ref()).map(|r| r.not_before).min();
+            return waiting
+                .filter_map(|c| c.restart.as_ref())
+                .map(|r| r.not_before)
+                .min();
         }
         let begins = self.reservations_begin();
         if let Some(begins) = begins.filter(|_| self.shares().is_none()) {
@@ -98,7 +101,11 @@ impl Job {
         // Others were aborted before they held any, or for what sites did.
         let in_vain = self.setbacks.rounds.min(self.setbacks.missed_starts);
         let rounds = in_vain.saturating_sub(ROUNDS_IN_GOOD_FAITH);
-        DurationMs(transfer_time.0.saturating_mul((1 << rounds.min(MOST_DOUBLINGS)) - 1))
+        DurationMs(
+            transfer_time
+                .0
+                .saturating_mul((1 << rounds.min(MOST_DOUBLINGS)) - 1),
+        )
     }
 
     /// When a component that was claimed at `since` must be at its gate. One that waits in its
@@ -110,7 +117,11 @@ impl Job {
         claims: ClaimLimits,
     ) -> Timestamp {
         let acquisition = component.acquisition();
-        let from = if acquisition.is_queued() { self.instants.placed } else { None };
+        let from = if acquisition.is_queued() {
+            self.instants.placed
+        } else {
+            None
+        };
         from.unwrap_or(since) + acquisition.ready_within(claims)
     }
 
@@ -144,18 +155,24 @@ impl Job {
         let runs = matches!(self.phase, Phase::Running { .. });
         let waits = move |index| runs || !self.begins_later(index);
         let idle = self.indexed().filter(|(_, c)| matches!(c.run, Run::Idle));
-        idle.map(|(index, _)| index).filter(move |index| waits(*index))
+        idle.map(|(index, _)| index)
+            .filter(move |index| waits(*index))
     }
 
     /// Whether a component that is restarted alone waits for its input.
     pub fn is_staging(&self) -> bool {
         let stages = |restart: &Restart| restart.step == RestartStep::Staging;
-        self.components.iter().filter_map(|c| c.restart.as_ref()).any(stages)
+        self.components
+            .iter()
+            .filter_map(|c| c.restart.as_ref())
+            .any(stages)
     }
 
     /// Components that are restarted alone, and have not begun anew.
     pub fn restarting(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
-        self.indexed().filter(|(_, c)| c.restart.is_some()).map(|(index, _)| index)
+        self.indexed()
+            .filter(|(_, c)| c.restart.is_some())
+            .map(|(index, _)| index)
     }
 
     /// Whether it may give way to a job of a higher class: not for ever, and not if its

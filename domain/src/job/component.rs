@@ -62,7 +62,10 @@ pub struct Origin {
 impl Component {
     /// How it gets its processors.
     pub fn acquisition(&self) -> Acquisition {
-        self.placement.as_ref().map(|placement| placement.acquisition).unwrap_or_default()
+        self.placement
+            .as_ref()
+            .map(|placement| placement.acquisition)
+            .unwrap_or_default()
     }
 
     /// Whether it waits in its site's own queue, as is meant.
@@ -74,9 +77,12 @@ impl Component {
     /// with the others, by its site's clock; `now` is ours. Zero if that is to come.
     pub fn past_start(&self, now: Timestamp) -> DurationMs {
         match (&self.run, self.start_by) {
-            (Run::AtGate { clock: Some(clock), .. }, Some(start_by)) => {
-                (now + *clock).since(start_by)
-            }
+            (
+                Run::AtGate {
+                    clock: Some(clock), ..
+                },
+                Some(start_by),
+            ) => (now + *clock).since(start_by),
             _ => DurationMs::ZERO,
         }
     }
@@ -314,7 +320,10 @@ pub struct Collected {
 impl Job {
     /// The tag of a component's latest attempt, given our instance.
     pub fn tag(&self, ours: InstanceId, index: ComponentIndex) -> Tag {
-        let attempt = self.components.get(index.0 as usize).map_or(Attempt(0), |c| c.attempt);
+        let attempt = self
+            .components
+            .get(index.0 as usize)
+            .map_or(Attempt(0), |c| c.attempt);
         self.tag_of(ours, index, attempt)
     }
 
@@ -322,12 +331,20 @@ impl Job {
     pub fn tag_of(&self, ours: InstanceId, index: ComponentIndex, attempt: Attempt) -> Tag {
         let component = self.components.get(index.0 as usize);
         let instance = component.map_or(ours, |component| component.instance_of(attempt, ours));
-        Tag { instance, job: self.id, component: index, attempt }
+        Tag {
+            instance,
+            job: self.id,
+            component: index,
+            attempt,
+        }
     }
 
     /// Components with their indexes.
     pub fn indexed(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
-        self.components.iter().enumerate().map(|(i, c)| (ComponentIndex(i as u32), c))
+        self.components
+            .iter()
+            .enumerate()
+            .map(|(i, c)| (ComponentIndex(i as u32), c))
     }
 
     /// What was asked for a component: its own description, or the one that all
@@ -368,7 +385,10 @@ impl Job {
     pub fn processors_of(&self, index: ComponentIndex) -> u32 {
         let component = self.components.get(index.0 as usize);
         let share = component.and_then(|component| component.placement.as_ref()?.share);
-        let asked = || self.spec_of(index).map_or(0, |spec| spec.resources.processors);
+        let asked = || {
+            self.spec_of(index)
+                .map_or(0, |spec| spec.resources.processors)
+        };
         share.unwrap_or_else(asked)
     }
 
@@ -384,24 +404,35 @@ impl Job {
 
     /// Whether something of it may live at a site.
     pub fn may_live_anywhere(&self) -> bool {
-        self.components.iter().any(|component| component.run.may_live())
+        self.components
+            .iter()
+            .any(|component| component.run.may_live())
     }
 
     /// Different sites of its components.
     pub fn sites_combined(&self) -> u32 {
         let placements = self.components.iter().filter_map(|c| c.placement.as_ref());
-        placements.map(|placement| &placement.site).collect::<BTreeSet<_>>().len() as u32
+        placements
+            .map(|placement| &placement.site)
+            .collect::<BTreeSet<_>>()
+            .len() as u32
     }
 
     /// Whether a site's record is still to have an error of it.
     pub fn owes_charges(&self) -> bool {
-        self.components.iter().any(|component| component.charge.is_some())
+        self.components
+            .iter()
+            .any(|component| component.charge.is_some())
     }
 
     /// Who is still to be told that it has ended.
     pub fn untold(&self) -> impl Iterator<Item = &TargetName> {
         let ended = self.is_final();
-        self.spec.run.notify.difference(&self.told).filter(move |_| ended)
+        self.spec
+            .run
+            .notify
+            .difference(&self.told)
+            .filter(move |_| ended)
     }
 
     /// When it ended, if it has.
@@ -420,7 +451,9 @@ impl Job {
             let placement = component.placement.as_ref();
             placement.is_some_and(|placement| sites.contains(&placement.site))
         };
-        let living = self.indexed().filter(move |(_, c)| c.run.may_live() && there(c));
+        let living = self
+            .indexed()
+            .filter(move |(_, c)| c.run.may_live() && there(c));
         living.map(|(index, _)| index)
     }
 
@@ -428,7 +461,10 @@ impl Job {
     /// of them at once, but one that is restarted alone may have none for a while.
     pub fn is_placed(&self) -> bool {
         !matches!(self.phase, Phase::Queued { .. })
-            && self.components.iter().any(|component| component.placement.is_some())
+            && self
+                .components
+                .iter()
+                .any(|component| component.placement.is_some())
     }
 
     /// Whether nothing can happen to it any more.

@@ -27,11 +27,17 @@ pub fn yields<'a>(
         if wait.is_empty() {
             break;
         }
-        sites.extend(wait.iter().flat_map(|other| holds_at(other)).map(|(_, site)| site));
+        sites.extend(
+            wait.iter()
+                .flat_map(|other| holds_at(other))
+                .map(|(_, site)| site),
+        );
         held_up.extend(wait);
         rest = free;
     }
-    held_up.into_iter().find_map(|other| Some((blocked_by(job, other)?, other.id)))
+    held_up
+        .into_iter()
+        .find_map(|other| Some((blocked_by(job, other)?, other.id)))
 }
 
 /// Whether a job may be one of such.
@@ -59,7 +65,9 @@ fn submitted(job: &Job) -> (crate::units::Timestamp, JobId) {
 /// A component that waits where the other holds.
 fn blocked_by(job: &Job, other: &Job) -> Option<ComponentIndex> {
     let meet = |site: &SiteName| holds_at(other).any(|(_, held)| held == site);
-    waits_at(job).find(|(_, site)| meet(site)).map(|(component, _)| component)
+    waits_at(job)
+        .find(|(_, site)| meet(site))
+        .map(|(component, _)| component)
 }
 
 fn sites_where(

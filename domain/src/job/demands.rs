@@ -40,7 +40,12 @@ impl Holding {
     /// The tag of its last attempt, given our instance and its job.
     pub fn tag(&self, ours: InstanceId, job: JobId) -> Tag {
         let instance = self.origin.unwrap_or(ours);
-        Tag { instance, job, component: self.component, attempt: self.attempt }
+        Tag {
+            instance,
+            job,
+            component: self.component,
+            attempt: self.attempt,
+        }
     }
 }
 
@@ -79,7 +84,10 @@ pub fn holdings(job: &Job) -> Vec<Holding> {
 
 /// It is restarted alone, and has a site for that.
 fn is_placed_again(component: &Component) -> bool {
-    component.restart.as_ref().is_some_and(|restart| restart.step != RestartStep::ToPlace)
+    component
+        .restart
+        .as_ref()
+        .is_some_and(|restart| restart.step != RestartStep::ToPlace)
 }
 
 /// Its job has started without it, and its processors are not claimed yet.
@@ -90,15 +98,25 @@ fn waits_for_start(component: &Component) -> bool {
 /// It is restarted alone, and nobody knows where yet.
 fn is_nowhere(component: &Component) -> bool {
     matches!(component.run, Run::Idle)
-        && component.restart.as_ref().is_some_and(|r| r.step == RestartStep::ToPlace)
+        && component
+            .restart
+            .as_ref()
+            .is_some_and(|r| r.step == RestartStep::ToPlace)
 }
 
 /// Content that a restarted component waits for.
 pub fn staging(job: &Job) -> BTreeSet<(Digest, SiteName)> {
     let stages = |c: &&Component| {
-        c.restart.as_ref().is_some_and(|restart| restart.step == RestartStep::Staging)
+        c.restart
+            .as_ref()
+            .is_some_and(|restart| restart.step == RestartStep::Staging)
     };
-    job.components.iter().filter(stages).flat_map(inputs).map(without_size).collect()
+    job.components
+        .iter()
+        .filter(stages)
+        .flat_map(inputs)
+        .map(without_size)
+        .collect()
 }
 
 /// Components whose placement brings this content to this site.
@@ -110,7 +128,9 @@ pub fn needing<'a>(
     let needs = move |component: &Component| {
         inputs(component).any(|(other, at)| other.digest == digest && at == *site)
     };
-    job.indexed().filter(move |(_, component)| needs(component)).map(|(index, _)| index)
+    job.indexed()
+        .filter(move |(_, component)| needs(component))
+        .map(|(index, _)| index)
 }
 
 fn visible_from(run: &Run) -> Option<Timestamp> {
@@ -131,20 +151,26 @@ pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
 pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
     let has_input = |c: &Component| c.placement.as_ref().is_some_and(|p| !p.sources.is_empty());
     match job.phase {
-        Phase::Collecting { .. } => {
-            outputs(job).map(|(_, _, content, (site, _))| (content, site.clone())).collect()
-        }
+        Phase::Collecting { .. } => outputs(job)
+            .map(|(_, _, content, (site, _))| (content, site.clone()))
+            .collect(),
         // Most jobs bring nothing along, and this is asked at every change of each.
         _ if !job.components.iter().any(has_input) => BTreeSet::new(),
         Phase::Placed { .. }
         | Phase::Claiming { .. }
         | Phase::Starting { .. }
-        | Phase::Running { .. } => {
-            job.components.iter().filter(|c| !is_nowhere(c)).flat_map(inputs).collect()
-        }
-        Phase::Aborting { .. } => {
-            job.components.iter().filter(|c| c.run.may_live()).flat_map(inputs).collect()
-        }
+        | Phase::Running { .. } => job
+            .components
+            .iter()
+            .filter(|c| !is_nowhere(c))
+            .flat_map(inputs)
+            .collect(),
+        Phase::Aborting { .. } => job
+            .components
+            .iter()
+            .filter(|c| c.run.may_live())
+            .flat_map(inputs)
+            .collect(),
         Phase::Queued { .. }
         | Phase::Finished { .. }
         | Phase::Failed { .. }
@@ -158,7 +184,10 @@ fn without_size((content, site): (Content, SiteName)) -> (Digest, SiteName) {
 
 fn inputs(component: &Component) -> impl Iterator<Item = (Content, SiteName)> {
     component.placement.iter().flat_map(|placement| {
-        placement.sources.iter().map(|source| (source.content, placement.site.clone()))
+        placement
+            .sources
+            .iter()
+            .map(|source| (source.content, placement.site.clone()))
     })
 }
 
@@ -178,11 +207,13 @@ pub(super) fn uncollected(
     job: &Job,
 ) -> impl Iterator<Item = (ComponentIndex, u32, &Collected, &Output)> {
     let collects = matches!(job.phase, Phase::Collecting { .. });
-    job.specified().filter(move |_| collects).flat_map(|(index, component, spec)| {
-        let outputs = (0..).zip(component.collected.iter().zip(&spec.outputs));
-        let open = outputs.filter(|(_, (state, output))| {
-            !state.done && !matches!(output.collect, Collect::Fetch)
-        });
-        open.map(move |(at, (state, output))| (index, at, state, output))
-    })
+    job.specified()
+        .filter(move |_| collects)
+        .flat_map(|(index, component, spec)| {
+            let outputs = (0..).zip(component.collected.iter().zip(&spec.outputs));
+            let open = outputs.filter(|(_, (state, output))| {
+                !state.done && !matches!(output.collect, Collect::Fetch)
+            });
+            open.map(move |(at, (state, output))| (index, at, state, output))
+        })
 }

@@ -82,11 +82,19 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
     }
     if let Some((question, _)) = job.reservation.as_deref().and_then(Reservation::question) {
         let (component, attempt) = (NO_COMPONENT, Attempt(question));
-        effects.push(JobEffect { component, attempt, kind: EffectKind::Reserve });
+        effects.push(JobEffect {
+            component,
+            attempt,
+            kind: EffectKind::Reserve,
+        });
     }
     for (index, component) in job.indexed() {
         let mut push = |kind| {
-            effects.push(JobEffect { component: index, attempt: component.attempt, kind });
+            effects.push(JobEffect {
+                component: index,
+                attempt: component.attempt,
+                kind,
+            });
         };
         if component.charge.is_some() {
             push(EffectKind::RecordCharge);
@@ -127,7 +135,9 @@ fn claiming(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectK
 /// A gate is opened for who waits there, as its site has said since we were away, and can still
 /// begin with the others; for who begins later once its time has come.
 fn opening(job: &Job, index: ComponentIndex, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
-    let Some(component) = job.components.get(index.0 as usize) else { return };
+    let Some(component) = job.components.get(index.0 as usize) else {
+        return;
+    };
     let is_late = component.past_start(now) > DurationMs::ZERO;
     if component.run.is_confirmed_ready() && !is_late && !job.is_too_early(index, now) {
         push(EffectKind::OpenGate);
@@ -156,7 +166,9 @@ fn collecting(
     component: &Component,
     push: &mut impl FnMut(EffectKind),
 ) {
-    let Some(spec) = job.spec_of(index) else { return };
+    let Some(spec) = job.spec_of(index) else {
+        return;
+    };
     for (at, (state, output)) in component.collected.iter().zip(&spec.outputs).enumerate() {
         if state.done || matches!(output.collect, Collect::Fetch) {
             continue;
@@ -180,30 +192,52 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
         return None;
     }
     // One that is due already is made, or waits for what is under way, which wakes it.
-    let look_ups = job.components.iter().filter_map(|component| match component.run {
-        Run::Uncertain { look_at, .. } => Some(look_at).filter(|at| now < *at),
-        _ => None,
-    });
-    let silence = job.reservation.as_deref().and_then(|r| r.silent_at(parameters));
+    let look_ups = job
+        .components
+        .iter()
+        .filter_map(|component| match component.run {
+            Run::Uncertain { look_at, .. } => Some(look_at).filter(|at| now < *at),
+            _ => None,
+        });
+    let silence = job
+        .reservation
+        .as_deref()
+        .and_then(|r| r.silent_at(parameters));
     let phase = match job.phase {
         Phase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
-        Phase::Placed { .. } => {
-            job.claim_time(parameters).into_iter().chain(job.announced_at(parameters)).min()
-        }
+        Phase::Placed { .. } => job
+            .claim_time(parameters)
+            .into_iter()
+            .chain(job.announced_at(parameters))
+            .min(),
         Phase::Claiming { since } => {
             let promised = job.promised_start().filter(|start| now < *start);
-            claiming_ends(job, parameters, since).into_iter().chain(promised).min()
+            claiming_ends(job, parameters, since)
+                .into_iter()
+                .chain(promised)
+                .min()
         }
         Phase::Starting { since } => Some(since + parameters.go_grace),
         // From then on its sites may say any time that it is still there.
         Phase::Running { .. } => {
-            let overdue = job.components.iter().filter_map(|c| overdue_at(job, c, parameters));
-            let looks = overdue
-                .map(|time| if now < time { time } else { now + parameters.look_up_interval });
+            let overdue = job
+                .components
+                .iter()
+                .filter_map(|c| overdue_at(job, c, parameters));
+            let looks = overdue.map(|time| {
+                if now < time {
+                    time
+                } else {
+                    now + parameters.look_up_interval
+                }
+            });
             let opens = job.indexed().filter(|(_, c)| c.run.is_confirmed_ready());
             let opens = opens.filter(|(index, _)| job.is_too_early(*index, now));
             let opens = opens.filter_map(|(index, _)| job.begins_at(index));
-            let ends = job.components.iter().filter_map(|c| restart_ends(c, parameters));
+            let ends = job
+                .components
+                .iter()
+                .filter_map(|c| restart_ends(c, parameters));
             looks.chain(ends).chain(opens).min()
         }
         Phase::Aborting { .. }
@@ -230,8 +264,14 @@ pub fn overdue_at(
 /// When a restarted component has waited long enough for what it waits for: for sites other
 /// than those that failed it, for its processors, or at its gate.
 pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option<Timestamp> {
-    let restart = component.restart.as_ref().filter(|_| !component.given_back)?;
-    let site = component.placement.as_ref().map(|placement| &placement.site);
+    let restart = component
+        .restart
+        .as_ref()
+        .filter(|_| !component.given_back)?;
+    let site = component
+        .placement
+        .as_ref()
+        .map(|placement| &placement.site);
     let (claims, acquisition) = (parameters.claims_at(site), component.acquisition());
     match component.run {
         Run::Idle if component.avoid.is_empty() => None,
@@ -244,12 +284,18 @@ pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option
 
 /// Whether there are sites that it would rather not go to again.
 pub fn avoids(job: &Job) -> bool {
-    job.components.iter().any(|component| !component.avoid.is_empty())
+    job.components
+        .iter()
+        .any(|component| !component.avoid.is_empty())
 }
 
 /// The claim's time-out, or the end of the longest hold.
 fn claiming_ends(job: &Job, parameters: &JobParameters, since: Timestamp) -> Option<Timestamp> {
-    let kept = job.components.iter().filter(|c| !matches!(c.run, Run::Idle) && !c.given_back);
+    let kept = job
+        .components
+        .iter()
+        .filter(|c| !matches!(c.run, Run::Idle) && !c.given_back);
     let claims = job.claim_limits(parameters);
-    kept.map(|component| job.claim_ends(component, since, claims)).min()
+    kept.map(|component| job.claim_ends(component, since, claims))
+        .min()
 }

@@ -24,10 +24,13 @@ impl JobSpec {
     pub fn footprint(&self) -> Bytes {
         let components: usize = self.components.iter().map(ComponentSpec::footprint).sum();
         let values = self.run.task.iter().flat_map(|task| &task.values);
-        let values: usize = values.map(|(name, value)| 2 * TEXT + name.len() + value.len()).sum();
+        let values: usize = values
+            .map(|(name, value)| 2 * TEXT + name.len() + value.len())
+            .sum();
         let benchmarks = self.run.preferences.iter().flat_map(|it| &it.benchmarks);
-        let benchmarks: usize =
-            benchmarks.map(|one| size_of::<Benchmark>() + text(&one.name)).sum();
+        let benchmarks: usize = benchmarks
+            .map(|one| size_of::<Benchmark>() + text(&one.name))
+            .sum();
         let own = JOB + self.name.as_deref().map_or(0, text);
         Bytes((own + components + values + benchmarks) as u64)
     }
@@ -35,7 +38,10 @@ impl JobSpec {
 
 impl ComponentSpec {
     fn footprint(&self) -> usize {
-        let inputs = self.inputs.iter().map(|input| file(&input.file) + text(input.path.as_str()));
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|input| file(&input.file) + text(input.path.as_str()));
         let outputs = self.outputs.iter().map(|output| {
             let registered = match &output.collect {
                 Collect::Fetch => 0,
@@ -43,7 +49,11 @@ impl ComponentSpec {
             };
             FILE + text(output.path.as_str()) + registered
         });
-        let overrides = self.at.values().chain(self.restart.as_deref()).map(Override::footprint);
+        let overrides = self
+            .at
+            .values()
+            .chain(self.restart.as_deref())
+            .map(Override::footprint);
         let parts = inputs.chain(outputs).chain(overrides).sum::<usize>();
         let constraints = self.constraints.len() * (size_of::<Constraint>() + 2 * TEXT);
         COMPONENT
@@ -58,8 +68,15 @@ impl ComponentSpec {
 impl Override {
     fn footprint(&self) -> usize {
         let environment = self.environment.iter();
-        let environment: usize = environment.map(|(name, value)| text(name) + text(value)).sum();
-        let words = self.arguments.iter().flatten().chain(&self.setup).chain(&self.lrm_options);
+        let environment: usize = environment
+            .map(|(name, value)| text(name) + text(value))
+            .sum();
+        let words = self
+            .arguments
+            .iter()
+            .flatten()
+            .chain(&self.setup)
+            .chain(&self.lrm_options);
         let words: usize = words.map(|word| text(word)).sum();
         OVERRIDE + self.executable.as_ref().map_or(0, executable) + environment + words
     }
@@ -94,7 +111,9 @@ mod tests {
         let mut longer = one;
         longer.components[0].program.change(|program| {
             program.arguments.push("x".repeat(10_000).into());
-            program.environment.insert("NAME".into(), "y".repeat(500).into());
+            program
+                .environment
+                .insert("NAME".into(), "y".repeat(500).into());
         });
         assert!(longer.footprint() >= Bytes(alone + 10_504));
     }

@@ -25,7 +25,9 @@ pub(super) fn check(component: &ComponentSpec) -> Result<(), SpecError> {
         let above = above(&input.path).find(|above| paths.contains(above))?;
         Some((input.path.clone(), above.to_owned()))
     });
-    let Some((inner, outer)) = nested else { return Ok(()) };
+    let Some((inner, outer)) = nested else {
+        return Ok(());
+    };
     match RelPath::new(&outer) {
         Ok(outer) => Err(SpecError::NestedInput(name(), inner, outer)),
         // A part of a path is one.
@@ -49,7 +51,10 @@ mod tests {
     fn checked(paths: &[&str]) -> Result<(), SpecError> {
         let mut component = spec(1).components[0].clone();
         let input = |path: &&str| Input {
-            file: FileRef { name: LogicalName::new("file").unwrap(), bound: None },
+            file: FileRef {
+                name: LogicalName::new("file").unwrap(),
+                bound: None,
+            },
             path: RelPath::new(path).unwrap(),
             feed: Feed::Whole,
         };

@@ -46,14 +46,21 @@ pub enum InvalidOffset {
         "component {name:?} has `start_after`, but components of runner {runner:?} know each other \
          and begin together; drop `start_after`, or use another runner"
     )]
-    WithRunner { name: ComponentName, runner: &'static str },
+    WithRunner {
+        name: ComponentName,
+        runner: &'static str,
+    },
     #[error(
         "every component has `start_after`, so that none begins at the start of the job; drop it \
          from the first, and make the others shorter by as much"
     )]
     NoneAtStart,
     #[error("component {name:?} begins {given} after the others (`start_after`); at most {max}")]
-    TooLong { name: ComponentName, given: DurationMs, max: DurationMs },
+    TooLong {
+        name: ComponentName,
+        given: DurationMs,
+        max: DurationMs,
+    },
 }
 
 impl JobSpec {
@@ -70,14 +77,22 @@ impl JobSpec {
 
     /// How long after the start of the job the last component begins.
     pub fn longest_offset(&self) -> DurationMs {
-        let offsets = self.components.iter().map(|component| component.start_after);
+        let offsets = self
+            .components
+            .iter()
+            .map(|component| component.start_after);
         offsets.max().unwrap_or_default()
     }
 
     /// Checks that components which begin later can.
     pub(super) fn validate_offsets(&self, limits: &SpecLimits) -> Result<(), SpecError> {
-        let mut later = self.components.iter().filter(|c| c.start_after > DurationMs::ZERO);
-        let Some(first) = later.next() else { return Ok(()) };
+        let mut later = self
+            .components
+            .iter()
+            .filter(|c| c.start_after > DurationMs::ZERO);
+        let Some(first) = later.next() else {
+            return Ok(());
+        };
         let (name, max, runner) = (first.name.clone(), limits.max_wall_time, runner_of(self)?);
         Err(match self.run.reservation {
             _ if matches!(self.request, Request::Flexible(_)) => InvalidOffset::Flexible(name),
@@ -85,11 +100,16 @@ impl JobSpec {
             Some(wish) if wish.reserve_after.is_some() => InvalidOffset::IfNeeded(name),
             Some(wish) if wish.flexible => InvalidOffset::Moved(name),
             Some(wish) if wish.unreserved => InvalidOffset::Unreserved(name),
-            _ if !runner.components_are_independent() => {
-                InvalidOffset::WithRunner { name, runner: runner.name() }
-            }
+            _ if !runner.components_are_independent() => InvalidOffset::WithRunner {
+                name,
+                runner: runner.name(),
+            },
             _ if later.count() + 1 == self.components.len() => InvalidOffset::NoneAtStart,
-            _ => match self.components.iter().find(|component| component.start_after > max) {
+            _ => match self
+                .components
+                .iter()
+                .find(|component| component.start_after > max)
+            {
                 None => return Ok(()),
                 Some(component) => {
                     let (name, given) = (component.name.clone(), component.start_after);
@@ -104,7 +124,10 @@ impl JobSpec {
 impl Component {
     /// Whether it has yet to begin for the first time in its round, which has started without it.
     pub fn is_to_begin_later(&self) -> bool {
-        let is_staged = self.restart.as_ref().is_some_and(|r| r.step == RestartStep::Staged);
+        let is_staged = self
+            .restart
+            .as_ref()
+            .is_some_and(|r| r.step == RestartStep::Staged);
         // One that is restarted is claimed where nothing is promised.
         is_staged && self.acquisition().promised().is_some()
     }
@@ -118,12 +141,14 @@ impl Job {
 
     /// Components that have a part in the common start.
     pub fn begin_together(&self) -> impl Iterator<Item = (ComponentIndex, &Component)> {
-        self.indexed().filter(|(index, _)| !self.begins_later(*index))
+        self.indexed()
+            .filter(|(index, _)| !self.begins_later(*index))
     }
 
     /// When a component is to begin, once the start of the job is decided.
     pub fn begins_at(&self, index: ComponentIndex) -> Option<Timestamp> {
-        self.start_at.map(|start| start + self.spec.offset_of(index))
+        self.start_at
+            .map(|start| start + self.spec.offset_of(index))
     }
 
     /// Whether the gate of a component stays shut as its time is yet to come.
@@ -133,7 +158,10 @@ impl Job {
 
     /// From when on a component may be claimed alone: in time to come to its gate.
     pub(super) fn claims_alone_from(&self, index: ComponentIndex) -> Timestamp {
-        let lead = self.reservation.as_deref().map(|reservation| reservation.lead);
+        let lead = self
+            .reservation
+            .as_deref()
+            .map(|reservation| reservation.lead);
         self.begins_at(index).unwrap_or_default() - lead.unwrap_or_default()
     }
 
@@ -144,10 +172,20 @@ impl Job {
             if !self.begins_later(index) || !matches!(component.run, Run::Idle) {
                 continue;
             }
-            let reserved = component.acquisition().promised().map(|promised| promised.from);
-            let not_before = self.claims_alone_from(index).max(reserved.unwrap_or_default());
+            let reserved = component
+                .acquisition()
+                .promised()
+                .map(|promised| promised.from);
+            let not_before = self
+                .claims_alone_from(index)
+                .max(reserved.unwrap_or_default());
             let step = RestartStep::Staged;
-            let restart = Restart { step, since: at, tries: 0, not_before };
+            let restart = Restart {
+                step,
+                since: at,
+                tries: 0,
+                not_before,
+            };
             self.components[index.0 as usize].restart = Some(restart);
         }
     }

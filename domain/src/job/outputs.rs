@@ -19,7 +19,10 @@ pub struct TooManyOutputs(pub usize);
 impl JobSpec {
     /// Checks that the job's record can keep all of its outputs.
     pub(super) fn validate_outputs(&self) -> Result<(), TooManyOutputs> {
-        let outputs = self.components.iter().flat_map(|component| &component.outputs);
+        let outputs = self
+            .components
+            .iter()
+            .flat_map(|component| &component.outputs);
         let brought = outputs.filter(|output| matches!(output.collect, Collect::ToSite { .. }));
         match brought.count() {
             ..=BROUGHT_MAX => Ok(()),
@@ -50,6 +53,9 @@ mod tests {
             spec.validate(&SpecLimits::default())
         };
         assert_eq!(with(BROUGHT_MAX), Ok(()));
-        assert_eq!(with(60_000), Err(SpecError::Outputs(TooManyOutputs(60_000))));
+        assert_eq!(
+            with(60_000),
+            Err(SpecError::Outputs(TooManyOutputs(60_000)))
+        );
     }
 }

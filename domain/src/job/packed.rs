@@ -73,7 +73,10 @@ impl Piece {
     }
 
     fn words(&self) -> Words<'_> {
-        Words { pieces: std::slice::from_ref(self).iter(), rest: "" }
+        Words {
+            pieces: std::slice::from_ref(self).iter(),
+            rest: "",
+        }
     }
 }
 
@@ -100,7 +103,11 @@ impl PackedProgram {
         counts: WordCounts,
         pieces: Vec<Piece>,
     ) -> Result<Self, &'static str> {
-        let program = Self { executable, counts, pieces: pieces.into() };
+        let program = Self {
+            executable,
+            counts,
+            pieces: pieces.into(),
+        };
         let is_whole = program.pieces.iter().all(|piece| match piece {
             Piece::Long(_) => true,
             Piece::Short(text) => written_length(piece.words()) == text.len(),
@@ -125,7 +132,10 @@ impl PackedProgram {
     /// The program with its words apart.
     pub fn open(&self) -> Program {
         let mut words = self.words().map(Word::shared);
-        let arguments = words.by_ref().take(self.counts.arguments as usize).collect();
+        let arguments = words
+            .by_ref()
+            .take(self.counts.arguments as usize)
+            .collect();
         let setup = words.by_ref().take(self.counts.setup as usize).collect();
         let directory = self.counts.has_directory.then(|| words.next()).flatten();
         let directory = directory.and_then(|text| RelPath::new(&text).ok());
@@ -134,7 +144,13 @@ impl PackedProgram {
             environment.insert(name, value);
         }
         let executable = self.executable.clone();
-        Program { executable, arguments, environment, directory, setup }
+        Program {
+            executable,
+            arguments,
+            environment,
+            directory,
+            setup,
+        }
     }
 
     /// Changes the program.
@@ -189,12 +205,17 @@ impl PackedProgram {
 
     /// Its arguments, where none of them is to be kept.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &str> {
-        self.words().take(self.counts.arguments as usize).map(Word::as_str)
+        self.words()
+            .take(self.counts.arguments as usize)
+            .map(Word::as_str)
     }
 
     /// The same of its variables, with their values.
     pub(super) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mut words = self.words().skip(self.counts.before_variables()).map(Word::as_str);
+        let mut words = self
+            .words()
+            .skip(self.counts.before_variables())
+            .map(Word::as_str);
         std::iter::from_fn(move || Some((words.next()?, words.next()?)))
     }
 
@@ -204,7 +225,10 @@ impl PackedProgram {
     }
 
     fn words(&self) -> Words<'_> {
-        Words { pieces: self.pieces.iter(), rest: "" }
+        Words {
+            pieces: self.pieces.iter(),
+            rest: "",
+        }
     }
 }
 
@@ -212,16 +236,27 @@ impl JobSpec {
     /// Texts that are long enough to be worth sharing, each as often as it is there.
     pub fn long_texts(&self) -> impl Iterator<Item = &Arc<str>> {
         let values = self.run.task.iter().flat_map(|task| task.values.values());
-        self.components.iter().flat_map(long_texts).chain(values).filter(|text| text.len() >= LONG)
+        self.components
+            .iter()
+            .flat_map(long_texts)
+            .chain(values)
+            .filter(|text| text.len() >= LONG)
     }
 }
 
 fn long_texts(component: &ComponentSpec) -> impl Iterator<Item = &Arc<str>> {
     let words = component.overrides().flat_map(|change| {
         let lists = change.arguments.iter().flatten().chain(&change.setup);
-        lists.chain(&change.lrm_options).chain(change.environment.values())
+        lists
+            .chain(&change.lrm_options)
+            .chain(change.environment.values())
     });
-    component.program.pieces().iter().map(Piece::text).chain(words)
+    component
+        .program
+        .pieces()
+        .iter()
+        .map(Piece::text)
+        .chain(words)
 }
 
 /// However they are cut into pieces.
@@ -257,14 +292,23 @@ impl Eq for PackedProgram {}
 
 impl From<Program> for PackedProgram {
     fn from(program: Program) -> Self {
-        let Program { executable, arguments, environment, directory, setup } = program;
+        let Program {
+            executable,
+            arguments,
+            environment,
+            directory,
+            setup,
+        } = program;
         let counts = WordCounts {
             arguments: arguments.len() as u32,
             setup: setup.len() as u32,
             has_directory: directory.is_some(),
         };
         let mut packer = Packer::default();
-        arguments.iter().chain(&setup).for_each(|word| packer.put(word));
+        arguments
+            .iter()
+            .chain(&setup)
+            .for_each(|word| packer.put(word));
         if let Some(directory) = &directory {
             packer.put(&directory.as_str().into());
         }
@@ -272,7 +316,11 @@ impl From<Program> for PackedProgram {
             packer.put(name);
             packer.put(value);
         }
-        Self { executable, counts, pieces: packer.finish().into() }
+        Self {
+            executable,
+            counts,
+            pieces: packer.finish().into(),
+        }
     }
 }
 
@@ -305,7 +353,8 @@ impl Packer {
 
     fn close(&mut self) {
         if !self.short.is_empty() {
-            self.pieces.push(Piece::Short(std::mem::take(&mut self.short).into()));
+            self.pieces
+                .push(Piece::Short(std::mem::take(&mut self.short).into()));
         }
     }
 
@@ -347,7 +396,10 @@ struct Words<'a> {
 impl<'a> Words<'a> {
     /// The piece that begins here, if one does.
     fn next_piece(&self) -> Option<&'a Piece> {
-        self.pieces.as_slice().first().filter(|_| self.rest.is_empty())
+        self.pieces
+            .as_slice()
+            .first()
+            .filter(|_| self.rest.is_empty())
     }
 }
 
@@ -378,7 +430,10 @@ fn first_word(text: &str) -> Option<(&str, &str)> {
 
 /// What short words take as they are written.
 fn written_length(words: Words<'_>) -> usize {
-    words.map(|word| word.as_str().len()).map(|length| length.to_string().len() + 1 + length).sum()
+    words
+        .map(|word| word.as_str().len())
+        .map(|length| length.to_string().len() + 1 + length)
+        .sum()
 }
 
 #[cfg(test)]
@@ -415,17 +470,33 @@ mod tests {
     }
 
     fn at_site(arguments: Vec<Arc<str>>, values: &[(&str, String)]) -> PackedProgram {
-        let environment = values.iter().map(|(name, value)| ((*name).into(), (**value).into()));
-        let (executable, environment) =
-            (Executable::AtSite("/bin/true".into()), environment.collect());
-        Program { executable, arguments, environment, directory: None, setup: Vec::new() }.into()
+        let environment = values
+            .iter()
+            .map(|(name, value)| ((*name).into(), (**value).into()));
+        let (executable, environment) = (
+            Executable::AtSite("/bin/true".into()),
+            environment.collect(),
+        );
+        Program {
+            executable,
+            arguments,
+            environment,
+            directory: None,
+            setup: Vec::new(),
+        }
+        .into()
     }
 
     #[test]
     fn pieces_without_a_replaced_word_stay_shared() {
-        let many: Vec<Arc<str>> = (0..500).map(|number| format!("word {number}").into()).collect();
+        let many: Vec<Arc<str>> = (0..500)
+            .map(|number| format!("word {number}").into())
+            .collect();
         let with = [many.clone(), vec!["<1>".into()], many].concat();
-        let packed = at_site(with, &[("LONG", "x".repeat(300_000)), ("SHORT", "<2>".into())]);
+        let packed = at_site(
+            with,
+            &[("LONG", "x".repeat(300_000)), ("SHORT", "<2>".into())],
+        );
         let mut filled = packed.clone();
         let mut seen = Vec::new();
         let by = |place: WordPlace<'_>, word: &str| {
@@ -434,32 +505,51 @@ mod tests {
         };
         filled.replace_words("<", by).unwrap();
         let place = |place: WordPlace<'_>, word: &str| (format!("{place:?}"), word.to_owned());
-        let expected =
-            [place(WordPlace::Argument(500), "<1>"), place(WordPlace::Value("SHORT"), "<2>")];
+        let expected = [
+            place(WordPlace::Argument(500), "<1>"),
+            place(WordPlace::Value("SHORT"), "<2>"),
+        ];
         assert_eq!(seen, expected);
         let mut expected = packed.open();
         expected.arguments[500] = "y".repeat(5_000).into();
-        expected.environment.insert("SHORT".into(), "y".repeat(5_000).into());
+        expected
+            .environment
+            .insert("SHORT".into(), "y".repeat(5_000).into());
         assert_eq!(filled.open(), expected);
         assert_eq!(filled, PackedProgram::from(expected), "however it is cut");
         let is_own = |piece: &&Piece| {
-            !packed.pieces().iter().any(|other| Arc::ptr_eq(other.text(), piece.text()))
+            !packed
+                .pieces()
+                .iter()
+                .any(|other| Arc::ptr_eq(other.text(), piece.text()))
         };
-        let own: usize = filled.pieces().iter().filter(is_own).map(|it| it.text().len()).sum();
+        let own: usize = filled
+            .pieces()
+            .iter()
+            .filter(is_own)
+            .map(|it| it.text().len())
+            .sum();
         assert!(own < 2 * (5_000 + 2 * PIECE), "{own}");
     }
 
     #[test]
     fn pieces_that_are_not_what_they_say_are_refused() {
         let of = |arguments: u32, text: &str| {
-            let counts = WordCounts { arguments, ..WordCounts::default() };
+            let counts = WordCounts {
+                arguments,
+                ..WordCounts::default()
+            };
             let executable = Executable::AtSite("/bin/true".into());
             PackedProgram::of_pieces(executable, counts, vec![Piece::Short(text.into())])
         };
         assert!(of(2, "1:a3:b:c").is_ok() && of(0, "1:a3:b:c").is_ok());
-        for (arguments, text) in
-            [(3, "1:a1:b"), (1, "1:a1:b"), (2, "1:a9:b"), (1, "1:a:"), (0, "x")]
-        {
+        for (arguments, text) in [
+            (3, "1:a1:b"),
+            (1, "1:a1:b"),
+            (2, "1:a9:b"),
+            (1, "1:a:"),
+            (0, "x"),
+        ] {
             assert!(of(arguments, text).is_err(), "{arguments} {text}");
         }
     }

@@ -103,7 +103,10 @@ impl Default for JobParameters {
 impl JobParameters {
     /// What holds for a claim at sites that say nothing of their own.
     fn claim_limits(&self) -> ClaimLimits {
-        ClaimLimits { ready_within: self.claim_timeout, max_hold: self.hold_max }
+        ClaimLimits {
+            ready_within: self.claim_timeout,
+            max_hold: self.hold_max,
+        }
     }
 
     /// What holds for claims at these sites together: they have one start, so the longest counts.
@@ -114,7 +117,11 @@ impl JobParameters {
             if before.replace(site) == Some(site) {
                 continue;
             }
-            let own = self.claims_at.get(site).copied().unwrap_or_else(|| self.claim_limits());
+            let own = self
+                .claims_at
+                .get(site)
+                .copied()
+                .unwrap_or_else(|| self.claim_limits());
             longest = Some(longest.map_or(own, |longest| longest.longest(own)));
         }
         longest.unwrap_or_else(|| self.claim_limits())
@@ -133,7 +140,9 @@ impl JobParameters {
     pub fn backoff(&self, first: DurationMs, count: u32, seed: u64) -> DurationMs {
         let doubled = first.0.saturating_mul(1 << count.saturating_sub(1).min(20));
         let wait = doubled.min(self.backoff_max.0);
-        let spread = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(count) << 56);
+        let spread = seed
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(u64::from(count) << 56);
         DurationMs(wait + (wait / 4).saturating_mul(spread >> 32) / u64::from(u32::MAX))
     }
 }

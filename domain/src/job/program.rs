@@ -30,7 +30,12 @@ impl ProgramAtSite {
         if let Some(directory) = &change.directory {
             program.directory = Some(directory.clone());
         }
-        program.environment.extend(change.environment.iter().map(|(k, v)| (k.clone(), v.clone())));
+        program.environment.extend(
+            change
+                .environment
+                .iter()
+                .map(|(k, v)| (k.clone(), v.clone())),
+        );
         program.setup.extend(change.setup.iter().cloned());
         self.lrm_options.extend(change.lrm_options.iter().cloned());
     }
@@ -39,8 +44,15 @@ impl ProgramAtSite {
 impl ComponentSpec {
     /// The program as it runs at a site: overrides by label first, then by name.
     pub fn program_at(&self, site: &SiteName, labels: &Labels) -> ProgramAtSite {
-        let mut result = ProgramAtSite { program: self.program.open(), lrm_options: Vec::new() };
-        for (_, change) in self.at.iter().filter(|(place, _)| place.holds_at(site, labels)) {
+        let mut result = ProgramAtSite {
+            program: self.program.open(),
+            lrm_options: Vec::new(),
+        };
+        for (_, change) in self
+            .at
+            .iter()
+            .filter(|(place, _)| place.holds_at(site, labels))
+        {
             result.apply(change);
         }
         result
@@ -49,9 +61,18 @@ impl ComponentSpec {
     /// Contents that must be at `site` before the component can start there, each once.
     pub fn contents_at(&self, site: &SiteName, labels: &Labels) -> BTreeSet<Content> {
         let at_site = self.program_at(site, labels).program.executable;
-        let restart = self.restart.as_ref().and_then(|change| change.executable.as_ref());
-        let staged = std::iter::once(&at_site).chain(restart).filter_map(Executable::content);
-        self.inputs.iter().filter_map(|input| input.file.bound).chain(staged).collect()
+        let restart = self
+            .restart
+            .as_ref()
+            .and_then(|change| change.executable.as_ref());
+        let staged = std::iter::once(&at_site)
+            .chain(restart)
+            .filter_map(Executable::content);
+        self.inputs
+            .iter()
+            .filter_map(|input| input.file.bound)
+            .chain(staged)
+            .collect()
     }
 }
 
@@ -70,12 +91,21 @@ mod tests {
     }
 
     fn variables(pairs: &[(&str, &str)]) -> BTreeMap<Arc<str>, Arc<str>> {
-        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()))
+            .collect()
     }
 
     fn staged(seed: u8) -> (Executable, Content) {
-        let content = Content { digest: Digest([seed; 32]), size: Bytes(1) };
-        let file = FileRef { name: "tool".parse().unwrap(), bound: Some(content) };
+        let content = Content {
+            digest: Digest([seed; 32]),
+            size: Bytes(1),
+        };
+        let file = FileRef {
+            name: "tool".parse().unwrap(),
+            bound: Some(content),
+        };
         (Executable::Staged(file), content)
     }
 
@@ -140,7 +170,10 @@ mod tests {
     fn an_override_by_label_replaces_and_adds_at_every_site_of_that_label() {
         let there = at("delft", &arm());
         let program = there.program;
-        assert_eq!((program.executable, program.arguments), (staged(1).0, Vec::new()));
+        assert_eq!(
+            (program.executable, program.arguments),
+            (staged(1).0, Vec::new())
+        );
         let expected = variables(&[("ARM", "yes"), ("KEPT", "yes"), ("KIND", "arm")]);
         assert_eq!(program.environment, expected);
         assert_eq!(program.setup, texts(&["first", "of arm"]));
@@ -154,17 +187,26 @@ mod tests {
         let program = there.program;
         assert_eq!(program.executable, Executable::AtSite("/opt/leiden".into()));
         assert_eq!(&*program.environment["KIND"], "leiden");
-        assert_eq!(&*program.environment["ARM"], "yes", "what it does not say stays");
+        assert_eq!(
+            &*program.environment["ARM"], "yes",
+            "what it does not say stays"
+        );
         assert_eq!(program.arguments, texts(&[]));
         assert_eq!(program.setup, texts(&["first", "of arm", "of leiden"]));
-        assert_eq!(there.lrm_options, texts(&["--partition=arm", "--exclusive"]));
+        assert_eq!(
+            there.lrm_options,
+            texts(&["--partition=arm", "--exclusive"])
+        );
     }
 
     #[test]
     fn a_staged_executable_is_brought_only_where_it_runs() {
         let component = component();
         let contents = |site: &str, labels: &Labels| {
-            component.contents_at(&site.parse().unwrap(), labels).into_iter().collect::<Vec<_>>()
+            component
+                .contents_at(&site.parse().unwrap(), labels)
+                .into_iter()
+                .collect::<Vec<_>>()
         };
         assert_eq!(contents("delft", &arm()), [staged(1).1]);
         assert_eq!(contents("delft", &Labels::new()), []);

@@ -48,7 +48,11 @@ pub struct Flexible {
 
 impl Default for Flexible {
     fn default() -> Self {
-        Self { min_component_size: 1, max_components: None, splits: Vec::new() }
+        Self {
+            min_component_size: 1,
+            max_components: None,
+            splits: Vec::new(),
+        }
     }
 }
 
@@ -74,12 +78,19 @@ impl Flexible {
         for split in &self.splits {
             let sum: u64 = split.iter().map(|&size| u64::from(size)).sum();
             if split.contains(&0) || sum != u64::from(total) {
-                return Err(SpecError::SplitSum { split: split.clone(), total });
+                return Err(SpecError::SplitSum {
+                    split: split.clone(),
+                    total,
+                });
             }
         }
         if self.splits.is_empty() && total < self.min_component_size {
             let min = self.min_component_size;
-            return Err(SpecError::BelowMinimum { name: name.clone(), total, min });
+            return Err(SpecError::BelowMinimum {
+                name: name.clone(),
+                total,
+                min,
+            });
         }
         Ok(())
     }
@@ -91,28 +102,34 @@ impl JobSpec {
         &'a self,
         placements: &'a [Placement],
     ) -> impl Iterator<Item = (SiteName, Resources)> + 'a {
-        placements.iter().enumerate().filter_map(|(index, placement)| {
-            let resources = match placement.share {
-                Some(share) => self.components.first()?.resources.portion(share),
-                None => self.components.get(index)?.resources.clone(),
-            };
-            Some((placement.site.clone(), resources))
-        })
+        placements
+            .iter()
+            .enumerate()
+            .filter_map(|(index, placement)| {
+                let resources = match placement.share {
+                    Some(share) => self.components.first()?.resources.portion(share),
+                    None => self.components.get(index)?.resources.clone(),
+                };
+                Some((placement.site.clone(), resources))
+            })
     }
 
     /// The names of all components, of which there are so many.
     pub fn names(&self, count: usize) -> Vec<String> {
         let indexes = (0..count as u32).map(ComponentIndex);
-        indexes.filter_map(|index| self.name_of(index, count)).collect()
+        indexes
+            .filter_map(|index| self.name_of(index, count))
+            .collect()
     }
 
     /// The name of a component where there are `count`: those of a flexible request are
     /// numbered from 1, if there are several.
     pub fn name_of(&self, index: ComponentIndex, count: usize) -> Option<String> {
         match self.request {
-            Request::Fixed | Request::NonFixed => {
-                self.components.get(index.0 as usize).map(|component| component.name.to_string())
-            }
+            Request::Fixed | Request::NonFixed => self
+                .components
+                .get(index.0 as usize)
+                .map(|component| component.name.to_string()),
             Request::Flexible(_) => self.components.first().map(|component| match count {
                 0 | 1 => component.name.to_string(),
                 _ => format!("{}-{}", component.name, index.0 + 1),
@@ -122,14 +139,21 @@ impl JobSpec {
 
     /// Checks what a flexible request must keep.
     pub(super) fn validate_flexible(&self) -> Result<(), SpecError> {
-        let Request::Flexible(bounds) = &self.request else { return Ok(()) };
-        let [component] = self.components.as_slice() else {
-            return Err(SpecError::FlexibleComponents { count: self.components.len() });
+        let Request::Flexible(bounds) = &self.request else {
+            return Ok(());
         };
-        let registered = component.outputs.iter().find_map(|output| match &output.collect {
-            Collect::ToSite { register, .. } => Some(register.clone()),
-            Collect::Fetch => None,
-        });
+        let [component] = self.components.as_slice() else {
+            return Err(SpecError::FlexibleComponents {
+                count: self.components.len(),
+            });
+        };
+        let registered = component
+            .outputs
+            .iter()
+            .find_map(|output| match &output.collect {
+                Collect::ToSite { register, .. } => Some(register.clone()),
+                Collect::Fetch => None,
+            });
         match registered {
             Some(name) => Err(SpecError::FlexibleOutput(name)),
             None => bounds.validate(&component.name, component.resources.processors),
@@ -148,18 +172,33 @@ mod tests {
     /// Vector FCM-18, and listed splits, for which the bounds do not count.
     #[test]
     fn bounds_that_no_split_could_meet_are_refused() {
-        let min = |min| Flexible { min_component_size: min, ..Flexible::default() };
+        let min = |min| Flexible {
+            min_component_size: min,
+            ..Flexible::default()
+        };
         assert_eq!(checked(5, min(5)), Ok(()));
-        let Err(SpecError::BelowMinimum { total: 4, min: 5, .. }) = checked(4, min(5)) else {
+        let Err(SpecError::BelowMinimum {
+            total: 4, min: 5, ..
+        }) = checked(4, min(5))
+        else {
             panic!("a total below the minimum")
         };
         assert_eq!(checked(4, min(0)), Err(SpecError::ZeroBound));
-        let none = Flexible { max_components: Some(0), ..Flexible::default() };
+        let none = Flexible {
+            max_components: Some(0),
+            ..Flexible::default()
+        };
         assert_eq!(checked(4, none), Err(SpecError::ZeroBound));
-        let listed = |split: &[u32]| Flexible { splits: vec![split.to_vec()], ..min(9) };
+        let listed = |split: &[u32]| Flexible {
+            splits: vec![split.to_vec()],
+            ..min(9)
+        };
         assert_eq!(checked(4, listed(&[3, 1])), Ok(()));
         for split in [&[3, 2][..], &[4, 0], &[]] {
-            let refused = SpecError::SplitSum { split: split.to_vec(), total: 4 };
+            let refused = SpecError::SplitSum {
+                split: split.to_vec(),
+                total: 4,
+            };
             assert_eq!(checked(4, listed(split)), Err(refused));
         }
     }

@@ -10,18 +10,28 @@ impl JobSpec {
     pub fn shapes(&self) -> impl Iterator<Item = OtherShape> + '_ {
         let processors = self.components.iter().map(|one| one.resources.processors);
         let processors = processors.fold(0, u32::saturating_add);
-        self.run.molding.all(OtherShape { processors, run_time: self.wall_time })
+        self.run.molding.all(OtherShape {
+            processors,
+            run_time: self.wall_time,
+        })
     }
 
     /// How long it may run in one of its shapes at so many sites.
     pub fn time_in(&self, shape: u32, sites: usize) -> DurationMs {
-        let run_time = self.shapes().nth(shape as usize).map(|shape| shape.run_time);
-        self.run.molding.over(run_time.unwrap_or(self.wall_time), sites)
+        let run_time = self
+            .shapes()
+            .nth(shape as usize)
+            .map(|shape| shape.run_time);
+        self.run
+            .molding
+            .over(run_time.unwrap_or(self.wall_time), sites)
     }
 
     /// The longest time that it may run in any of its shapes.
     pub fn longest_time(&self) -> DurationMs {
-        let times = self.shapes().map(|shape| self.run.molding.over(shape.run_time, 2));
+        let times = self
+            .shapes()
+            .map(|shape| self.run.molding.over(shape.run_time, 2));
         times.max().unwrap_or(self.wall_time)
     }
 
@@ -31,7 +41,9 @@ impl JobSpec {
             _ if *molding == Molding::default() => Ok(()),
             Request::Fixed | Request::NonFixed => Err(InvalidMolding::NotFlexible.into()),
             Request::Flexible(bounds) => {
-                let Some(asked) = self.shapes().next() else { return Ok(()) };
+                let Some(asked) = self.shapes().next() else {
+                    return Ok(());
+                };
                 let max = limits.max_wall_time;
                 Ok(molding.validate(asked, bounds.least(), max)?)
             }
@@ -43,14 +55,20 @@ impl Job {
     /// In which of its shapes this round runs: what it was promised may be another than that
     /// which is asked for.
     pub fn shape(&self) -> u32 {
-        let mut promised = self.components.iter().filter_map(|c| c.acquisition().promised());
+        let mut promised = self
+            .components
+            .iter()
+            .filter_map(|c| c.acquisition().promised());
         let is_own = promised.any(|Promised { shared, .. }| !shared);
         let reservation = self.reservation.as_deref().filter(|_| is_own);
-        reservation.and_then(|reservation| reservation.split).map_or(0, |split| split.shape)
+        reservation
+            .and_then(|reservation| reservation.split)
+            .map_or(0, |split| split.shape)
     }
 
     /// How long its payloads may run in this round.
     pub fn wall_time(&self) -> DurationMs {
-        self.spec.time_in(self.shape(), self.sites_combined() as usize)
+        self.spec
+            .time_in(self.shape(), self.sites_combined() as usize)
     }
 }

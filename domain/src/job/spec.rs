@@ -70,8 +70,12 @@ pub enum Priority {
 
 impl Priority {
     /// All classes, most urgent first.
-    pub const ALL: [Priority; 4] =
-        [Priority::SuperHigh, Priority::High, Priority::Low, Priority::SuperLow];
+    pub const ALL: [Priority; 4] = [
+        Priority::SuperHigh,
+        Priority::High,
+        Priority::Low,
+        Priority::SuperLow,
+    ];
 
     /// Its name in job files, metrics and tables.
     pub fn as_str(self) -> &'static str {
@@ -265,7 +269,10 @@ pub struct SpecLimits {
 
 impl Default for SpecLimits {
     fn default() -> Self {
-        Self { max_components: 1_000, max_wall_time: DurationMs::from_secs(366 * 86_400) }
+        Self {
+            max_components: 1_000,
+            max_wall_time: DurationMs::from_secs(366 * 86_400),
+        }
     }
 }
 
@@ -294,7 +301,11 @@ pub enum SpecError {
     #[error(
         "component {name:?} asks for {total} processors, less than min_component_size ({min}); ask for more, or lower it"
     )]
-    BelowMinimum { name: ComponentName, total: u32, min: u32 },
+    BelowMinimum {
+        name: ComponentName,
+        total: u32,
+        min: u32,
+    },
     #[error("min_component_size and max_components must be at least 1")]
     ZeroBound,
     #[error(
@@ -351,7 +362,10 @@ impl JobSpec {
             });
         }
         if self.wall_time == DurationMs::ZERO || self.wall_time > limits.max_wall_time {
-            return Err(SpecError::WallTime { given: self.wall_time, max: limits.max_wall_time });
+            return Err(SpecError::WallTime {
+                given: self.wall_time,
+                max: limits.max_wall_time,
+            });
         }
         let mut names = BTreeSet::new();
         for component in &self.components {
@@ -388,7 +402,11 @@ impl JobSpec {
         &mut self,
         mut content_of: impl FnMut(&LogicalName) -> Option<Content>,
     ) -> Result<(), LogicalName> {
-        for file in self.components.iter_mut().flat_map(ComponentSpec::file_refs_mut) {
+        for file in self
+            .components
+            .iter_mut()
+            .flat_map(ComponentSpec::file_refs_mut)
+        {
             if file.bound.is_none() {
                 file.bound = Some(content_of(&file.name).ok_or_else(|| file.name.clone())?);
             }
@@ -399,7 +417,9 @@ impl JobSpec {
     /// Resources of all components together.
     pub fn total_resources(&self) -> Resources {
         let mut total = Resources::default();
-        self.components.iter().for_each(|component| total.add(&component.resources));
+        self.components
+            .iter()
+            .for_each(|component| total.add(&component.resources));
         total
     }
 }
@@ -419,7 +439,11 @@ impl ComponentSpec {
         }
         inputs::check(self)?;
         let mut paths = BTreeSet::new();
-        if let Some(twice) = self.outputs.iter().find(|output| !paths.insert(&output.path)) {
+        if let Some(twice) = self
+            .outputs
+            .iter()
+            .find(|output| !paths.insert(&output.path))
+        {
             return Err(SpecError::DuplicateOutput(name(), twice.path.clone()));
         }
         self.validate_program()
@@ -441,7 +465,11 @@ impl ComponentSpec {
             }
         }
         let others = overrides.clone().flat_map(|o| o.arguments.iter().flatten());
-        if program.arguments().chain(others.map(|word| &**word)).any(|a| a.contains('\0')) {
+        if program
+            .arguments()
+            .chain(others.map(|word| &**word))
+            .any(|a| a.contains('\0'))
+        {
             return Err(SpecError::Nul(name(), "an argument"));
         }
         let others = overrides.flat_map(|o| &o.environment);
@@ -486,7 +514,10 @@ impl ComponentSpec {
                 Executable::Staged(file) => Some(file),
                 Executable::AtSite(_) => None,
             });
-        self.inputs.iter_mut().map(|input| &mut input.file).chain(staged)
+        self.inputs
+            .iter_mut()
+            .map(|input| &mut input.file)
+            .chain(staged)
     }
 }
 
@@ -495,6 +526,8 @@ pub type Actor = KeyName;
 
 pub(crate) fn is_variable_name(name: &str) -> bool {
     let mut bytes = name.bytes();
-    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+    bytes
+        .next()
+        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

@@ -197,7 +197,10 @@ impl PhaseKind {
 
     /// Whether nothing can happen any more.
     pub fn is_final(self) -> bool {
-        matches!(self, PhaseKind::Finished | PhaseKind::Failed | PhaseKind::Cancelled)
+        matches!(
+            self,
+            PhaseKind::Finished | PhaseKind::Failed | PhaseKind::Cancelled
+        )
     }
 }
 

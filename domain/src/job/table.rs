@@ -60,7 +60,9 @@ pub fn allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
     if from == to {
         return from.is_final() == (event == Happened::END_TOLD);
     }
-    TRANSITIONS.iter().any(|t| t.from == from && t.event == event && t.to == to)
+    TRANSITIONS
+        .iter()
+        .any(|t| t.from == from && t.event == event && t.to == to)
 }
 
 /// The table as Markdown.

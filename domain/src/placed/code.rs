@@ -4,7 +4,10 @@
 /// comes before what needs an operator, and that before what never changes.
 /// The order ranks reasons; the names are part of the API and of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "each is explained at the variant of `Reason` with its name")]
+#[allow(
+    missing_docs,
+    reason = "each is explained at the variant of `Reason` with its name"
+)]
 pub enum ReasonCode {
     NotEnoughIdle,
     Reserved,

@@ -62,9 +62,16 @@ impl Asked {
     pub fn new(request: Arc<PlacementRequest>) -> Self {
         let mut whole = request.total().cloned().unwrap_or_default();
         if request.total().is_none() {
-            request.components().iter().for_each(|part| whole.add(&part.resources));
+            request
+                .components()
+                .iter()
+                .for_each(|part| whole.add(&part.resources));
         }
-        Self { need: mrs::need(&request), request, whole }
+        Self {
+            need: mrs::need(&request),
+            request,
+            whole,
+        }
     }
 
     /// The request.
@@ -91,8 +98,14 @@ impl Asked {
             disk_mb: free.other(mrs::DISK),
         };
         let offer = mrs::offer(&search, index, amounts)?;
-        let need = Need { source_potential: ground.source_potential, ..self.need };
-        Ok(Given { bid: bid(&need, &offer)?, resources: self.of_free(free) })
+        let need = Need {
+            source_potential: ground.source_potential,
+            ..self.need
+        };
+        Ok(Given {
+            bid: bid(&need, &offer)?,
+            resources: self.of_free(free),
+        })
     }
 
     /// The job was not covered: what sites turned out not to have is not left to those that are
@@ -131,8 +144,16 @@ impl Asked {
             return Resources::processors(processors);
         }
         let least = |(name, asked): (&Arc<str>, &u64)| (name.clone(), free.other(name).min(*asked));
-        let others = self.whole.others.iter().map(least).filter(|(_, count)| *count > 0);
-        Resources { processors, others: others.collect() }
+        let others = self
+            .whole
+            .others
+            .iter()
+            .map(least)
+            .filter(|(_, count)| *count > 0);
+        Resources {
+            processors,
+            others: others.collect(),
+        }
     }
 
     /// Where the job goes by the answers of all sites, by index, and what placed it. A site
@@ -147,7 +168,9 @@ impl Asked {
         answers: &[Result<Given, Decline>],
         left: &Remaining,
     ) -> Result<(Plan, PlacedBy), Refusal> {
-        let given = answers.iter().map(|answer| Some(&answer.as_ref().ok()?.resources));
+        let given = answers
+            .iter()
+            .map(|answer| Some(&answer.as_ref().ok()?.resources));
         let mut remaining = left.of_given(given);
         let bids = answers.iter().map(|answer| match answer {
             Ok(given) => Ok(given.bid.clone()),
@@ -172,7 +195,11 @@ impl Ground {
         let search = Search::new(request, &grid);
         let source_potential = mrs::source_potential(&search);
         let replicas = search.into_replicas();
-        Self { grid, replicas, source_potential }
+        Self {
+            grid,
+            replicas,
+            source_potential,
+        }
     }
 
     /// The grid as the scheduler knows it.

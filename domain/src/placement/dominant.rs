@@ -29,20 +29,30 @@ pub fn dominant_refusal(
     let placed = request.uses(plan).zip(&plan.placements);
     // Of other partitions nothing is given back: those sites are not looked at again below.
     let of_own = |part: usize, site: usize| {
-        let component = request.components().get(part).or(request.components().first());
+        let component = request
+            .components()
+            .get(part)
+            .or(request.components().first());
         component.is_none_or(|component| grid.sites()[site].pool_of(component).is_none())
     };
-    let placed = placed.enumerate().filter_map(|(part, ((site, used), placement))| {
-        let site = grid.index_of(&site)?;
-        Some((site, of_own(part, site).then_some(used), placement))
-    });
+    let placed = placed
+        .enumerate()
+        .filter_map(|(part, ((site, used), placement))| {
+            let site = grid.index_of(&site)?;
+            Some((site, of_own(part, site).then_some(used), placement))
+        });
     let uses: Vec<(usize, Option<Resources>, &Placement)> = placed.collect();
     let bounded = |site: usize| grid.sites()[site].staging_left.is_some();
     let contents = |placement: &Placement| -> Vec<Content> {
-        placement.sources.iter().map(|source| source.content).collect()
+        placement
+            .sources
+            .iter()
+            .map(|source| source.content)
+            .collect()
     };
     for (site, used, placement) in &uses {
-        used.iter().for_each(|used| remaining.give_back(*site, used));
+        used.iter()
+            .for_each(|used| remaining.give_back(*site, used));
         if bounded(*site) {
             remaining.unstage(*site, contents(placement).into_iter());
         }
@@ -57,7 +67,9 @@ pub fn dominant_refusal(
         if uses.iter().any(|(used, ..)| *used == site) {
             continue;
         }
-        let code = kinds.iter().find_map(|&kind| worst_code(&search, kind, site, remaining));
+        let code = kinds
+            .iter()
+            .find_map(|&kind| worst_code(&search, kind, site, remaining));
         if let Some(code) = code {
             *counts.entry(code).or_default() += 1;
         }
@@ -68,7 +80,9 @@ pub fn dominant_refusal(
             remaining.stage(*site, contents(placement).into_iter());
         }
     }
-    let most = counts.into_iter().max_by_key(|(code, sites)| (*sites, Reverse(*code)));
+    let most = counts
+        .into_iter()
+        .max_by_key(|(code, sites)| (*sites, Reverse(*code)));
     most.map(|(code, sites)| DominantRefusal { code, sites })
 }
 
@@ -80,7 +94,10 @@ fn kinds(request: &PlacementRequest) -> Vec<usize> {
         if kinds.len() == KINDS {
             break;
         }
-        if !kinds.iter().any(|kind| components[*kind] == components[index]) {
+        if !kinds
+            .iter()
+            .any(|kind| components[*kind] == components[index])
+        {
             kinds.push(index);
         }
     }

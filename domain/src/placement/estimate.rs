@@ -65,7 +65,9 @@ pub fn by_pace(
 ) -> Option<(DurationMs, DurationMs)> {
     let (ahead, placed) = (ahead as u64, placed as u64);
     let (whole, rest) = (window.0.checked_div(placed)?, window.0 % placed);
-    let wait = whole.saturating_mul(ahead).saturating_add(rest.saturating_mul(ahead) / placed);
+    let wait = whole
+        .saturating_mul(ahead)
+        .saturating_add(rest.saturating_mul(ahead) / placed);
     Some((DurationMs(wait / 2), DurationMs(wait.saturating_mul(2))))
 }
 
@@ -87,11 +89,19 @@ pub fn forecast(
     for _ in 0..MOST_STEPS {
         let refusal = match future.look(&mut before, job) {
             Ok(plan) if job.not_before <= future.now => {
-                return Ok(Forecast { at: future.now, plan, ended: future.ended });
+                return Ok(Forecast {
+                    at: future.now,
+                    plan,
+                    ended: future.ended,
+                });
             }
             outcome => outcome.err(),
         };
-        let wakes = before.iter().copied().chain([job]).map(|waiter| waiter.not_before);
+        let wakes = before
+            .iter()
+            .copied()
+            .chain([job])
+            .map(|waiter| waiter.not_before);
         let wakes: BTreeSet<Timestamp> = wakes.filter(|at| *at > future.now).collect();
         if !future.go_on(wakes.first().copied()) {
             return Err(refusal);
@@ -125,10 +135,20 @@ impl<'a> Future<'a> {
         let mut ends: BTreeMap<Timestamp, Vec<Release>> = BTreeMap::new();
         for release in releases {
             // What should have ended already may do so at any time, but not in the past.
-            ends.entry(release.at.max(now + DurationMs(1))).or_default().push(release);
+            ends.entry(release.at.max(now + DurationMs(1)))
+                .or_default()
+                .push(release);
         }
         let (history, sites) = (history.clone(), grid.sites().to_vec());
-        Self { grid, history, sites, ends, now, ended: 0, tries: 0 }
+        Self {
+            grid,
+            history,
+            sites,
+            ends,
+            now,
+            ended: 0,
+            tries: 0,
+        }
     }
 
     /// Places what is before the job as far as it fits, then the job.
@@ -139,20 +159,28 @@ impl<'a> Future<'a> {
         let mut place = |waiter: &Waiter| {
             *tries += waiter.request.components().len().max(1) * sites;
             let (history, observer) = (&mut self.history, &mut Silent);
-            let mut context =
-                PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };
+            let mut context = PlacementContext {
+                grid: &grid,
+                remaining: &mut remaining,
+                history,
+                observer,
+            };
             place(&waiter.request, &mut context)
         };
         let now = self.now;
         let mut placed = Vec::new();
         before.retain(|waiter| {
-            let plan = (waiter.not_before <= now).then(|| place(waiter).ok()).flatten();
+            let plan = (waiter.not_before <= now)
+                .then(|| place(waiter).ok())
+                .flatten();
             let found = plan.is_some();
             placed.extend(plan.map(|plan| (*waiter, plan)));
             !found
         });
         let outcome = place(job);
-        placed.into_iter().for_each(|(waiter, plan)| self.take(waiter, &plan));
+        placed
+            .into_iter()
+            .for_each(|(waiter, plan)| self.take(waiter, &plan));
         outcome
     }
 
@@ -164,7 +192,12 @@ impl<'a> Future<'a> {
                 site.pending.add(&resources);
                 site.ours.add(&resources);
             }
-            let release = Release { at: end, site: name, resources, visible: false };
+            let release = Release {
+                at: end,
+                site: name,
+                resources,
+                visible: false,
+            };
             self.ends.entry(end).or_default().push(release);
         }
     }
@@ -172,7 +205,9 @@ impl<'a> Future<'a> {
     /// Goes to the next instant at which something changes, if there is one.
     fn go_on(&mut self, wake: Option<Timestamp>) -> bool {
         let end = self.ends.keys().next().copied();
-        let Some(next) = end.into_iter().chain(wake).min() else { return false };
+        let Some(next) = end.into_iter().chain(wake).min() else {
+            return false;
+        };
         self.now = next.max(self.now);
         while let Some(entry) = self.ends.first_entry().filter(|entry| *entry.key() <= next) {
             for release in entry.remove() {

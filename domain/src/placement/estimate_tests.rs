@@ -10,16 +10,28 @@ fn at(secs: u64) -> Timestamp {
 
 fn release(secs: u64, site: &str, processors: u32) -> Release {
     let resources = Resources::processors(processors);
-    Release { at: at(secs), site: site_name(site), resources, visible: true }
+    Release {
+        at: at(secs),
+        site: site_name(site),
+        resources,
+        visible: true,
+    }
 }
 
 fn waiter(sizes_of: &[u32], longest_secs: u64) -> Waiter {
     let longest = DurationMs::from_secs(longest_secs);
-    Waiter { request: sizes(sizes_of).into(), not_before: Timestamp(0), longest }
+    Waiter {
+        request: sizes(sizes_of).into(),
+        not_before: Timestamp(0),
+        longest,
+    }
 }
 
 fn ours(name: &str, idle: u32, held: u32) -> GridSite {
-    GridSite { ours: Resources::processors(held), ..site(name, idle) }
+    GridSite {
+        ours: Resources::processors(held),
+        ..site(name, idle)
+    }
 }
 
 fn looked_ahead(
@@ -36,42 +48,86 @@ fn looked_ahead(
 #[test]
 fn a_job_starts_when_enough_has_ended() {
     let grid = grid([ours("A", 2, 10), ours("B", 0, 4)]);
-    let ends = || vec![release(60, "A", 4), release(30, "B", 4), release(90, "A", 6)];
-    assert_eq!(looked_ahead(&grid, ends(), &[], &waiter(&[2], 1)), Ok((0, 0)));
-    assert_eq!(looked_ahead(&grid, ends(), &[], &waiter(&[4], 1)), Ok((30, 1)));
-    assert_eq!(looked_ahead(&grid, ends(), &[], &waiter(&[6, 4], 1)), Ok((60, 2)));
-    assert_eq!(looked_ahead(&grid, ends(), &[], &waiter(&[12], 1)), Ok((90, 3)));
+    let ends = || {
+        vec![
+            release(60, "A", 4),
+            release(30, "B", 4),
+            release(90, "A", 6),
+        ]
+    };
+    assert_eq!(
+        looked_ahead(&grid, ends(), &[], &waiter(&[2], 1)),
+        Ok((0, 0))
+    );
+    assert_eq!(
+        looked_ahead(&grid, ends(), &[], &waiter(&[4], 1)),
+        Ok((30, 1))
+    );
+    assert_eq!(
+        looked_ahead(&grid, ends(), &[], &waiter(&[6, 4], 1)),
+        Ok((60, 2))
+    );
+    assert_eq!(
+        looked_ahead(&grid, ends(), &[], &waiter(&[12], 1)),
+        Ok((90, 3))
+    );
 }
 
 #[test]
 fn what_local_users_hold_is_not_said_to_end() {
-    let refused =
-        looked_ahead(&grid([ours("A", 2, 4)]), vec![release(9, "A", 4)], &[], &waiter(&[7], 1));
+    let refused = looked_ahead(
+        &grid([ours("A", 2, 4)]),
+        vec![release(9, "A", 4)],
+        &[],
+        &waiter(&[7], 1),
+    );
     assert_eq!(refused, Err(Some(ReasonCode::NotEnoughIdle)));
 }
 
 #[test]
 fn what_is_promised_and_not_seen_yet_is_given_back_too() {
-    let pending = GridSite { pending: Resources::processors(4), ..ours("A", 6, 4) };
-    let unseen = Release { visible: false, ..release(9, "A", 4) };
-    assert_eq!(looked_ahead(&grid([pending]), vec![unseen], &[], &waiter(&[6], 1)), Ok((9, 1)));
+    let pending = GridSite {
+        pending: Resources::processors(4),
+        ..ours("A", 6, 4)
+    };
+    let unseen = Release {
+        visible: false,
+        ..release(9, "A", 4)
+    };
+    assert_eq!(
+        looked_ahead(&grid([pending]), vec![unseen], &[], &waiter(&[6], 1)),
+        Ok((9, 1))
+    );
 }
 
 #[test]
 fn jobs_before_it_are_placed_first_and_end_too() {
     let grid = grid([ours("A", 4, 0)]);
     let before = [waiter(&[4], 100), waiter(&[4], 50)];
-    assert_eq!(looked_ahead(&grid, vec![], &before, &waiter(&[2], 1)), Ok((150, 2)));
+    assert_eq!(
+        looked_ahead(&grid, vec![], &before, &waiter(&[2], 1)),
+        Ok((150, 2))
+    );
     let before = [waiter(&[2], 100), waiter(&[9], 50)];
-    assert_eq!(looked_ahead(&grid, vec![], &before, &waiter(&[2], 1)), Ok((0, 0)), "one can not");
+    assert_eq!(
+        looked_ahead(&grid, vec![], &before, &waiter(&[2], 1)),
+        Ok((0, 0)),
+        "one can not"
+    );
 }
 
 #[test]
 fn a_job_that_backs_off_waits_for_its_time() {
     let grid = grid([ours("A", 4, 0)]);
-    let later = Waiter { not_before: at(40), ..waiter(&[4], 1) };
+    let later = Waiter {
+        not_before: at(40),
+        ..waiter(&[4], 1)
+    };
     assert_eq!(looked_ahead(&grid, vec![], &[], &later), Ok((40, 0)));
-    assert_eq!(looked_ahead(&grid, vec![], &[later], &waiter(&[4], 1)), Ok((0, 0)));
+    assert_eq!(
+        looked_ahead(&grid, vec![], &[later], &waiter(&[4], 1)),
+        Ok((0, 0))
+    );
 }
 
 #[test]
@@ -79,7 +135,11 @@ fn what_would_have_to_be_tried_too_often_is_not_estimated() {
     const SITES: usize = 120;
     let names: Vec<String> = (0..SITES).map(|number| format!("S{number}")).collect();
     let grid = grid(names.iter().map(|name| ours(name, 0, 5)));
-    let ends = || (1..=490).map(|secs| release(secs, &names[secs as usize % SITES], 1)).collect();
+    let ends = || {
+        (1..=490)
+            .map(|secs| release(secs, &names[secs as usize % SITES], 1))
+            .collect()
+    };
     let few = looked_ahead(&grid, ends(), &[], &waiter(&[4; 10], 1));
     assert!(matches!(few, Ok((361..=490, _))), "{few:?}");
     let many = looked_ahead(&grid, ends(), &[], &waiter(&[4; 120], 1));

@@ -141,7 +141,8 @@ pub trait Staged: fmt::Debug + Send + Sync {
 
 impl Staged for BTreeMap<SiteName, BTreeSet<Content>> {
     fn has(&self, site: &SiteName, content: &Content) -> bool {
-        self.get(site).is_some_and(|contents| contents.contains(content))
+        self.get(site)
+            .is_some_and(|contents| contents.contains(content))
     }
 }
 
@@ -227,7 +228,9 @@ impl GridSite {
     }
 
     fn usable_of(&self, idle: &Resources) -> Resources {
-        let Some(shape) = &self.shape else { return Resources::default() };
+        let Some(shape) = &self.shape else {
+            return Resources::default();
+        };
         let mut usable = self.quota.usable_resources(&shape.total, idle, &self.ours);
         usable.subtract(&self.pending);
         usable
@@ -247,15 +250,30 @@ impl GridSnapshot {
         network: Arc<Network>,
         replicas: Arc<dyn Replicas>,
     ) -> Self {
-        let sites: BTreeMap<SiteName, GridSite> =
-            sites.into_iter().map(|site| (site.name.clone(), site)).collect();
+        let sites: BTreeMap<SiteName, GridSite> = sites
+            .into_iter()
+            .map(|site| (site.name.clone(), site))
+            .collect();
         let sites: Vec<GridSite> = sites.into_values().collect();
-        let positions = sites.iter().map(|site| network.position(&site.name)).collect();
+        let positions = sites
+            .iter()
+            .map(|site| network.position(&site.name))
+            .collect();
         let usable = sites.iter().map(GridSite::usable).collect();
         let indexes = 0..sites.len();
-        let ebbing = indexes.filter(|index| !sites[*index].ebbs.is_empty()).collect();
+        let ebbing = indexes
+            .filter(|index| !sites[*index].ebbs.is_empty())
+            .collect();
         let staged = Arc::new(BTreeMap::new());
-        Self { sites, usable, ebbing, network, positions, replicas, staged }
+        Self {
+            sites,
+            usable,
+            ebbing,
+            network,
+            positions,
+            replicas,
+            staged,
+        }
     }
 
     /// The same, where this is staged at the sites.
@@ -317,7 +335,9 @@ impl GridSnapshot {
 
     /// What a site can send to all others together, by index: its potential.
     pub fn potential(&self, site: usize) -> BitsPerSecond {
-        self.positions[site].map_or(BitsPerSecond(0), |position| self.network.potential(position))
+        self.positions[site].map_or(BitsPerSecond(0), |position| {
+            self.network.potential(position)
+        })
     }
 
     /// How long a message between components takes between sites, by index.

@@ -16,13 +16,19 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn of(site: usize) -> Self {
-        Self { sites: vec![site], slowest: Exchange::NONE }
+        Self {
+            sites: vec![site],
+            slowest: Exchange::NONE,
+        }
     }
 
     /// The slowest link if this site joined.
     fn with(&self, site: usize, grid: &GridSnapshot) -> Exchange {
         let link = |&other: &usize| grid.exchange(site, other).max(grid.exchange(other, site));
-        self.sites.iter().map(link).fold(self.slowest, Exchange::max)
+        self.sites
+            .iter()
+            .map(link)
+            .fold(self.slowest, Exchange::max)
     }
 
     pub(super) fn join(&mut self, site: usize, grid: &GridSnapshot) {
@@ -36,7 +42,9 @@ impl Group {
         let others = sites.filter(|site| !members.contains(site));
         let links = others.map(|site| (self.with(site, grid), site));
         let best = links.reduce(|best, next| if next.0 < best.0 { next } else { best });
-        let Some((slowest, site)) = best else { return false };
+        let Some((slowest, site)) = best else {
+            return false;
+        };
         self.slowest = slowest;
         self.sites.push(site);
         true
@@ -69,7 +77,14 @@ impl<'a> GroupSearch<'a> {
         needed: u64,
         known: Group,
     ) -> Self {
-        Self { grid, offers, needed, trial: 0, best: known, links: LINKS }
+        Self {
+            grid,
+            offers,
+            needed,
+            trial: 0,
+            best: known,
+            links: LINKS,
+        }
     }
 
     /// A trial of a whole set counts for so many links.
@@ -84,7 +99,10 @@ impl<'a> GroupSearch<'a> {
 
     /// Looks among the sets of `size` sites; `takes` says whether one takes the job.
     pub(super) fn among(&mut self, size: usize, takes: &mut dyn FnMut(&[usize]) -> bool) {
-        let mut none = Group { sites: Vec::new(), slowest: Exchange::NONE };
+        let mut none = Group {
+            sites: Vec::new(),
+            slowest: Exchange::NONE,
+        };
         self.extend(&mut none, 0, 0, size, takes);
     }
 
@@ -102,7 +120,10 @@ impl<'a> GroupSearch<'a> {
         if more == 0 {
             return sum >= self.needed && self.consider(group, takes);
         }
-        let largest = self.offers[from..].iter().take(more).map(|offer| u64::from(offer.1));
+        let largest = self.offers[from..]
+            .iter()
+            .take(more)
+            .map(|offer| u64::from(offer.1));
         if from + more > self.offers.len() || sum + largest.sum::<u64>() < self.needed {
             return false;
         }

@@ -117,7 +117,10 @@ impl Network {
         let links: Vec<Link> = links.into_iter().collect();
         let ends = links.iter().flat_map(|link| [&link.from, &link.to]);
         let mut index: BTreeMap<SiteName, usize> = ends.map(|name| (name.clone(), 0)).collect();
-        index.values_mut().enumerate().for_each(|(position, slot)| *slot = position);
+        index
+            .values_mut()
+            .enumerate()
+            .for_each(|(position, slot)| *slot = position);
         let (sites, pairs) = (index.len(), index.len() * index.len());
         let mut network = Self {
             names: index.into_keys().collect(),
@@ -154,14 +157,24 @@ impl Network {
     ) -> Self {
         let link = |(from, to, bandwidth)| {
             let latency = DurationUs(0);
-            Link { from, to, bandwidth, upload: bandwidth, latency }
+            Link {
+                from,
+                to,
+                bandwidth,
+                upload: bandwidth,
+                latency,
+            }
         };
         Self::new(links.into_iter().map(link), DEFAULT_MESSAGE)
     }
 
     /// From what was measured or configured.
     pub fn of(links: &Links) -> Self {
-        Self::from_links(links.iter().map(|(from, to, rate)| (from.clone(), to.clone(), rate)))
+        Self::from_links(
+            links
+                .iter()
+                .map(|(from, to, rate)| (from.clone(), to.clone(), rate)),
+        )
     }
 
     /// Sets what is known now of a link that was configured, measured or as configured.
@@ -180,7 +193,9 @@ impl Network {
         let pair = self.pair(&link.from, &link.to)?;
         if link.from != link.to {
             let row = &mut self.potential[pair / self.names.len()].0;
-            *row = row.saturating_sub(self.upload[pair].0).saturating_add(link.upload.0);
+            *row = row
+                .saturating_sub(self.upload[pair].0)
+                .saturating_add(link.upload.0);
         }
         self.upload[pair] = link.upload;
         self.bandwidth[pair] = link.bandwidth;
@@ -196,7 +211,8 @@ impl Network {
 
     /// Bandwidth from one site to another; 0 if it is not known.
     pub fn bandwidth(&self, from: &SiteName, to: &SiteName) -> BitsPerSecond {
-        self.pair(from, to).map_or(BitsPerSecond(0), |pair| self.bandwidth[pair])
+        self.pair(from, to)
+            .map_or(BitsPerSecond(0), |pair| self.bandwidth[pair])
     }
 
     /// Where a site stands in the table, if it has any link.

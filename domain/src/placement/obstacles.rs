@@ -46,14 +46,20 @@ impl Search<'_> {
     ) -> ControlFlow<()> {
         let (request, site) = (self.component(component), &self.grid.sites()[index]);
         if let Some(named) = request.site.as_ref().filter(|named| **named != site.name) {
-            report(ReasonCode::NotTheNamedSite, 0, &|| Reason::NotTheNamedSite(named.clone()))?;
+            report(ReasonCode::NotTheNamedSite, 0, &|| {
+                Reason::NotTheNamedSite(named.clone())
+            })?;
         }
         never_fits(request, self.whole.time(), site, report)?;
         if let Some(hindrance) = closed(site, self.tries_out) {
             report(hindrance.into(), 0, &|| Reason::Closed(hindrance))?;
         }
         // Most requests have no input at all.
-        if let Some(shape) = site.shape.as_ref().filter(|_| !self.request.contents().is_empty()) {
+        if let Some(shape) = site
+            .shape
+            .as_ref()
+            .filter(|_| !self.request.contents().is_empty())
+        {
             for content in self.contents_at(component, index, shape) {
                 if let Err(reason) = self.nearest_replica(content, index) {
                     report(reason.code(), 0, &|| reason.clone())?;
@@ -64,7 +70,9 @@ impl Search<'_> {
             report(reason.code(), 0, &|| reason.clone())?;
         }
         if let Some(ban) = site.ban_of(self.whole.owner()) {
-            report(ReasonCode::OwnerKeptOff, 0, &|| Reason::OwnerKeptOff(ban.clone()))?;
+            report(ReasonCode::OwnerKeptOff, 0, &|| {
+                Reason::OwnerKeptOff(ban.clone())
+            })?;
         }
         if self.avoids.get(component) == Some(&true) && request.avoid.contains(&site.name) {
             report(ReasonCode::Avoided, 0, &|| Reason::Avoided)?;
@@ -81,7 +89,10 @@ impl Search<'_> {
             }
         }
         if let Some((lane, wait)) = self.waited(request, site) {
-            let reason = || Reason::Waited { lane: lane.clone(), wait: wait.clone() };
+            let reason = || Reason::Waited {
+                lane: lane.clone(),
+                wait: wait.clone(),
+            };
             report(ReasonCode::Waited, 0, &reason)?;
         }
         Continue(())
@@ -94,7 +105,10 @@ impl Search<'_> {
         site: &'s GridSite,
     ) -> Option<(Lane, &'s Waited)> {
         let (waits, lane, time) = self.lane_at(component, site)?;
-        let ask = Ask { processors: component.resources.processors, time };
+        let ask = Ask {
+            processors: component.resources.processors,
+            time,
+        };
         let wait = waits.in_the_way(&lane, &ask)?;
         Some((lane, wait))
     }
@@ -114,7 +128,11 @@ impl Search<'_> {
         site: &'s GridSite,
     ) -> Option<(&'s Obtainable, Lane, DurationMs)> {
         let (waits, shape) = (site.waits.as_deref()?, site.shape.as_ref()?);
-        let lane = shape.lanes.as_ref()?.own.of(&component.lanes, &site.name, &shape.labels);
+        let lane = shape
+            .lanes
+            .as_ref()?
+            .own
+            .of(&component.lanes, &site.name, &shape.labels);
         Some((waits, lane, self.whole.time()?))
     }
 
@@ -138,7 +156,9 @@ impl Search<'_> {
         if needed <= left {
             return Continue(());
         }
-        report(ReasonCode::StagingFull, needed.0 - left.0, &|| Reason::StagingFull { needed, left })
+        report(ReasonCode::StagingFull, needed.0 - left.0, &|| {
+            Reason::StagingFull { needed, left }
+        })
     }
 
     fn shortages(
@@ -170,7 +190,9 @@ impl Search<'_> {
         index: usize,
         report: &mut Report<'_>,
     ) -> ControlFlow<()> {
-        let Short { kind, needed, left, .. } = *short;
+        let Short {
+            kind, needed, left, ..
+        } = *short;
         let site = &self.grid.sites()[index];
         let count = |resources: &Resources| kind.count(resources);
         let idle = site.idle.as_ref().map_or(0, |belief| count(&belief.idle));
@@ -180,14 +202,18 @@ impl Search<'_> {
         let promised = count(&site.pending).saturating_add(taken);
         let by_quota = match site.quota.basis {
             QuotaBasis::Level => left,
-            QuotaBasis::Share => {
-                site.quota.usable(total, u64::MAX, count(&site.ours)).saturating_sub(promised)
-            }
+            QuotaBasis::Share => site
+                .quota
+                .usable(total, u64::MAX, count(&site.ours))
+                .saturating_sub(promised),
         };
         // A quota that is too small for good was reported as such already.
         if site.quota.binds() && by_quota < needed && needed <= site.quota.of(total) {
-            let reason =
-                || Reason::QuotaReached { resource: kind.name(), needed, usable: by_quota };
+            let reason = || Reason::QuotaReached {
+                resource: kind.name(),
+                needed,
+                usable: by_quota,
+            };
             report(ReasonCode::QuotaReached, needed - by_quota, &reason)?;
         }
         self.reserved(short, promised, index, report)?;
@@ -218,10 +244,21 @@ impl Search<'_> {
         index: usize,
         report: &mut Report<'_>,
     ) -> ControlFlow<()> {
-        let Short { kind, needed, left, kept } = *short;
+        let Short {
+            kind,
+            needed,
+            left,
+            kept,
+        } = *short;
         let site = &self.grid.sites()[index];
-        let idle = site.idle.as_ref().map_or(0, |belief| kind.count(&belief.idle));
-        let mut met = site.ebbs.iter().filter(|ebb| ebb.after < self.request.lasts());
+        let idle = site
+            .idle
+            .as_ref()
+            .map_or(0, |belief| kind.count(&belief.idle));
+        let mut met = site
+            .ebbs
+            .iter()
+            .filter(|ebb| ebb.after < self.request.lasts());
         let enough = idle.min(promised.saturating_add(needed));
         let first = met.clone().find(|ebb| kind.count(&ebb.left) < enough);
         // Also where nothing was left to be kept: it would be, once all else is lifted.
@@ -238,7 +275,11 @@ impl Search<'_> {
             idle,
             pending: promised,
         };
-        report(ReasonCode::Reserved, (needed + kept).saturating_sub(left), &reason)
+        report(
+            ReasonCode::Reserved,
+            (needed + kept).saturating_sub(left),
+            &reason,
+        )
     }
 }
 
@@ -253,17 +294,31 @@ pub(super) fn never_fits(
 ) -> ControlFlow<()> {
     // That is so whatever the site is.
     if let Some(keys) = component.barred.get(&site.name) {
-        report(ReasonCode::ForOtherKeys, 0, &|| Reason::ForOtherKeys(keys.clone()))?;
+        report(ReasonCode::ForOtherKeys, 0, &|| {
+            Reason::ForOtherKeys(keys.clone())
+        })?;
     }
-    let Some(shape) = &site.shape else { return Continue(()) };
-    for constraint in component.constraints.iter().filter(|c| !c.holds(&shape.labels)) {
+    let Some(shape) = &site.shape else {
+        return Continue(());
+    };
+    for constraint in component
+        .constraints
+        .iter()
+        .filter(|c| !c.holds(&shape.labels))
+    {
         let reason = || Reason::LabelMismatch(constraint.clone());
         report(ReasonCode::LabelMismatch, 0, &reason)?;
     }
     let (need, pool) = (&component.resources, site.pool_of(component));
     let has = match &pool {
-        Some(pool) => Has { largest: &pool.total, total: &pool.total },
-        None => Has { largest: &shape.largest_component, total: &shape.total },
+        Some(pool) => Has {
+            largest: &pool.total,
+            total: &pool.total,
+        },
+        None => Has {
+            largest: &shape.largest_component,
+            total: &shape.total,
+        },
     };
     too_small(Kind::Processors, need.processors.into(), site, has, report)?;
     for (name, &needed) in &need.others {
@@ -281,11 +336,17 @@ fn too_long(
     shape: &SiteShape,
     report: &mut Report<'_>,
 ) -> ControlFlow<()> {
-    let (Some(time), Some(lanes)) = (time, &shape.lanes) else { return Continue(()) };
+    let (Some(time), Some(lanes)) = (time, &shape.lanes) else {
+        return Continue(());
+    };
     let lane = lanes.own.of(&component.lanes, &site.name, &shape.labels);
     match lanes.longest(&lane).filter(|longest| *longest < time) {
         Some(longest) => {
-            let reason = || Reason::TooLong { lane: lane.clone(), time, longest };
+            let reason = || Reason::TooLong {
+                lane: lane.clone(),
+                time,
+                longest,
+            };
             report(ReasonCode::TooLong, 0, &reason)
         }
         None => Continue(()),
@@ -307,7 +368,11 @@ fn too_slow(
     };
     let largest = u64::from(component.resources.processors).saturating_mul(each.0) / 1_000;
     if needed > largest {
-        let reason = || Reason::TooSmall { resource: GFLOPS.into(), needed, largest };
+        let reason = || Reason::TooSmall {
+            resource: GFLOPS.into(),
+            needed,
+            largest,
+        };
         report(ReasonCode::TooSmall, needed - largest, &reason)?;
     }
     Continue(())
@@ -330,7 +395,11 @@ fn too_small(
 ) -> ControlFlow<()> {
     let largest = kind.count(has.largest);
     if needed > largest {
-        let reason = || Reason::TooSmall { resource: kind.name(), needed, largest };
+        let reason = || Reason::TooSmall {
+            resource: kind.name(),
+            needed,
+            largest,
+        };
         report(ReasonCode::TooSmall, needed - largest, &reason)?;
     }
     if !site.quota.binds() {
@@ -338,7 +407,11 @@ fn too_small(
     }
     let quota = site.quota.of(kind.count(has.total));
     if needed > quota {
-        let reason = || Reason::QuotaTooSmall { resource: kind.name(), needed, quota };
+        let reason = || Reason::QuotaTooSmall {
+            resource: kind.name(),
+            needed,
+            quota,
+        };
         report(ReasonCode::QuotaTooSmall, needed - quota, &reason)?;
     }
     Continue(())
@@ -363,13 +436,22 @@ struct Short<'a> {
 
 impl<'a> Short<'a> {
     fn new(kind: Kind<'a>, needed: u64, left: u64) -> Self {
-        Self { kind, needed, left, kept: 0 }
+        Self {
+            kind,
+            needed,
+            left,
+            kept: 0,
+        }
     }
 
     /// So much is there as well, but kept for others.
     fn beside(self, kept: Option<&Resources>) -> Self {
         let kept = kept.map_or(0, |kept| self.kind.count(kept));
-        Self { left: self.left.saturating_add(kept), kept, ..self }
+        Self {
+            left: self.left.saturating_add(kept),
+            kept,
+            ..self
+        }
     }
 }
 

@@ -33,7 +33,10 @@ impl<'a> Search<'a> {
             self.has_all_files(component, site) && self.fits(component, site, remaining)
         };
         let request = self.component(component);
-        let first = request.all_contents().next().filter(|_| request.executable_at.is_empty());
+        let first = request
+            .all_contents()
+            .next()
+            .filter(|_| request.executable_at.is_empty());
         let site = match first {
             // The same files everywhere: only sites with the first can have them all.
             Some(content) => self.replicas_of(content).iter().copied().find(takes),
@@ -70,7 +73,14 @@ impl<'a> Search<'a> {
             let order = (time, Reverse(left[site]), site);
             let is_better = best.as_ref().is_none_or(|(known, _)| order < *known);
             if is_better && self.takes_pair(component, site, file_site, remaining) {
-                best = Some((order, Choice { site, file_site, rule: Rule::NearestPair }));
+                best = Some((
+                    order,
+                    Choice {
+                        site,
+                        file_site,
+                        rule: Rule::NearestPair,
+                    },
+                ));
             }
         }
         best.map(|(_, choice)| choice)
@@ -89,7 +99,8 @@ impl<'a> Search<'a> {
             (ReasonCode::NotInHistory, Some(_)) => Continue(()),
             _ => Break(()),
         };
-        self.obstacles(component, site, remaining, &mut obstacle).is_continue()
+        self.obstacles(component, site, remaining, &mut obstacle)
+            .is_continue()
     }
 
     /// The file site whose pair with this site is in the table and brings the component's
@@ -108,8 +119,13 @@ impl<'a> Search<'a> {
         site: usize,
         learned: &[(usize, usize)],
     ) -> Option<(usize, DurationMs)> {
-        let absent = files.contents.iter().filter(|(_, holders)| !holders.contains(&site));
-        let bytes = absent.map(|(size, _)| *size).reduce(|sum, size| sum + size)?;
+        let absent = files
+            .contents
+            .iter()
+            .filter(|(_, holders)| !holders.contains(&site));
+        let bytes = absent
+            .map(|(size, _)| *size)
+            .reduce(|sum, size| sum + size)?;
         let is_pair = |&from: &usize| self.has_pair(site, from) || learned.contains(&(site, from));
         self.first_arrival(bytes, files.sources.iter().copied().filter(is_pair), site)
     }
@@ -119,15 +135,25 @@ impl<'a> Search<'a> {
         let is_readable = |from: &usize| self.grid.sites()[*from].serves_files;
         Files {
             contents: self.needed(component, site).map(held).collect(),
-            sources: self.file_sites(component, site).filter(is_readable).collect(),
+            sources: self
+                .file_sites(component, site)
+                .filter(is_readable)
+                .collect(),
         }
     }
 
     /// The files of a component that needs the same ones wherever it runs.
     fn same_everywhere(&self, component: usize) -> Option<Files<'_>> {
         let request = self.component(component);
-        let any = self.grid.sites().iter().position(|site| site.shape.is_some())?;
-        request.executable_at.is_empty().then(|| self.files(component, any))
+        let any = self
+            .grid
+            .sites()
+            .iter()
+            .position(|site| site.shape.is_some())?;
+        request
+            .executable_at
+            .is_empty()
+            .then(|| self.files(component, any))
     }
 
     /// Why the component's files cannot come from one of the sites that hold them all, as
@@ -161,15 +187,20 @@ impl<'a> Search<'a> {
         site: usize,
     ) -> impl Iterator<Item = usize> + '_ {
         let first = self.needed(component, site).next();
-        let holders = first.map_or(&[][..], |content| self.replicas_of(content)).iter().copied();
+        let holders = first
+            .map_or(&[][..], |content| self.replicas_of(content))
+            .iter()
+            .copied();
         holders.filter(move |from| {
-            self.needed(component, site).all(|content| self.replicas_of(content).contains(from))
+            self.needed(component, site)
+                .all(|content| self.replicas_of(content).contains(from))
         })
     }
 
     fn has_pair(&self, execution: usize, file: usize) -> bool {
         let name = |site: usize| &self.grid.sites()[site].name;
-        self.history.is_none_or(|history| history.has(name(execution), name(file)))
+        self.history
+            .is_none_or(|history| history.has(name(execution), name(file)))
     }
 
     fn has_all_files(&self, component: usize, site: usize) -> bool {
@@ -181,12 +212,16 @@ impl<'a> Search<'a> {
         let absent = self
             .needed(component, site)
             .filter(|content| !self.replicas_of(*content).contains(&site));
-        absent.map(|content| content.size).reduce(|sum, size| sum + size)
+        absent
+            .map(|content| content.size)
+            .reduce(|sum, size| sum + size)
     }
 
     /// What the component needs there; nothing at a site that has not been heard from.
     fn needed(&self, component: usize, site: usize) -> impl Iterator<Item = Content> + '_ {
         let shape = self.grid.sites()[site].shape.as_ref();
-        shape.into_iter().flat_map(move |shape| self.contents_at(component, site, shape))
+        shape
+            .into_iter()
+            .flat_map(move |shape| self.contents_at(component, site, shape))
     }
 }

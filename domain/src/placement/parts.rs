@@ -17,10 +17,17 @@ pub fn could_take_part<'a>(
     grid: &'a GridSnapshot,
     defaults: &DefaultPolicies,
 ) -> Vec<(&'a GridSite, Placement)> {
-    let Request::Flexible(bounds) = &job.spec.request else { return Vec::new() };
+    let Request::Flexible(bounds) = &job.spec.request else {
+        return Vec::new();
+    };
     let requests = PlacementRequest::of_parts(job, &[bounds.least()], defaults);
-    let Some(smallest) = requests.first() else { return Vec::new() };
-    let granting = grid.sites().iter().filter(|site| site.grants_reservations() == Some(true));
+    let Some(smallest) = requests.first() else {
+        return Vec::new();
+    };
+    let granting = grid
+        .sites()
+        .iter()
+        .filter(|site| site.grants_reservations() == Some(true));
     let held = granting.filter_map(|site| Some((site, place_at(smallest, grid, site)?)));
     let held: Vec<(&GridSite, Placement)> = held.collect();
     let has_failed = |site: &GridSite| job.components.iter().any(|c| c.avoid.contains(&site.name));
@@ -41,7 +48,10 @@ pub fn place_parts(
     let requests = PlacementRequest::of_parts(job, &sizes, defaults);
     let placed = parts.iter().zip(&requests).map(|((name, count), request)| {
         let placement = place_at(request, grid, grid.site(name)?)?;
-        Some(Placement { share: Some(*count), ..placement })
+        Some(Placement {
+            share: Some(*count),
+            ..placement
+        })
     });
     placed.collect()
 }
@@ -50,9 +60,17 @@ pub fn place_parts(
 /// takes jobs.
 fn place_at(request: &PlacementRequest, grid: &GridSnapshot, site: &GridSite) -> Option<Placement> {
     let only = |other: &GridSite| {
-        let empty = if other.name == site.name { other.as_empty() } else { None };
+        let empty = if other.name == site.name {
+            other.as_empty()
+        } else {
+            None
+        };
         // The others have files, and nothing idle.
-        empty.unwrap_or_else(|| GridSite { idle: None, shape: None, ..other.clone() })
+        empty.unwrap_or_else(|| GridSite {
+            idle: None,
+            shape: None,
+            ..other.clone()
+        })
     };
     let sites = grid.sites().iter().map(only).collect();
     let placed = planned(request, &grid.with_sites(sites))?.placements.pop();
@@ -74,7 +92,12 @@ mod tests {
     fn granting(name: &str) -> GridSite {
         let site = site(name, 8);
         let shape = site.shape.as_deref().cloned();
-        let shape = shape.map(|shape| Arc::new(SiteShape { reservations: true, ..shape }));
+        let shape = shape.map(|shape| {
+            Arc::new(SiteShape {
+                reservations: true,
+                ..shape
+            })
+        });
         GridSite { shape, ..site }
     }
 
@@ -84,7 +107,13 @@ mod tests {
         spec.request = Request::Flexible(Flexible::default());
         let job = World::new(spec).job;
         let bans = [(job.owner.clone(), Ban::Probed)].into();
-        let grid = grid([GridSite { bans, ..granting("delft") }, granting("leiden")]);
+        let grid = grid([
+            GridSite {
+                bans,
+                ..granting("delft")
+            },
+            granting("leiden"),
+        ]);
         let defaults = DefaultPolicies::default();
         let taking = could_take_part(&job, &grid, &defaults);
         let names: Vec<&str> = taking.iter().map(|(site, _)| site.name.as_str()).collect();
@@ -98,7 +127,10 @@ mod tests {
     fn a_site_could_promise_what_it_takes_nothing_of_for_a_while() {
         let owner = World::new(spec(1)).job.owner;
         let bans = [(owner.clone(), Ban::Probed)].into();
-        let grid = grid([GridSite { bans, ..granting("delft") }]);
+        let grid = grid([GridSite {
+            bans,
+            ..granting("delft")
+        }]);
         let request = sizes(&[4]).of_suspect(&owner);
         assert_eq!(rank_to_reserve(&request, &grid), []);
         assert!(could_be_reserved(&request, &grid));

@@ -28,11 +28,19 @@ impl Plan {
 
     /// What placed the job, to be kept with it.
     pub fn placed_by(&self, refused: Option<DominantRefusal>) -> PlacedBy {
-        PlacedBy { policy: self.policy.clone(), rule: self.rule, refused }
+        PlacedBy {
+            policy: self.policy.clone(),
+            rule: self.rule,
+            refused,
+        }
     }
 
     /// How many different sites it combines.
     pub fn sites_combined(&self) -> usize {
-        self.placements.iter().map(|placement| &placement.site).collect::<BTreeSet<_>>().len()
+        self.placements
+            .iter()
+            .map(|placement| &placement.site)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 }

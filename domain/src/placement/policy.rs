@@ -104,13 +104,21 @@ pub enum UnknownPolicy {
 /// # Errors
 /// There is none; the error lists those there are.
 pub fn find_policy(name: &PolicyName) -> Result<&'static dyn Policy, UnknownPolicy> {
-    POLICIES.iter().copied().find(|policy| policy.name() == name.as_str()).ok_or_else(|| {
-        UnknownPolicy::NoSuchName { name: name.to_string(), known: names_of(|_| true) }
-    })
+    POLICIES
+        .iter()
+        .copied()
+        .find(|policy| policy.name() == name.as_str())
+        .ok_or_else(|| UnknownPolicy::NoSuchName {
+            name: name.to_string(),
+            known: names_of(|_| true),
+        })
 }
 
 fn names_of(wanted: impl Fn(&dyn Policy) -> bool) -> String {
-    let named = POLICIES.iter().filter(|policy| wanted(**policy)).map(|policy| policy.name());
+    let named = POLICIES
+        .iter()
+        .filter(|policy| wanted(**policy))
+        .map(|policy| policy.name());
     named.collect::<Vec<_>>().join(", ")
 }
 
@@ -127,7 +135,11 @@ pub fn policy_for(
         return Ok(policy);
     }
     let others = names_of(|policy| policy.serves(request));
-    Err(UnknownPolicy::WrongRequest { name: policy.name(), request: request.as_str(), others })
+    Err(UnknownPolicy::WrongRequest {
+        name: policy.name(),
+        request: request.as_str(),
+        others,
+    })
 }
 
 /// The policies of jobs that name none.
@@ -168,8 +180,13 @@ impl Default for DefaultPolicies {
 impl DefaultPolicies {
     /// The sites that do not take this owner's jobs, and whose they take.
     pub fn barred_for(&self, owner: &KeyName) -> BTreeMap<SiteName, Arc<[KeyName]>> {
-        let sites = self.site_keys.iter().filter(|(_, keys)| !keys.contains(owner));
-        sites.map(|(site, keys)| (site.clone(), keys.clone())).collect()
+        let sites = self
+            .site_keys
+            .iter()
+            .filter(|(_, keys)| !keys.contains(owner));
+        sites
+            .map(|(site, keys)| (site.clone(), keys.clone()))
+            .collect()
     }
 
     /// The one for this type of request.
@@ -191,7 +208,9 @@ pub fn place(
     context: &mut PlacementContext<'_>,
 ) -> Result<Plan, Refusal> {
     context.remaining.begin_request();
-    context.remaining.keep_promises(context.grid, request.lasts());
+    context
+        .remaining
+        .keep_promises(context.grid, request.lasts());
     place_either_way(request, context)
 }
 
@@ -205,7 +224,9 @@ pub fn place_now(
     context: &mut PlacementContext<'_>,
 ) -> Result<Plan, Refusal> {
     context.remaining.begin_request();
-    context.remaining.keep_promises(context.grid, request.lasts());
+    context
+        .remaining
+        .keep_promises(context.grid, request.lasts());
     by_policy(request, context)
 }
 
@@ -217,18 +238,27 @@ pub(super) fn by_policy(
     match find_policy(request.policy()) {
         Ok(policy) if policy.serves(request.request()) => policy.place(request, context),
         Ok(_) => Err(unsuited(request)),
-        Err(_) => Err(without_site(Reason::PolicyUnknown(request.policy().clone()))),
+        Err(_) => Err(without_site(Reason::PolicyUnknown(
+            request.policy().clone(),
+        ))),
     }
 }
 
 /// The policy cannot place requests of this type.
 pub(super) fn unsuited(request: &PlacementRequest) -> Refusal {
     let policy = request.policy().clone();
-    without_site(Reason::PolicyUnsuited { policy, request: request.request().as_str() })
+    without_site(Reason::PolicyUnsuited {
+        policy,
+        request: request.request().as_str(),
+    })
 }
 
 fn without_site(reason: Reason) -> Refusal {
-    Refusal { component: ComponentIndex(0), site: None, reason }
+    Refusal {
+        component: ComponentIndex(0),
+        site: None,
+        reason,
+    }
 }
 
 impl PlacementContext<'_> {
@@ -293,7 +323,9 @@ impl PlacementContext<'_> {
         mut remaining: Remaining,
         pick: &mut impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
     ) {
-        let Some((&refused, rest)) = rest.split_first() else { return };
+        let Some((&refused, rest)) = rest.split_first() else {
+            return;
+        };
         let supposed = search.suppose(refused as usize, &remaining);
         let search = match &supposed {
             Some(supposed) => &search.supposing(supposed),

@@ -37,7 +37,11 @@ impl GridSite {
         let lane = lanes.own.of(&component.lanes, &self.name, &shape.labels);
         let name = lanes.elsewhere(&lane)?.clone();
         let idle = most_of_any(&name, |name| self.idle_in.get(name));
-        Some(Pool { total: lanes.total(&name), idle, name })
+        Some(Pool {
+            total: lanes.total(&name),
+            idle,
+            name,
+        })
     }
 }
 
@@ -46,7 +50,9 @@ impl Search<'_> {
     /// of it counts: soon the site counts it itself.
     pub(super) fn left_of(&self, pool: &Pool, index: usize, remaining: &Remaining) -> Resources {
         let site = &self.grid.sites()[index];
-        let mut left = site.quota.usable_resources(&pool.total, &pool.idle, &site.ours);
+        let mut left = site
+            .quota
+            .usable_resources(&pool.total, &pool.idle, &site.ours);
         left.subtract(&site.pending);
         if let Some(taken) = remaining.taken_of(index, &pool.name) {
             left.subtract(taken);
@@ -68,7 +74,12 @@ impl Search<'_> {
             let pool = self.grid.sites()[index].pool_of(component);
             pool.map_or(own, |pool| self.left_of(&pool, index, remaining).processors)
         };
-        remaining.processors().iter().enumerate().map(left).collect()
+        remaining
+            .processors()
+            .iter()
+            .enumerate()
+            .map(left)
+            .collect()
     }
 
     /// Reports what a pool lacks for a component.
@@ -81,7 +92,10 @@ impl Search<'_> {
         report: &mut Report<'_>,
     ) -> ControlFlow<()> {
         let left = self.left_of(pool, index, remaining);
-        let others = need.others.iter().map(|(name, needed)| (name.clone(), *needed));
+        let others = need
+            .others
+            .iter()
+            .map(|(name, needed)| (name.clone(), *needed));
         let all = std::iter::once(("processors".into(), u64::from(need.processors))).chain(others);
         for (resource, needed) in all {
             let count = |of: &Resources| count(of, &resource);
@@ -89,13 +103,20 @@ impl Search<'_> {
                 continue;
             }
             let mut promised = self.grid.sites()[index].pending.clone();
-            remaining.taken_of(index, &pool.name).into_iter().for_each(|taken| promised.add(taken));
+            remaining
+                .taken_of(index, &pool.name)
+                .into_iter()
+                .for_each(|taken| promised.add(taken));
             let (idle, pending) = (count(&pool.idle), count(&promised));
             let missing = pending.saturating_add(needed).saturating_sub(idle);
             let resource = || resource.clone();
             if missing == 0 {
                 let usable = count(&left);
-                let reason = || Reason::QuotaReached { resource: resource(), needed, usable };
+                let reason = || Reason::QuotaReached {
+                    resource: resource(),
+                    needed,
+                    usable,
+                };
                 report(ReasonCode::QuotaReached, needed - usable, &reason)?;
                 continue;
             }

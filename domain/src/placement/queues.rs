@@ -37,11 +37,17 @@ fn now_or_in_queues(
 ) -> Result<Plan, Refusal> {
     let (mut of_idle, mut of_queues) = (Recorder::default(), Recorder::default());
     let listens = context.observer.is_listening();
-    let refusal = match by_policy(request, &mut context.told(listens, &mut of_idle, &mut Silent)) {
+    let refusal = match by_policy(
+        request,
+        &mut context.told(listens, &mut of_idle, &mut Silent),
+    ) {
         Ok(plan) => return Ok(context.tell(of_idle, plan)),
         Err(refusal) => refusal,
     };
-    match in_queues(request, &mut context.told(listens, &mut of_queues, &mut Silent)) {
+    match in_queues(
+        request,
+        &mut context.told(listens, &mut of_queues, &mut Silent),
+    ) {
         Ok(plan) => Ok(context.tell(of_queues, plan)),
         Err(_) => Err(context.tell(of_idle, refusal)),
     }
@@ -104,7 +110,10 @@ impl PlacementContext<'_> {
 
     /// Tells what was recorded, and hands on what it led to.
     fn tell<T>(&mut self, recorded: Recorder, outcome: T) -> T {
-        recorded.verdicts.into_iter().for_each(|verdict| self.observer.verdict(verdict));
+        recorded
+            .verdicts
+            .into_iter()
+            .for_each(|verdict| self.observer.verdict(verdict));
         if !recorded.bids.is_empty() {
             self.observer.bids(recorded.bids);
         }
@@ -143,7 +152,10 @@ impl GridSite {
             let mut idle = shape.total.clone();
             idle.subtract(&self.ours);
             site.ebbs = Arc::default();
-            site.idle = Some(Belief { idle, asked_at: belief.asked_at });
+            site.idle = Some(Belief {
+                idle,
+                asked_at: belief.asked_at,
+            });
             let partitions = shape.lanes.iter().flat_map(|lanes| &lanes.partitions);
             let all = partitions.map(|(name, partition)| (name.clone(), partition.total.clone()));
             site.idle_in = Arc::new(all.collect());

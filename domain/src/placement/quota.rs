@@ -24,7 +24,10 @@ pub enum QuotaBasis {
 
 impl Quota {
     /// The whole site.
-    pub const NONE: Quota = Quota { share: PerMillion::ONE, basis: QuotaBasis::Level };
+    pub const NONE: Quota = Quota {
+        share: PerMillion::ONE,
+        basis: QuotaBasis::Level,
+    };
 
     /// The share of `total`, rounded down in whole numbers.
     pub fn of(&self, total: u64) -> u64 {
@@ -45,9 +48,10 @@ impl Quota {
     pub fn usable(&self, total: u64, idle: u64, ours: u64) -> u64 {
         match self.basis {
             QuotaBasis::Level if !self.binds() => idle,
-            QuotaBasis::Level => {
-                self.of(total).saturating_sub(total.saturating_sub(idle)).min(idle)
-            }
+            QuotaBasis::Level => self
+                .of(total)
+                .saturating_sub(total.saturating_sub(idle))
+                .min(idle),
             QuotaBasis::Share => idle.min(self.of(total).saturating_sub(ours)),
         }
     }
@@ -56,7 +60,11 @@ impl Quota {
     pub fn most(&self, total: &Resources) -> Resources {
         Resources {
             processors: self.of(total.processors.into()) as u32,
-            others: total.others.iter().map(|(name, &all)| (name.clone(), self.of(all))).collect(),
+            others: total
+                .others
+                .iter()
+                .map(|(name, &all)| (name.clone(), self.of(all)))
+                .collect(),
         }
     }
 
@@ -68,10 +76,16 @@ impl Quota {
         ours: &Resources,
     ) -> Resources {
         let other = |all: &Resources, name: &str| all.others.get(name).copied().unwrap_or(0);
-        let processors =
-            self.usable(total.processors.into(), idle.processors.into(), ours.processors.into());
+        let processors = self.usable(
+            total.processors.into(),
+            idle.processors.into(),
+            ours.processors.into(),
+        );
         let others = idle.others.iter().map(|(name, &idle)| {
-            (name.clone(), self.usable(other(total, name), idle, other(ours, name)))
+            (
+                name.clone(),
+                self.usable(other(total, name), idle, other(ours, name)),
+            )
         });
         Resources {
             processors: u32::try_from(processors).unwrap_or(u32::MAX),
@@ -91,7 +105,10 @@ mod tests {
     use super::*;
 
     fn quota(per_mille: u32, basis: QuotaBasis) -> Quota {
-        Quota { share: PerMillion(per_mille * 1000), basis }
+        Quota {
+            share: PerMillion(per_mille * 1000),
+            basis,
+        }
     }
 
     /// Vectors: total, idle, ours, quota per mille, level, share.
@@ -109,15 +126,25 @@ mod tests {
         ];
         for (total, idle, ours, per_mille, level, share) in rows {
             let usable = |basis| quota(per_mille, basis).usable(total, idle, ours);
-            assert_eq!(usable(QuotaBasis::Level), level, "level of {total} {idle} {per_mille}");
-            assert_eq!(usable(QuotaBasis::Share), share, "share of {total} {idle} {per_mille}");
+            assert_eq!(
+                usable(QuotaBasis::Level),
+                level,
+                "level of {total} {idle} {per_mille}"
+            );
+            assert_eq!(
+                usable(QuotaBasis::Share),
+                share,
+                "share of {total} {idle} {per_mille}"
+            );
         }
     }
 
     #[test]
     fn a_quota_binds_every_resource() {
-        let vector =
-            |processors, gpus| Resources { processors, others: [("gpus".into(), gpus)].into() };
+        let vector = |processors, gpus| Resources {
+            processors,
+            others: [("gpus".into(), gpus)].into(),
+        };
         let usable = quota(500, QuotaBasis::Level).usable_resources(
             &vector(40, 8),
             &vector(30, 8),

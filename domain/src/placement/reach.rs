@@ -32,8 +32,11 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
     let (mut reached, mut missing) = (BTreeSet::new(), None);
     for (index, component) in request.components().iter().enumerate() {
         let (mut placeable, mut first) = (false, None);
-        for (to, site) in
-            grid.sites().iter().enumerate().filter(|(_, s)| holds(request, component, s))
+        for (to, site) in grid
+            .sites()
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| holds(request, component, s))
         {
             match cut_off(request, component, grid, to) {
                 None => {
@@ -44,7 +47,11 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
             }
         }
         let component = ComponentIndex(index as u32);
-        let first = first.map(|(from, to)| MissingLink { component, from, to });
+        let first = first.map(|(from, to)| MissingLink {
+            component,
+            from,
+            to,
+        });
         if first.is_some() && !placeable {
             return first;
         }
@@ -59,7 +66,10 @@ pub fn missing_link(request: &PlacementRequest, grid: &GridSnapshot) -> Option<M
 
 /// Whether a component could run there if the site were empty and open.
 fn holds(request: &PlacementRequest, component: &ComponentRequest, site: &GridSite) -> bool {
-    component.site.as_ref().is_none_or(|name| *name == site.name)
+    component
+        .site
+        .as_ref()
+        .is_none_or(|name| *name == site.name)
         && never_fits(component, request.time(), site, &mut |_, _, _| Break(())).is_continue()
 }
 
@@ -72,14 +82,17 @@ fn cut_off(
 ) -> Option<SiteName> {
     let site = &grid.sites()[to];
     let shape = site.shape.as_ref()?;
-    component.contents_at(&site.name, &shape.labels).find_map(|content| {
-        let mut from = BTreeSet::new();
-        let digest = request.file_of(content).digest;
-        grid.replicas().visit_sites(&digest, &mut |site| from.extend(grid.index_of(site)));
-        let brings = |from: &usize| *from == to || grid.bandwidth(*from, to) > BitsPerSecond(0);
-        if from.iter().any(brings) {
-            return None;
-        }
-        from.first().map(|&from| grid.sites()[from].name.clone())
-    })
+    component
+        .contents_at(&site.name, &shape.labels)
+        .find_map(|content| {
+            let mut from = BTreeSet::new();
+            let digest = request.file_of(content).digest;
+            grid.replicas()
+                .visit_sites(&digest, &mut |site| from.extend(grid.index_of(site)));
+            let brings = |from: &usize| *from == to || grid.bandwidth(*from, to) > BitsPerSecond(0);
+            if from.iter().any(brings) {
+                return None;
+            }
+            from.first().map(|&from| grid.sites()[from].name.clone())
+        })
 }

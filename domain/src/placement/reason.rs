@@ -240,19 +240,42 @@ impl Reason {
     /// What is short now, or before the component would be over.
     fn short(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NotEnoughIdle { resource, needed, idle, made_up: 0, pending, missing } => {
+            Reason::NotEnoughIdle {
+                resource,
+                needed,
+                idle,
+                made_up: 0,
+                pending,
+                missing,
+            } => {
                 write!(
                     f,
                     "needs {needed} {resource}, {idle} idle of which {pending} are promised: \
                      {missing} more would do"
                 )
             }
-            Reason::NotEnoughIdle { resource, needed, idle, made_up, pending, missing } => write!(
+            Reason::NotEnoughIdle {
+                resource,
+                needed,
+                idle,
+                made_up,
+                pending,
+                missing,
+            } => write!(
                 f,
                 "needs {needed} {resource}, {idle} idle and {made_up} that components \
                  before it lack, of which {pending} are promised: {missing} more than that would do"
             ),
-            Reason::Reserved { resource, needed, lasts, from, after, reserved, idle, pending } => {
+            Reason::Reserved {
+                resource,
+                needed,
+                lasts,
+                from,
+                after,
+                reserved,
+                idle,
+                pending,
+            } => {
                 write!(
                     f,
                     "needs {needed} {resource} for {lasts}: reserved from {} UTC, in {after}: {reserved} \
@@ -356,7 +379,11 @@ impl Refusal {
     pub fn naming(&self, names: &[String]) -> String {
         let name = names.get(self.component.0 as usize).cloned();
         let name = name.unwrap_or_else(|| self.component.to_string());
-        let site = self.site.as_ref().map(|site| format!(" at {site}")).unwrap_or_default();
+        let site = self
+            .site
+            .as_ref()
+            .map(|site| format!(" at {site}"))
+            .unwrap_or_default();
         format!("component {name}{site}: {}", self.reason)
     }
 }

@@ -32,9 +32,21 @@ impl Remaining {
     /// Everything that the snapshot offers.
     pub fn of(grid: &GridSnapshot) -> Self {
         Self {
-            processors: grid.usable().iter().map(|usable| usable.processors).collect(),
-            others: grid.usable().iter().map(|usable| usable.others.clone()).collect(),
-            room: grid.sites().iter().map(|site| site.room.unwrap_or(u32::MAX)).collect(),
+            processors: grid
+                .usable()
+                .iter()
+                .map(|usable| usable.processors)
+                .collect(),
+            others: grid
+                .usable()
+                .iter()
+                .map(|usable| usable.others.clone())
+                .collect(),
+            room: grid
+                .sites()
+                .iter()
+                .map(|site| site.room.unwrap_or(u32::MAX))
+                .collect(),
             joined: vec![0; grid.sites().len()],
             kept: Vec::new(),
             pools: BTreeMap::new(),
@@ -82,7 +94,11 @@ impl Remaining {
 
     /// What was taken of a partition that is not the site's own.
     pub(super) fn taken_of(&self, site: usize, partition: &Arc<str>) -> Option<&Resources> {
-        if self.pools.is_empty() { None } else { self.pools.get(&(site, partition.clone())) }
+        if self.pools.is_empty() {
+            None
+        } else {
+            self.pools.get(&(site, partition.clone()))
+        }
     }
 
     /// Takes what was found to be there of such a partition.
@@ -93,7 +109,10 @@ impl Remaining {
 
     /// Gives back what [`Remaining::take_of`] took.
     pub fn give_back_of(&mut self, site: usize, partition: Arc<str>, used: &Resources) {
-        self.pools.entry((site, partition)).or_default().subtract(used);
+        self.pools
+            .entry((site, partition))
+            .or_default()
+            .subtract(used);
         self.leave(site);
     }
 
@@ -126,7 +145,9 @@ impl Remaining {
     }
 
     fn keep_at(&mut self, grid: &GridSnapshot, site: usize, lasts: DurationMs) {
-        let Some(mut lasting) = grid.sites()[site].usable_for(lasts) else { return };
+        let Some(mut lasting) = grid.sites()[site].usable_for(lasts) else {
+            return;
+        };
         let (usable, left) = (&grid.usable()[site], self.left(site));
         // What was taken before is taken to last as long.
         let mut taken = usable.clone();
@@ -151,7 +172,10 @@ impl Remaining {
 
     /// What the site keeps for others from the request that is being placed.
     pub(super) fn kept(&self, site: usize) -> Option<&Resources> {
-        self.kept.iter().find(|(known, _)| *known == site).map(|(_, kept)| kept)
+        self.kept
+            .iter()
+            .find(|(known, _)| *known == site)
+            .map(|(_, kept)| kept)
     }
 
     fn add(&mut self, site: usize, more: &Resources) {
@@ -178,12 +202,18 @@ impl Remaining {
     pub fn covers(&self, site: usize, need: &Resources) -> bool {
         self.processors[site] >= need.processors
             && self.has_room(site)
-            && need.others.iter().all(|(name, count)| self.other(site, name) >= *count)
+            && need
+                .others
+                .iter()
+                .all(|(name, count)| self.other(site, name) >= *count)
     }
 
     /// Takes one component's resources, which the caller found to be there.
     pub fn take(&mut self, site: usize, used: &Resources) {
-        debug_assert!(self.covers(site, used), "taken from a site that does not have it");
+        debug_assert!(
+            self.covers(site, used),
+            "taken from a site that does not have it"
+        );
         self.processors[site] = self.processors[site].saturating_sub(used.processors);
         self.join(site);
         for (name, count) in &used.others {
@@ -205,8 +235,15 @@ impl Remaining {
         let sum = |sum: Bytes, content: Content| sum + content.size;
         let missing = |content: &Content| !is_there(content);
         let absent = contents.filter(|c| !staged.is_some_and(|staged| staged.contains_key(c)));
-        let taken = staged.into_iter().flat_map(BTreeMap::keys).copied().filter(missing);
-        (absent.filter(missing).fold(Bytes(0), sum), taken.fold(Bytes(0), sum))
+        let taken = staged
+            .into_iter()
+            .flat_map(BTreeMap::keys)
+            .copied()
+            .filter(missing);
+        (
+            absent.filter(missing).fold(Bytes(0), sum),
+            taken.fold(Bytes(0), sum),
+        )
     }
 
     /// Input of a component will be staged at a site. One copy serves all who read it.
@@ -215,13 +252,20 @@ impl Remaining {
             return;
         }
         for content in contents {
-            *self.staged.entry(site).or_default().entry(content).or_default() += 1;
+            *self
+                .staged
+                .entry(site)
+                .or_default()
+                .entry(content)
+                .or_default() += 1;
         }
     }
 
     /// It will not.
     pub fn unstage(&mut self, site: usize, contents: impl Iterator<Item = Content>) {
-        let Some(staged) = self.staged.get_mut(&site) else { return };
+        let Some(staged) = self.staged.get_mut(&site) else {
+            return;
+        };
         for content in contents {
             let readers = staged.get(&content).map(|readers| readers - 1);
             match readers {
@@ -242,7 +286,10 @@ impl Remaining {
 
     /// All that is left at a site.
     pub(super) fn left(&self, site: usize) -> Resources {
-        Resources { processors: self.processors[site], others: self.others[site].clone() }
+        Resources {
+            processors: self.processors[site],
+            others: self.others[site].clone(),
+        }
     }
 
     /// What we may take of the site, uncovered, is no longer `before` but as it is in `grid`,

@@ -87,7 +87,9 @@ impl PlacementRequest {
         mut components: Vec<ComponentRequest>,
     ) -> Self {
         let (mut total, mut splits) = (None, Vec::new());
-        let gflops = components.iter().fold(0_u64, |sum, part| sum.saturating_add(part.gflops));
+        let gflops = components
+            .iter()
+            .fold(0_u64, |sum, part| sum.saturating_add(part.gflops));
         if let (Request::Flexible(bounds), [whole]) = (&request, components.as_mut_slice()) {
             let rigid = |split: &Vec<u32>| {
                 let mut before = 0;
@@ -95,7 +97,12 @@ impl PlacementRequest {
                     before += size;
                     whole.portion(before - size, size)
                 });
-                Self::new(policy.clone(), Request::NonFixed, restartable, parts.collect())
+                Self::new(
+                    policy.clone(),
+                    Request::NonFixed,
+                    restartable,
+                    parts.collect(),
+                )
             };
             splits = bounds.splits.iter().map(rigid).collect();
             let least = whole.portion(0, bounds.least());
@@ -104,8 +111,10 @@ impl PlacementRequest {
         let mut by_size: Vec<u32> = (0..components.len() as u32).collect();
         // The sort is stable: equal sizes stay in the order of the request.
         by_size.sort_by_key(|&i| std::cmp::Reverse(components[i as usize].resources.processors));
-        let contents: BTreeSet<Content> =
-            components.iter().flat_map(ComponentRequest::all_contents).collect();
+        let contents: BTreeSet<Content> = components
+            .iter()
+            .flat_map(ComponentRequest::all_contents)
+            .collect();
         let contents = contents.into_iter().collect();
         let acquisition = AcquisitionOptions::default();
         Self {
@@ -131,10 +140,17 @@ impl PlacementRequest {
     /// site where one of its components failed.
     pub fn of_job(job: &Job, defaults: &DefaultPolicies) -> Self {
         Self::of_spec(&job.spec, defaults, |index| match job.spec.request {
-            Request::Flexible(_) => job.components.iter().flat_map(|c| &c.avoid).cloned().collect(),
-            Request::Fixed | Request::NonFixed => {
-                job.components.get(index).map(|c| c.avoid.clone()).unwrap_or_default()
-            }
+            Request::Flexible(_) => job
+                .components
+                .iter()
+                .flat_map(|c| &c.avoid)
+                .cloned()
+                .collect(),
+            Request::Fixed | Request::NonFixed => job
+                .components
+                .get(index)
+                .map(|c| c.avoid.clone())
+                .unwrap_or_default(),
         })
         .with_acquisition(options(&job.spec, job.reservation_wish()))
         .for_owner(&job.owner, defaults)
@@ -153,12 +169,20 @@ impl PlacementRequest {
             ComponentRequest::of_component(component, avoid(index), part_of)
                 .with_lanes_of(component, defaults)
         });
-        let policy = spec.policy.as_ref().unwrap_or_else(|| defaults.for_request(&spec.request));
-        Self::new(policy.clone(), spec.request.clone(), spec.rerunnable, components.collect())
-            .with_acquisition(options(spec, spec.run.reservation))
-            .with_lasts(spec.run.molding.over(spec.wall_time, 2) + defaults.beyond_wall_time)
-            .with_terms_of(spec, defaults)
-            .with_time_of(spec, defaults)
+        let policy = spec
+            .policy
+            .as_ref()
+            .unwrap_or_else(|| defaults.for_request(&spec.request));
+        Self::new(
+            policy.clone(),
+            spec.request.clone(),
+            spec.rerunnable,
+            components.collect(),
+        )
+        .with_acquisition(options(spec, spec.run.reservation))
+        .with_lasts(spec.run.molding.over(spec.wall_time, 2) + defaults.beyond_wall_time)
+        .with_terms_of(spec, defaults)
+        .with_time_of(spec, defaults)
     }
 
     /// The same, for a job of this owner, who may not use every site.
@@ -171,15 +195,25 @@ impl PlacementRequest {
     }
 
     fn bar(&mut self, sites: &BTreeMap<SiteName, Arc<[KeyName]>>) {
-        self.components.iter_mut().for_each(|component| component.barred = sites.clone());
+        self.components
+            .iter_mut()
+            .for_each(|component| component.barred = sites.clone());
         self.splits.iter_mut().for_each(|split| split.bar(sites));
     }
 
     /// The same, to be held for so long at most.
     pub fn with_lasts(self, lasts: DurationMs) -> Self {
         let lasts = DurationMs(rounded_up(lasts.0));
-        let splits = self.splits.into_iter().map(|split| split.with_lasts(lasts)).collect();
-        Self { lasts, splits, ..self }
+        let splits = self
+            .splits
+            .into_iter()
+            .map(|split| split.with_lasts(lasts))
+            .collect();
+        Self {
+            lasts,
+            splits,
+            ..self
+        }
     }
 
     /// The same, with distances measured in this way.
@@ -193,7 +227,11 @@ impl PlacementRequest {
             return self;
         }
         let weights = spec.run.weights.unwrap_or(defaults.weights);
-        let terms = Terms { run_time: spec.wall_time, weights, local_rate: defaults.local_rate };
+        let terms = Terms {
+            run_time: spec.wall_time,
+            weights,
+            local_rate: defaults.local_rate,
+        };
         self.with_terms(terms)
     }
 
@@ -205,19 +243,33 @@ impl PlacementRequest {
 
     /// The same, for so long.
     pub fn with_time(self, time: Option<DurationMs>) -> Self {
-        let splits = self.splits.into_iter().map(|split| split.with_time(time)).collect();
-        Self { time, splits, ..self }
+        let splits = self
+            .splits
+            .into_iter()
+            .map(|split| split.with_time(time))
+            .collect();
+        Self {
+            time,
+            splits,
+            ..self
+        }
     }
 
     /// The same, to get its processors in these ways.
     pub fn with_acquisition(self, acquisition: AcquisitionOptions) -> Self {
-        Self { acquisition, ..self }
+        Self {
+            acquisition,
+            ..self
+        }
     }
 
     /// For one component alone, which is not split further (KOALA, section 4.5, step 2). Where
     /// the job's policy places flexible requests only, the default one for others serves.
     pub fn of_one(job: &Job, index: ComponentIndex, defaults: &DefaultPolicies) -> Option<Self> {
-        let avoid = job.components.get(index.0 as usize).map(|c| c.avoid.clone());
+        let avoid = job
+            .components
+            .get(index.0 as usize)
+            .map(|c| c.avoid.clone());
         let avoid = avoid.unwrap_or_default();
         let part_of = |of| job.part_of(index, of);
         let spec = job.spec_of(index)?;
@@ -236,7 +288,10 @@ impl PlacementRequest {
         let mode = AcquisitionMode::Immediate;
         Some(
             Self::new(policy, request, job.spec.rerunnable, vec![component])
-                .with_acquisition(AcquisitionOptions { mode, ..job.spec.run.acquisition })
+                .with_acquisition(AcquisitionOptions {
+                    mode,
+                    ..job.spec.run.acquisition
+                })
                 .with_lasts(job.spec.wall_time + defaults.beyond_wall_time)
                 .with_terms_of(&job.spec, defaults)
                 .with_time_of(&job.spec, defaults)
@@ -247,8 +302,16 @@ impl PlacementRequest {
     /// Parts of a flexible job of these sizes, each for itself and not split further, under its
     /// owner's name. They avoid every site where one of its components failed.
     pub fn of_parts(job: &Job, sizes: &[u32], defaults: &DefaultPolicies) -> Vec<Self> {
-        let Some(spec) = job.spec.components.first() else { return Vec::new() };
-        let avoid = || job.components.iter().flat_map(|c| &c.avoid).cloned().collect();
+        let Some(spec) = job.spec.components.first() else {
+            return Vec::new();
+        };
+        let avoid = || {
+            job.components
+                .iter()
+                .flat_map(|c| &c.avoid)
+                .cloned()
+                .collect()
+        };
         let part_of = |of| job.spec.part_of(0, of);
         let asked =
             ComponentRequest::of_component(spec, avoid(), part_of).with_lanes_of(spec, defaults);
@@ -263,13 +326,18 @@ impl PlacementRequest {
         let one = |size: &u32| {
             let part = whole.portion(before, *size);
             before += size;
-            Self::new(policy.clone(), Request::NonFixed, job.spec.rerunnable, vec![part])
-                .with_acquisition(options(&job.spec, job.reservation_wish()))
-                .with_lasts(job.spec.longest_time() + defaults.beyond_wall_time)
-                .with_terms_of(&job.spec, defaults)
-                .with_time_of(&job.spec, defaults)
-                .for_owner(&job.owner, defaults)
-                .of_suspect(&job.owner)
+            Self::new(
+                policy.clone(),
+                Request::NonFixed,
+                job.spec.rerunnable,
+                vec![part],
+            )
+            .with_acquisition(options(&job.spec, job.reservation_wish()))
+            .with_lasts(job.spec.longest_time() + defaults.beyond_wall_time)
+            .with_terms_of(&job.spec, defaults)
+            .with_time_of(&job.spec, defaults)
+            .for_owner(&job.owner, defaults)
+            .of_suspect(&job.owner)
         };
         sizes.iter().map(one).collect()
     }
@@ -342,7 +410,10 @@ impl PlacementRequest {
 
     /// The content of which a replica serves this one: the file that a chunk is cut from.
     pub(super) fn file_of(&self, content: Content) -> Content {
-        let chunk = self.components.iter().find_map(|part| part.chunks.get(&content));
+        let chunk = self
+            .components
+            .iter()
+            .find_map(|part| part.chunks.get(&content));
         chunk.map_or(content, |chunk| chunk.of)
     }
 
@@ -353,20 +424,27 @@ impl PlacementRequest {
 
     /// What a plan for it takes of each site.
     pub fn uses<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (SiteName, Resources)> + 'a {
-        plan.placements.iter().enumerate().filter_map(|(index, placement)| {
-            let resources = match (placement.share, &self.total) {
-                (Some(share), Some(total)) => total.portion(share),
-                _ => self.components.get(index)?.resources.clone(),
-            };
-            Some((placement.site.clone(), resources))
-        })
+        plan.placements
+            .iter()
+            .enumerate()
+            .filter_map(|(index, placement)| {
+                let resources = match (placement.share, &self.total) {
+                    (Some(share), Some(total)) => total.portion(share),
+                    _ => self.components.get(index)?.resources.clone(),
+                };
+                Some((placement.site.clone(), resources))
+            })
     }
 
     /// Processors of all components together.
     pub fn processors(&self) -> u64 {
         match &self.total {
             Some(total) => total.processors.into(),
-            None => self.components.iter().map(|c| u64::from(c.resources.processors)).sum(),
+            None => self
+                .components
+                .iter()
+                .map(|c| u64::from(c.resources.processors))
+                .sum(),
         }
     }
 }
@@ -392,8 +470,15 @@ impl ComponentRequest {
     /// The part of it that belongs to so many of its processors, after those of other parts.
     fn portion(&self, before: u32, own: u32) -> Self {
         let total = self.resources.processors.into();
-        let part = Part { before: before.into(), own: own.into(), total };
-        let chunks = self.chunks.values().map(|chunk| Chunk::of_part(chunk.of, part));
+        let part = Part {
+            before: before.into(),
+            own: own.into(),
+            total,
+        };
+        let chunks = self
+            .chunks
+            .values()
+            .map(|chunk| Chunk::of_part(chunk.of, part));
         let gflops = self.resources.part_of(self.gflops, own);
         Self {
             resources: self.resources.portion(own),
@@ -414,11 +499,17 @@ impl ComponentRequest {
             Executable::AtSite(_) => None,
         };
         let bound = |feed: Feed| {
-            let fed = component.inputs.iter().filter(move |input| input.feed == feed);
+            let fed = component
+                .inputs
+                .iter()
+                .filter(move |input| input.feed == feed);
             fed.filter_map(|input| input.file.bound)
         };
         let executable_at = component.at.iter().filter_map(|(place, change)| {
-            change.executable.as_ref().map(|executable| (place.clone(), staged(executable)))
+            change
+                .executable
+                .as_ref()
+                .map(|executable| (place.clone(), staged(executable)))
         });
         Self {
             resources: component.resources.countable(),
@@ -437,7 +528,10 @@ impl ComponentRequest {
 
     /// The same, asking within sites as its specification says, where any site has lanes.
     fn with_lanes_of(self, component: &ComponentSpec, defaults: &DefaultPolicies) -> Self {
-        let lanes = defaults.lanes.map(|words| words.chosen(&component.at)).unwrap_or_default();
+        let lanes = defaults
+            .lanes
+            .map(|words| words.chosen(&component.at))
+            .unwrap_or_default();
         Self { lanes, ..self }
     }
 
@@ -448,12 +542,18 @@ impl ComponentRequest {
 
     /// What it reads, each once.
     fn read(&self) -> impl Iterator<Item = Content> + '_ {
-        let chunks = self.chunks.keys().filter(|chunk| !self.inputs.contains(*chunk));
+        let chunks = self
+            .chunks
+            .keys()
+            .filter(|chunk| !self.inputs.contains(*chunk));
         self.inputs.iter().chain(chunks).copied()
     }
 
     pub(super) fn all_contents(&self) -> impl Iterator<Item = Content> + '_ {
-        let elsewhere = self.executable_at.iter().filter_map(|(_, content)| *content);
+        let elsewhere = self
+            .executable_at
+            .iter()
+            .filter_map(|(_, content)| *content);
         self.read().chain(self.executable).chain(elsewhere)
     }
 
@@ -468,7 +568,8 @@ impl ComponentRequest {
         let executable = change.map_or(self.executable, |(_, content)| *content);
         let is_read =
             |content: &Content| self.inputs.contains(content) || self.chunks.contains_key(content);
-        self.read().chain(executable.filter(|content| !is_read(content)))
+        self.read()
+            .chain(executable.filter(|content| !is_read(content)))
     }
 }
 
@@ -486,7 +587,10 @@ fn named(chunks: impl Iterator<Item = Chunk>) -> BTreeMap<Content, Chunk> {
 /// How its processors may be got: whoever may be promised a start waits in no queue of a site.
 fn options(spec: &JobSpec, wish: Option<ReservationWish>) -> AcquisitionOptions {
     match wish {
-        Some(_) => AcquisitionOptions { mode: AcquisitionMode::Immediate, ..spec.run.acquisition },
+        Some(_) => AcquisitionOptions {
+            mode: AcquisitionMode::Immediate,
+            ..spec.run.acquisition
+        },
         None => spec.run.acquisition,
     }
 }

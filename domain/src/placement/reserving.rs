@@ -31,7 +31,11 @@ pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<P
 /// nothing now, or nothing of its owner.
 pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
     let (acceptance, bans) = (Acceptance::Open, Arc::default());
-    let open = |site: &GridSite| GridSite { acceptance, bans: Arc::clone(&bans), ..site.clone() };
+    let open = |site: &GridSite| GridSite {
+        acceptance,
+        bans: Arc::clone(&bans),
+        ..site.clone()
+    };
     let sites = grid.sites().iter().map(open).collect();
     !rank_to_reserve(request, &grid.with_sites(sites)).is_empty()
 }
@@ -39,9 +43,16 @@ pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> boo
 fn rank_empty(request: &PlacementRequest, grid: &GridSnapshot, grants: bool) -> Vec<Placement> {
     // A site promises what its own partition has, and that only.
     let serves = |site: &GridSite| {
-        !grants || request.components().iter().all(|component| site.pool_of(component).is_none())
+        !grants
+            || request
+                .components()
+                .iter()
+                .all(|component| site.pool_of(component).is_none())
     };
-    let of_kind = grid.sites().iter().filter(|site| site.grants_reservations() == Some(grants));
+    let of_kind = grid
+        .sites()
+        .iter()
+        .filter(|site| site.grants_reservations() == Some(grants));
     let of_kind = of_kind.filter(|site| serves(site));
     let mut sites: Vec<GridSite> = of_kind.filter_map(GridSite::as_empty).collect();
     let mut ranked = Vec::new();
@@ -81,11 +92,17 @@ pub fn place_within(
     let sites = grid.sites().iter().filter_map(|known| {
         let left = left.get(&known.name)?.clone();
         let whole = known.as_empty()?;
-        let idle = whole.idle.map(|belief| Belief { idle: left, ..belief });
+        let idle = whole.idle.map(|belief| Belief {
+            idle: left,
+            ..belief
+        });
         Some(GridSite { idle, ..whole })
     });
     let mode = AcquisitionMode::Immediate;
-    let options = AcquisitionOptions { mode, ..request.acquisition() };
+    let options = AcquisitionOptions {
+        mode,
+        ..request.acquisition()
+    };
     let request = request.clone().with_acquisition(options);
     let grid = grid.with_sites(sites.collect());
     planned(&request, &grid).map(|plan| plan.placements)
@@ -112,12 +129,27 @@ impl GridSite {
     /// The site with all that it has.
     pub(super) fn as_empty(&self) -> Option<Self> {
         let shape = self.shape.as_ref()?;
-        let asked_at = self.idle.as_ref().map(|belief| belief.asked_at).unwrap_or_default();
-        let idle = Some(Belief { idle: shape.total.clone(), asked_at });
+        let asked_at = self
+            .idle
+            .as_ref()
+            .map(|belief| belief.asked_at)
+            .unwrap_or_default();
+        let idle = Some(Belief {
+            idle: shape.total.clone(),
+            asked_at,
+        });
         let nothing = Resources::default();
         let ebbs = Arc::default();
         let (pending, ours) = (nothing.clone(), nothing);
         let acceptance = self.acceptance_of_promised();
-        Some(Self { acceptance, idle, ebbs, pending, ours, waits: None, ..self.clone() })
+        Some(Self {
+            acceptance,
+            idle,
+            ebbs,
+            pending,
+            ours,
+            waits: None,
+            ..self.clone()
+        })
     }
 }

@@ -37,7 +37,11 @@ pub struct Choice {
 impl Choice {
     /// A site, with files from where they arrive first.
     pub fn site(site: usize, rule: Rule) -> Self {
-        Self { site, file_site: None, rule }
+        Self {
+            site,
+            file_site: None,
+            rule,
+        }
     }
 }
 
@@ -106,7 +110,10 @@ impl<'a> Search<'a> {
         tries_out: bool,
         grid: &'a GridSnapshot,
     ) -> Self {
-        let files = request.contents().iter().map(|content| request.file_of(*content));
+        let files = request
+            .contents()
+            .iter()
+            .map(|content| request.file_of(*content));
         let replicas = Cow::Owned(files.map(|content| sites_with(grid, &content)).collect());
         let mut search = Self {
             request,
@@ -118,9 +125,15 @@ impl<'a> Search<'a> {
             history: None,
             made_up: Vec::new(),
         };
-        if request.components().iter().any(|component| !component.avoid.is_empty()) {
+        if request
+            .components()
+            .iter()
+            .any(|component| !component.avoid.is_empty())
+        {
             let count = request.components().len();
-            search.avoids = (0..count).map(|index| search.has_another_site(index)).collect();
+            search.avoids = (0..count)
+                .map(|index| search.has_another_site(index))
+                .collect();
         }
         search
     }
@@ -133,18 +146,28 @@ impl<'a> Search<'a> {
     /// The site that a fixed request names: `None` if it names none,
     /// `Some(None)` if it names one that does not exist.
     pub fn named_site(&self, component: usize) -> Option<Option<usize>> {
-        self.component(component).site.as_ref().map(|name| self.grid.index_of(name))
+        self.component(component)
+            .site
+            .as_ref()
+            .map(|name| self.grid.index_of(name))
     }
 
     /// How a component is served at the site that it names.
     pub(super) fn at_named(&self, component: usize, site: usize) -> Choice {
-        let pair = self.history.and_then(|_| self.nearest_pair(component, site));
-        Choice { site, file_site: pair.map(|(from, _)| from), rule: Rule::NamedSite }
+        let pair = self
+            .history
+            .and_then(|_| self.nearest_pair(component, site));
+        Choice {
+            site,
+            file_site: pair.map(|(from, _)| from),
+            rule: Rule::NamedSite,
+        }
     }
 
     /// Whether the component can go to the site now.
     pub fn fits(&self, component: usize, site: usize, remaining: &Remaining) -> bool {
-        self.obstacles(component, site, remaining, &mut |_, _, _| Break(())).is_continue()
+        self.obstacles(component, site, remaining, &mut |_, _, _| Break(()))
+            .is_continue()
     }
 
     /// When all files of the component would be at the site; `None` if they cannot be brought.
@@ -159,7 +182,11 @@ impl<'a> Search<'a> {
 
     /// The plan that puts each component on the site chosen for it, by component index.
     pub(super) fn plan(&self, chosen: &[Choice]) -> Plan {
-        let rule = chosen.iter().map(|choice| choice.rule).max().unwrap_or(Rule::NamedSite);
+        let rule = chosen
+            .iter()
+            .map(|choice| choice.rule)
+            .max()
+            .unwrap_or(Rule::NamedSite);
         let placements = chosen.iter().enumerate();
         let placements = placements.map(|(index, choice)| self.placement(index, *choice));
         self.plan_of(placements.collect(), rule)
@@ -167,7 +194,10 @@ impl<'a> Search<'a> {
 
     /// The plan of these placements.
     pub(super) fn plan_of(&self, placements: Vec<Placement>, rule: Rule) -> Plan {
-        let transfer_time = placements.iter().map(|placement| placement.transfer_time).max();
+        let transfer_time = placements
+            .iter()
+            .map(|placement| placement.transfer_time)
+            .max();
         Plan {
             policy: self.request.policy().clone(),
             rule,
@@ -197,7 +227,9 @@ impl<'a> Search<'a> {
             share: None,
             acquisition: Acquisition::ClaimNow,
         };
-        let Some(shape) = &place.shape else { return placement };
+        let Some(shape) = &place.shape else {
+            return placement;
+        };
         for content in self.contents_at(component, site, shape) {
             if let Some((source, time)) = self.brought(component, content, choice, part) {
                 placement.sources.push(source);
@@ -223,7 +255,14 @@ impl<'a> Search<'a> {
         let cut = chunk.filter(|chunk| !chunk.is_whole());
         let content = chunk.map_or(content, |chunk| chunk.content());
         let from = self.grid.sites()[from].name.clone();
-        Some((Source { content, from, chunk: cut }, time))
+        Some((
+            Source {
+                content,
+                from,
+                chunk: cut,
+            },
+            time,
+        ))
     }
 
     /// Where a content comes from, if so much of it is to be brought, and how long that takes.
@@ -251,7 +290,8 @@ impl<'a> Search<'a> {
         site: usize,
         shape: &SiteShape,
     ) -> impl Iterator<Item = Content> + use<'a> {
-        self.component(component).contents_at(&self.grid.sites()[site].name, &shape.labels)
+        self.component(component)
+            .contents_at(&self.grid.sites()[site].name, &shape.labels)
     }
 
     /// A component goes to a site: it uses its resources, and its input is staged there.
@@ -281,9 +321,14 @@ impl<'a> Search<'a> {
         site: usize,
     ) -> impl Iterator<Item = Content> + use<'a> {
         let place = &self.grid.sites()[site];
-        let shape = place.shape.as_ref().filter(|_| place.staging_left.is_some());
+        let shape = place
+            .shape
+            .as_ref()
+            .filter(|_| place.staging_left.is_some());
         let request = self.component(component);
-        shape.into_iter().flat_map(|shape| request.contents_at(&place.name, &shape.labels))
+        shape
+            .into_iter()
+            .flat_map(|shape| request.contents_at(&place.name, &shape.labels))
     }
 
     /// The replica that arrives first, equal ones by name (vectors WF-4 and WF-5).
@@ -307,7 +352,10 @@ impl<'a> Search<'a> {
         if sites.contains(&to) {
             return Some((to, DurationMs::ZERO));
         }
-        let readable = sites.iter().copied().filter(|&from| self.grid.sites()[from].serves_files);
+        let readable = sites
+            .iter()
+            .copied()
+            .filter(|&from| self.grid.sites()[from].serves_files);
         self.first_arrival(size, readable, to)
     }
 
@@ -327,7 +375,9 @@ impl<'a> Search<'a> {
                 continue;
             }
             fastest = rate;
-            let Some(time) = size.transfer_time(rate) else { continue };
+            let Some(time) = size.transfer_time(rate) else {
+                continue;
+            };
             if nearest.is_none_or(|(_, known)| time < known) {
                 nearest = Some((site, time));
             }
@@ -339,11 +389,18 @@ impl<'a> Search<'a> {
         let site = |index: usize| &self.grid.sites()[index];
         // Nobody but us knows the digest of a chunk.
         let digest = self.request.file_of(content).digest;
-        match (sites.iter().find(|&&from| site(from).serves_files), sites.first()) {
-            (Some(&from), _) => {
-                Reason::NoBandwidth { from: site(from).name.clone(), to: site(to).name.clone() }
-            }
-            (None, Some(&at)) => Reason::ReplicaUnreachable { digest, at: site(at).name.clone() },
+        match (
+            sites.iter().find(|&&from| site(from).serves_files),
+            sites.first(),
+        ) {
+            (Some(&from), _) => Reason::NoBandwidth {
+                from: site(from).name.clone(),
+                to: site(to).name.clone(),
+            },
+            (None, Some(&at)) => Reason::ReplicaUnreachable {
+                digest,
+                at: site(at).name.clone(),
+            },
             (None, None) => Reason::NoReplica { digest },
         }
     }
@@ -358,7 +415,10 @@ impl<'a> Search<'a> {
     }
 
     fn is_open(&self, site: &GridSite) -> bool {
-        let is_closed = site.acceptance.hindrance(self.request.may_probe()).is_some();
+        let is_closed = site
+            .acceptance
+            .hindrance(self.request.may_probe())
+            .is_some();
         !is_closed && site.ban_of(self.whole.owner()).is_none()
     }
 
@@ -381,7 +441,11 @@ impl<'a> Search<'a> {
     pub(super) fn refusal(&self, component: usize, remaining: &Remaining) -> Refusal {
         let mut nearest: Option<(Obstacle, usize)> = None;
         let need = self.component(component).resources.processors;
-        for (site, &left) in self.processors_left(component, remaining).iter().enumerate() {
+        for (site, &left) in self
+            .processors_left(component, remaining)
+            .iter()
+            .enumerate()
+        {
             // A site that lacks as many processors as the nearest so far is not looked
             // at: whatever else it lacks, it is no nearer.
             let short = u64::from(need.saturating_sub(left));
@@ -393,7 +457,10 @@ impl<'a> Search<'a> {
             }
             let worst = worst_of(|report| self.obstacles(component, site, remaining, report));
             let Some(worst) = worst else { continue };
-            if nearest.as_ref().is_none_or(|(known, _)| (worst.0, worst.1) < (known.0, known.1)) {
+            if nearest
+                .as_ref()
+                .is_none_or(|(known, _)| (worst.0, worst.1) < (known.0, known.1))
+            {
                 nearest = Some((worst, site));
             }
         }
@@ -405,7 +472,11 @@ impl<'a> Search<'a> {
             (_, Some(((.., reason), site))) => (Some(self.grid.sites()[site].name.clone()), reason),
             (_, None) => (None, Reason::NoSites),
         };
-        Refusal { component: ComponentIndex(component as u32), site, reason }
+        Refusal {
+            component: ComponentIndex(component as u32),
+            site,
+            reason,
+        }
     }
 
     /// Tells the observer about every site, after the choice was made.
@@ -459,9 +530,10 @@ fn tries_out(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
 
 fn sites_with(grid: &GridSnapshot, content: &Content) -> Vec<usize> {
     let mut sites = Vec::new();
-    grid.replicas().visit_sites(&content.digest, &mut |name: &SiteName| {
-        sites.extend(grid.index_of(name));
-    });
+    grid.replicas()
+        .visit_sites(&content.digest, &mut |name: &SiteName| {
+            sites.extend(grid.index_of(name));
+        });
     sites.sort_unstable();
     sites.dedup();
     sites

@@ -7,7 +7,11 @@
 /// when there is one, on the fewest sites (vectors FCM-1 to FCM-16). Empty if there is none.
 pub fn split(total: u32, min: u32, most: usize, usable: &[u32]) -> Vec<u32> {
     let min = min.max(1);
-    let takers = usable.iter().take_while(|&&left| left >= min).count().min(most);
+    let takers = usable
+        .iter()
+        .take_while(|&&left| left >= min)
+        .count()
+        .min(most);
     let mut sum = 0u64;
     for count in 1..=takers {
         sum += u64::from(usable[count - 1]);
@@ -42,15 +46,19 @@ mod tests {
     fn fewest(total: u32, min: u32, most: usize, usable: &[u32]) -> Option<usize> {
         let sets = 0..1u32 << usable.len();
         let possible = |set: &u32| {
-            let chosen: Vec<u32> =
-                (0..usable.len()).filter(|i| set >> i & 1 == 1).map(|i| usable[i]).collect();
+            let chosen: Vec<u32> = (0..usable.len())
+                .filter(|i| set >> i & 1 == 1)
+                .map(|i| usable[i])
+                .collect();
             let count = chosen.len() as u32;
             (1..=most as u32).contains(&count)
                 && chosen.iter().all(|&left| left >= min)
                 && count * min <= total
                 && chosen.iter().sum::<u32>() >= total
         };
-        sets.filter(possible).map(|set| set.count_ones() as usize).min()
+        sets.filter(possible)
+            .map(|set| set.count_ones() as usize)
+            .min()
     }
 
     proptest! {

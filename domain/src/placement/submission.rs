@@ -66,11 +66,27 @@ impl Unplaceable {
     pub fn naming(&self, name: impl Fn(ComponentIndex) -> Option<String>) -> String {
         let name = |index| name(index).unwrap_or_else(|| index.to_string());
         match self {
-            Self::NoSuchSite { component, site, known } => {
-                format!("component {} {}", name(*component), names_no_site(site, known))
+            Self::NoSuchSite {
+                component,
+                site,
+                known,
+            } => {
+                format!(
+                    "component {} {}",
+                    name(*component),
+                    names_no_site(site, known)
+                )
             }
-            Self::ComponentTooLarge { component, site, reason } => {
-                format!("component {} {}", name(*component), fits_no_site(site, reason))
+            Self::ComponentTooLarge {
+                component,
+                site,
+                reason,
+            } => {
+                format!(
+                    "component {} {}",
+                    name(*component),
+                    fits_no_site(site, reason)
+                )
             }
             Self::NoSites | Self::NoSplit { .. } | Self::TogetherTooLarge(_) => self.to_string(),
         }
@@ -108,7 +124,11 @@ pub fn can_ever_be_placed(
 /// Whether a job may go to sites that are tried out after errors: it may run twice, or can go
 /// nowhere else, or those that are worth waiting for could never hold all of it together.
 pub fn may_try_out(request: &PlacementRequest, sites: &[GridSite]) -> bool {
-    let waited_for = || sites.iter().filter(|site| site.acceptance.is_worth_waiting_for());
+    let waited_for = || {
+        sites
+            .iter()
+            .filter(|site| site.acceptance.is_worth_waiting_for())
+    };
     request.may_probe() || could_hold_all(request, &waited_for().collect::<Vec<_>>()).is_err()
 }
 
@@ -124,13 +144,21 @@ pub(super) fn could_hold_all(
         return could_hold_split(request, bounds, total, sites);
     }
     for (index, component) in request.components().iter().enumerate() {
-        component_fits(ComponentIndex(index as u32), component, request.time(), sites)?;
+        component_fits(
+            ComponentIndex(index as u32),
+            component,
+            request.time(),
+            sites,
+        )?;
     }
     let all: Vec<&ComponentRequest> = request.components().iter().collect();
     together_fit(&all, sites)?;
     for site in sites {
-        let fixed: Vec<&ComponentRequest> =
-            all.iter().copied().filter(|c| c.site.as_ref() == Some(&site.name)).collect();
+        let fixed: Vec<&ComponentRequest> = all
+            .iter()
+            .copied()
+            .filter(|c| c.site.as_ref() == Some(&site.name))
+            .collect();
         together_fit(&fixed, &[site])?;
     }
     Ok(())
@@ -141,11 +169,15 @@ pub fn closed_site(
     request: &PlacementRequest,
     grid: &GridSnapshot,
 ) -> Option<(ComponentIndex, SiteName, Hindrance)> {
-    request.components().iter().enumerate().find_map(|(index, component)| {
-        let site = grid.site(component.site.as_ref()?)?;
-        let hindrance = site.acceptance.hindrance(request.may_probe())?;
-        Some((ComponentIndex(index as u32), site.name.clone(), hindrance))
-    })
+    request
+        .components()
+        .iter()
+        .enumerate()
+        .find_map(|(index, component)| {
+            let site = grid.site(component.site.as_ref()?)?;
+            let hindrance = site.acceptance.hindrance(request.may_probe())?;
+            Some((ComponentIndex(index as u32), site.name.clone(), hindrance))
+        })
 }
 
 /// One of the allowed splits could be placed, or the bounds leave one.
@@ -155,17 +187,26 @@ fn could_hold_split(
     total: &Resources,
     sites: &[&GridSite],
 ) -> Result<(), Unplaceable> {
-    let outcomes: Vec<_> =
-        request.splits().iter().map(|split| could_hold_all(split, sites)).collect();
+    let outcomes: Vec<_> = request
+        .splits()
+        .iter()
+        .map(|split| could_hold_all(split, sites))
+        .collect();
     if !outcomes.is_empty() {
         let possible = outcomes.iter().any(Result::is_ok);
-        return if possible { Ok(()) } else { outcomes.into_iter().collect() };
+        return if possible {
+            Ok(())
+        } else {
+            outcomes.into_iter().collect()
+        };
     }
     let least = &request.components()[0];
     component_fits(ComponentIndex(0), least, request.time(), sites)?;
     let mut usable = Vec::new();
     for site in sites {
-        let Some(shape) = &site.shape else { return Ok(()) };
+        let Some(shape) = &site.shape else {
+            return Ok(());
+        };
         if never_fits(least, request.time(), site, &mut |_, _, _| Break(())).is_continue() {
             let most = site.quota.most(&shape.total);
             let largest = &shape.largest_component;
@@ -182,7 +223,12 @@ fn could_hold_split(
     }
     usable.truncate(most);
     let sum = usable.iter().map(|&count| u64::from(count)).sum();
-    Err(Unplaceable::NoSplit { total, min, sites: usable.len(), usable: sum })
+    Err(Unplaceable::NoSplit {
+        total,
+        min,
+        sites: usable.len(),
+        usable: sum,
+    })
 }
 
 fn component_fits(
@@ -191,26 +237,40 @@ fn component_fits(
     time: Option<DurationMs>,
     sites: &[&GridSite],
 ) -> Result<(), Unplaceable> {
-    let named = |site: &GridSite| component.site.as_ref().is_none_or(|name| *name == site.name);
+    let named = |site: &GridSite| {
+        component
+            .site
+            .as_ref()
+            .is_none_or(|name| *name == site.name)
+    };
     let mut candidates = sites.iter().copied().filter(|site| named(site)).peekable();
     if let (Some(name), None) = (&component.site, candidates.peek()) {
         let (site, known) = (name.clone(), site_names(sites));
-        return Err(Unplaceable::NoSuchSite { component: index, site, known });
+        return Err(Unplaceable::NoSuchSite {
+            component: index,
+            site,
+            known,
+        });
     }
     let mut nearest: Option<(Obstacle, &SiteName)> = None;
     for site in candidates {
         let Some(worst) = worst_of(|report| never_fits(component, time, site, report)) else {
             return Ok(());
         };
-        if nearest.as_ref().is_none_or(|(known, _)| (worst.0, worst.1) < (known.0, known.1)) {
+        if nearest
+            .as_ref()
+            .is_none_or(|(known, _)| (worst.0, worst.1) < (known.0, known.1))
+        {
             nearest = Some((worst, &site.name));
         }
     }
     match nearest {
         None => Ok(()),
-        Some(((.., reason), site)) => {
-            Err(Unplaceable::ComponentTooLarge { component: index, site: site.clone(), reason })
-        }
+        Some(((.., reason), site)) => Err(Unplaceable::ComponentTooLarge {
+            component: index,
+            site: site.clone(),
+            reason,
+        }),
     }
 }
 
@@ -223,7 +283,9 @@ fn together_fit(components: &[&ComponentRequest], sites: &[&GridSite]) -> Result
     own.for_each(|component| needed.add(&component.resources));
     let mut available = Resources::default();
     for site in sites {
-        let Some(shape) = &site.shape else { return Ok(()) };
+        let Some(shape) = &site.shape else {
+            return Ok(());
+        };
         available.add(&site.quota.most(&shape.total));
     }
     match available.first_shortage(&needed) {

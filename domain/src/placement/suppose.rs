@@ -31,7 +31,10 @@ impl Search<'_> {
         let name = self.refusal(component, remaining).site?;
         let index = self.grid.index_of(&name)?;
         // What is made up for is the site's own partition's.
-        if self.grid.sites()[index].pool_of(self.component(component)).is_some() {
+        if self.grid.sites()[index]
+            .pool_of(self.component(component))
+            .is_some()
+        {
             return None;
         }
         let Outcome::Refused(reasons) = self.verdict(component, index, remaining).outcome else {
@@ -39,12 +42,17 @@ impl Search<'_> {
         };
         let mut remaining = remaining.clone();
         remaining.uncover(index);
-        let (need, before) = (&self.component(component).resources, &self.grid.usable()[index]);
+        let (need, before) = (
+            &self.component(component).resources,
+            &self.grid.usable()[index],
+        );
         let mut promised = before.clone();
         promised.subtract(&remaining.left(index));
         promised.add(&self.grid.sites()[index].pending);
         promised.add(need);
-        promised.others.retain(|name, _| need.others.contains_key(name));
+        promised
+            .others
+            .retain(|name, _| need.others.contains_key(name));
         let mut sites = self.grid.sites().to_vec();
         let lacked = lift(&mut sites[index], &reasons, &promised)?;
         quicken(&mut sites[index], self.component(component));
@@ -58,7 +66,11 @@ impl Search<'_> {
         made_up[index].add(&lacked);
         let fits = remaining.covers(index, need);
         fits.then(|| self.take(component, index, &mut remaining));
-        fits.then_some(Supposed { grid, remaining, made_up })
+        fits.then_some(Supposed {
+            grid,
+            remaining,
+            made_up,
+        })
     }
 
     /// The same job on the sites as they are supposed to be.
@@ -73,10 +85,16 @@ impl Search<'_> {
 /// Lifts these reasons, and tells how much more is idle; `promised`: what the quota must leave
 /// room for.
 fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option<Resources> {
-    if reasons.iter().any(|reason| matches!(reason, Reason::Reserved { .. })) {
+    if reasons
+        .iter()
+        .any(|reason| matches!(reason, Reason::Reserved { .. }))
+    {
         site.ebbs = Arc::default();
     }
-    let (shape, idle) = (Arc::make_mut(site.shape.as_mut()?), &mut site.idle.as_mut()?.idle);
+    let (shape, idle) = (
+        Arc::make_mut(site.shape.as_mut()?),
+        &mut site.idle.as_mut()?.idle,
+    );
     let mut lacked = Resources::default();
     let mut is_quota_short = false;
     for reason in reasons {
@@ -126,7 +144,10 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
     let raise = |ebb: &Ebb| {
         let mut left = ebb.left.clone();
         left.add(&lacked);
-        Ebb { left, ..ebb.clone() }
+        Ebb {
+            left,
+            ..ebb.clone()
+        }
     };
     site.ebbs = site.ebbs.iter().map(raise).collect();
     if is_quota_short {
@@ -147,7 +168,10 @@ fn quicken(site: &mut GridSite, component: &ComponentRequest) {
 fn only(resource: &str, count: u64) -> Resources {
     match resource {
         "processors" => Resources::processors(u32::try_from(count).unwrap_or(u32::MAX)),
-        other => Resources { processors: 0, others: [(other.into(), count)].into() },
+        other => Resources {
+            processors: 0,
+            others: [(other.into(), count)].into(),
+        },
     }
 }
 
@@ -170,7 +194,10 @@ fn least_quota(
     ours: &Resources,
     promised: &Resources,
 ) -> Quota {
-    let others = promised.others.iter().map(|(name, count)| (Some(&**name), *count));
+    let others = promised
+        .others
+        .iter()
+        .map(|(name, count)| (Some(&**name), *count));
     let all = others.chain([(None, u64::from(promised.processors))]);
     let mut share = quota.share;
     for (name, promised) in all {
@@ -188,7 +215,9 @@ fn least_quota(
             return Quota::NONE;
         }
         let least = (u128::from(held) * 1_000_000).div_ceil(u128::from(total.max(1)));
-        share = share.max(PerMillion(u32::try_from(least).unwrap_or(PerMillion::ONE.0)));
+        share = share.max(PerMillion(
+            u32::try_from(least).unwrap_or(PerMillion::ONE.0),
+        ));
     }
     Quota { share, ..quota }
 }

@@ -21,7 +21,10 @@ impl PlacementRequest {
 impl GridSite {
     /// What keeps jobs of this owner away, and nobody else's.
     pub fn ban_of(&self, owner: Option<&KeyName>) -> Option<&Ban> {
-        let mut bans = self.bans.iter().filter(|(kept_off, _)| Some(kept_off) == owner);
+        let mut bans = self
+            .bans
+            .iter()
+            .filter(|(kept_off, _)| Some(kept_off) == owner);
         bans.next().map(|(_, ban)| ban)
     }
 }

@@ -38,7 +38,10 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
             lanes: None,
         })),
         acceptance: Acceptance::Open,
-        idle: Some(Belief { idle, asked_at: Timestamp(0) }),
+        idle: Some(Belief {
+            idle,
+            asked_at: Timestamp(0),
+        }),
         quota: Quota::NONE,
         serves_files: true,
         ..GridSite::unheard(site_name(name))
@@ -47,20 +50,31 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
 
 /// An open site of 1,000 processors of which `idle` are idle.
 pub(crate) fn site(name: &str, idle: u32) -> GridSite {
-    site_of(name, Resources::processors(1_000), Resources::processors(idle))
+    site_of(
+        name,
+        Resources::processors(1_000),
+        Resources::processors(idle),
+    )
 }
 
 /// Puts a label on a site.
 pub(crate) fn labelled(mut site: GridSite, key: &str, value: &str) -> GridSite {
     let mut shape = (**site.shape.as_ref().unwrap()).clone();
-    shape.labels.entry(key.into()).or_default().insert(value.into());
+    shape
+        .labels
+        .entry(key.into())
+        .or_default()
+        .insert(value.into());
     site.shape = Some(Arc::new(shape));
     site
 }
 
 /// A file of so many gigabytes, told apart by a number.
 pub(crate) fn file(number: u8, gigabytes: u64) -> Content {
-    Content { digest: Digest([number; 32]), size: Bytes(gigabytes * GB) }
+    Content {
+        digest: Digest([number; 32]),
+        size: Bytes(gigabytes * GB),
+    }
 }
 
 /// A grid without files and links.
@@ -76,12 +90,19 @@ pub(crate) fn grid_with(
 ) -> GridSnapshot {
     let mut catalogue: BTreeMap<Digest, BTreeSet<SiteName>> = BTreeMap::new();
     for (content, at) in replicas {
-        catalogue.entry(content.digest).or_default().insert(site_name(at));
+        catalogue
+            .entry(content.digest)
+            .or_default()
+            .insert(site_name(at));
     }
     let links = links
         .iter()
         .map(|(from, to, rate)| (site_name(from), site_name(to), BitsPerSecond(rate * MBIT)));
-    GridSnapshot::new(sites, Arc::new(Network::from_links(links)), Arc::new(catalogue))
+    GridSnapshot::new(
+        sites,
+        Arc::new(Network::from_links(links)),
+        Arc::new(catalogue),
+    )
 }
 
 pub(crate) fn component(processors: u32) -> ComponentRequest {
@@ -104,12 +125,20 @@ pub(crate) fn under(policy: &str, request: &PlacementRequest) -> PlacementReques
 /// A flexible request for this total.
 pub(crate) fn flexible(policy: &str, total: u32, bounds: Flexible) -> PlacementRequest {
     let policy = PolicyName::new(policy).unwrap();
-    PlacementRequest::new(policy, Request::Flexible(bounds), true, vec![component(total)])
+    PlacementRequest::new(
+        policy,
+        Request::Flexible(bounds),
+        true,
+        vec![component(total)],
+    )
 }
 
 /// Sites and shares of a plan for a flexible request.
 pub(crate) fn shares_of(plan: &Plan) -> Vec<(&str, u32)> {
-    plan.placements.iter().map(|p| (p.site.as_str(), p.share.unwrap())).collect()
+    plan.placements
+        .iter()
+        .map(|p| (p.site.as_str(), p.share.unwrap()))
+        .collect()
 }
 
 /// A request for components of these sizes.
@@ -141,5 +170,8 @@ pub(crate) fn placed(request: &PlacementRequest, grid: &GridSnapshot) -> Result<
 
 /// Sites of a plan by component.
 pub(crate) fn sites_of(plan: &Plan) -> Vec<&str> {
-    plan.placements.iter().map(|placement| placement.site.as_str()).collect()
+    plan.placements
+        .iter()
+        .map(|placement| placement.site.as_str())
+        .collect()
 }

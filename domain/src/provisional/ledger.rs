@@ -20,17 +20,26 @@ pub struct Deducted {
 impl Deducted {
     /// A plan is offered.
     pub fn offered(resources: Resources) -> Self {
-        Self { placing: resources, claiming: Resources::default() }
+        Self {
+            placing: resources,
+            claiming: Resources::default(),
+        }
     }
 
     /// What was placed there is claimed.
     pub fn claimed(resources: Resources) -> Self {
-        Self { placing: Resources::default(), claiming: resources }
+        Self {
+            placing: Resources::default(),
+            claiming: resources,
+        }
     }
 
     /// What was placed elsewhere is claimed there.
     pub fn moved(resources: Resources) -> Self {
-        Self { placing: resources.clone(), claiming: resources }
+        Self {
+            placing: resources.clone(),
+            claiming: resources,
+        }
     }
 
     /// Adds `more`.
@@ -84,12 +93,16 @@ impl Ledger {
 
     /// Each deduction.
     pub fn entries(&self) -> impl Iterator<Item = (&DeductionKey, &Deducted)> {
-        self.entries.iter().map(|(key, entry)| (key, &entry.deducted))
+        self.entries
+            .iter()
+            .map(|(key, entry)| (key, &entry.deducted))
     }
 
     /// All that is deducted for others than this plan is taken from what is `free`.
     pub fn take_from(&self, free: &mut Resources, key: &DeductionKey) {
-        let Some(own) = self.get(key) else { return free.subtract(&self.sum.placing) };
+        let Some(own) = self.get(key) else {
+            return free.subtract(&self.sum.placing);
+        };
         let mut others = self.sum.placing.clone();
         others.subtract(&own.placing);
         free.subtract(&others);
@@ -115,7 +128,9 @@ impl Ledger {
 
     /// Nothing is deducted for the plan; whether something was.
     pub(super) fn remove(&mut self, key: &DeductionKey) -> bool {
-        let Some(removed) = self.entries.remove(key) else { return false };
+        let Some(removed) = self.entries.remove(key) else {
+            return false;
+        };
         match self.entries.is_empty() {
             true => self.sum.clear(),
             false => self.sum.subtract(&removed.deducted),

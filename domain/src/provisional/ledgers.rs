@@ -63,15 +63,28 @@ impl Ledgers {
         until: Timestamp,
     ) -> DeductionKey {
         self.last_plan += 1;
-        let key = DeductionKey { job, round, plan: PlanNumber(self.last_plan) };
-        self.plans.insert(key, Open { holder, until, sites: Vec::new() });
+        let key = DeductionKey {
+            job,
+            round,
+            plan: PlanNumber(self.last_plan),
+        };
+        self.plans.insert(
+            key,
+            Open {
+                holder,
+                until,
+                sites: Vec::new(),
+            },
+        );
         self.by_lease.insert((until, key));
         key
     }
 
     /// The plan's lease lasts until then; whether it is still open.
     pub fn extend(&mut self, key: &DeductionKey, until: Timestamp) -> bool {
-        let Some(open) = self.plans.get_mut(key) else { return false };
+        let Some(open) = self.plans.get_mut(key) else {
+            return false;
+        };
         self.by_lease.remove(&(open.until, *key));
         self.by_lease.insert((until, *key));
         open.until = until;
@@ -92,17 +105,35 @@ impl Ledgers {
     /// Deducts this for an open plan, in place of what was deducted for it at the site before;
     /// whether it is still open. Else nothing is deducted.
     pub fn deduct(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
-        self.set(key, site, Entry { deducted, is_held: false })
+        self.set(
+            key,
+            site,
+            Entry {
+                deducted,
+                is_held: false,
+            },
+        )
     }
 
     /// The same, where the site acknowledges that the plan goes there.
     pub fn hold(&mut self, key: &DeductionKey, site: LedgerNumber, deducted: Deducted) -> bool {
-        self.set(key, site, Entry { deducted, is_held: true })
+        self.set(
+            key,
+            site,
+            Entry {
+                deducted,
+                is_held: true,
+            },
+        )
     }
 
     fn set(&mut self, key: &DeductionKey, site: LedgerNumber, entry: Entry) -> bool {
-        let Some(open) = self.plans.get_mut(key) else { return false };
-        let Some((_, ledger)) = self.sites.get_mut(site.0) else { return false };
+        let Some(open) = self.plans.get_mut(key) else {
+            return false;
+        };
+        let Some((_, ledger)) = self.sites.get_mut(site.0) else {
+            return false;
+        };
         if ledger.set(*key, entry) {
             open.sites.push(site);
         }
@@ -137,7 +168,9 @@ impl Ledgers {
 
     /// A plan is committed or rejected; whether it was open.
     pub fn end(&mut self, key: &DeductionKey) -> bool {
-        let Some(open) = self.plans.remove(key) else { return false };
+        let Some(open) = self.plans.remove(key) else {
+            return false;
+        };
         self.by_lease.remove(&(open.until, *key));
         for site in open.sites {
             self.release(key, site);
@@ -148,9 +181,18 @@ impl Ledgers {
     /// All plans of a job that this holder made are committed or rejected; whether there were
     /// any.
     pub fn end_job(&mut self, job: JobId, holder: Holder) -> bool {
-        let least = DeductionKey { job, round: Round(0), plan: PlanNumber(0) };
-        let of_job = self.plans.range(least..).take_while(|(key, _)| key.job == job);
-        let ended = of_job.filter(|(_, open)| open.holder == holder).map(|(key, _)| *key);
+        let least = DeductionKey {
+            job,
+            round: Round(0),
+            plan: PlanNumber(0),
+        };
+        let of_job = self
+            .plans
+            .range(least..)
+            .take_while(|(key, _)| key.job == job);
+        let ended = of_job
+            .filter(|(_, open)| open.holder == holder)
+            .map(|(key, _)| *key);
         let ended: Vec<DeductionKey> = ended.collect();
         for key in &ended {
             self.end(key);
@@ -195,7 +237,9 @@ impl Ledgers {
     }
 
     fn named(&self, site: &SiteName) -> Option<&Ledger> {
-        self.numbers.get(site).and_then(|number| self.ledger(*number))
+        self.numbers
+            .get(site)
+            .and_then(|number| self.ledger(*number))
     }
 
     /// All that is deducted from a site.
@@ -207,7 +251,9 @@ impl Ledgers {
     pub fn of_job(&self, site: &SiteName, job: JobId) -> Deducted {
         let mut sum = Deducted::default();
         let entries = self.named(site).into_iter().flat_map(Ledger::entries);
-        entries.filter(|(key, _)| key.job == job).for_each(|(_, deducted)| sum.add(deducted));
+        entries
+            .filter(|(key, _)| key.job == job)
+            .for_each(|(_, deducted)| sum.add(deducted));
         sum
     }
 
@@ -238,7 +284,9 @@ impl Ledgers {
             self.plans.get(key).is_some_and(|open| open.until >= now) && owns(key)
         };
         let all = self.sites.iter().flat_map(|(site, ledger)| {
-            ledger.entries().map(move |(key, deducted)| (site, key, deducted))
+            ledger
+                .entries()
+                .map(move |(key, deducted)| (site, key, deducted))
         });
         let leaks = all.filter(|(_, key, _)| !is_owned(key));
         let leak = |(site, key, deducted): (&SiteName, &DeductionKey, &Deducted)| Leak {

@@ -38,7 +38,11 @@ pub struct Holder(pub u64);
 
 impl fmt::Display for DeductionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "plan {} for round {} of job {}", self.plan.0, self.round, self.job)
+        write!(
+            f,
+            "plan {} for round {} of job {}",
+            self.plan.0, self.round, self.job
+        )
     }
 }
 

@@ -17,17 +17,35 @@ fn site(index: usize) -> SiteName {
 
 fn vector(processors: u32, memory: u64) -> Resources {
     let others = [(MEMORY.into(), memory), ("disk_mb".into(), 2 * memory)];
-    Resources { processors, others: others.into() }
+    Resources {
+        processors,
+        others: others.into(),
+    }
 }
 
 /// What may happen.
 #[derive(Debug, Clone)]
 enum Step {
-    Open { job: u64, round: u32, holder: u64, lease: u64 },
-    Deduct { plan: usize, site: usize, deducted: Deducted },
-    Release { plan: usize, site: usize },
+    Open {
+        job: u64,
+        round: u32,
+        holder: u64,
+        lease: u64,
+    },
+    Deduct {
+        plan: usize,
+        site: usize,
+        deducted: Deducted,
+    },
+    Release {
+        plan: usize,
+        site: usize,
+    },
     End(usize),
-    EndJob { job: u64, holder: u64 },
+    EndJob {
+        job: u64,
+        holder: u64,
+    },
     HolderDies(u64),
     Pass(u64),
 }
@@ -65,7 +83,8 @@ struct Model {
 
 impl Model {
     fn keep(&mut self, kept: impl Fn(&DeductionKey, u64, u64) -> bool) {
-        self.open.retain(|key, (holder, until)| kept(key, *holder, *until));
+        self.open
+            .retain(|key, (holder, until)| kept(key, *holder, *until));
         let open = &self.open;
         self.deducted.retain(|(key, _), _| open.contains_key(key));
     }
@@ -73,14 +92,25 @@ impl Model {
     fn play(&mut self, ledgers: &mut Ledgers, step: Step) {
         let known = |made: &Vec<DeductionKey>, plan: usize| made.get(plan).copied();
         match step {
-            Step::Open { job, round, holder, lease } => {
+            Step::Open {
+                job,
+                round,
+                holder,
+                lease,
+            } => {
                 let until = Timestamp(self.now + lease);
                 let key = ledgers.open(JobId(job), Round(round), Holder(holder), until);
                 self.open.insert(key, (holder, until.0));
                 self.made.push(key);
             }
-            Step::Deduct { plan, site: at, deducted } => {
-                let Some(key) = known(&self.made, plan) else { return };
+            Step::Deduct {
+                plan,
+                site: at,
+                deducted,
+            } => {
+                let Some(key) = known(&self.made, plan) else {
+                    return;
+                };
                 let is_open = self.open.contains_key(&key);
                 assert_eq!(deduct(ledgers, &key, at, deducted.clone()), is_open);
                 if is_open {
@@ -88,13 +118,17 @@ impl Model {
                 }
             }
             Step::Release { plan, site: at } => {
-                let Some(key) = known(&self.made, plan) else { return };
+                let Some(key) = known(&self.made, plan) else {
+                    return;
+                };
                 let at_site = ledgers.number_of(&site(at));
                 ledgers.release(&key, at_site);
                 self.deducted.remove(&(key, at));
             }
             Step::End(plan) => {
-                let Some(key) = known(&self.made, plan) else { return };
+                let Some(key) = known(&self.made, plan) else {
+                    return;
+                };
                 assert_eq!(ledgers.end(&key), self.open.contains_key(&key));
                 self.keep(|other, _, _| *other != key);
             }
@@ -173,12 +207,18 @@ fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
     let free = |ledgers: &Ledgers| ledgers.at(&site(0)).map(|sum| 10 - sum.placing.processors);
     assert_eq!(free(&ledgers), Some(4));
     assert!(ledgers.deduct_more(&key, first, six()));
-    assert_eq!(ledgers.held(&key, &site(0)), Some(&Deducted::offered(vector_of(12))));
+    assert_eq!(
+        ledgers.held(&key, &site(0)),
+        Some(&Deducted::offered(vector_of(12)))
+    );
     assert!(!ledgers.is_held(&key, &site(0)) && ledgers.hold(&key, first, six()));
     assert!(ledgers.is_held(&key, &site(0)) && !ledgers.is_held(&key, &site(1)));
     assert!(ledgers.end(&key) && !ledgers.end(&key));
     assert!(!ledgers.is_held(&key, &site(0)) && !ledgers.hold(&key, first, six()));
-    assert!(!ledgers.deduct(&key, first, six()), "a site that answers too late");
+    assert!(
+        !ledgers.deduct(&key, first, six()),
+        "a site that answers too late"
+    );
     assert_eq!(free(&ledgers), Some(10));
 }
 
@@ -194,7 +234,11 @@ fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
     assert_eq!(ledgers.next_end(), Some(Timestamp(5_000)));
     ledgers.expire(Timestamp(4_999));
     assert!(ledgers.is_open(&key) && ledgers.take_lapsed(Holder(1)).is_empty());
-    assert_eq!(ledgers.leaks(Timestamp(5_001), |_| true).len(), 1, "until somebody looks");
+    assert_eq!(
+        ledgers.leaks(Timestamp(5_001), |_| true).len(),
+        1,
+        "until somebody looks"
+    );
     ledgers.expire(Timestamp(5_000));
     assert_eq!(ledgers.take_lapsed(Holder(1)), [key]);
     assert!(ledgers.take_lapsed(Holder(1)).is_empty(), "told once");
@@ -213,7 +257,14 @@ fn what_is_deducted_for_a_job_that_is_gone_is_a_leak() {
     deduct(&mut ledgers, &key, 2, deducted.clone());
     assert!(ledgers.leaks(Timestamp(0), |_| true).is_empty());
     let leaks = ledgers.leaks(Timestamp(0), |key| key.job != JobId(7));
-    assert_eq!(leaks, [Leak { key, site: site(2), deducted: deducted.clone() }]);
+    assert_eq!(
+        leaks,
+        [Leak {
+            key,
+            site: site(2),
+            deducted: deducted.clone()
+        }]
+    );
     assert_eq!(ledgers.of_job(&site(2), JobId(7)), deducted);
     assert_eq!(key.to_string(), "plan 1 for round 0 of job 7");
 }

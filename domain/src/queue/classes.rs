@@ -24,8 +24,16 @@ pub struct JobTraits<'j> {
 impl<'j> JobTraits<'j> {
     /// Those of a job of this owner.
     pub fn of(owner: &'j KeyName, spec: &'j JobSpec) -> Self {
-        let runner = spec.run.runner.as_ref().map_or(DEFAULT_RUNNER, RunnerName::as_str);
-        Self { owner, runner, wall_time: spec.wall_time }
+        let runner = spec
+            .run
+            .runner
+            .as_ref()
+            .map_or(DEFAULT_RUNNER, RunnerName::as_str);
+        Self {
+            owner,
+            runner,
+            wall_time: spec.wall_time,
+        }
     }
 }
 
@@ -49,8 +57,13 @@ pub struct ClassRule {
 impl ClassRule {
     fn matches(&self, job: &JobTraits<'_>) -> bool {
         self.owner.as_ref().is_none_or(|owner| owner == job.owner)
-            && self.runner.as_ref().is_none_or(|runner| runner.as_str() == job.runner)
-            && self.min_wall_time.is_none_or(|least| job.wall_time >= least)
+            && self
+                .runner
+                .as_ref()
+                .is_none_or(|runner| runner.as_str() == job.runner)
+            && self
+                .min_wall_time
+                .is_none_or(|least| job.wall_time >= least)
             && self.max_wall_time.is_none_or(|most| job.wall_time <= most)
     }
 
@@ -68,7 +81,8 @@ impl ClassRule {
     /// The class of its jobs that name none.
     fn given(&self) -> Priority {
         let unless_lower = |class: Priority| self.highest.map_or(class, |most| class.min(most));
-        self.class.unwrap_or_else(|| unless_lower(Priority::default()))
+        self.class
+            .unwrap_or_else(|| unless_lower(Priority::default()))
     }
 }
 
@@ -128,12 +142,24 @@ pub fn class_of(
     let class = match rule {
         None if how.names_none => Priority::default(),
         Some((_, rule)) if how.names_none => rule.given(),
-        Some((number, ClassRule { highest: Some(highest), .. }))
-            if asked > *highest && !how.uncapped =>
-        {
-            return Err(AboveHighest { asked, highest: *highest, rule: number });
+        Some((
+            number,
+            ClassRule {
+                highest: Some(highest),
+                ..
+            },
+        )) if asked > *highest && !how.uncapped => {
+            return Err(AboveHighest {
+                asked,
+                highest: *highest,
+                rule: number,
+            });
         }
         _ => asked,
     };
-    Ok(Classified { class, given: how.names_none, rule: rule.map(|(number, _)| number) })
+    Ok(Classified {
+        class,
+        given: how.names_none,
+        rule: rule.map(|(number, _)| number),
+    })
 }

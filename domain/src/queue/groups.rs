@@ -48,12 +48,26 @@ impl Groups {
         group: JobId,
         offered: impl Iterator<Item = JobId>,
     ) -> BTreeSet<JobId> {
-        let Some(state) = self.0.get_mut(&group) else { return BTreeSet::new() };
+        let Some(state) = self.0.get_mut(&group) else {
+            return BTreeSet::new();
+        };
         let mut turn: BTreeSet<JobId> = offered.filter(|id| state.waiting.contains(id)).collect();
-        let due = if bug(Bug::IgnoreOffered) { 0 } else { turn.len() };
-        let room = state.limit.saturating_sub(state.busy.len()).saturating_sub(due);
-        let next: Vec<JobId> =
-            state.waiting.iter().filter(|id| !turn.contains(id)).take(room).copied().collect();
+        let due = if bug(Bug::IgnoreOffered) {
+            0
+        } else {
+            turn.len()
+        };
+        let room = state
+            .limit
+            .saturating_sub(state.busy.len())
+            .saturating_sub(due);
+        let next: Vec<JobId> = state
+            .waiting
+            .iter()
+            .filter(|id| !turn.contains(id))
+            .take(room)
+            .copied()
+            .collect();
         turn.extend(next);
         let changed = turn.symmetric_difference(&state.turn).copied().collect();
         state.turn = turn;
@@ -65,9 +79,18 @@ impl Groups {
 
     /// Whether a waiting job may be tried: it has its turn, or needs none.
     pub fn has_turn(&self, job: &Job) -> bool {
-        match job.spec.run.task.as_ref().filter(|task| task.at_once.is_some()) {
+        match job
+            .spec
+            .run
+            .task
+            .as_ref()
+            .filter(|task| task.at_once.is_some())
+        {
             None => true,
-            Some(task) => self.0.get(&task.group).is_some_and(|group| group.turn.contains(&job.id)),
+            Some(task) => self
+                .0
+                .get(&task.group)
+                .is_some_and(|group| group.turn.contains(&job.id)),
         }
     }
 

@@ -99,7 +99,11 @@ impl QueueParameters {
             ));
         }
         if self.scan_interval == DurationMs::ZERO {
-            return Err(ParameterError::new("scan_interval", self.scan_interval, "above 0"));
+            return Err(ParameterError::new(
+                "scan_interval",
+                self.scan_interval,
+                "above 0",
+            ));
         }
         if self.promote_after == Some(0) {
             let rule = "at least 1, or absent for no promotion";
@@ -118,10 +122,18 @@ impl QueueParameters {
             remark,
         };
         let high = (self.n2 > self.n1).then(|| {
-            odd("n2", self.n2, format!("high is scanned more often than super-high ({})", self.n1))
+            odd(
+                "n2",
+                self.n2,
+                format!("high is scanned more often than super-high ({})", self.n1),
+            )
         });
         let low = (self.n4 > self.n3).then(|| {
-            odd("n4", self.n4, format!("super-low is scanned more often than low ({})", self.n3))
+            odd(
+                "n4",
+                self.n4,
+                format!("super-low is scanned more often than low ({})", self.n3),
+            )
         });
         high.into_iter().chain(low).collect()
     }
@@ -148,11 +160,19 @@ impl QueueParameters {
         let part = |position: u64, upper: (Priority, u32), lower: (Priority, u32)| {
             let (first, second) = (u64::from(upper.1), u64::from(lower.1));
             let at = position % (first + second);
-            if at < first { (upper.0, first - at) } else { (lower.0, first + second - at) }
+            if at < first {
+                (upper.0, first - at)
+            } else {
+                (lower.0, first + second - at)
+            }
         };
         let high = u64::from(self.n_h) * (u64::from(self.n1) + u64::from(self.n2));
         match position.checked_sub(high) {
-            None => part(position, (Priority::SuperHigh, self.n1), (Priority::High, self.n2)),
+            None => part(
+                position,
+                (Priority::SuperHigh, self.n1),
+                (Priority::High, self.n2),
+            ),
             Some(low) => part(low, (Priority::Low, self.n3), (Priority::SuperLow, self.n4)),
         }
     }

@@ -97,7 +97,13 @@ impl PlacementQueues {
             }
             (false, false) => Condition::Ready,
         };
-        let Waiting { job, priority, entered, max_tries, .. } = waiting;
+        let Waiting {
+            job,
+            priority,
+            entered,
+            max_tries,
+            ..
+        } = waiting;
         let same = |old: &Entry| {
             (old.priority, old.entered, old.shape, old.condition)
                 == (priority, entered, shape, condition)
@@ -115,7 +121,14 @@ impl PlacementQueues {
         }
         self.order.insert((priority, entered, job));
         self.lengths[priority as usize] += 1;
-        let entry = Entry { priority, entered, max_tries, shape, condition, arrival: 0 };
+        let entry = Entry {
+            priority,
+            entered,
+            max_tries,
+            shape,
+            condition,
+            arrival: 0,
+        };
         self.entries.insert(job, entry);
         self.index(job);
     }
@@ -197,7 +210,10 @@ impl PlacementQueues {
     /// Where a job stands; `None` if it does not wait.
     pub fn standing(&self, job: JobId) -> Option<Standing> {
         let entry = self.entries.get(&job)?;
-        let ahead = self.class(entry.priority).take_while(|&&(_, _, other)| other != job).count();
+        let ahead = self
+            .class(entry.priority)
+            .take_while(|&&(_, _, other)| other != job)
+            .count();
         Some(Standing {
             priority: entry.priority,
             ahead,
@@ -214,16 +230,20 @@ impl PlacementQueues {
 
     fn class(&self, class: Priority) -> impl Iterator<Item = &(Priority, Timestamp, JobId)> {
         let from = (class, Timestamp(0), JobId(0));
-        self.order.range(from..=(class, Timestamp(u64::MAX), JobId(u64::MAX)))
+        self.order
+            .range(from..=(class, Timestamp(u64::MAX), JobId(u64::MAX)))
     }
 
     fn index(&mut self, job: JobId) {
-        let Some(entry) = self.entries.get_mut(&job) else { return };
+        let Some(entry) = self.entries.get_mut(&job) else {
+            return;
+        };
         match entry.condition {
             Condition::Ready => {
                 self.arrivals += 1;
                 entry.arrival = self.arrivals;
-                self.ready.insert((entry.priority, entry.shape, entry.entered, job));
+                self.ready
+                    .insert((entry.priority, entry.shape, entry.entered, job));
             }
             Condition::BackedOff(until) => {
                 self.backed_off.insert((until, job));
@@ -234,10 +254,13 @@ impl PlacementQueues {
     }
 
     fn unindex(&mut self, job: JobId) {
-        let Some(entry) = self.entries.get(&job) else { return };
+        let Some(entry) = self.entries.get(&job) else {
+            return;
+        };
         match entry.condition {
             Condition::Ready => {
-                self.ready.remove(&(entry.priority, entry.shape, entry.entered, job));
+                self.ready
+                    .remove(&(entry.priority, entry.shape, entry.entered, job));
             }
             Condition::BackedOff(until) => {
                 self.backed_off.remove(&(until, job));
@@ -248,7 +271,11 @@ impl PlacementQueues {
     }
 
     fn set_condition(&mut self, job: JobId, from: Condition, to: Condition) {
-        if self.entries.get(&job).is_none_or(|entry| entry.condition != from) {
+        if self
+            .entries
+            .get(&job)
+            .is_none_or(|entry| entry.condition != from)
+        {
             return;
         }
         self.unindex(job);
@@ -287,7 +314,12 @@ impl PlacementQueues {
         class: Priority,
         after: Option<ShapeId>,
     ) -> Option<Place> {
-        let from = (class, ShapeId(after.map_or(0, |id| id.0 + 1)), Timestamp(0), JobId(0));
+        let from = (
+            class,
+            ShapeId(after.map_or(0, |id| id.0 + 1)),
+            Timestamp(0),
+            JobId(0),
+        );
         let &(found, shape, mut entered, mut job) = self.ready.range(from..).next()?;
         if bug(Bug::Overtake) {
             let below = (found, ShapeId(shape.0 + 1), Timestamp(0), JobId(0));
@@ -340,7 +372,10 @@ impl PlacementQueues {
         if entry.condition != Condition::Ready || entry.arrival > arrivals {
             return None;
         }
-        let tries = self.tries.entry(job).or_insert_with(|| Tries::new(entry.priority));
+        let tries = self
+            .tries
+            .entry(job)
+            .or_insert_with(|| Tries::new(entry.priority));
         tries.count(job, entry.max_tries, &self.parameters, now)
     }
 }

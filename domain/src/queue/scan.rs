@@ -161,7 +161,10 @@ impl Scan {
     /// Has sites bid for jobs whose policy takes bids, instead of working out here what each of
     /// them would answer.
     pub fn with_rounds(self) -> Self {
-        Self { rounds: true, ..self }
+        Self {
+            rounds: true,
+            ..self
+        }
     }
 
     /// What came of the round that was announced for a job.
@@ -389,7 +392,10 @@ impl PlacementQueues {
         scan.trying = Some(job);
         planted::plan_for(job);
         let in_messages = scan.rounds && takes_bids(&request);
-        let resolved = scan.resolved.take().filter(|(of, _)| in_messages && *of == job);
+        let resolved = scan
+            .resolved
+            .take()
+            .filter(|(of, _)| in_messages && *of == job);
         if in_messages && resolved.is_none() {
             scan.trying = None;
             return Attempted::Announce(job, request);
@@ -446,7 +452,12 @@ impl PlacementQueues {
         match outcome {
             Ok((plan, by)) => {
                 self.shapes.set_refusal(shape, None);
-                Attempted::Placed(Offer { job, plan, by, processors: request.processors() })
+                Attempted::Placed(Offer {
+                    job,
+                    plan,
+                    by,
+                    processors: request.processors(),
+                })
             }
             Err(refusal) => {
                 self.refused(scan, shape, refusal);
@@ -483,6 +494,7 @@ impl PlacementQueues {
     fn advance_lane(&self, scan: &mut Scan, class: Priority, place: Place) {
         let lane = &mut scan.lanes[class as usize];
         lane.heads.pop();
-        lane.heads.extend(self.next_of_shape(class, place).map(Reverse));
+        lane.heads
+            .extend(self.next_of_shape(class, place).map(Reverse));
     }
 }

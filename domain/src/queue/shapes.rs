@@ -29,7 +29,10 @@ struct Shape {
 impl Shapes {
     /// One more job has this request.
     pub(super) fn acquire(&mut self, request: Arc<PlacementRequest>) -> ShapeId {
-        let before = self.before.as_ref().filter(|(before, _)| Arc::ptr_eq(before, &request));
+        let before = self
+            .before
+            .as_ref()
+            .filter(|(before, _)| Arc::ptr_eq(before, &request));
         if let Some((_, id)) = before
             && let Some(shape) = self.shapes.get_mut(id)
         {
@@ -51,13 +54,22 @@ impl Shapes {
         self.last += 1;
         let id = ShapeId(self.last);
         self.by_request.insert(request.clone(), id);
-        self.shapes.insert(id, Shape { request: request.clone(), jobs: 1, refusal: None });
+        self.shapes.insert(
+            id,
+            Shape {
+                request: request.clone(),
+                jobs: 1,
+                refusal: None,
+            },
+        );
         id
     }
 
     /// One job less has this shape.
     pub(super) fn release(&mut self, id: ShapeId) {
-        let Some(shape) = self.shapes.get_mut(&id) else { return };
+        let Some(shape) = self.shapes.get_mut(&id) else {
+            return;
+        };
         shape.jobs -= 1;
         if shape.jobs == 0 {
             self.by_request.remove(&shape.request);
@@ -70,7 +82,9 @@ impl Shapes {
     }
 
     pub(super) fn refusal(&self, id: ShapeId) -> Option<&Refusal> {
-        self.shapes.get(&id).and_then(|shape| shape.refusal.as_ref())
+        self.shapes
+            .get(&id)
+            .and_then(|shape| shape.refusal.as_ref())
     }
 
     pub(super) fn set_refusal(&mut self, id: ShapeId, refusal: Option<Refusal>) {

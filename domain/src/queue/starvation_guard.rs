@@ -49,8 +49,13 @@ impl StarvationGuardParameters {
         let begins = entered + self.after?;
         let time = self.time.0.max(1);
         let past = now.0.checked_sub(begins.0)?;
-        let turn = if bug(Bug::HoardForEver) { past / time / 2 * 2 } else { past / time };
-        turn.is_multiple_of(2).then(|| begins + DurationMs((turn + 1).saturating_mul(time)))
+        let turn = if bug(Bug::HoardForEver) {
+            past / time / 2 * 2
+        } else {
+            past / time
+        };
+        turn.is_multiple_of(2)
+            .then(|| begins + DurationMs((turn + 1).saturating_mul(time)))
     }
 }
 
@@ -84,7 +89,11 @@ impl PlacementQueues {
             false => self.parameters.starvation_guard.share,
         };
         let withheld = withhold(&request, &scan.grid, share, &mut scan.remaining);
-        (!withheld.is_empty()).then_some(StarvationGuard { job, withheld, until })
+        (!withheld.is_empty()).then_some(StarvationGuard {
+            job,
+            withheld,
+            until,
+        })
     }
 }
 
@@ -97,7 +106,12 @@ fn withhold(
     remaining: &mut Remaining,
 ) -> Vec<(SiteName, u32)> {
     let search = Search::new(request, grid);
-    let total = |site: usize| grid.sites()[site].shape.as_ref().map_or(0, |s| s.total.processors);
+    let total = |site: usize| {
+        grid.sites()[site]
+            .shape
+            .as_ref()
+            .map_or(0, |s| s.total.processors)
+    };
     let bound = |site: usize| (u64::from(total(site)) * u64::from(share.0) / 1_000_000) as u32;
     let mut taken = vec![0u32; grid.sites().len()];
     for &component in request.by_size() {
@@ -110,6 +124,11 @@ fn withhold(
         taken[site] += count;
         remaining.withhold(site, count);
     }
-    let named = taken.into_iter().enumerate().filter(|(_, count)| *count > 0);
-    named.map(|(site, count)| (grid.sites()[site].name.clone(), count)).collect()
+    let named = taken
+        .into_iter()
+        .enumerate()
+        .filter(|(_, count)| *count > 0);
+    named
+        .map(|(site, count)| (grid.sites()[site].name.clone(), count))
+        .collect()
 }

@@ -40,7 +40,13 @@ pub(super) struct Tries {
 
 impl Tries {
     pub(super) fn new(class: Priority) -> Self {
-        Self { total: 0, class, in_class: 0, counted_at: None, told: false }
+        Self {
+            total: 0,
+            class,
+            in_class: 0,
+            counted_at: None,
+            told: false,
+        }
     }
 
     /// The job waits in this class now.
@@ -67,13 +73,18 @@ impl Tries {
         parameters: &QueueParameters,
         now: Timestamp,
     ) -> Option<Option<QueueDecision>> {
-        if self.counted_at.is_some_and(|last| now.since(last) < parameters.scan_interval) {
+        if self
+            .counted_at
+            .is_some_and(|last| now.since(last) < parameters.scan_interval)
+        {
             return None;
         }
         self.counted_at = Some(now);
         self.total = self.total.saturating_add(1);
         self.in_class = self.in_class.saturating_add(1);
-        let decision = self.follows(job, max_tries, parameters).filter(|_| !self.told);
+        let decision = self
+            .follows(job, max_tries, parameters)
+            .filter(|_| !self.told);
         self.told |= decision.is_some();
         Some(decision)
     }
@@ -86,9 +97,14 @@ impl Tries {
     ) -> Option<QueueDecision> {
         let max_tries = max_tries.or(parameters.max_placement_tries);
         if max_tries.is_some_and(|max| self.total > max) {
-            return Some(QueueDecision::GiveUp { job, tries: self.total });
+            return Some(QueueDecision::GiveUp {
+                job,
+                tries: self.total,
+            });
         }
-        let due = parameters.promote_after.is_some_and(|after| self.in_class >= after);
+        let due = parameters
+            .promote_after
+            .is_some_and(|after| self.in_class >= after);
         let up = promoted(self.class).filter(|_| due);
         up.map(|to| QueueDecision::Promote { job, to })
     }

@@ -20,7 +20,10 @@ pub struct Turns {
 impl Turns {
     /// At the beginning of a cycle.
     pub fn new(parameters: &QueueParameters) -> Self {
-        let mut turns = Self { position: 0, credit: [0; 4] };
+        let mut turns = Self {
+            position: 0,
+            credit: [0; 4],
+        };
         turns.begin_turn(parameters);
         turns
     }
@@ -37,7 +40,10 @@ impl Turns {
         parameters: &QueueParameters,
         occupied: impl Fn(Priority) -> bool,
     ) -> Option<Priority> {
-        let class = self.order(parameters).into_iter().find(|&class| occupied(class))?;
+        let class = self
+            .order(parameters)
+            .into_iter()
+            .find(|&class| occupied(class))?;
         self.move_to(parameters, class);
         self.advance(parameters);
         Some(class)

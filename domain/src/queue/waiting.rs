@@ -31,7 +31,9 @@ impl Waiting {
     /// The job as it waits; `None` if it does not wait for placement. `request`: what it
     /// needs.
     pub fn of_job(job: &Job, request: impl FnOnce() -> Arc<PlacementRequest>) -> Option<Self> {
-        let Phase::Queued { since, .. } = job.phase else { return None };
+        let Phase::Queued { since, .. } = job.phase else {
+            return None;
+        };
         // Sites promise it a place, or have promised one that it shares; else it has none.
         let not_before = job.waits_for_claim()?;
         Some(Self {

@@ -75,7 +75,9 @@ pub enum Answer {
 /// What a site answers that has so much free: the earliest start within the window, else the
 /// earliest one after it.
 pub fn answer(timeline: &Timeline, request: &ReservationRequest) -> Answer {
-    let Ok(need) = timeline.amounts(&request.resources) else { return Answer::Never };
+    let Ok(need) = timeline.amounts(&request.resources) else {
+        return Answer::Never;
+    };
     let wanted = Opening::after(request.window.earliest, need, request.length);
     match timeline.earliest(&wanted) {
         None => Answer::Never,
@@ -130,7 +132,11 @@ mod tests {
     fn the_earliest_start_within_the_window_is_granted() {
         assert_eq!(ask(8, 2, (0, 3)), Answer::Granted { start: hour(0) });
         assert_eq!(ask(2, 2, (3, 4)), Answer::Granted { start: hour(3) });
-        assert_eq!(ask(8, 2, (1, 5)), Answer::Granted { start: hour(5) }, "the last start counts");
+        assert_eq!(
+            ask(8, 2, (1, 5)),
+            Answer::Granted { start: hour(5) },
+            "the last start counts"
+        );
     }
 
     #[test]
@@ -148,9 +154,17 @@ mod tests {
     #[test]
     fn what_the_site_does_not_have_is_refused_for_ever() {
         assert_eq!(ask(9, 1, (0, 99)), Answer::Never);
-        let resources = Resources { processors: 1, others: [("gpus".into(), 1)].into() };
+        let resources = Resources {
+            processors: 1,
+            others: [("gpus".into(), 1)].into(),
+        };
         let window = StartWindow::exactly(hour(1));
-        let request = ReservationRequest { resources, length: HOUR, window, flexible: true };
+        let request = ReservationRequest {
+            resources,
+            length: HOUR,
+            window,
+            flexible: true,
+        };
         assert_eq!(answer(&site(), &request), Answer::Never);
     }
 
@@ -165,8 +179,14 @@ mod tests {
             flexible: false,
         };
         // What is known of the past ends with the step in which now lies.
-        assert_eq!(answer(&site, &request(0, 4)), Answer::NotBefore { next: hour(5) });
-        assert_eq!(answer(&site, &request(9, 7)), Answer::NotBefore { next: hour(9) });
+        assert_eq!(
+            answer(&site, &request(0, 4)),
+            Answer::NotBefore { next: hour(5) }
+        );
+        assert_eq!(
+            answer(&site, &request(9, 7)),
+            Answer::NotBefore { next: hour(9) }
+        );
     }
 
     #[test]

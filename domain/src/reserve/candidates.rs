@@ -79,23 +79,38 @@ impl Ranking {
             ..candidate.clone()
         };
         let candidates = self.candidates.iter().map(fresh).collect();
-        Self { since: now, candidates, ..self.clone() }
+        Self {
+            since: now,
+            candidates,
+            ..self.clone()
+        }
     }
 
     /// What is predicted for a candidate; `None`: nobody knows when it could start there.
     pub fn prediction(&self, candidate: &Candidate) -> Option<Prediction> {
         let staging = (candidate.stage_in.unwrap_or_default(), self.stage_out);
         let wait = Wait::Reserved(candidate.start()?);
-        Some(predict(candidate.site.clone(), self.since, wait, staging, candidate.execution))
+        Some(predict(
+            candidate.site.clone(),
+            self.since,
+            wait,
+            staging,
+            candidate.execution,
+        ))
     }
 
     /// Indexes of the candidates that could start, the best first; and by what they compare.
     pub fn best_first(&self) -> (Vec<usize>, Objective) {
-        let mut predictions: Vec<Prediction> =
-            self.candidates.iter().filter_map(|candidate| self.prediction(candidate)).collect();
+        let mut predictions: Vec<Prediction> = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| self.prediction(candidate))
+            .collect();
         let by = rank(&mut predictions, self.objective);
         let index = |prediction: &Prediction| {
-            self.candidates.iter().position(|candidate| candidate.site == prediction.site)
+            self.candidates
+                .iter()
+                .position(|candidate| candidate.site == prediction.site)
         };
         (predictions.iter().filter_map(index).collect(), by)
     }
@@ -109,10 +124,14 @@ impl Ranking {
     /// nobody knows when they could start. Returns which came where.
     pub fn arrange(&mut self) -> Vec<usize> {
         let (mut order, _) = self.best_first();
-        let rest: Vec<usize> =
-            (0..self.candidates.len()).filter(|index| !order.contains(index)).collect();
+        let rest: Vec<usize> = (0..self.candidates.len())
+            .filter(|index| !order.contains(index))
+            .collect();
         order.extend(rest);
-        self.candidates = order.iter().map(|index| self.candidates[*index].clone()).collect();
+        self.candidates = order
+            .iter()
+            .map(|index| self.candidates[*index].clone())
+            .collect();
         order
     }
 }

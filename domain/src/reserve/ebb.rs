@@ -32,7 +32,11 @@ pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<Ebb> {
             least = left.clone();
             match ebbs.last_mut().filter(|last| last.at >= at) {
                 Some(last) => last.left = left,
-                None => ebbs.push(Ebb { at, after: at.since(now), left }),
+                None => ebbs.push(Ebb {
+                    at,
+                    after: at.since(now),
+                    left,
+                }),
             }
         }
     };
@@ -42,7 +46,10 @@ pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<Ebb> {
     });
     if ebbs.len() > EBBS_MAX {
         ebbs.truncate(EBBS_MAX);
-        ebbs.iter_mut().last().into_iter().for_each(|last| last.left = least.clone());
+        ebbs.iter_mut()
+            .last()
+            .into_iter()
+            .for_each(|last| last.left = least.clone());
     }
     ebbs
 }
@@ -50,7 +57,10 @@ pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<Ebb> {
 impl Ebb {
     /// The same, told so long ago; what has come meanwhile holds now.
     pub fn aged(&self, age: DurationMs) -> Self {
-        Self { after: DurationMs(self.after.0.saturating_sub(age.0)), ..self.clone() }
+        Self {
+            after: DurationMs(self.after.0.saturating_sub(age.0)),
+            ..self.clone()
+        }
     }
 }
 
@@ -71,7 +81,8 @@ mod tests {
 
     fn told(site: &Timeline, idle: u32, now: u64) -> Vec<(u64, u64, u32)> {
         let ebbs = ebbs(site, &Resources::processors(idle), Timestamp(now)).into_iter();
-        ebbs.map(|ebb| (ebb.at.0, ebb.after.0, ebb.left.processors)).collect()
+        ebbs.map(|ebb| (ebb.at.0, ebb.after.0, ebb.left.processors))
+            .collect()
     }
 
     #[test]
@@ -93,7 +104,10 @@ mod tests {
     fn so_much_is_told_that_nothing_later_is_missed() {
         let later: Vec<_> = (1..=200_u64).map(|at| (at * 10, 9_000, 1)).collect();
         let ebbs = told(&booked(300, &later), 300, 0);
-        assert_eq!((ebbs.len(), ebbs[62].2, ebbs[63]), (EBBS_MAX, 237, (640, 640, 100)));
+        assert_eq!(
+            (ebbs.len(), ebbs[62].2, ebbs[63]),
+            (EBBS_MAX, 237, (640, 640, 100))
+        );
     }
 
     proptest! {

@@ -37,7 +37,10 @@ pub struct Ledger<Tag> {
 impl<Tag: Ord + Clone> Ledger<Tag> {
     /// Nothing is reserved yet; `timeline`: what is free beside reservations.
     pub fn new(timeline: Timeline) -> Self {
-        Self { timeline, leases: BTreeMap::new() }
+        Self {
+            timeline,
+            leases: BTreeMap::new(),
+        }
     }
 
     /// What is free beside what is reserved.
@@ -64,7 +67,11 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
         expires: Timestamp,
     ) -> Answer {
         let entry = match self.leases.entry(tag) {
-            Entry::Occupied(known) => return Answer::Granted { start: known.get().span.from },
+            Entry::Occupied(known) => {
+                return Answer::Granted {
+                    start: known.get().span.from,
+                };
+            }
             Entry::Vacant(entry) => entry,
         };
         let answer = answer(&self.timeline, request);
@@ -75,7 +82,14 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
             self.timeline.book(span, &amounts);
             let (window, flexible) = (request.window, request.flexible);
             let expires = Some(expires);
-            entry.insert(Lease { span, amounts, window, flexible, expires, number: 0 });
+            entry.insert(Lease {
+                span,
+                amounts,
+                window,
+                flexible,
+                expires,
+                number: 0,
+            });
         }
         answer
     }
@@ -98,14 +112,18 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
     ) -> Option<Answer> {
         let lease = self.leases.get_mut(tag)?;
         if number < lease.number {
-            return Some(Answer::Granted { start: lease.span.from });
+            return Some(Answer::Granted {
+                start: lease.span.from,
+            });
         }
         lease.number = number;
         let mut supposed = self.timeline.clone();
         supposed.release(lease.span, &lease.amounts);
         let answer = match keeps_start(&supposed, lease, request) {
             // Also of one that has begun, and starts in the past.
-            true => Answer::Granted { start: lease.span.from },
+            true => Answer::Granted {
+                start: lease.span.from,
+            },
             false => answer(&supposed, request),
         };
         if let Answer::Granted { start } = answer
@@ -115,26 +133,40 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
             supposed.book(span, &amounts);
             self.timeline = supposed;
             let (window, flexible, expires) = (request.window, request.flexible, lease.expires);
-            *lease = Lease { span, amounts, window, flexible, expires, number };
+            *lease = Lease {
+                span,
+                amounts,
+                window,
+                flexible,
+                expires,
+                number,
+            };
         }
         Some(answer)
     }
 
     /// Keeps a reservation that would have ended by itself; `false`: it has.
     pub fn confirm(&mut self, tag: &Tag) -> bool {
-        self.leases.get_mut(tag).map(|lease| lease.expires = None).is_some()
+        self.leases
+            .get_mut(tag)
+            .map(|lease| lease.expires = None)
+            .is_some()
     }
 
     /// Keeps an unconfirmed reservation longer, up to `expires`; `false`: it has ended.
     pub fn renew(&mut self, tag: &Tag, expires: Timestamp) -> bool {
         let lease = self.leases.get_mut(tag);
-        lease.map(|lease| lease.expires = lease.expires.map(|old| old.max(expires))).is_some()
+        lease
+            .map(|lease| lease.expires = lease.expires.map(|old| old.max(expires)))
+            .is_some()
     }
 
     /// Gives a reservation up; `false`: there is none with that tag.
     pub fn cancel(&mut self, tag: &Tag) -> bool {
         let lease = self.leases.remove(tag);
-        lease.map(|lease| self.timeline.release(lease.span, &lease.amounts)).is_some()
+        lease
+            .map(|lease| self.timeline.release(lease.span, &lease.amounts))
+            .is_some()
     }
 
     /// Brings the ledger up to `now`: unconfirmed reservations whose time is over end, and so do
@@ -182,7 +214,9 @@ mod tests {
     }
 
     fn granted(start: u64) -> Answer {
-        Answer::Granted { start: Timestamp(start) }
+        Answer::Granted {
+            start: Timestamp(start),
+        }
     }
 
     const LATER: Timestamp = Timestamp(1_000);
@@ -190,22 +224,41 @@ mod tests {
     #[test]
     fn what_was_granted_to_one_is_refused_to_another() {
         let mut ledger = ledger();
-        assert_eq!(ledger.request(1, &request(3, 100, (50, 60)), LATER), granted(50));
-        let next = Answer::NotBefore { next: Timestamp(150) };
+        assert_eq!(
+            ledger.request(1, &request(3, 100, (50, 60)), LATER),
+            granted(50)
+        );
+        let next = Answer::NotBefore {
+            next: Timestamp(150),
+        };
         assert_eq!(ledger.request(2, &request(2, 60, (0, 70)), LATER), next);
         assert_eq!(ledger.find(&2), None);
-        assert_eq!(ledger.request(2, &request(1, 60, (0, 70)), LATER), granted(0));
+        assert_eq!(
+            ledger.request(2, &request(1, 60, (0, 70)), LATER),
+            granted(0)
+        );
     }
 
     #[test]
     fn a_request_that_is_sent_twice_reserves_once() {
         let mut ledger = ledger();
-        assert_eq!(ledger.request(1, &request(4, 10, (0, 0)), LATER), granted(0));
-        assert_eq!(ledger.request(2, &request(3, 10, (5, 60)), LATER), granted(10));
-        assert_eq!(ledger.request(2, &request(3, 10, (5, 60)), LATER), granted(10));
+        assert_eq!(
+            ledger.request(1, &request(4, 10, (0, 0)), LATER),
+            granted(0)
+        );
+        assert_eq!(
+            ledger.request(2, &request(3, 10, (5, 60)), LATER),
+            granted(10)
+        );
+        assert_eq!(
+            ledger.request(2, &request(3, 10, (5, 60)), LATER),
+            granted(10)
+        );
         assert_eq!(ledger.leases().count(), 2);
         assert!(ledger.cancel(&2) && !ledger.cancel(&2));
-        let all = ledger.timeline().least_free(Span::new(Timestamp(10), Timestamp(99)));
+        let all = ledger
+            .timeline()
+            .least_free(Span::new(Timestamp(10), Timestamp(99)));
         assert_eq!(all, Amounts::processors(4));
     }
 
@@ -214,9 +267,17 @@ mod tests {
         let mut ledger = ledger();
         ledger.request(1, &request(4, 100, (0, 0)), LATER);
         ledger.request(2, &request(4, 100, (150, 150)), LATER);
-        assert_eq!(ledger.modify(&1, 1, &request(4, 100, (50, 60))), Some(granted(50)));
-        let before = Lease { number: 2, ..*ledger.find(&1).unwrap() };
-        let next = Answer::NotBefore { next: Timestamp(250) };
+        assert_eq!(
+            ledger.modify(&1, 1, &request(4, 100, (50, 60))),
+            Some(granted(50))
+        );
+        let before = Lease {
+            number: 2,
+            ..*ledger.find(&1).unwrap()
+        };
+        let next = Answer::NotBefore {
+            next: Timestamp(250),
+        };
         assert_eq!(ledger.modify(&1, 2, &request(4, 100, (60, 70))), Some(next));
         assert_eq!(ledger.find(&1), Some(&before));
         assert_eq!(ledger.modify(&3, 1, &request(1, 1, (0, 0))), None);
@@ -226,11 +287,23 @@ mod tests {
     fn a_change_that_comes_again_after_a_later_one_changes_nothing() {
         let mut ledger = ledger();
         ledger.request(1, &request(4, 100, (0, 0)), LATER);
-        assert_eq!(ledger.modify(&1, 1, &request(4, 100, (50, 60))), Some(granted(50)));
-        assert_eq!(ledger.modify(&1, 2, &request(4, 100, (70, 80))), Some(granted(70)));
-        assert_eq!(ledger.modify(&1, 1, &request(4, 100, (50, 60))), Some(granted(70)));
+        assert_eq!(
+            ledger.modify(&1, 1, &request(4, 100, (50, 60))),
+            Some(granted(50))
+        );
+        assert_eq!(
+            ledger.modify(&1, 2, &request(4, 100, (70, 80))),
+            Some(granted(70))
+        );
+        assert_eq!(
+            ledger.modify(&1, 1, &request(4, 100, (50, 60))),
+            Some(granted(70))
+        );
         assert_eq!(ledger.find(&1).unwrap().span.from, Timestamp(70));
-        assert_eq!(ledger.modify(&1, 3, &request(4, 100, (50, 60))), Some(granted(50)));
+        assert_eq!(
+            ledger.modify(&1, 3, &request(4, 100, (50, 60))),
+            Some(granted(50))
+        );
     }
 
     #[test]
@@ -240,11 +313,25 @@ mod tests {
         ledger.request(2, &request(1, 100, (150, 150)), LATER);
         ledger.confirm(&1);
         ledger.advance(Timestamp(60));
-        assert_eq!(ledger.modify(&1, 1, &request(4, 150, (0, 0))), Some(granted(0)));
+        assert_eq!(
+            ledger.modify(&1, 1, &request(4, 150, (0, 0))),
+            Some(granted(0))
+        );
         let refused = ledger.modify(&1, 2, &request(4, 151, (0, 0)));
-        assert_eq!(refused, Some(Answer::NotBefore { next: Timestamp(250) }));
-        assert_eq!(ledger.find(&1).unwrap().span, Span::new(Timestamp(0), Timestamp(150)));
-        assert_eq!(ledger.request(3, &request(1, 10, (60, 200)), LATER), granted(150));
+        assert_eq!(
+            refused,
+            Some(Answer::NotBefore {
+                next: Timestamp(250)
+            })
+        );
+        assert_eq!(
+            ledger.find(&1).unwrap().span,
+            Span::new(Timestamp(0), Timestamp(150))
+        );
+        assert_eq!(
+            ledger.request(3, &request(1, 10, (60, 200)), LATER),
+            granted(150)
+        );
     }
 
     #[test]

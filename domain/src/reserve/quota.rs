@@ -48,8 +48,13 @@ pub fn allowance(held: &[HeldFor], wanted: HeldFor, most: u32) -> Allowance {
         return Allowance::Allowed;
     }
     // What is held only becomes less where something ends.
-    let ends = held.iter().map(|held| held.span.to).filter(|end| *end > wanted.span.from);
-    ends.filter(|end| fits(*end)).min().map_or(Allowance::Never, Allowance::From)
+    let ends = held
+        .iter()
+        .map(|held| held.span.to)
+        .filter(|end| *end > wanted.span.from);
+    ends.filter(|end| fits(*end))
+        .min()
+        .map_or(Allowance::Never, Allowance::From)
 }
 
 /// The most that is held at a time within a span: at its begin, or where something begins.
@@ -57,10 +62,16 @@ fn peak(held: &[HeldFor], within: Span) -> u64 {
     let begins = held.iter().map(|held| held.span.from);
     let begins = begins.filter(|begin| within.from <= *begin && *begin < within.to);
     let at = |time: Timestamp| {
-        let then = held.iter().filter(|held| held.span.from <= time && time < held.span.to);
+        let then = held
+            .iter()
+            .filter(|held| held.span.from <= time && time < held.span.to);
         then.map(|held| u64::from(held.processors)).sum::<u64>()
     };
-    begins.chain([within.from]).map(at).max().unwrap_or_default()
+    begins
+        .chain([within.from])
+        .map(at)
+        .max()
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -70,14 +81,20 @@ mod tests {
     use super::*;
 
     fn held(from: u64, to: u64, processors: u32) -> HeldFor {
-        HeldFor { span: Span::new(Timestamp(from), Timestamp(to)), processors }
+        HeldFor {
+            span: Span::new(Timestamp(from), Timestamp(to)),
+            processors,
+        }
     }
 
     #[test]
     fn what_begins_when_another_ends_is_not_counted_with_it() {
         let one = [held(10, 20, 3)];
         assert_eq!(allowance(&one, held(20, 30, 4), 4), Allowance::Allowed);
-        assert_eq!(allowance(&one, held(19, 29, 4), 4), Allowance::From(Timestamp(20)));
+        assert_eq!(
+            allowance(&one, held(19, 29, 4), 4),
+            Allowance::From(Timestamp(20))
+        );
         assert_eq!(allowance(&one, held(19, 29, 1), 4), Allowance::Allowed);
         assert_eq!(allowance(&[], held(19, 29, 5), 4), Allowance::Never);
     }

@@ -49,14 +49,24 @@ pub fn predict(
         Wait::Reserved(start) => start.since(now).max(stage_in),
     };
     let to_delivery = execution.map(|execution| to_start + execution + stage_out);
-    Prediction { site, to_start, to_delivery }
+    Prediction {
+        site,
+        to_start,
+        to_delivery,
+    }
 }
 
 /// Puts the best site first; equal ones by name. Returns what they were compared by: if the
 /// execution is not known at every site, only starts can be.
 pub fn rank(predictions: &mut [Prediction], wanted: Objective) -> Objective {
-    let is_known = predictions.iter().all(|prediction| prediction.to_delivery.is_some());
-    let by = if is_known { wanted } else { Objective::EarliestStart };
+    let is_known = predictions
+        .iter()
+        .all(|prediction| prediction.to_delivery.is_some());
+    let by = if is_known {
+        wanted
+    } else {
+        Objective::EarliestStart
+    };
     predictions.sort_by(|a, b| {
         let times = match by {
             Objective::EarliestStart => a.to_start.cmp(&b.to_start),
@@ -88,12 +98,17 @@ mod tests {
             run_time: secs(run_time),
         };
         let benchmarks = vec![benchmark("b1", 100.0, 600), benchmark("b2", 50.0, 500)];
-        Preferences { benchmarks, ..Preferences::default() }
+        Preferences {
+            benchmarks,
+            ..Preferences::default()
+        }
     }
 
     fn results(b1: f64, b2: Option<f64>) -> Scores {
         let both = [("b1", Some(b1)), ("b2", b2)];
-        both.into_iter().filter_map(|(name, result)| Some((name.into(), score(result?)))).collect()
+        both.into_iter()
+            .filter_map(|(name, result)| Some((name.into(), score(result?))))
+            .collect()
     }
 
     fn execution(preferences: &Preferences, results: &Scores) -> Option<DurationMs> {
@@ -104,19 +119,35 @@ mod tests {
 
     /// Stage-in 30 s, stage-out 10 s.
     fn at(name: &str, wait: Wait, execution: Option<DurationMs>) -> Prediction {
-        predict(SiteName::new(name).unwrap(), NOW, wait, (secs(30), secs(10)), execution)
+        predict(
+            SiteName::new(name).unwrap(),
+            NOW,
+            wait,
+            (secs(30), secs(10)),
+            execution,
+        )
     }
 
     fn three() -> [Prediction; 3] {
-        let sites =
-            [("A", 120, 200.0, Some(50.0)), ("B", 30, 80.0, Some(100.0)), ("C", 0, 150.0, None)];
+        let sites = [
+            ("A", 120, 200.0, Some(50.0)),
+            ("B", 30, 80.0, Some(100.0)),
+            ("C", 0, 150.0, None),
+        ];
         sites.map(|(name, wait, b1, b2)| {
-            at(name, Wait::Queue(secs(wait)), execution(&preferences(), &results(b1, b2)))
+            at(
+                name,
+                Wait::Queue(secs(wait)),
+                execution(&preferences(), &results(b1, b2)),
+            )
         })
     }
 
     fn order(predictions: &[Prediction]) -> Vec<&str> {
-        predictions.iter().map(|prediction| prediction.site.as_str()).collect()
+        predictions
+            .iter()
+            .map(|prediction| prediction.site.as_str())
+            .collect()
     }
 
     #[test]
@@ -124,10 +155,19 @@ mod tests {
         let mut sites = three();
         let times = sites.clone().map(|site| (site.to_start, site.to_delivery));
         let expected = [(150, 560), (60, 570), (30, 740)];
-        assert_eq!(times, expected.map(|(start, end)| (secs(start), Some(secs(end)))));
-        assert_eq!(rank(&mut sites, Objective::EarliestStart), Objective::EarliestStart);
+        assert_eq!(
+            times,
+            expected.map(|(start, end)| (secs(start), Some(secs(end))))
+        );
+        assert_eq!(
+            rank(&mut sites, Objective::EarliestStart),
+            Objective::EarliestStart
+        );
         assert_eq!(order(&sites), ["C", "B", "A"]);
-        assert_eq!(rank(&mut sites, Objective::EarliestCompletion), Objective::EarliestCompletion);
+        assert_eq!(
+            rank(&mut sites, Objective::EarliestCompletion),
+            Objective::EarliestCompletion
+        );
         assert_eq!(order(&sites), ["A", "B", "C"]);
     }
 
@@ -135,11 +175,17 @@ mod tests {
     fn t_3_stage_in_and_waiting_overlap_under_a_reservation() {
         let execution = execution(&preferences(), &results(200.0, Some(50.0)));
         let reserved = at("A", Wait::Reserved(NOW + secs(90)), execution);
-        assert_eq!((reserved.to_start, reserved.to_delivery), (secs(90), Some(secs(500))));
+        assert_eq!(
+            (reserved.to_start, reserved.to_delivery),
+            (secs(90), Some(secs(500)))
+        );
         let start = earliest_to_ask(NOW, secs(120));
         let site = SiteName::new("A").unwrap();
         let staging = (secs(120), secs(10));
-        assert_eq!(predict(site, NOW, Wait::Reserved(start), staging, None).to_start, secs(120));
+        assert_eq!(
+            predict(site, NOW, Wait::Reserved(start), staging, None).to_start,
+            secs(120)
+        );
     }
 
     #[test]
@@ -155,17 +201,30 @@ mod tests {
     fn t_5_a_result_of_nothing_counts_as_missing() {
         let found = execution(&preferences(), &results(0.0, Some(50.0)));
         assert_eq!(found, Some(secs((1_200 + 500) / 2)));
-        assert!([-1.0, f64::NAN, 1e10].into_iter().all(|none| Score::new(none).is_none()));
+        assert!(
+            [-1.0, f64::NAN, 1e10]
+                .into_iter()
+                .all(|none| Score::new(none).is_none())
+        );
     }
 
     #[test]
     fn t_6_without_benchmarks_the_users_time_counts_or_only_starts_do() {
-        let users = Preferences { run_time: Some(secs(77)), ..Preferences::default() };
+        let users = Preferences {
+            run_time: Some(secs(77)),
+            ..Preferences::default()
+        };
         assert_eq!(execution(&users, &results(1.0, None)), Some(secs(77)));
-        assert_eq!(execution(&Preferences::default(), &results(1.0, None)), None);
+        assert_eq!(
+            execution(&Preferences::default(), &results(1.0, None)),
+            None
+        );
         let mut sites = ["A", "B"].map(|name| at(name, Wait::Queue(secs(0)), None));
         sites[0].to_start = secs(99);
-        assert_eq!(rank(&mut sites, Objective::EarliestCompletion), Objective::EarliestStart);
+        assert_eq!(
+            rank(&mut sites, Objective::EarliestCompletion),
+            Objective::EarliestStart
+        );
         assert_eq!(order(&sites), ["B", "A"]);
     }
 

@@ -58,7 +58,11 @@ pub fn possible_starts(
     window: StartWindow,
 ) -> Vec<PossibleStarts> {
     let counts = counts(free, parts, window);
-    let ends = counts.iter().skip(1).map(|(at, _)| *at).chain([after(window.latest)]);
+    let ends = counts
+        .iter()
+        .skip(1)
+        .map(|(at, _)| *at)
+        .chain([after(window.latest)]);
     let windows = counts.iter().zip(ends).filter(|((_, parts), _)| *parts > 0);
     let starts = |((from, parts), to): (&(Timestamp, u32), Timestamp)| PossibleStarts {
         window: StartWindow::new(*from, before(to)),
@@ -70,9 +74,16 @@ pub fn possible_starts(
 /// How many processors are free from when on, up to the next, as a site published its free time.
 pub fn free_processors(free: &[FreeSlot], window: StartWindow) -> Vec<(Timestamp, u32)> {
     let one = Resources::processors(1);
-    let parts = Parts { count: u32::MAX, resources: one, length: DurationMs(1) };
+    let parts = Parts {
+        count: u32::MAX,
+        resources: one,
+        length: DurationMs(1),
+    };
     let mut steps = counts(free, &parts, window);
-    if steps.first().is_none_or(|(from, _)| *from > window.earliest) {
+    if steps
+        .first()
+        .is_none_or(|(from, _)| *from > window.earliest)
+    {
         steps.insert(0, (window.earliest, 0));
     }
     // What begins after the last start is not looked at.
@@ -88,7 +99,9 @@ pub fn common_starts(
 ) -> Vec<CommonStarts> {
     let names: Vec<&SiteName> = sites.keys().collect();
     let of_sites = sites.values().enumerate().flat_map(|(site, free)| {
-        counts(free, parts, window).into_iter().map(move |(at, count)| (at, site, count))
+        counts(free, parts, window)
+            .into_iter()
+            .map(move |(at, count)| (at, site, count))
     });
     let mut changes: Vec<(Timestamp, usize, u32)> = of_sites.collect();
     changes.sort_unstable();
@@ -147,7 +160,11 @@ fn counts(free: &[FreeSlot], parts: &Parts, window: StartWindow) -> Counts {
     for at in changes.chunk_by(|a, b| a.0 == b.0) {
         for (_, room, begins) in at {
             let slots = open.entry(*room).or_default();
-            *slots = if *begins { *slots + 1 } else { slots.saturating_sub(1) };
+            *slots = if *begins {
+                *slots + 1
+            } else {
+                slots.saturating_sub(1)
+            };
         }
         open.retain(|_, slots| *slots > 0);
         let most = open.last_key_value().map_or(0, |(room, _)| *room);
@@ -162,7 +179,10 @@ fn counts(free: &[FreeSlot], parts: &Parts, window: StartWindow) -> Counts {
 fn room(free: &Resources, need: &Resources) -> u32 {
     let whole = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let processors = whole(free.processors.into(), need.processors.into());
-    let others = need.others.iter().map(|(kind, need)| whole(free.other(kind), *need));
+    let others = need
+        .others
+        .iter()
+        .map(|(kind, need)| whole(free.other(kind), *need));
     u32::try_from(others.fold(processors, u64::min)).unwrap_or(u32::MAX)
 }
 
@@ -183,7 +203,11 @@ mod tests {
 
     fn parts(count: u32, processors: u32, length: u64) -> Parts {
         let resources = Resources::processors(processors);
-        Parts { count, resources, length: DurationMs(length) }
+        Parts {
+            count,
+            resources,
+            length: DurationMs(length),
+        }
     }
 
     fn window(earliest: u64, latest: u64) -> StartWindow {
@@ -201,9 +225,16 @@ mod tests {
 
     /// As a site publishes it.
     fn published(site: &Timeline) -> Vec<FreeSlot> {
-        let slots = site.slots(Span::new(Timestamp(0), Timestamp(400)), 1_000).into_iter();
+        let slots = site
+            .slots(Span::new(Timestamp(0), Timestamp(400)), 1_000)
+            .into_iter();
         let free = |slot: &crate::reserve::Slot| site.kinds().resources(&slot.free);
-        slots.map(|slot| FreeSlot { span: slot.span, free: free(&slot) }).collect()
+        slots
+            .map(|slot| FreeSlot {
+                span: slot.span,
+                free: free(&slot),
+            })
+            .collect()
     }
 
     fn name(site: usize) -> SiteName {
@@ -215,11 +246,17 @@ mod tests {
         let free = published(&site(8, &[(20, 50, 6)]));
         let starts = |parts: &Parts| -> Vec<(u64, u64, u32)> {
             let found = possible_starts(&free, parts, window(0, 100));
-            found.iter().map(|s| (s.window.earliest.0, s.window.latest.0, s.parts)).collect()
+            found
+                .iter()
+                .map(|s| (s.window.earliest.0, s.window.latest.0, s.parts))
+                .collect()
         };
         assert_eq!(starts(&parts(1, 4, 10)), [(0, 10, 1), (50, 100, 1)]);
         assert_eq!(starts(&parts(1, 4, 30)), [(50, 100, 1)]);
-        assert_eq!(starts(&parts(9, 2, 10)), [(0, 10, 4), (11, 49, 1), (50, 100, 4)]);
+        assert_eq!(
+            starts(&parts(9, 2, 10)),
+            [(0, 10, 4), (11, 49, 1), (50, 100, 4)]
+        );
         assert!(starts(&parts(1, 9, 1)).is_empty());
     }
 
@@ -227,7 +264,10 @@ mod tests {
     fn free_processors_are_told_from_step_to_step() {
         let free = published(&site(8, &[(0, 20, 8), (20, 50, 6)]));
         let told = |free: &[FreeSlot], window: StartWindow| -> Vec<(u64, u32)> {
-            free_processors(free, window).into_iter().map(|(from, n)| (from.0, n)).collect()
+            free_processors(free, window)
+                .into_iter()
+                .map(|(from, n)| (from.0, n))
+                .collect()
         };
         assert_eq!(told(&free, window(0, 100)), [(0, 0), (20, 2), (50, 8)]);
         assert_eq!(told(&free, window(30, 40)), [(30, 2)]);
@@ -237,7 +277,10 @@ mod tests {
     #[test]
     fn parts_go_to_as_few_sites_as_can_be() {
         let sites = [site(4, &[]), site(8, &[]), site(4, &[(0, 30, 4)])];
-        let free = sites.iter().enumerate().map(|(at, site)| (name(at), published(site)));
+        let free = sites
+            .iter()
+            .enumerate()
+            .map(|(at, site)| (name(at), published(site)));
         let free: BTreeMap<_, _> = free.collect();
         let found = common_starts(&free, &parts(3, 4, 10), window(0, 50));
         assert_eq!(found.len(), 1);
@@ -248,8 +291,11 @@ mod tests {
     }
 
     fn booked() -> impl Strategy<Value = Vec<(u64, u64, u32)>> {
-        prop::collection::vec((0..60_u64, 1..40_u64, 1..5_u32), 0..6)
-            .prop_map(|all| all.into_iter().map(|(from, long, n)| (from, from + long, n)).collect())
+        prop::collection::vec((0..60_u64, 1..40_u64, 1..5_u32), 0..6).prop_map(|all| {
+            all.into_iter()
+                .map(|(from, long, n)| (from, from + long, n))
+                .collect()
+        })
     }
 
     proptest! {

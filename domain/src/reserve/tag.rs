@@ -25,7 +25,11 @@ impl ReservationTag {
 
     /// That of a reservation that jobs share; numbered within its site.
     pub fn shared(instance: InstanceId, serial: Serial) -> Self {
-        Self { instance, job: Self::NO_JOB, serial }
+        Self {
+            instance,
+            job: Self::NO_JOB,
+            serial,
+        }
     }
 
     /// Whether jobs share it.
@@ -70,7 +74,9 @@ impl FromStr for ReservationTag {
             };
             (parts.next().is_none() && tag.to_string() == text).then_some(tag)
         };
-        parse().ok_or_else(|| InvalidTag { text: text.chars().take(80).collect() })
+        parse().ok_or_else(|| InvalidTag {
+            text: text.chars().take(80).collect(),
+        })
     }
 }
 
@@ -86,22 +92,41 @@ mod tests {
         assert_eq!(shared.to_string().parse(), Ok(shared));
         assert!(shared.serves(ours, JobId(1)) && shared.serves(ours, JobId(2)));
         assert!(!shared.serves(theirs, JobId(1)));
-        let own = ReservationTag { job: JobId(1), ..shared };
+        let own = ReservationTag {
+            job: JobId(1),
+            ..shared
+        };
         assert!(own.serves(ours, JobId(1)) && !own.serves(ours, JobId(2)) && !own.is_shared());
     }
 
     #[test]
     fn a_reservations_tag_is_read_back_and_is_never_an_attempts() {
         let (instance, job) = (InstanceId::from_random(0x1234_5678_9abc), JobId(u64::MAX));
-        let tag = ReservationTag { instance, job, serial: Serial(u32::MAX) };
+        let tag = ReservationTag {
+            instance,
+            job,
+            serial: Serial(u32::MAX),
+        };
         let text = tag.to_string();
         assert!(text.len() <= 63, "{text}");
         assert_eq!(text.parse(), Ok(tag));
         assert!(text.parse::<Tag>().is_err());
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
-        let attempt = Tag { instance, job, component, attempt }.to_string();
+        let attempt = Tag {
+            instance,
+            job,
+            component,
+            attempt,
+        }
+        .to_string();
         assert!(attempt.parse::<ReservationTag>().is_err());
-        for odd in ["", "cabcdefgh-1-r01", "cabcdefgh-1-r", "cabcdefgh-1-r1-2", "cabcdefgh-1-r+1"] {
+        for odd in [
+            "",
+            "cabcdefgh-1-r01",
+            "cabcdefgh-1-r",
+            "cabcdefgh-1-r1-2",
+            "cabcdefgh-1-r+1",
+        ] {
             assert!(odd.parse::<ReservationTag>().is_err(), "{odd}");
         }
     }

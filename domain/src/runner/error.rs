@@ -12,11 +12,17 @@ use crate::units::{Bytes, DurationMs};
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum RunnerError {
     #[error("no runner is called {name:?}; there are: {}", known.join(", "))]
-    Unknown { name: String, known: Vec<&'static str> },
+    Unknown {
+        name: String,
+        known: Vec<&'static str>,
+    },
     #[error(
         "the warning is to come {before} before the end of a wall time of {wall_time}; it must be above 0 and shorter"
     )]
-    Warning { before: DurationMs, wall_time: DurationMs },
+    Warning {
+        before: DurationMs,
+        wall_time: DurationMs,
+    },
     #[error(
         "component {0:?} says how it is restarted, but the job must not run twice; set rerunnable = true or drop `restart`"
     )]
@@ -72,17 +78,29 @@ pub enum RunnerError {
     #[error("a value of {0:?} has a NUL character; programs cannot receive one")]
     Nul(Arc<str>),
     #[error("{{{{{name}}}}} names no parameter of the sweep; there are: {}", known.join(", "))]
-    Placeholder { at: String, name: String, known: Vec<String> },
+    Placeholder {
+        at: String,
+        name: String,
+        known: Vec<String>,
+    },
     #[error(
         "a placeholder begins with {{{{ and does not end; write {{{{{{{{ for braces themselves"
     )]
     Unclosed { at: String },
     #[error("task {task}: {problem}")]
-    Filled { at: String, task: u32, problem: String },
+    Filled {
+        at: String,
+        task: u32,
+        problem: String,
+    },
     #[error(
         "tasks {first} and {second} would both register {name}; put a placeholder like {{{{task}}}} into it"
     )]
-    RegisterTwice { name: LogicalName, first: u32, second: u32 },
+    RegisterTwice {
+        name: LogicalName,
+        first: u32,
+        second: u32,
+    },
 }
 
 impl RunnerError {

@@ -29,14 +29,22 @@ impl Launch {
     /// labels; `None` if there is no such component.
     pub fn of(job: &Job, index: ComponentIndex, site: &SiteName, labels: &Labels) -> Option<Self> {
         let spec = job.spec_of(index)?;
-        let mut launch = Self { at_site: spec.program_at(site, labels), ..Self::plain(spec) };
+        let mut launch = Self {
+            at_site: spec.program_at(site, labels),
+            ..Self::plain(spec)
+        };
         if job.is_restarted() {
             launch.set(Self::RESTART, "1");
             if let Some(change) = &spec.restart {
                 launch.at_site.apply(change);
             }
-            let began = job.components.get(index.0 as usize).and_then(|c| c.began.as_ref());
-            launch.earlier = began.filter(|began| began.site == *site).map(|began| began.attempt);
+            let began = job
+                .components
+                .get(index.0 as usize)
+                .and_then(|c| c.began.as_ref());
+            launch.earlier = began
+                .filter(|began| began.site == *site)
+                .map(|began| began.attempt);
         }
         // A runner that this version does not know has nothing to tell.
         if let Ok(runner) = runner_of(&job.spec) {
@@ -47,13 +55,23 @@ impl Launch {
 
     /// The component's program as it was described.
     pub fn plain(spec: &ComponentSpec) -> Self {
-        let at_site = ProgramAtSite { program: spec.program.open(), lrm_options: Vec::new() };
-        Self { at_site, earlier: None, lists_hosts: false }
+        let at_site = ProgramAtSite {
+            program: spec.program.open(),
+            lrm_options: Vec::new(),
+        };
+        Self {
+            at_site,
+            earlier: None,
+            lists_hosts: false,
+        }
     }
 
     /// Sets a variable of the payload.
     pub fn set(&mut self, name: &str, value: impl Into<Arc<str>>) {
-        self.at_site.program.environment.insert(name.into(), value.into());
+        self.at_site
+            .program
+            .environment
+            .insert(name.into(), value.into());
     }
 }
 

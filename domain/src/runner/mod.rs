@@ -56,7 +56,9 @@ pub trait Runner: Send + Sync {
     /// The description is not one for this runner.
     fn jobs(&self, described: Described) -> Result<Vec<JobSpec>, RunnerError> {
         match described.sweep {
-            Some(_) => Err(RunnerError::SweepElsewhere { runner: self.name() }),
+            Some(_) => Err(RunnerError::SweepElsewhere {
+                runner: self.name(),
+            }),
             None => Ok(vec![described.spec]),
         }
     }
@@ -110,5 +112,10 @@ pub fn find_runner(name: &str) -> Result<&'static dyn Runner, RunnerError> {
 /// # Errors
 /// As [`find_runner`].
 pub fn runner_of(spec: &JobSpec) -> Result<&'static dyn Runner, RunnerError> {
-    find_runner(spec.run.runner.as_ref().map_or(DEFAULT_RUNNER, RunnerName::as_str))
+    find_runner(
+        spec.run
+            .runner
+            .as_ref()
+            .map_or(DEFAULT_RUNNER, RunnerName::as_str),
+    )
 }

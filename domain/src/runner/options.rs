@@ -144,20 +144,32 @@ impl JobSpec {
         let runner = runner_of(self)?;
         if self.run.restart_scope == RestartScope::Component {
             if !runner.components_are_independent() {
-                return Err(RunnerError::ScopeWithRunner { runner: runner.name() });
+                return Err(RunnerError::ScopeWithRunner {
+                    runner: runner.name(),
+                });
             }
             if !self.rerunnable {
                 return Err(RunnerError::ScopeForbidden);
             }
         }
-        let shortest = self.run.molding.shapes.iter().map(|shape| shape.run_time).min();
+        let shortest = self
+            .run
+            .molding
+            .shapes
+            .iter()
+            .map(|shape| shape.run_time)
+            .min();
         let wall_time = shortest.unwrap_or(self.wall_time).min(self.wall_time);
         if let Some(Warning { before, .. }) = self.run.warning
             && (before == DurationMs::ZERO || before >= wall_time)
         {
             return Err(RunnerError::Warning { before, wall_time });
         }
-        match self.components.iter().find(|component| component.restart.is_some()) {
+        match self
+            .components
+            .iter()
+            .find(|component| component.restart.is_some())
+        {
             Some(component) if !self.rerunnable => {
                 Err(RunnerError::RestartForbidden(component.name.clone()))
             }

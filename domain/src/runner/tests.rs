@@ -16,7 +16,15 @@ fn sweep(over: Over) -> Described {
     let mut spec = spec(1);
     spec.run.runner = Some(RunnerName::new("sweep").unwrap());
     let max_bytes = Bytes(u64::MAX);
-    Described { spec, sweep: Some(Sweep { over, at_once: None }), max_tasks: 1_000, max_bytes }
+    Described {
+        spec,
+        sweep: Some(Sweep {
+            over,
+            at_once: None,
+        }),
+        max_tasks: 1_000,
+        max_bytes,
+    }
 }
 
 fn array(text: &str) -> Over {
@@ -24,23 +32,38 @@ fn array(text: &str) -> Over {
 }
 
 fn arguments(jobs: &[JobSpec]) -> Vec<String> {
-    jobs.iter().map(|job| job.components[0].program.open().arguments.join(" ")).collect()
+    jobs.iter()
+        .map(|job| job.components[0].program.open().arguments.join(" "))
+        .collect()
 }
 
 /// Gives the first component these arguments.
 fn give(spec: &mut JobSpec, arguments: &[&str]) {
     let arguments = arguments.iter().map(|word| (*word).into()).collect();
-    spec.components[0].program.change(|program| program.arguments = arguments);
+    spec.components[0]
+        .program
+        .change(|program| program.arguments = arguments);
 }
 
 #[test]
 fn a_grid_becomes_every_combination_and_the_last_name_varies_fastest() {
     let axis = |values: &[&str]| values.iter().map(|value| Arc::from(*value)).collect();
-    let axes = [("seed".into(), axis(&["1", "2"])), ("model".into(), axis(&["a", "b"]))];
+    let axes = [
+        ("seed".into(), axis(&["1", "2"])),
+        ("model".into(), axis(&["a", "b"])),
+    ];
     let mut described = sweep(Over::Grid(axes.into()));
-    give(&mut described.spec, &["{{model}}", "x{{ seed }}", "{{{{no}}", "{{task}}"]);
+    give(
+        &mut described.spec,
+        &["{{model}}", "x{{ seed }}", "{{{{no}}", "{{task}}"],
+    );
     let jobs = described.jobs().unwrap();
-    let expected = ["a x1 {{no}} 0", "a x2 {{no}} 1", "b x1 {{no}} 2", "b x2 {{no}} 3"];
+    let expected = [
+        "a x1 {{no}} 0",
+        "a x2 {{no}} 1",
+        "b x1 {{no}} 2",
+        "b x2 {{no}} 3",
+    ];
     assert_eq!(arguments(&jobs), expected);
     let tasks = jobs.iter().map(|job| job.run.task.as_ref().unwrap());
     assert!(tasks.clone().map(|task| task.index).eq(0..4));
@@ -58,11 +81,23 @@ fn an_array_is_written_as_batch_systems_write_it() {
     ] {
         let indices: Indices = text.parse().unwrap();
         assert_eq!(indices.each().collect::<Vec<u64>>(), expected, "{text}");
-        assert_eq!((indices.count(), indices.at_once()), (expected.len() as u64, at_once));
+        assert_eq!(
+            (indices.count(), indices.at_once()),
+            (expected.len() as u64, at_once)
+        );
     }
-    for text in
-        ["", "a", "3-1", "1-2-3", "0-9:0", "1,,2", "0-3%0", "0-3%", "-1", "0-99999999999999999"]
-    {
+    for text in [
+        "",
+        "a",
+        "3-1",
+        "1-2-3",
+        "0-9:0",
+        "1,,2",
+        "0-3%0",
+        "0-3%",
+        "-1",
+        "0-99999999999999999",
+    ] {
         assert!(text.parse::<Indices>().is_err(), "{text:?}");
     }
 }
@@ -77,12 +112,18 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
         program.directory = Some(RelPath::new("run-{{index}}").unwrap());
         program.setup = vec!["echo {{index}}".into()];
     });
-    let restart = Override { arguments: Some(vec!["{{index}}".into()]), ..Override::default() };
+    let restart = Override {
+        arguments: Some(vec!["{{index}}".into()]),
+        ..Override::default()
+    };
     component.restart = Some(restart.into());
     let register = LogicalName::new("out/{{index}}").unwrap();
     let site = SiteName::new("delft").unwrap();
     let path = RelPath::new("o.{{index}}").unwrap();
-    component.outputs = vec![Output { path, collect: Collect::ToSite { site, register } }];
+    component.outputs = vec![Output {
+        path,
+        collect: Collect::ToSite { site, register },
+    }];
     described.spec.name = Some("run {{index}}".into());
     let job = described.jobs().unwrap().remove(0);
     let component = &job.components[0];
@@ -92,7 +133,10 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
     assert_eq!(program.environment["N"].as_ref(), "7");
     assert_eq!(program.directory.as_ref().unwrap().as_str(), "run-7");
     assert_eq!(program.setup, ["echo {{index}}".into()]);
-    assert_eq!(component.restart.as_ref().unwrap().arguments, Some(vec!["7".into()]));
+    assert_eq!(
+        component.restart.as_ref().unwrap().arguments,
+        Some(vec!["7".into()])
+    );
     assert_eq!(component.outputs[0].path.as_str(), "o.7");
     assert_eq!(job.validate(&SpecLimits::default()), Ok(()));
 }
@@ -117,15 +161,31 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
     for (found, key, text) in [
         (with(|d| d.sweep = None), "sweep", "nothing to sweep"),
         (with(|d| d.max_tasks = 9), "sweep", "10 tasks; at most 9"),
-        (with(|d| d.sweep.as_mut().unwrap().at_once = Some(0)), "sweep.at_once", "at least 1"),
-        (with(|d| d.spec.name = Some("{{inde}}".into())), "name", "there are: task, index"),
-        (with(|d| d.spec.name = Some("{{index".into())), "name", "does not end"),
+        (
+            with(|d| d.sweep.as_mut().unwrap().at_once = Some(0)),
+            "sweep.at_once",
+            "at least 1",
+        ),
+        (
+            with(|d| d.spec.name = Some("{{inde}}".into())),
+            "name",
+            "there are: task, index",
+        ),
+        (
+            with(|d| d.spec.name = Some("{{index".into())),
+            "name",
+            "does not end",
+        ),
         (
             with(|d| give(&mut d.spec, &["{{x}}"])),
             "component[0].arguments[0]",
             "{{x}} names no parameter",
         ),
-        (with(|d| d.spec.run.runner = None), "sweep", "\"default\" makes one job"),
+        (
+            with(|d| d.spec.run.runner = None),
+            "sweep",
+            "\"default\" makes one job",
+        ),
         (
             with(|d| d.spec.run.runner = Some(RunnerName::new("swep").unwrap())),
             "runner",
@@ -143,7 +203,10 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
     assert!(refused(Over::List(vec![one("a-b")])).contains("name a parameter"));
     let huge = vec![value("1"); 100_000];
     let axes = ["a", "b", "c", "d", "e"].map(|name| (value(name), huge.clone()));
-    assert!(refused(Over::Grid(axes.into())).contains("at most 1000"), "and counts nothing out");
+    assert!(
+        refused(Over::Grid(axes.into())).contains("at most 1000"),
+        "and counts nothing out"
+    );
     let mut twice = sweep(array("0-9%3"));
     twice.sweep.as_mut().unwrap().at_once = Some(3);
     assert_eq!(twice.jobs(), Err(RunnerError::LimitTwice));
@@ -167,19 +230,32 @@ fn runs_share_what_they_have_in_common_whatever_else_is_filled() {
     const LARGE: usize = 300_000;
     let many = |count: usize| (0..count).map(|number| (format!("V{number:05}"), "y".repeat(90)));
     let variables: [Vec<(String, String)>; 3] = [
-        vec![("BIG".into(), "x".repeat(LARGE)), ("I".into(), "{{index}}".into())],
-        many(3_000).chain([("W".into(), "{{index}}".into())]).collect(),
-        vec![("BIG".into(), "{{big}}".into()), ("I".into(), "{{index}}".into())],
+        vec![
+            ("BIG".into(), "x".repeat(LARGE)),
+            ("I".into(), "{{index}}".into()),
+        ],
+        many(3_000)
+            .chain([("W".into(), "{{index}}".into())])
+            .collect(),
+        vec![
+            ("BIG".into(), "{{big}}".into()),
+            ("I".into(), "{{index}}".into()),
+        ],
     ];
     for variables in variables {
         let axes = [
-            ("index".into(), (0..1_000).map(|index| index.to_string().into()).collect()),
+            (
+                "index".into(),
+                (0..1_000).map(|index| index.to_string().into()).collect(),
+            ),
             ("big".into(), vec!["z".repeat(LARGE).into()]),
         ];
         let mut described = sweep(Over::Grid(axes.into()));
         give(&mut described.spec, &["-c", "{{index}}"]);
         described.spec.components[0].program.change(|program| {
-            program.environment.extend(variables.into_iter().map(|(k, v)| (k.into(), v.into())));
+            program
+                .environment
+                .extend(variables.into_iter().map(|(k, v)| (k.into(), v.into())));
         });
         let jobs = described.jobs().unwrap();
         let last = jobs[999].components[0].program.open();
@@ -194,20 +270,32 @@ fn runs_share_what_they_have_in_common_whatever_else_is_filled() {
 fn what_grows_beyond_all_bounds_when_it_is_filled_is_refused_and_said_where() {
     let with = |value: usize, argument: &str, runs: usize| {
         let axes = [
-            ("n".into(), (0..runs).map(|index| index.to_string().into()).collect()),
+            (
+                "n".into(),
+                (0..runs).map(|index| index.to_string().into()).collect(),
+            ),
             ("text".into(), vec!["z".repeat(value).into()]),
         ];
         let mut described = sweep(Over::Grid(axes.into()));
         give(&mut described.spec, &["-c", argument]);
-        described.jobs().map_err(|error| (error.key().to_owned(), error.to_string()))
+        described
+            .jobs()
+            .map_err(|error| (error.key().to_owned(), error.to_string()))
     };
     let (key, problem) = with(100_000, &"{{text}}".repeat(100_000), 1).unwrap_err();
     assert_eq!(key, "component[0].arguments[1]");
-    assert!(problem.contains("task 0") && problem.contains("into an input file"), "{problem}");
+    assert!(
+        problem.contains("task 0") && problem.contains("into an input file"),
+        "{problem}"
+    );
     let (key, problem) = with(300_000, "{{n}}{{text}}", 1_000).unwrap_err();
     assert_eq!(key, "component[0].arguments[1]");
     assert!(problem.contains("apart from placeholders"), "{problem}");
-    assert_eq!(with(300_000, "{{text}}", 1_000).unwrap().len(), 1_000, "that is shared");
+    assert_eq!(
+        with(300_000, "{{text}}", 1_000).unwrap().len(),
+        1_000,
+        "that is shared"
+    );
 }
 
 #[test]
@@ -219,7 +307,10 @@ fn runs_that_would_take_more_memory_than_they_may_are_not_made() {
     described.max_bytes = Bytes(10 * each - 1);
     let error = described.jobs().unwrap_err();
     assert_eq!(error.key(), "sweep");
-    assert!(error.to_string().contains("max_job_memory_per_key"), "{error}");
+    assert!(
+        error.to_string().contains("max_job_memory_per_key"),
+        "{error}"
+    );
 }
 
 type BTreeMapOf = std::collections::BTreeMap<Arc<str>, Vec<Arc<str>>>;
@@ -231,11 +322,20 @@ fn two_runs_never_register_the_same_file() {
         let site = SiteName::new("delft").unwrap();
         let register = LogicalName::new(name).unwrap();
         let path = RelPath::new("o").unwrap();
-        described.spec.components[0].outputs =
-            vec![Output { path, collect: Collect::ToSite { site, register } }];
+        described.spec.components[0].outputs = vec![Output {
+            path,
+            collect: Collect::ToSite { site, register },
+        }];
         described.jobs()
     };
-    assert!(matches!(with("o"), Err(RunnerError::RegisterTwice { first: 0, second: 1, .. })));
+    assert!(matches!(
+        with("o"),
+        Err(RunnerError::RegisterTwice {
+            first: 0,
+            second: 1,
+            ..
+        })
+    ));
     assert_eq!(with("o-{{task}}").unwrap().len(), 10);
 }
 
@@ -243,9 +343,16 @@ fn two_runs_never_register_the_same_file() {
 fn a_warning_comes_within_the_wall_time() {
     let mut spec = spec(1);
     for (before, fits) in [(0, false), (1, true), (3_599_999, true), (3_600_000, false)] {
-        let warning = Warning { signal: Signal::Usr1, before: DurationMs(before) };
+        let warning = Warning {
+            signal: Signal::Usr1,
+            before: DurationMs(before),
+        };
         spec.run.warning = Some(warning);
-        assert_eq!(spec.validate(&SpecLimits::default()).is_ok(), fits, "{before}");
+        assert_eq!(
+            spec.validate(&SpecLimits::default()).is_ok(),
+            fits,
+            "{before}"
+        );
     }
 }
 
@@ -264,14 +371,29 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
     spec.run.runner = Some(RunnerName::new(runner).unwrap());
     let group = JobId(7);
     let values = Row::from([("alpha".into(), "0.5".into())]);
-    spec.run.task = Some(Task { group, index: 2, count: 4, at_once: None, values });
+    spec.run.task = Some(Task {
+        group,
+        index: 2,
+        count: 4,
+        at_once: None,
+        values,
+    });
     let arguments = Some(vec!["--resume".into()]);
-    spec.components[0].restart = Some(Box::new(Override { arguments, ..Override::default() }));
+    spec.components[0].restart = Some(Box::new(Override {
+        arguments,
+        ..Override::default()
+    }));
     let mut job = World::new(spec).job;
-    let began =
-        Some(Began { site: SiteName::new("delft").unwrap(), attempt: Attempt(3), at: None });
+    let began = Some(Began {
+        site: SiteName::new("delft").unwrap(),
+        attempt: Attempt(3),
+        at: None,
+    });
     let began = began.filter(|_| started);
-    job.components = vec![Component { began, ..Component::default() }];
+    job.components = vec![Component {
+        began,
+        ..Component::default()
+    }];
     let site = SiteName::new(at).unwrap();
     Launch::of(&job, ComponentIndex(0), &site, &Labels::default()).unwrap()
 }
@@ -280,12 +402,24 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
 fn a_first_start_is_no_restart_which_finds_what_was_left_at_its_site() {
     let resume: [Arc<str>; 1] = ["--resume".into()];
     let first = launch("default", false, "delft");
-    assert_eq!((first.earlier, first.at_site.program.arguments.len()), (None, 0));
-    assert!(!first.at_site.program.environment.contains_key(Launch::RESTART));
+    assert_eq!(
+        (first.earlier, first.at_site.program.arguments.len()),
+        (None, 0)
+    );
+    assert!(
+        !first
+            .at_site
+            .program
+            .environment
+            .contains_key(Launch::RESTART)
+    );
     let again = launch("default", true, "delft");
     assert_eq!(again.earlier, Some(Attempt(3)));
     assert_eq!(again.at_site.program.arguments, resume);
-    assert_eq!(again.at_site.program.environment[Launch::RESTART].as_ref(), "1");
+    assert_eq!(
+        again.at_site.program.environment[Launch::RESTART].as_ref(),
+        "1"
+    );
     let elsewhere = launch("default", true, "leiden");
     assert_eq!((elsewhere.earlier, elsewhere.lists_hosts), (None, false));
     assert_eq!(elsewhere.at_site.program.arguments, resume);

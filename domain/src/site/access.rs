@@ -58,10 +58,16 @@ pub(super) fn allow(
     by: KeyName,
 ) -> Result<Happened, Rejection> {
     let serial = record.live(name, now)?;
-    let shared = record.shared_with(serial).ok_or(Rejection::NoSuchReservation)?;
+    let shared = record
+        .shared_with(serial)
+        .ok_or(Rejection::NoSuchReservation)?;
     let allowed = access.applied(&shared.wish.allowed)?;
     match allowed == shared.wish.allowed {
         true => Err(Rejection::AlreadySo),
-        false => Ok(Happened::SharedAllowed { serial, allowed, by }),
+        false => Ok(Happened::SharedAllowed {
+            serial,
+            allowed,
+            by,
+        }),
     }
 }

@@ -98,7 +98,10 @@ pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -
     match obstacles(record, contact, held, true, now).first() {
         None => match free_probes(record, now) {
             None => SiteState::Usable,
-            Some(free) => SiteState::Probing { free, any: any_may_probe(record, now) },
+            Some(free) => SiteState::Probing {
+                free,
+                any: any_may_probe(record, now),
+            },
         },
         Some(Obstacle::Draining { empty: true, .. }) => SiteState::Drained,
         Some(Obstacle::Draining { empty: false, .. }) => SiteState::Draining,
@@ -107,9 +110,10 @@ pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -
         Some(Obstacle::Unreachable { .. }) => SiteState::Unreachable,
         Some(Obstacle::NeverAnswered) => SiteState::Unknown,
         Some(Obstacle::ForcedUnusable { .. } | Obstacle::BreakerOpen { .. }) => SiteState::Unusable,
-        Some(Obstacle::ProbesTaken { .. } | Obstacle::OnlyRerunnable) => {
-            SiteState::Probing { free: 0, any: any_may_probe(record, now) }
-        }
+        Some(Obstacle::ProbesTaken { .. } | Obstacle::OnlyRerunnable) => SiteState::Probing {
+            free: 0,
+            any: any_may_probe(record, now),
+        },
         Some(Obstacle::Frozen { .. }) => SiteState::Frozen,
     }
 }
@@ -125,12 +129,16 @@ pub fn obstacles(
     now: Timestamp,
 ) -> Vec<Obstacle> {
     let operator = &record.operator;
-    let draining = operator
-        .draining
-        .as_ref()
-        .map(|order| Obstacle::Draining { by: order.by.clone(), empty: held == 0 });
-    let window = record.window_at(now).map(|w| Obstacle::Maintenance { until: w.until });
-    let frozen = operator.frozen.as_ref().map(|order| Obstacle::Frozen { by: order.by.clone() });
+    let draining = operator.draining.as_ref().map(|order| Obstacle::Draining {
+        by: order.by.clone(),
+        empty: held == 0,
+    });
+    let window = record
+        .window_at(now)
+        .map(|w| Obstacle::Maintenance { until: w.until });
+    let frozen = operator.frozen.as_ref().map(|order| Obstacle::Frozen {
+        by: order.by.clone(),
+    });
     draining
         .into_iter()
         .chain(window)
@@ -156,23 +164,31 @@ fn no_contact(contact: Contact) -> Option<Obstacle> {
 
 /// Whether the site has waited so long for those who may try it out that anybody may.
 pub(super) fn any_may_probe(record: &SiteRecord, now: Timestamp) -> bool {
-    record.breaker.tried_by_any_from().is_some_and(|from| from <= now)
+    record
+        .breaker
+        .tried_by_any_from()
+        .is_some_and(|from| from <= now)
 }
 
 fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<Obstacle> {
     let may_probe = may_probe || any_may_probe(record, now);
     if let Some(forced) = record.forced_at(now) {
-        return (!forced.usable)
-            .then(|| Obstacle::ForcedUnusable { by: forced.by.clone(), until: forced.until });
+        return (!forced.usable).then(|| Obstacle::ForcedUnusable {
+            by: forced.by.clone(),
+            until: forced.until,
+        });
     }
     match &record.breaker {
         Breaker::Closed => None,
-        Breaker::Open { probe_at, .. } if now < *probe_at => {
-            Some(Obstacle::BreakerOpen { errors: record.consecutive_errors, probe_at: *probe_at })
-        }
+        Breaker::Open { probe_at, .. } if now < *probe_at => Some(Obstacle::BreakerOpen {
+            errors: record.consecutive_errors,
+            probe_at: *probe_at,
+        }),
         Breaker::Open { .. } => (!may_probe).then_some(Obstacle::OnlyRerunnable),
         Breaker::HalfOpen { .. } if !may_probe => Some(Obstacle::OnlyRerunnable),
-        Breaker::HalfOpen { allowed, running, .. } => (probing_jobs(running) >= *allowed)
+        Breaker::HalfOpen {
+            allowed, running, ..
+        } => (probing_jobs(running) >= *allowed)
             .then_some(Obstacle::ProbesTaken { allowed: *allowed }),
     }
 }
@@ -183,9 +199,9 @@ fn free_probes(record: &SiteRecord, now: Timestamp) -> Option<u32> {
         _ if record.forced_at(now).is_some() => None,
         Breaker::Closed => None,
         Breaker::Open { .. } => Some(1),
-        Breaker::HalfOpen { allowed, running, .. } => {
-            Some(allowed.saturating_sub(probing_jobs(running)))
-        }
+        Breaker::HalfOpen {
+            allowed, running, ..
+        } => Some(allowed.saturating_sub(probing_jobs(running))),
     }
 }
 
@@ -199,8 +215,14 @@ impl SiteState {
     pub fn acceptance(self) -> Acceptance {
         match self {
             SiteState::Usable => Acceptance::Open,
-            SiteState::Probing { free: 1.., any: true } => Acceptance::Open,
-            SiteState::Probing { free: 1.., any: false } => Acceptance::ProbesOnly,
+            SiteState::Probing {
+                free: 1..,
+                any: true,
+            } => Acceptance::Open,
+            SiteState::Probing {
+                free: 1..,
+                any: false,
+            } => Acceptance::ProbesOnly,
             SiteState::Probing { free: 0, .. } => Acceptance::Closed(Hindrance::Probing),
             SiteState::Unknown => Acceptance::Closed(Hindrance::Unknown),
             SiteState::Unusable => Acceptance::Closed(Hindrance::Unusable),
@@ -271,7 +293,10 @@ impl fmt::Display for Obstacle {
                 write!(f, "the site is unusable after {errors} errors in a row")
             }
             Obstacle::ProbesTaken { allowed } => {
-                write!(f, "the site is tried out with {allowed} at a time, and they are under way")
+                write!(
+                    f,
+                    "the site is tried out with {allowed} at a time, and they are under way"
+                )
             }
             Obstacle::OnlyRerunnable => f.write_str(
                 "the site is tried out with jobs only that may run twice or can go nowhere else",

@@ -210,7 +210,10 @@ pub enum Rejection {
     ForcedUnusable { until: Timestamp },
     #[error("the window ends before it begins, or is over already")]
     EmptyWindow,
-    #[error("a site has at most {} maintenance windows; remove one first", MAX_WINDOWS)]
+    #[error(
+        "a site has at most {} maintenance windows; remove one first",
+        MAX_WINDOWS
+    )]
     TooManyWindows,
     #[error("the site has no maintenance window that starts then")]
     NoSuchWindow,
@@ -224,7 +227,10 @@ pub enum Rejection {
     EndsLater,
     #[error("the site is still being asked about that reservation; try again when it has answered")]
     ReservationBusy,
-    #[error("a site has at most {} shared reservations; cancel one first", MAX_SHARED)]
+    #[error(
+        "a site has at most {} shared reservations; cancel one first",
+        MAX_SHARED
+    )]
     TooManyReservations,
     #[error("a reservation names at most {} keys", MAX_ALLOWED)]
     TooManyKeys,

@@ -50,7 +50,10 @@ pub struct ContactParameters {
 
 impl Default for ContactParameters {
     fn default() -> Self {
-        Self { unreachable_failures: 3, unreachable_after: DurationMs::from_secs(30) }
+        Self {
+            unreachable_failures: 3,
+            unreachable_after: DurationMs::from_secs(30),
+        }
     }
 }
 
@@ -89,7 +92,10 @@ impl ContactLog {
     /// Since when a site that still counts as answering does not: one failure tells nothing, two
     /// in a row are worth showing, long before anything is decided by them.
     pub fn silent_since(&self) -> Option<Timestamp> {
-        let waiting = matches!(self.contact, Contact::NeverAnswered | Contact::Answering { .. });
+        let waiting = matches!(
+            self.contact,
+            Contact::NeverAnswered | Contact::Answering { .. }
+        );
         self.first_failure.filter(|_| waiting && self.failures >= 2)
     }
 
@@ -137,9 +143,15 @@ impl ContactLog {
         let first = self.first_failure.map_or(now, |first| first.min(now));
         self.first_failure = Some(first);
         let long_enough = now.since(first) >= parameters.unreachable_after;
-        let waiting = matches!(self.contact, Contact::NeverAnswered | Contact::Answering { .. });
+        let waiting = matches!(
+            self.contact,
+            Contact::NeverAnswered | Contact::Answering { .. }
+        );
         if waiting && long_enough && self.failures >= parameters.unreachable_failures {
-            self.contact = Contact::Unreachable { since: first, last_answer: self.last_answer };
+            self.contact = Contact::Unreachable {
+                since: first,
+                last_answer: self.last_answer,
+            };
         }
     }
 }

@@ -3,7 +3,10 @@ use proptest::prelude::*;
 use super::*;
 
 fn parameters() -> ContactParameters {
-    ContactParameters { unreachable_failures: 3, unreachable_after: DurationMs::from_secs(30) }
+    ContactParameters {
+        unreachable_failures: 3,
+        unreachable_after: DurationMs::from_secs(30),
+    }
 }
 
 fn after(results: &[(QueryResult, u64)]) -> ContactLog {
@@ -19,13 +22,24 @@ use QueryResult::{Answered, CredentialsExpired, Failed, OutOfOrder};
 #[test]
 fn a_failed_query_is_no_information() {
     let log = after(&[(Answered, 0), (Failed, 10), (Failed, 39)]);
-    assert_eq!(log.contact(), Contact::Answering { last_at: Timestamp(0) });
+    assert_eq!(
+        log.contact(),
+        Contact::Answering {
+            last_at: Timestamp(0)
+        }
+    );
     assert_eq!(log.failures(), 2);
 }
 
 #[test]
 fn many_failures_at_once_are_not_enough() {
-    let log = after(&[(Answered, 0), (Failed, 1), (Failed, 2), (Failed, 3), (Failed, 30)]);
+    let log = after(&[
+        (Answered, 0),
+        (Failed, 1),
+        (Failed, 2),
+        (Failed, 3),
+        (Failed, 30),
+    ]);
     assert!(log.contact().is_answering());
 }
 
@@ -33,7 +47,13 @@ fn many_failures_at_once_are_not_enough() {
 fn enough_failures_over_time_make_a_site_unreachable_since_the_first() {
     let log = after(&[(Answered, 5), (Failed, 10), (Failed, 20), (Failed, 40)]);
     let last_answer = Some(Timestamp(5_000));
-    assert_eq!(log.contact(), Contact::Unreachable { since: Timestamp(10_000), last_answer });
+    assert_eq!(
+        log.contact(),
+        Contact::Unreachable {
+            since: Timestamp(10_000),
+            last_answer
+        }
+    );
     assert_eq!(log.contact().unreachable_since(), Some(Timestamp(10_000)));
 }
 
@@ -47,7 +67,13 @@ fn a_site_that_is_down_at_our_start_becomes_unreachable_too() {
 
 #[test]
 fn failures_before_an_answer_do_not_count_after_it() {
-    let log = after(&[(Failed, 0), (Failed, 30), (Answered, 31), (Failed, 60), (Failed, 90)]);
+    let log = after(&[
+        (Failed, 0),
+        (Failed, 30),
+        (Answered, 31),
+        (Failed, 60),
+        (Failed, 90),
+    ]);
     assert!(log.contact().is_answering());
 }
 
@@ -55,7 +81,13 @@ fn failures_before_an_answer_do_not_count_after_it() {
 fn a_site_that_is_out_of_order_is_of_no_use_at_once_and_until_it_answers() {
     let log = after(&[(Answered, 5), (OutOfOrder, 10)]);
     let last_answer = Some(Timestamp(5_000));
-    assert_eq!(log.contact(), Contact::Unreachable { since: Timestamp(10_000), last_answer });
+    assert_eq!(
+        log.contact(),
+        Contact::Unreachable {
+            since: Timestamp(10_000),
+            last_answer
+        }
+    );
     let log = after(&[(OutOfOrder, 10), (OutOfOrder, 12), (Failed, 14)]);
     assert_eq!(log.contact().unreachable_since(), Some(Timestamp(10_000)));
     let log = after(&[(OutOfOrder, 10), (OutOfOrder, 12), (Answered, 14)]);
@@ -64,9 +96,23 @@ fn a_site_that_is_out_of_order_is_of_no_use_at_once_and_until_it_answers() {
 
 #[test]
 fn refused_credentials_are_known_at_once_and_stay_until_it_answers() {
-    let log = after(&[(CredentialsExpired, 1), (Failed, 10), (Failed, 20), (Failed, 90)]);
-    assert_eq!(log.contact(), Contact::CredentialsExpired { since: Timestamp(1_000) });
-    let log = after(&[(CredentialsExpired, 1), (CredentialsExpired, 9), (Answered, 10)]);
+    let log = after(&[
+        (CredentialsExpired, 1),
+        (Failed, 10),
+        (Failed, 20),
+        (Failed, 90),
+    ]);
+    assert_eq!(
+        log.contact(),
+        Contact::CredentialsExpired {
+            since: Timestamp(1_000)
+        }
+    );
+    let log = after(&[
+        (CredentialsExpired, 1),
+        (CredentialsExpired, 9),
+        (Answered, 10),
+    ]);
     assert!(log.contact().is_answering());
 }
 

@@ -32,35 +32,67 @@ pub fn decide(
     command: SiteCommand,
     now: Timestamp,
 ) -> Result<Vec<SiteEvent>, Rejection> {
-    let desk = Desk { record, parameters, now };
+    let desk = Desk {
+        record,
+        parameters,
+        now,
+    };
     let happened = match command {
-        SiteCommand::RecordError { attempt, owner, class, detail, isolated, jitter } => {
-            let error = Told { attempt, owner, class, detail: &detail };
+        SiteCommand::RecordError {
+            attempt,
+            owner,
+            class,
+            detail,
+            isolated,
+            jitter,
+        } => {
+            let error = Told {
+                attempt,
+                owner,
+                class,
+                detail: &detail,
+            };
             Ok(desk.record_error(error, isolated, jitter))
         }
         SiteCommand::RecordSuccess { attempt } => Ok(desk.record_success(attempt)),
-        SiteCommand::StartProbe { probe, owner, may_probe } => {
-            desk.start_probe(probe, owner.as_ref(), may_probe)
-        }
-        SiteCommand::OwnProbeOver { number, outcome, detail, jitter } => {
-            Ok(desk.own_probe_over(number, outcome, &detail, jitter))
-        }
-        SiteCommand::EndProbe { probe, outcome, jitter } => {
-            Ok(desk.end_probe(probe, outcome, jitter))
-        }
+        SiteCommand::StartProbe {
+            probe,
+            owner,
+            may_probe,
+        } => desk.start_probe(probe, owner.as_ref(), may_probe),
+        SiteCommand::OwnProbeOver {
+            number,
+            outcome,
+            detail,
+            jitter,
+        } => Ok(desk.own_probe_over(number, outcome, &detail, jitter)),
+        SiteCommand::EndProbe {
+            probe,
+            outcome,
+            jitter,
+        } => Ok(desk.end_probe(probe, outcome, jitter)),
         SiteCommand::ReconcileProbes { live } => Ok(desk
             .running_probes()
             .filter(|probe| !live.contains(probe))
             .flat_map(|probe| desk.probe_over(probe))
             .collect()),
-        SiteCommand::Notify { kind, text, details } => Ok(vec![desk.owe(kind, &text, &details)]),
+        SiteCommand::Notify {
+            kind,
+            text,
+            details,
+        } => Ok(vec![desk.owe(kind, &text, &details)]),
         SiteCommand::NotificationSent { id } => {
             let owed = record.owed.iter().any(|notification| notification.id == id);
-            Ok(owed.then_some(Happened::NotificationSent { id }).into_iter().collect())
+            Ok(owed
+                .then_some(Happened::NotificationSent { id })
+                .into_iter()
+                .collect())
         }
-        SiteCommand::SharedAnswered { serial, asked, outcome } => {
-            Ok(desk.telling(shared::answered(record, serial, asked, outcome)))
-        }
+        SiteCommand::SharedAnswered {
+            serial,
+            asked,
+            outcome,
+        } => Ok(desk.telling(shared::answered(record, serial, asked, outcome))),
         SiteCommand::SharedStep(step) => Ok(together::stepped(record, step)),
         SiteCommand::SharedLookedAt { serial, used } => Ok(desk.looked_at(serial, used)),
         SiteCommand::SharedMissing { gone, changed } => {
@@ -68,7 +100,10 @@ pub fn decide(
         }
         SiteCommand::Operate { by, what } => desk.operate(what, by).map(|event| vec![event]),
     }?;
-    Ok(happened.into_iter().map(|what| SiteEvent { at: now, what }).collect())
+    Ok(happened
+        .into_iter()
+        .map(|what| SiteEvent { at: now, what })
+        .collect())
 }
 
 /// An error as it was told.
@@ -90,7 +125,12 @@ impl Desk<'_> {
     /// site is unusable and its administrator is notified with the details. Ours:
     /// counted once however often told, once a job, and not at all if the fault is ours.
     fn record_error(&self, error: Told<'_>, isolated: bool, jitter: PerMillion) -> Vec<Happened> {
-        let Told { attempt, owner, class, detail } = error;
+        let Told {
+            attempt,
+            owner,
+            class,
+            detail,
+        } = error;
         if self.record.has_counted(attempt) || !class.charges_site() {
             return self.probe_over(attempt);
         }
@@ -102,8 +142,12 @@ impl Desk<'_> {
         }
         let accused = self.record.accused_with(owner.as_ref());
         let detail = text::kept(detail);
-        let charged =
-            Happened::ErrorCharged { attempt, class, detail: detail.clone(), owner: owner.clone() };
+        let charged = Happened::ErrorCharged {
+            attempt,
+            class,
+            detail: detail.clone(),
+            owner: owner.clone(),
+        };
         let errors = self.record.consecutive_errors.saturating_add(1);
         let threshold = self.parameters.site_error_threshold.max(1);
         let mut events = vec![charged];
@@ -135,7 +179,11 @@ impl Desk<'_> {
     ) -> Vec<Happened> {
         let owner = owner.filter(|_| self.parameters.tells_owners_apart);
         let again = has_erred || (owner.is_some() && self.record.reopened_by.as_ref() == owner);
-        let trips = self.record.breaker.trips().saturating_add(u32::from(!again));
+        let trips = self
+            .record
+            .breaker
+            .trips()
+            .saturating_add(u32::from(!again));
         let kind = NotificationKind::ProbeFailed;
         let mut events = self.open(kind, trips, errors, Some(detail), jitter);
         events.extend(
@@ -154,7 +202,12 @@ impl Desk<'_> {
         detail: &Arc<str>,
         jitter: PerMillion,
     ) -> Vec<Happened> {
-        let Some(probe) = self.record.own_probe.as_ref().filter(|own| own.number == number) else {
+        let Some(probe) = self
+            .record
+            .own_probe
+            .as_ref()
+            .filter(|own| own.number == number)
+        else {
             return Vec::new();
         };
         if outcome != ProbeOutcome::Failed {
@@ -198,7 +251,9 @@ impl Desk<'_> {
             return if forced.usable {
                 Ok(Vec::new())
             } else {
-                Err(Rejection::ForcedUnusable { until: forced.until })
+                Err(Rejection::ForcedUnusable {
+                    until: forced.until,
+                })
             };
         }
         if self.is_probing(probe) {
@@ -215,14 +270,19 @@ impl Desk<'_> {
             }
             Breaker::Open { probe_at, .. } if self.now < *probe_at => {
                 let errors = self.record.consecutive_errors;
-                Err(Rejection::NotYetProbed { errors, probe_at: *probe_at })
+                Err(Rejection::NotYetProbed {
+                    errors,
+                    probe_at: *probe_at,
+                })
             }
             Breaker::Open { .. } | Breaker::HalfOpen { .. }
                 if !may_probe && !any_may_probe(self.record, self.now) =>
             {
                 Err(Rejection::OnlyRerunnable)
             }
-            Breaker::HalfOpen { allowed, running, .. } if probing_jobs(running) >= *allowed => {
+            Breaker::HalfOpen {
+                allowed, running, ..
+            } if probing_jobs(running) >= *allowed => {
                 Err(Rejection::ProbesTaken { allowed: *allowed })
             }
             Breaker::Open { .. } | Breaker::HalfOpen { .. } => {
@@ -267,8 +327,14 @@ impl Desk<'_> {
     /// A probe that told nothing makes room for another.
     fn probe_over(&self, probe: AttemptId) -> Vec<Happened> {
         match &self.record.breaker {
-            Breaker::HalfOpen { allowed, running, .. } if running.contains(&probe) => {
-                vec![Happened::ProbeEnded { probe, succeeded: false, allowed: *allowed }]
+            Breaker::HalfOpen {
+                allowed, running, ..
+            } if running.contains(&probe) => {
+                vec![Happened::ProbeEnded {
+                    probe,
+                    succeeded: false,
+                    allowed: *allowed,
+                }]
             }
             _ => Vec::new(),
         }
@@ -276,21 +342,41 @@ impl Desk<'_> {
 
     /// One probe, then 2, 4, ...: each success doubles, the one at the limit closes.
     fn probe_succeeded(&self, probe: AttemptId) -> Vec<Happened> {
-        let Breaker::HalfOpen { allowed, running, .. } = &self.record.breaker else {
+        let Breaker::HalfOpen {
+            allowed, running, ..
+        } = &self.record.breaker
+        else {
             return Vec::new();
         };
         let limit = self.parameters.probe_limit.max(1);
         // Its other components are still trying.
-        if running.iter().any(|other| other.job == probe.job && *other != probe) {
+        if running
+            .iter()
+            .any(|other| other.job == probe.job && *other != probe)
+        {
             let allowed = *allowed;
-            return vec![Happened::ProbeEnded { probe, succeeded: true, allowed }];
+            return vec![Happened::ProbeEnded {
+                probe,
+                succeeded: true,
+                allowed,
+            }];
         }
         if *allowed < limit {
             let allowed = allowed.saturating_mul(2).min(limit);
-            return vec![Happened::ProbeEnded { probe, succeeded: true, allowed }];
+            return vec![Happened::ProbeEnded {
+                probe,
+                succeeded: true,
+                allowed,
+            }];
         }
-        let text = format!("site {} is usable again: its probes succeeded", self.record.site);
-        vec![Happened::BreakerClosed, self.owe(NotificationKind::Usable, &text.into(), &[])]
+        let text = format!(
+            "site {} is usable again: its probes succeeded",
+            self.record.site
+        );
+        vec![
+            Happened::BreakerClosed,
+            self.owe(NotificationKind::Usable, &text.into(), &[]),
+        ]
     }
 
     fn open(
@@ -311,11 +397,18 @@ impl Desk<'_> {
                 "site {site} is unusable after {errors} errors in a row; it is probed in {interval}"
             ),
         };
-        let earlier = self.record.recent_errors.iter().map(|error| error.detail.clone());
+        let earlier = self
+            .record
+            .recent_errors
+            .iter()
+            .map(|error| error.detail.clone());
         let mut details: Vec<_> = earlier.chain(latest.cloned()).collect();
         details.drain(..details.len().saturating_sub(RECENT_ERRORS));
         vec![
-            Happened::BreakerOpened { probe_at: self.now + interval, trips },
+            Happened::BreakerOpened {
+                probe_at: self.now + interval,
+                trips,
+            },
             self.owe(kind, &text.into(), &details),
         ]
     }
@@ -342,10 +435,15 @@ impl Desk<'_> {
 
     /// Whoever looks after the site is told what it has lost of what it was to keep.
     fn telling(&self, mut happened: Vec<Happened>) -> Vec<Happened> {
-        let lost = happened.iter().filter_map(|what| shared::lost_by(self.record, what, self.now));
+        let lost = happened
+            .iter()
+            .filter_map(|what| shared::lost_by(self.record, what, self.now));
         let of = |shared: &SharedReservation| {
             let (name, by) = (&shared.wish.name, &shared.by);
-            format!("{name} of {by}, {} processors", shared.wish.resources.processors)
+            format!(
+                "{name} of {by}, {} processors",
+                shared.wish.resources.processors
+            )
         };
         let details: Vec<Arc<str>> = lost.map(|shared| of(shared).into()).collect();
         if let Some(first) = details.first().filter(|_| !bug(Bug::LoseInSilence)) {
@@ -373,20 +471,35 @@ impl Desk<'_> {
     fn operate(&self, what: Operation, by: KeyName) -> Result<Happened, Rejection> {
         let operator = &self.record.operator;
         let unless = |already: bool, event: Happened| {
-            if already { Err(Rejection::AlreadySo) } else { Ok(event) }
+            if already {
+                Err(Rejection::AlreadySo)
+            } else {
+                Ok(event)
+            }
         };
         match what {
             Operation::Drain => unless(operator.draining.is_some(), Happened::DrainOrdered { by }),
             Operation::Undrain => unless(operator.draining.is_none(), Happened::DrainLifted { by }),
             Operation::Freeze => unless(operator.frozen.is_some(), Happened::FreezeOrdered { by }),
             Operation::Thaw => unless(operator.frozen.is_none(), Happened::FreezeLifted { by }),
-            Operation::SetWindow { from, until, reason } => {
+            Operation::SetWindow {
+                from,
+                until,
+                reason,
+            } => {
                 self.check_window(from, until)?;
-                Ok(Happened::WindowSet { from, until, reason: text::kept(&reason), by })
+                Ok(Happened::WindowSet {
+                    from,
+                    until,
+                    reason: text::kept(&reason),
+                    by,
+                })
             }
             Operation::RemoveWindow { from } => {
                 let known = operator.windows.iter().any(|window| window.from == from);
-                known.then_some(Happened::WindowRemoved { from, by }).ok_or(Rejection::NoSuchWindow)
+                known
+                    .then_some(Happened::WindowRemoved { from, by })
+                    .ok_or(Rejection::NoSuchWindow)
             }
             Operation::Force { usable, until } => (self.now < until)
                 .then_some(Happened::VerdictForced { usable, until, by })
@@ -413,7 +526,11 @@ impl Desk<'_> {
             return Err(Rejection::EmptyWindow);
         }
         let others = self.record.operator.windows.iter();
-        if others.filter(|w| w.from != from && self.now < w.until).count() >= MAX_WINDOWS {
+        if others
+            .filter(|w| w.from != from && self.now < w.until)
+            .count()
+            >= MAX_WINDOWS
+        {
             return Err(Rejection::TooManyWindows);
         }
         Ok(())

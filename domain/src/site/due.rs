@@ -14,7 +14,12 @@ pub enum SiteEffect {
 
 /// Effects that are due: messages that are not known to have been sent.
 pub fn due(record: &SiteRecord) -> Vec<SiteEffect> {
-    record.owed.iter().cloned().map(SiteEffect::SendNotification).collect()
+    record
+        .owed
+        .iter()
+        .cloned()
+        .map(SiteEffect::SendNotification)
+        .collect()
 }
 
 /// When the site's availability next changes by the clock alone: a probe is allowed,
@@ -27,11 +32,24 @@ pub fn next_wake(record: &SiteRecord, now: Timestamp) -> Option<Timestamp> {
     };
     let probe = probe.into_iter().chain(record.breaker.tried_by_any_from());
     let forced = record.operator.forced.as_ref().map(|forced| forced.until);
-    let windows = record.operator.windows.iter().flat_map(|window| [window.from, window.until]);
+    let windows = record
+        .operator
+        .windows
+        .iter()
+        .flat_map(|window| [window.from, window.until]);
     // Jobs that name one which is over are told so.
-    let shared = record.shared.iter().filter_map(|shared| Some(shared.lease()?.to));
+    let shared = record
+        .shared
+        .iter()
+        .filter_map(|shared| Some(shared.lease()?.to));
     let returns = record.kept_off.iter().map(|kept_off| kept_off.until);
     let given_up = record.own_probe.iter().map(OwnProbe::given_up_at);
     let owners = returns.chain(given_up);
-    probe.chain(forced).chain(windows).chain(shared).chain(owners).filter(|wake| now < *wake).min()
+    probe
+        .chain(forced)
+        .chain(windows)
+        .chain(shared)
+        .chain(owners)
+        .filter(|wake| now < *wake)
+        .min()
 }

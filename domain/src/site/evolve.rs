@@ -16,10 +16,23 @@ use crate::units::Timestamp;
 pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
     let at = event.at;
     match &event.what {
-        Happened::ErrorCharged { attempt, class, detail, owner } => {
+        Happened::ErrorCharged {
+            attempt,
+            class,
+            detail,
+            owner,
+        } => {
             record.accused = record.accused_with(owner.as_ref());
             let (attempt, class, detail) = (*attempt, *class, detail.clone());
-            charge(record, ErrorDetail { attempt, class, at, detail });
+            charge(
+                record,
+                ErrorDetail {
+                    attempt,
+                    class,
+                    at,
+                    detail,
+                },
+            );
         }
         Happened::ErrorExcused { attempt } => remember(record, *attempt),
         Happened::SuccessCounted { attempt } => {
@@ -31,7 +44,11 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             if record.breaker == Breaker::Closed {
                 record.erring_jobs.clear();
             }
-            record.breaker = Breaker::Open { since: at, probe_at: *probe_at, trips: *trips };
+            record.breaker = Breaker::Open {
+                since: at,
+                probe_at: *probe_at,
+                trips: *trips,
+            };
             // It has been decided without it.
             record.own_probe = None;
         }
@@ -84,16 +101,30 @@ fn operate(operator: &mut Operator, what: &Happened, at: Timestamp) {
         Happened::DrainLifted { .. } => operator.draining = None,
         Happened::FreezeOrdered { by } => operator.frozen = Some(order(by, at)),
         Happened::FreezeLifted { .. } => operator.frozen = None,
-        Happened::WindowSet { from, until, reason, by } => {
+        Happened::WindowSet {
+            from,
+            until,
+            reason,
+            by,
+        } => {
             let (by, reason) = (by.clone(), reason.clone());
-            let window = Window { from: *from, until: *until, by, reason };
+            let window = Window {
+                from: *from,
+                until: *until,
+                by,
+                reason,
+            };
             set_window(&mut operator.windows, window, at);
         }
         Happened::WindowRemoved { from, .. } => {
             operator.windows.retain(|window| window.from != *from);
         }
         Happened::VerdictForced { usable, until, by } => {
-            operator.forced = Some(Forced { usable: *usable, until: *until, by: by.clone() });
+            operator.forced = Some(Forced {
+                usable: *usable,
+                until: *until,
+                by: by.clone(),
+            });
         }
         Happened::VerdictReleased { .. } => operator.forced = None,
         _ => {}
@@ -111,7 +142,10 @@ fn charge(record: &mut SiteRecord, error: ErrorDetail) {
 }
 
 fn end_probe(breaker: &mut Breaker, probe: AttemptId, next: u32) {
-    if let Breaker::HalfOpen { allowed, running, .. } = breaker {
+    if let Breaker::HalfOpen {
+        allowed, running, ..
+    } = breaker
+    {
         running.remove(&probe);
         *allowed = next;
     }
@@ -142,8 +176,12 @@ fn start_probe(breaker: &mut Breaker, probe: AttemptId, at: Timestamp) {
             running.insert(probe);
         }
         Breaker::Open { trips, .. } => {
-            *breaker =
-                Breaker::HalfOpen { since: at, allowed: 1, running: [probe].into(), trips: *trips };
+            *breaker = Breaker::HalfOpen {
+                since: at,
+                allowed: 1,
+                running: [probe].into(),
+                trips: *trips,
+            };
         }
     }
 }

@@ -66,7 +66,10 @@ mod tests {
 
     #[test]
     fn only_errors_of_the_site_are_charged_to_it() {
-        let charged: Vec<_> = FailureClass::ALL.into_iter().filter(|c| c.charges_site()).collect();
+        let charged: Vec<_> = FailureClass::ALL
+            .into_iter()
+            .filter(|c| c.charges_site())
+            .collect();
         assert_eq!(charged, [FailureClass::Site]);
     }
 }

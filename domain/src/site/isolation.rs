@@ -22,7 +22,11 @@ pub struct Isolation {
 impl Isolation {
     /// Watches no site yet.
     pub fn new(window: DurationMs) -> Self {
-        Self { window, lost_at: BTreeMap::new(), since: None }
+        Self {
+            window,
+            lost_at: BTreeMap::new(),
+            since: None,
+        }
     }
 
     /// Watches a site from now on.
@@ -38,7 +42,9 @@ impl Isolation {
     /// A site became unreachable. Told again, it changes nothing.
     /// Gives whether this is what cuts us off.
     pub fn lost(&mut self, site: &SiteName, now: Timestamp) -> bool {
-        let Some(lost_at) = self.lost_at.get_mut(site) else { return false };
+        let Some(lost_at) = self.lost_at.get_mut(site) else {
+            return false;
+        };
         if lost_at.is_some() {
             return false;
         }
@@ -53,7 +59,9 @@ impl Isolation {
     /// A site answered, whether it had been lost or not: to be told of every answer.
     /// Gives whether this is what ends our isolation.
     pub fn answered(&mut self, site: &SiteName) -> bool {
-        let Some(lost_at) = self.lost_at.get_mut(site) else { return false };
+        let Some(lost_at) = self.lost_at.get_mut(site) else {
+            return false;
+        };
         *lost_at = None;
         self.since.take().is_some()
     }
@@ -70,8 +78,17 @@ impl Isolation {
 
     fn is_too_many(&self, now: Timestamp) -> bool {
         let recent = |at: &Timestamp| now.since(*at) <= self.window;
-        let losses = self.lost_at.values().flatten().filter(|at| recent(at)).count();
-        let there = self.lost_at.values().filter(|at| at.as_ref().is_none_or(recent)).count();
+        let losses = self
+            .lost_at
+            .values()
+            .flatten()
+            .filter(|at| recent(at))
+            .count();
+        let there = self
+            .lost_at
+            .values()
+            .filter(|at| at.as_ref().is_none_or(recent))
+            .count();
         losses >= 2 && 2 * losses >= there
     }
 }

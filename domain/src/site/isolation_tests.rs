@@ -73,7 +73,10 @@ fn a_site_that_is_gone_from_the_configuration_counts_no_more() {
     isolation.forget(&site(0));
     isolation.lost(&site(1), at(1));
     assert!(!isolation.is_isolated());
-    assert!(!isolation.lost(&site(0), at(2)), "nor does what is told of it");
+    assert!(
+        !isolation.lost(&site(0), at(2)),
+        "nor does what is told of it"
+    );
     assert!(!isolation.answered(&site(0)));
 }
 

@@ -63,7 +63,10 @@ impl Machine for SiteMachine {
         parameters: &parameters::SiteParameters,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        let no_shows = record.shared.iter().filter_map(|s| s.no_show_at(parameters.no_show));
+        let no_shows = record
+            .shared
+            .iter()
+            .filter_map(|s| s.no_show_at(parameters.no_show));
         let no_shows = no_shows.filter(|due| now < *due);
         no_shows.chain(due::next_wake(record, now)).min()
     }

@@ -37,7 +37,12 @@ impl OwnProbe {
     /// Its identity at this site, which is that of no attempt at another.
     pub fn tag(&self, instance: InstanceId, site: &SiteName) -> Tag {
         let component = ComponentIndex(number_of(site));
-        Tag { instance, job: OWN_PROBE_JOB, component, attempt: self.number }
+        Tag {
+            instance,
+            job: OWN_PROBE_JOB,
+            component,
+            attempt: self.number,
+        }
     }
 
     /// When it is given up if it has told nothing.
@@ -107,11 +112,20 @@ impl SiteRecord {
         if self.forced_at(now).is_some_and(|forced| forced.usable) {
             return None;
         }
-        if self.own_probe.as_ref().is_some_and(|probe| probe.owner == *owner) {
+        if self
+            .own_probe
+            .as_ref()
+            .is_some_and(|probe| probe.owner == *owner)
+        {
             return Some(Ban::Probed);
         }
-        let kept_off = self.kept_off.iter().find(|kept_off| kept_off.owner == *owner);
-        let until = kept_off.map(|kept_off| kept_off.until).filter(|until| now < *until)?;
+        let kept_off = self
+            .kept_off
+            .iter()
+            .find(|kept_off| kept_off.owner == *owner);
+        let until = kept_off
+            .map(|kept_off| kept_off.until)
+            .filter(|until| now < *until)?;
         Some(Ban::KeptOff { until })
     }
 
@@ -119,9 +133,14 @@ impl SiteRecord {
     pub fn bans(&self, now: Timestamp) -> impl Iterator<Item = (&KeyName, Ban)> {
         let probed = self.own_probe.iter().map(|probe| &probe.owner);
         let others = self.kept_off.iter().map(|kept_off| &kept_off.owner);
-        let others = others
-            .filter(|owner| self.own_probe.as_ref().is_none_or(|probe| probe.owner != **owner));
-        probed.chain(others).filter_map(move |owner| Some((owner, self.ban_of(owner, now)?)))
+        let others = others.filter(|owner| {
+            self.own_probe
+                .as_ref()
+                .is_none_or(|probe| probe.owner != **owner)
+        });
+        probed
+            .chain(others)
+            .filter_map(move |owner| Some((owner, self.ban_of(owner, now)?)))
     }
 
     /// Whose jobs all errors in the count are, one more included.
@@ -136,7 +155,10 @@ impl SiteRecord {
 /// site's; one that is under way does already.
 pub(super) fn want_probe(record: &SiteRecord, owner: KeyName) -> Option<Happened> {
     let number = Attempt(record.last_own_probe.0.saturating_add(1));
-    record.own_probe.is_none().then_some(Happened::OwnProbeWanted { number, owner })
+    record
+        .own_probe
+        .is_none()
+        .then_some(Happened::OwnProbeWanted { number, owner })
 }
 
 /// The owner's jobs stay away, each time in a row for twice as long.
@@ -147,14 +169,21 @@ pub(super) fn keep_off(
     jitter: PerMillion,
     now: Timestamp,
 ) -> Happened {
-    let before = record.kept_off.iter().find(|kept_off| kept_off.owner == *owner);
+    let before = record
+        .kept_off
+        .iter()
+        .find(|kept_off| kept_off.owner == *owner);
     // While the site takes nothing, that nobody came tells nothing.
     let in_a_row = record.reopened_by.as_ref() == Some(owner);
     let before = before.filter(|before| in_a_row || before.is_remembered(now));
     let times = before.map_or(0, |before| before.times);
     let times = times.saturating_add(1);
     let until = now + parameters.interval(times, jitter);
-    Happened::OwnerKeptOff { owner: owner.clone(), until, times }
+    Happened::OwnerKeptOff {
+        owner: owner.clone(),
+        until,
+        times,
+    }
 }
 
 /// What follows when a probe of our own, or another component meanwhile, has told that the site
@@ -166,9 +195,17 @@ pub(super) fn site_is_well(
     jitter: PerMillion,
     now: Timestamp,
 ) -> Vec<Happened> {
-    let Some(probe) = &record.own_probe else { return Vec::new() };
-    let ended = Happened::OwnProbeEnded { number: probe.number, outcome };
-    vec![ended, keep_off(record, parameters, &probe.owner, jitter, now)]
+    let Some(probe) = &record.own_probe else {
+        return Vec::new();
+    };
+    let ended = Happened::OwnProbeEnded {
+        number: probe.number,
+        outcome,
+    };
+    vec![
+        ended,
+        keep_off(record, parameters, &probe.owner, jitter, now),
+    ]
 }
 
 /// What led to a probe of our own, for people.
@@ -183,7 +220,11 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
     match what {
         Happened::OwnProbeWanted { number, owner } => {
             record.last_own_probe = *number;
-            record.own_probe = Some(OwnProbe { number: *number, owner: owner.clone(), since: at });
+            record.own_probe = Some(OwnProbe {
+                number: *number,
+                owner: owner.clone(),
+                since: at,
+            });
         }
         Happened::OwnProbeEnded { outcome, .. } => {
             record.own_probe = None;
@@ -191,13 +232,25 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
                 forget_errors(record);
             }
         }
-        Happened::OwnerKeptOff { owner, until, times } => {
+        Happened::OwnerKeptOff {
+            owner,
+            until,
+            times,
+        } => {
             // While the breaker is open it was that owner's job that failed the probe.
             if record.breaker != Breaker::Closed {
                 record.reopened_by = Some(owner.clone());
             }
             let (owner, until, times) = (owner.clone(), *until, *times);
-            note(&mut record.kept_off, KeptOff { owner, since: at, until, times });
+            note(
+                &mut record.kept_off,
+                KeptOff {
+                    owner,
+                    since: at,
+                    until,
+                    times,
+                },
+            );
         }
         _ => {}
     }

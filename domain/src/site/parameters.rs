@@ -45,7 +45,10 @@ impl SiteParameters {
         let doublings = trips.saturating_sub(1).min(63);
         let grown = self.probe_interval.0.saturating_mul(1 << doublings);
         let bounded = DurationMs(grown.min(self.probe_interval_max.0));
-        bounded + bounded.scaled(self.probe_spread).scaled(jitter.min(PerMillion::ONE))
+        bounded
+            + bounded
+                .scaled(self.probe_spread)
+                .scaled(jitter.min(PerMillion::ONE))
     }
 }
 
@@ -56,16 +59,26 @@ mod tests {
     #[test]
     fn intervals_between_probes_double_up_to_their_bound() {
         let parameters = SiteParameters::default();
-        let secs: Vec<_> =
-            (1..=8).map(|t| parameters.interval(t, PerMillion(0)).0 / 1000).collect();
+        let secs: Vec<_> = (1..=8)
+            .map(|t| parameters.interval(t, PerMillion(0)).0 / 1000)
+            .collect();
         assert_eq!(secs, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
-        assert_eq!(parameters.interval(u32::MAX, PerMillion(0)), DurationMs::from_secs(3600));
+        assert_eq!(
+            parameters.interval(u32::MAX, PerMillion(0)),
+            DurationMs::from_secs(3600)
+        );
     }
 
     #[test]
     fn chance_adds_at_most_the_spread() {
         let parameters = SiteParameters::default();
-        assert_eq!(parameters.interval(1, PerMillion::ONE), DurationMs::from_secs(75));
-        assert_eq!(parameters.interval(1, PerMillion(u32::MAX)), DurationMs::from_secs(75));
+        assert_eq!(
+            parameters.interval(1, PerMillion::ONE),
+            DurationMs::from_secs(75)
+        );
+        assert_eq!(
+            parameters.interval(1, PerMillion(u32::MAX)),
+            DurationMs::from_secs(75)
+        );
     }
 }

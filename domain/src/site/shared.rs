@@ -128,8 +128,12 @@ pub enum SharedQuestion {
 
 impl SharedQuestion {
     /// The names of all, as [`SharedQuestion::name`] gives them.
-    pub const NAMES: [&str; 4] =
-        ["RequestShared", "ConfirmShared", "ExtendShared", "ReleaseShared"];
+    pub const NAMES: [&str; 4] = [
+        "RequestShared",
+        "ConfirmShared",
+        "ExtendShared",
+        "ReleaseShared",
+    ];
 
     /// Its name among the effects that crash points are named after.
     pub fn name(self) -> &'static str {
@@ -156,12 +160,16 @@ impl SharedReservation {
 
     /// What the site keeps free for it, once it has granted it.
     pub fn lease(&self) -> Option<Span> {
-        self.granted.map(|from| Span::new(from, from + self.lease_length(self.wish.length)))
+        self.granted
+            .map(|from| Span::new(from, from + self.lease_length(self.wish.length)))
     }
 
     /// Whether jobs can run in it, now or later.
     pub fn is_kept(&self, now: Timestamp) -> bool {
-        let kept = matches!(self.stage, SharedStage::Confirmed | SharedStage::Extending { .. });
+        let kept = matches!(
+            self.stage,
+            SharedStage::Confirmed | SharedStage::Extending { .. }
+        );
         kept && self.accord() == Accord::Kept && !self.is_over(now)
     }
 
@@ -184,7 +192,9 @@ impl SharedReservation {
     /// When it is given back unless a job has made use of it by then: so long after its start.
     pub fn no_show_at(&self, patience: Option<DurationMs>) -> Option<Timestamp> {
         let waits = self.stage == SharedStage::Confirmed && !self.used;
-        patience.filter(|_| waits).map(|patience| self.start() + patience)
+        patience
+            .filter(|_| waits)
+            .map(|patience| self.start() + patience)
     }
 
     /// Why no job of this key that waits for it will run in it, if none will. It may be another
@@ -275,13 +285,19 @@ impl SiteRecord {
 
     /// What the site is to be asked next about its shared reservations.
     pub fn shared_question(&self) -> Option<(&SharedReservation, SharedQuestion)> {
-        self.shared.iter().find_map(|shared| Some((shared, shared.question()?)))
+        self.shared
+            .iter()
+            .find_map(|shared| Some((shared, shared.question()?)))
     }
 
     /// The one of this name that is not over.
     pub(super) fn live(&self, name: &ReservationName, now: Timestamp) -> Result<Serial, Rejection> {
-        let shared = self.shared_named(name).filter(|shared| !shared.is_over(now));
-        shared.map(|shared| shared.serial).ok_or(Rejection::NoSuchReservation)
+        let shared = self
+            .shared_named(name)
+            .filter(|shared| !shared.is_over(now));
+        shared
+            .map(|shared| shared.serial)
+            .ok_or(Rejection::NoSuchReservation)
     }
 }
 
@@ -298,7 +314,13 @@ pub(super) fn want(
     if wish.window.is_empty() || wish.window.latest < now || wish.length == DurationMs::ZERO {
         return Err(Rejection::EmptyWindow);
     }
-    if record.shared.iter().filter(|shared| !shared.is_over(now)).count() >= MAX_SHARED {
+    if record
+        .shared
+        .iter()
+        .filter(|shared| !shared.is_over(now))
+        .count()
+        >= MAX_SHARED
+    {
         return Err(Rejection::TooManyReservations);
     }
     if wish.allowed.len() > MAX_ALLOWED {
@@ -306,7 +328,12 @@ pub(super) fn want(
     }
     let serial = Serial(record.last_shared.0 + 1);
     let together = (!wish.parts.is_empty()).then_some(Together::new(serial, 0));
-    Ok(Happened::SharedWanted { serial, wish: Arc::new(wish), by, together })
+    Ok(Happened::SharedWanted {
+        serial,
+        wish: Arc::new(wish),
+        by,
+        together,
+    })
 }
 
 /// An operator wants one to end later. Not earlier: what runs in it may have been let in to run
@@ -319,7 +346,9 @@ pub(super) fn extend(
     by: KeyName,
 ) -> Result<Happened, Rejection> {
     let serial = record.live(name, now)?;
-    let shared = record.shared_with(serial).ok_or(Rejection::NoSuchReservation)?;
+    let shared = record
+        .shared_with(serial)
+        .ok_or(Rejection::NoSuchReservation)?;
     if shared.stage != SharedStage::Confirmed || shared.accord() != Accord::Kept {
         return Err(Rejection::ReservationBusy);
     }
@@ -327,7 +356,12 @@ pub(super) fn extend(
         return Err(Rejection::EndsLater);
     }
     let number = shared.ordered_extension();
-    Ok(Happened::SharedExtensionWanted { serial, length: until.since(shared.start()), number, by })
+    Ok(Happened::SharedExtensionWanted {
+        serial,
+        length: until.since(shared.start()),
+        number,
+        by,
+    })
 }
 
 /// An operator gives one back.
@@ -351,9 +385,15 @@ pub(super) fn answered(
     asked: SharedQuestion,
     outcome: Outcome,
 ) -> Vec<Happened> {
-    let waits = record.shared_with(serial).and_then(SharedReservation::question) == Some(asked);
+    let waits = record
+        .shared_with(serial)
+        .and_then(SharedReservation::question)
+        == Some(asked);
     let counts = waits || bug(Bug::AnswerOfBefore);
-    counts.then_some(Happened::SharedAnswered { serial, outcome }).into_iter().collect()
+    counts
+        .then_some(Happened::SharedAnswered { serial, outcome })
+        .into_iter()
+        .collect()
 }
 
 /// The site does not have these any more, or has them for another time, as far as it was to keep
@@ -364,11 +404,18 @@ pub(super) fn missing(
     changed: &BTreeSet<Serial>,
     now: Timestamp,
 ) -> Vec<Happened> {
-    let kept = record.shared.iter().filter(|shared| shared.stage == SharedStage::Confirmed);
-    let kept = kept.filter(|shared| !shared.is_over(now)).map(|shared| shared.serial);
+    let kept = record
+        .shared
+        .iter()
+        .filter(|shared| shared.stage == SharedStage::Confirmed);
+    let kept = kept
+        .filter(|shared| !shared.is_over(now))
+        .map(|shared| shared.serial);
     let happened = kept.filter_map(|serial| match gone.contains(&serial) {
         true => Some(Happened::SharedLost { serial }),
-        false => changed.contains(&serial).then_some(Happened::SharedChanged { serial }),
+        false => changed
+            .contains(&serial)
+            .then_some(Happened::SharedChanged { serial }),
     });
     happened.collect()
 }
@@ -385,7 +432,10 @@ pub(super) fn lost_by<'r>(
         _ => return None,
     };
     let kept = |shared: &&SharedReservation| {
-        let kept = matches!(shared.stage, SharedStage::Confirmed | SharedStage::Extending { .. });
+        let kept = matches!(
+            shared.stage,
+            SharedStage::Confirmed | SharedStage::Extending { .. }
+        );
         kept && !shared.is_over(now)
     };
     let before = record.shared_with(*serial).filter(kept)?;
@@ -403,7 +453,9 @@ pub(super) fn looked_at(
     now: Timestamp,
 ) -> Option<Happened> {
     let shared = record.shared_with(serial)?;
-    let due = shared.no_show_at(patience).filter(|due| *due <= now && !shared.is_over(now));
+    let due = shared
+        .no_show_at(patience)
+        .filter(|due| *due <= now && !shared.is_over(now));
     due.map(|_| match used {
         true => Happened::SharedUsed { serial },
         false => Happened::SharedUnused { serial },
@@ -413,10 +465,19 @@ pub(super) fn looked_at(
 /// Applies an event of a shared reservation; others change nothing.
 pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
     let of = |record: &mut SiteRecord, serial: &Serial, change: &dyn Fn(&mut SharedReservation)| {
-        record.shared.iter_mut().filter(|shared| shared.serial == *serial).for_each(change);
+        record
+            .shared
+            .iter_mut()
+            .filter(|shared| shared.serial == *serial)
+            .for_each(change);
     };
     match what {
-        Happened::SharedWanted { serial, wish, by, together } => {
+        Happened::SharedWanted {
+            serial,
+            wish,
+            by,
+            together,
+        } => {
             make_room(record, &wish.name, at);
             record.last_shared = record.last_shared.max(*serial);
             record.shared.push(SharedReservation {
@@ -430,20 +491,34 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
                 extension: 0,
             });
         }
-        Happened::SharedExtensionWanted { serial, length, number, .. } => {
+        Happened::SharedExtensionWanted {
+            serial,
+            length,
+            number,
+            ..
+        } => {
             of(record, serial, &|shared| {
                 shared.stage = SharedStage::Extending { length: *length };
                 shared.extension = *number;
             });
         }
-        Happened::SharedAllowed { serial, allowed, .. } => {
-            of(record, serial, &|shared| shared.wish.allowed.clone_from(allowed));
+        Happened::SharedAllowed {
+            serial, allowed, ..
+        } => {
+            of(record, serial, &|shared| {
+                shared.wish.allowed.clone_from(allowed)
+            });
         }
         Happened::SharedSettled { serial, accord } => of(record, serial, &|shared| {
-            shared.together = shared.together.map(|it| Together { accord: *accord, ..it });
+            shared.together = shared.together.map(|it| Together {
+                accord: *accord,
+                ..it
+            });
         }),
         Happened::SharedLeft { serial, why } => {
-            of(record, serial, &|shared| shared.stage = SharedStage::Releasing(why.clone()));
+            of(record, serial, &|shared| {
+                shared.stage = SharedStage::Releasing(why.clone())
+            });
         }
         Happened::SharedCancelled { serial, by } => of(record, serial, &|shared| {
             shared.stage = SharedStage::Releasing(SharedEnd::Cancelled { by: by.clone() });
@@ -457,10 +532,14 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
         }),
         // It is asked for what it should have.
         Happened::SharedChanged { serial } => of(record, serial, &|shared| {
-            shared.stage = SharedStage::Extending { length: shared.wish.length };
+            shared.stage = SharedStage::Extending {
+                length: shared.wish.length,
+            };
         }),
         Happened::SharedLost { serial } => {
-            of(record, serial, &|shared| shared.stage = SharedStage::Ended(SharedEnd::Lost));
+            of(record, serial, &|shared| {
+                shared.stage = SharedStage::Ended(SharedEnd::Lost)
+            });
         }
         _ => {}
     }
@@ -468,8 +547,14 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
 
 /// What has ended makes room: of the same name at once, of others when there are too many.
 fn make_room(record: &mut SiteRecord, name: &ReservationName, at: Timestamp) {
-    record.shared.retain(|shared| shared.wish.name != *name || !shared.is_over(at));
-    let ended = record.shared.iter().filter(|shared| shared.is_over(at)).count();
+    record
+        .shared
+        .retain(|shared| shared.wish.name != *name || !shared.is_over(at));
+    let ended = record
+        .shared
+        .iter()
+        .filter(|shared| shared.is_over(at))
+        .count();
     let mut surplus = ended.saturating_sub(ENDED_SHARED - 1);
     record.shared.retain(|shared| {
         let goes = surplus > 0 && shared.is_over(at);

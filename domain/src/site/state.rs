@@ -309,12 +309,19 @@ impl SiteRecord {
 
     /// The operator's verdict, if one holds at `now`.
     pub fn forced_at(&self, now: Timestamp) -> Option<&Forced> {
-        self.operator.forced.as_ref().filter(|forced| now < forced.until)
+        self.operator
+            .forced
+            .as_ref()
+            .filter(|forced| now < forced.until)
     }
 
     /// The maintenance window that `now` is in; of several the one that ends last.
     pub fn window_at(&self, now: Timestamp) -> Option<&Window> {
         let open = |window: &&Window| window.from <= now && now < window.until;
-        self.operator.windows.iter().filter(open).max_by_key(|window| window.until)
+        self.operator
+            .windows
+            .iter()
+            .filter(open)
+            .max_by_key(|window| window.until)
     }
 }

@@ -102,14 +102,19 @@ pub enum Step {
 impl Together {
     /// Of a root with this number, after so many tries.
     pub fn new(root: Serial, tries: u32) -> Self {
-        Self { root, tries, accord: Accord::Looking }
+        Self {
+            root,
+            tries,
+            accord: Accord::Looking,
+        }
     }
 }
 
 impl SharedReservation {
     /// How far its parts are; one that has none is whole.
     pub fn accord(&self) -> Accord {
-        self.together.map_or(Accord::Kept, |together| together.accord)
+        self.together
+            .map_or(Accord::Kept, |together| together.accord)
     }
 
     /// The number of an extension that an operator orders; odd, and what takes one back is even.
@@ -180,18 +185,27 @@ impl<'v> Group<'v> {
         &self,
         now: Timestamp,
     ) -> impl Iterator<Item = (&'v SiteName, &'v SharedReservation)> {
-        self.0.iter().copied().filter(move |(_, part)| part.is_kept(now))
+        self.0
+            .iter()
+            .copied()
+            .filter(move |(_, part)| part.is_kept(now))
     }
 
     /// Those that have not ended, else all.
     fn relevant(&self, now: Timestamp) -> impl Iterator<Item = &'v SharedReservation> {
         let any = self.0.iter().any(|(_, part)| part.is_live(now));
-        self.0.iter().map(|(_, part)| *part).filter(move |part| !any || part.is_live(now))
+        self.0
+            .iter()
+            .map(|(_, part)| *part)
+            .filter(move |part| !any || part.is_live(now))
     }
 
     /// When all parts that are left have begun.
     pub fn start(&self, now: Timestamp) -> Timestamp {
-        self.relevant(now).map(SharedReservation::start).max().unwrap_or_default()
+        self.relevant(now)
+            .map(SharedReservation::start)
+            .max()
+            .unwrap_or_default()
     }
 
     /// When the first of the parts that are left ends.
@@ -206,7 +220,9 @@ impl<'v> Group<'v> {
         let extends = |part: &SharedReservation| {
             matches!(part.stage, SharedStage::Extending { .. }) && part.is_kept(now)
         };
-        let Some((_, leader)) = self.leader(now) else { return false };
+        let Some((_, leader)) = self.leader(now) else {
+            return false;
+        };
         let lags = |part: &SharedReservation| {
             let settled = leader.extension % 2 == 0 && part.extension >= leader.extension;
             part.wish.length != leader.wish.length && !settled
@@ -222,7 +238,10 @@ pub fn due<'v>(
     find: Find<'_, 'v>,
     now: Timestamp,
 ) -> Option<Step> {
-    let parts = own.shared.iter().filter(|part| part.together.is_some() && part.is_live(now));
+    let parts = own
+        .shared
+        .iter()
+        .filter(|part| part.together.is_some() && part.is_live(now));
     let mut steps = parts.filter_map(|part| {
         let others = Others::of(own, part, find);
         match part.accord() {
@@ -233,7 +252,12 @@ pub fn due<'v>(
     });
     steps.next().or_else(|| {
         all.filter(|record| !record.shared.is_empty())
-            .find_map(|record| record.shared.iter().find_map(|root| joins(own, record, root, find)))
+            .find_map(|record| {
+                record
+                    .shared
+                    .iter()
+                    .find_map(|root| joins(own, record, root, find))
+            })
     })
 }
 
@@ -252,11 +276,18 @@ impl<'p, 'v> Others<'p, 'v> {
             let other = record.shared.iter().rfind(|other| other.is_with(part))?;
             Some((&record.site, other))
         });
-        Self { site: &own.site, part, others: others.collect() }
+        Self {
+            site: &own.site,
+            part,
+            others: others.collect(),
+        }
     }
 
     fn leave(&self, why: SharedEnd) -> Option<Step> {
-        Some(Step::Leave { serial: self.part.serial, why })
+        Some(Step::Leave {
+            serial: self.part.serial,
+            why,
+        })
     }
 
     fn settle(&self, accord: Accord) -> Option<Step> {
@@ -285,21 +316,34 @@ impl<'p, 'v> Others<'p, 'v> {
 
     /// One cannot: perhaps all can later.
     fn after(&self, why: &SharedEnd) -> Option<Step> {
-        let SharedEnd::Refused { next: Some(next) } = why else { return self.leave(why.clone()) };
-        let (part, tries) = (self.part, self.part.together.map_or(0, |together| together.tries));
+        let SharedEnd::Refused { next: Some(next) } = why else {
+            return self.leave(why.clone());
+        };
+        let (part, tries) = (
+            self.part,
+            self.part.together.map_or(0, |together| together.tries),
+        );
         let granted = part.granted.unwrap_or(part.wish.window.earliest);
         let from = (*next - part.wish.tolerance).max(granted + DurationMs(1));
         let may = part.accord() == Accord::Looking && tries + 1 < MAX_TRIES;
         match may && from <= part.wish.window.latest {
-            true => Some(Step::Again { serial: part.serial, from }),
+            true => Some(Step::Again {
+                serial: part.serial,
+                from,
+            }),
             false => self.leave(why.clone()),
         }
     }
 
     /// The others do as the root does.
     fn follow_root(&self) -> Option<Step> {
-        let root = self.others.iter().find(|(site, _)| self.part.home() == Some(site));
-        let Some((_, root)) = root else { return self.leave(SharedEnd::Lost) };
+        let root = self
+            .others
+            .iter()
+            .find(|(site, _)| self.part.home() == Some(site));
+        let Some((_, root)) = root else {
+            return self.leave(SharedEnd::Lost);
+        };
         match (root.accord(), root.end()) {
             (Accord::Kept, _) => self.settle(Accord::Kept),
             (_, Some(why)) => self.leave(why.clone()),
@@ -329,7 +373,11 @@ impl<'p, 'v> Others<'p, 'v> {
         };
         if leader.wish.allowed != part.wish.allowed {
             let (serial, allowed) = (part.serial, leader.wish.allowed.clone());
-            return Some(Step::Allow { serial, allowed, by: leader.by.clone() });
+            return Some(Step::Allow {
+                serial,
+                allowed,
+                by: leader.by.clone(),
+            });
         }
         let lags = leader.extension > part.extension && leader.wish.length != part.wish.length;
         match lags && leader.stage == SharedStage::Confirmed {
@@ -341,7 +389,12 @@ impl<'p, 'v> Others<'p, 'v> {
     fn extend(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<Step> {
         let (serial, by) = (self.part.serial, by.clone());
         let can = self.part.stage == SharedStage::Confirmed;
-        can.then_some(Step::Extend { serial, length, number, by })
+        can.then_some(Step::Extend {
+            serial,
+            length,
+            number,
+            by,
+        })
     }
 }
 
@@ -372,14 +425,26 @@ fn joins<'v>(
     let start = root.granted.filter(|_| before.all(granted))?;
     let latest = (start + root.wish.tolerance).min(root.wish.window.latest);
     let window = StartWindow::new(start, latest);
-    let wish = SharedWish { resources: resources.clone(), window, ..root.wish.clone() };
-    Some(Step::Join { wish: Box::new(wish), root: together.root, by: root.by.clone() })
+    let wish = SharedWish {
+        resources: resources.clone(),
+        window,
+        ..root.wish.clone()
+    };
+    Some(Step::Join {
+        wish: Box::new(wish),
+        root: together.root,
+        by: root.by.clone(),
+    })
 }
 
 /// What happens by a step, if it still fits.
 pub(super) fn stepped(record: &SiteRecord, step: Step) -> Vec<Happened> {
     let next = Serial(record.last_shared.0 + 1);
-    let live = |serial: Serial| record.shared_with(serial).filter(|part| part.end().is_none());
+    let live = |serial: Serial| {
+        record
+            .shared_with(serial)
+            .filter(|part| part.end().is_none())
+    };
     let wanted = |wish: SharedWish, by: KeyName, together: Together| Happened::SharedWanted {
         serial: next,
         wish: Arc::new(wish),
@@ -389,26 +454,57 @@ pub(super) fn stepped(record: &SiteRecord, step: Step) -> Vec<Happened> {
     match step {
         Step::Join { wish, root, by } => vec![wanted(*wish, by, Together::new(root, 0))],
         Step::Again { serial, from } => {
-            let Some(part) = live(serial) else { return Vec::new() };
+            let Some(part) = live(serial) else {
+                return Vec::new();
+            };
             let tries = part.together.map_or(0, |together| together.tries) + 1;
             let window = StartWindow::new(from, part.wish.window.latest);
-            let wish = SharedWish { window, ..part.wish.clone() };
+            let wish = SharedWish {
+                window,
+                ..part.wish.clone()
+            };
             let again = wanted(wish, part.by.clone(), Together::new(next, tries));
-            vec![Happened::SharedLeft { serial, why: SharedEnd::AskedAnew }, again]
+            vec![
+                Happened::SharedLeft {
+                    serial,
+                    why: SharedEnd::AskedAnew,
+                },
+                again,
+            ]
         }
-        Step::Settle { serial, accord } => {
-            live(serial).map(|_| Happened::SharedSettled { serial, accord }).into_iter().collect()
-        }
-        Step::Leave { serial, why } => {
-            live(serial).map(|_| Happened::SharedLeft { serial, why }).into_iter().collect()
-        }
-        Step::Extend { serial, length, number, by } => {
+        Step::Settle { serial, accord } => live(serial)
+            .map(|_| Happened::SharedSettled { serial, accord })
+            .into_iter()
+            .collect(),
+        Step::Leave { serial, why } => live(serial)
+            .map(|_| Happened::SharedLeft { serial, why })
+            .into_iter()
+            .collect(),
+        Step::Extend {
+            serial,
+            length,
+            number,
+            by,
+        } => {
             let can = live(serial).filter(|part| part.stage == SharedStage::Confirmed);
-            let what = Happened::SharedExtensionWanted { serial, length, number, by };
+            let what = Happened::SharedExtensionWanted {
+                serial,
+                length,
+                number,
+                by,
+            };
             can.map(|_| what).into_iter().collect()
         }
-        Step::Allow { serial, allowed, by } => {
-            let what = Happened::SharedAllowed { serial, allowed, by };
+        Step::Allow {
+            serial,
+            allowed,
+            by,
+        } => {
+            let what = Happened::SharedAllowed {
+                serial,
+                allowed,
+                by,
+            };
             live(serial).map(|_| what).into_iter().collect()
         }
     }

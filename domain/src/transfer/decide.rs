@@ -22,7 +22,11 @@ pub fn decide(
     command: CopyCommand,
     now: Timestamp,
 ) -> Result<Vec<CopyEvent>, Rejection> {
-    let desk = Desk { record, parameters, now };
+    let desk = Desk {
+        record,
+        parameters,
+        now,
+    };
     let happened = match command {
         CopyCommand::Need => Ok((!record.is_needed()).then_some(Happened::CopyNeeded)),
         CopyCommand::NoLongerNeeded => Ok(record.is_needed().then_some(Happened::CopyReleased)),
@@ -49,16 +53,19 @@ pub fn decide(
             _ => Err(Rejection::Stale),
         },
         CopyCommand::FoundMissing { nonce } => match record.phase {
-            CopyPhase::Ready { nonce: ours, .. } if ours == nonce => {
-                Ok(Some(Happened::CopyLost { detail: "the site does not have it any more".into() }))
-            }
+            CopyPhase::Ready { nonce: ours, .. } if ours == nonce => Ok(Some(Happened::CopyLost {
+                detail: "the site does not have it any more".into(),
+            })),
             CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
                 Ok(desk.is_final().then_some(Happened::CopyDeleted))
             }
             _ => Err(Rejection::Stale),
         },
     }?;
-    Ok(happened.into_iter().map(|what| CopyEvent { at: now, what }).collect())
+    Ok(happened
+        .into_iter()
+        .map(|what| CopyEvent { at: now, what })
+        .collect())
 }
 
 /// When nobody's copy is stopped, deleted or given up; `None` while it is needed,
@@ -72,7 +79,9 @@ pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Op
     };
     let keep = match &record.phase {
         CopyPhase::Waiting { resume: None, .. } => DurationMs::ZERO,
-        CopyPhase::Waiting { resume: Some(_), .. } => parameters.partial_keep,
+        CopyPhase::Waiting {
+            resume: Some(_), ..
+        } => parameters.partial_keep,
         CopyPhase::Copying { .. } => parameters.stop_grace,
         CopyPhase::Ready { .. } if bug(Bug::KeepCopies) => return None,
         CopyPhase::Ready { .. } => parameters.ready_keep,
@@ -108,7 +117,10 @@ impl Desk<'_> {
 
     /// The next try may begin: the copy waits for one, is needed, and its time has come.
     fn check_turn(&self) -> Result<Option<&Try>, Rejection> {
-        let CopyPhase::Waiting { not_before, resume, .. } = &self.record.phase else {
+        let CopyPhase::Waiting {
+            not_before, resume, ..
+        } = &self.record.phase
+        else {
             return Err(Rejection::Stale);
         };
         if !self.record.is_needed() {
@@ -142,9 +154,15 @@ impl Desk<'_> {
 
     fn no_source(&self, hopeless: bool, detail: &Arc<str>) -> Decided {
         self.check_turn()?;
-        let retry_at =
-            self.now + self.parameters.wait(self.record.trouble.tries.saturating_add(1), 0);
-        Ok(Some(Happened::SourceMissing { hopeless, detail: text::kept(detail), retry_at }))
+        let retry_at = self.now
+            + self
+                .parameters
+                .wait(self.record.trouble.tries.saturating_add(1), 0);
+        Ok(Some(Happened::SourceMissing {
+            hopeless,
+            detail: text::kept(detail),
+            retry_at,
+        }))
     }
 
     fn start_answered(&self, nonce: Nonce, answer: StartAnswer) -> Decided {
@@ -187,9 +205,11 @@ impl Desk<'_> {
                     _ => self.failed(nonce, Blame::Process, &detail),
                 }))
             }
-            Seen::Absent => {
-                Ok(Some(self.failed(nonce, Blame::Process, &"the copying process is gone".into())))
-            }
+            Seen::Absent => Ok(Some(self.failed(
+                nonce,
+                Blame::Process,
+                &"the copying process is gone".into(),
+            ))),
             Seen::Failed { blame, detail } => Ok(Some(self.failed(nonce, blame, &detail))),
         }
     }
@@ -201,9 +221,9 @@ impl Desk<'_> {
         let blame = self.suspect(blame);
         let wait = match blame {
             Blame::Source => DurationMs::ZERO,
-            Blame::Destination | Blame::Process => {
-                self.parameters.wait(trouble.tries.saturating_add(1), nonce.0)
-            }
+            Blame::Destination | Blame::Process => self
+                .parameters
+                .wait(trouble.tries.saturating_add(1), nonce.0),
         };
         let limit = self.parameters.max_destination_tries;
         Happened::TryFailed {
@@ -219,7 +239,11 @@ impl Desk<'_> {
     fn suspect(&self, blame: Blame) -> Blame {
         let suspicious =
             self.record.trouble.tries.saturating_add(1) >= self.parameters.max_process_tries;
-        if blame == Blame::Process && suspicious { Blame::Source } else { blame }
+        if blame == Blame::Process && suspicious {
+            Blame::Source
+        } else {
+            blame
+        }
     }
 
     fn stop_confirmed(&self, nonce: Nonce) -> Decided {
@@ -229,7 +253,9 @@ impl Desk<'_> {
                     0 => DurationMs::ZERO,
                     tries => self.parameters.wait(tries, nonce.0),
                 };
-                Ok(Some(Happened::CopyStopped { retry_at: self.now + wait }))
+                Ok(Some(Happened::CopyStopped {
+                    retry_at: self.now + wait,
+                }))
             }
             _ => Err(Rejection::Stale),
         }

@@ -45,8 +45,13 @@ pub enum CopyEffect {
 
 impl CopyEffect {
     /// Names of all kinds that ask something of a site; crash points are generated from them.
-    pub const NAMES: [&'static str; 5] =
-        ["StartCopy", "WatchCopy", "StopCopy", "DiscardPartial", "DeleteContent"];
+    pub const NAMES: [&'static str; 5] = [
+        "StartCopy",
+        "WatchCopy",
+        "StopCopy",
+        "DiscardPartial",
+        "DeleteContent",
+    ];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
@@ -67,7 +72,10 @@ impl CopyEffect {
 pub fn due(record: &CopyRecord, parameters: &CopyParameters, now: Timestamp) -> Vec<CopyEffect> {
     let expired = expires_at(record, parameters).filter(|at| *at <= now);
     let discards = record.leftovers.iter().map(|(nonce, source)| {
-        CopyEffect::DiscardPartial(Try { source: source.clone(), nonce: *nonce })
+        CopyEffect::DiscardPartial(Try {
+            source: source.clone(),
+            nonce: *nonce,
+        })
     });
     expired
         .map(|_| CopyEffect::Look)
@@ -80,28 +88,35 @@ pub fn due(record: &CopyRecord, parameters: &CopyParameters, now: Timestamp) -> 
 fn of_phase(record: &CopyRecord, now: Timestamp) -> Option<CopyEffect> {
     match &record.phase {
         CopyPhase::Absent | CopyPhase::Ready { .. } => None,
-        CopyPhase::Waiting { not_before, resume, .. } => {
+        CopyPhase::Waiting {
+            not_before, resume, ..
+        } => {
             let ready = *not_before <= now && record.leftovers.len() < MAX_LEFTOVERS;
             (ready && record.is_needed()).then(|| CopyEffect::ChooseSource {
                 excluded: record.trouble.excluded.clone(),
                 resume: resume.clone(),
             })
         }
-        CopyPhase::Copying { order, started: false, .. } => {
-            Some(CopyEffect::StartCopy(order.clone()))
-        }
-        CopyPhase::Copying { order, started: true, .. } => {
-            Some(CopyEffect::WatchCopy(order.clone()))
-        }
+        CopyPhase::Copying {
+            order,
+            started: false,
+            ..
+        } => Some(CopyEffect::StartCopy(order.clone())),
+        CopyPhase::Copying {
+            order,
+            started: true,
+            ..
+        } => Some(CopyEffect::WatchCopy(order.clone())),
         CopyPhase::Stopping { order, .. } => Some(CopyEffect::StopCopy(order.clone())),
         // A try that still runs would put back what was deleted or found missing.
         CopyPhase::Deleting { .. } if !record.leftovers.is_empty() => None,
         CopyPhase::Deleting { nonce, .. } if record.is_needed() && !deletes_needed() => {
             Some(CopyEffect::CheckContent(*nonce))
         }
-        CopyPhase::Deleting { nonce, .. } => {
-            Some(CopyEffect::DeleteContent { digest: record.content.digest, nonce: *nonce })
-        }
+        CopyPhase::Deleting { nonce, .. } => Some(CopyEffect::DeleteContent {
+            digest: record.content.digest,
+            nonce: *nonce,
+        }),
     }
 }
 
@@ -120,5 +135,9 @@ pub fn next_wake(
         CopyPhase::Waiting { not_before, .. } if record.is_needed() => Some(*not_before),
         _ => None,
     };
-    retry.into_iter().chain(expires_at(record, parameters)).filter(|wake| now < *wake).min()
+    retry
+        .into_iter()
+        .chain(expires_at(record, parameters))
+        .filter(|wake| now < *wake)
+        .min()
 }

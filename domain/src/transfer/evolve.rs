@@ -18,7 +18,11 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
         }
         Happened::CopyReleased => record.usage = Usage::Unneeded { since: at },
         Happened::CopyOrdered(order) => begin(record, order, at),
-        Happened::SourceMissing { hopeless, detail, retry_at } => {
+        Happened::SourceMissing {
+            hopeless,
+            detail,
+            retry_at,
+        } => {
             note(&mut record.trouble, detail);
             let resume = record.current_try().cloned();
             wait(record, resume, at, *retry_at, *hopeless);
@@ -28,9 +32,17 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
                 *started = true;
             }
         }
-        Happened::TryFailed { blame, detail, retry_at, give_up } => {
+        Happened::TryFailed {
+            blame,
+            detail,
+            retry_at,
+            give_up,
+        } => {
             fail(record, *blame, detail);
-            let resume = record.current_try().filter(|_| *blame == Blame::Process).cloned();
+            let resume = record
+                .current_try()
+                .filter(|_| *blame == Blame::Process)
+                .cloned();
             wait(record, resume, at, *retry_at, *give_up);
         }
         Happened::CopyStalled { detail } => {
@@ -70,7 +82,12 @@ fn abandon(record: &mut CopyRecord, at: Timestamp) {
     leave_partial(record);
     match &record.latest {
         None => forget(record),
-        Some(latest) => record.phase = CopyPhase::Deleting { since: at, nonce: latest.nonce },
+        Some(latest) => {
+            record.phase = CopyPhase::Deleting {
+                since: at,
+                nonce: latest.nonce,
+            }
+        }
     }
 }
 
@@ -103,7 +120,12 @@ fn delete(record: &mut CopyRecord, at: Timestamp) {
 
 fn want_anew(record: &mut CopyRecord, at: Timestamp) {
     record.trouble = Trouble::default();
-    record.phase = CopyPhase::Waiting { since: at, not_before: at, resume: None, given_up: false };
+    record.phase = CopyPhase::Waiting {
+        since: at,
+        not_before: at,
+        resume: None,
+        given_up: false,
+    };
 }
 
 /// A try with another nonce takes the place of one that could have been resumed.
@@ -112,7 +134,11 @@ fn begin(record: &mut CopyRecord, order: &Try, at: Timestamp) {
         leave_partial(record);
     }
     record.latest = Some(order.clone());
-    record.phase = CopyPhase::Copying { since: at, order: order.clone(), started: false };
+    record.phase = CopyPhase::Copying {
+        since: at,
+        order: order.clone(),
+        started: false,
+    };
 }
 
 fn note(trouble: &mut Trouble, detail: &Arc<str>) {
@@ -154,7 +180,10 @@ fn leave_latest(record: &mut CopyRecord) {
 
 fn stop(record: &mut CopyRecord, at: Timestamp) {
     if let CopyPhase::Copying { order, .. } = &record.phase {
-        record.phase = CopyPhase::Stopping { since: at, order: order.clone() };
+        record.phase = CopyPhase::Stopping {
+            since: at,
+            order: order.clone(),
+        };
     }
 }
 
@@ -170,5 +199,10 @@ fn wait(
         record.trouble.destination = 0;
         record.trouble.excluded.clear();
     }
-    record.phase = CopyPhase::Waiting { since: at, not_before, resume, given_up };
+    record.phase = CopyPhase::Waiting {
+        since: at,
+        not_before,
+        resume,
+        given_up,
+    };
 }

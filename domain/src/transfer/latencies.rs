@@ -42,13 +42,25 @@ struct Sums {
 impl Latencies {
     /// Nothing measured yet; each pair is measured once in this time.
     pub fn new(interval: DurationMs) -> Self {
-        Self { interval, pairs: BTreeMap::new() }
+        Self {
+            interval,
+            pairs: BTreeMap::new(),
+        }
     }
 
     /// A message went there and came back in this time.
     pub fn observe(&mut self, pair: (SiteName, SiteName), round_trip: DurationUs, now: Timestamp) {
-        let before = self.pairs.get(&pair).filter(|sums| self.counts(sums, now)).copied();
-        let before = before.unwrap_or(Sums { us: 0, weight: 0, at: now, measurements: 0 });
+        let before = self
+            .pairs
+            .get(&pair)
+            .filter(|sums| self.counts(sums, now))
+            .copied();
+        let before = before.unwrap_or(Sums {
+            us: 0,
+            weight: 0,
+            at: now,
+            measurements: 0,
+        });
         let left = share_left(now.since(before.at), self.interval);
         let sums = Sums {
             us: before.us * left / WHOLE + u128::from(round_trip.0) * WHOLE,
@@ -84,7 +96,11 @@ impl Sums {
     fn measured(&self) -> MeasuredLatency {
         let half = self.us.checked_div(2 * self.weight).unwrap_or(0);
         let latency = DurationUs(u64::try_from(half).unwrap_or(u64::MAX));
-        MeasuredLatency { latency, at: self.at, measurements: self.measurements }
+        MeasuredLatency {
+            latency,
+            at: self.at,
+            measurements: self.measurements,
+        }
     }
 }
 

@@ -15,7 +15,9 @@ fn latencies() -> Latencies {
 
 fn known(latencies: &Latencies, now: u64) -> Option<u64> {
     let (from, to) = pair();
-    latencies.get(&from, &to, Timestamp(now)).map(|measured| measured.latency.0)
+    latencies
+        .get(&from, &to, Timestamp(now))
+        .map(|measured| measured.latency.0)
 }
 
 fn came_back(latencies: &mut Latencies, us: u64, now: u64) {
@@ -27,11 +29,19 @@ fn one_measurement_gives_half_of_its_round_trip_until_it_is_too_old() {
     let mut latencies = latencies();
     came_back(&mut latencies, 840, 0);
     assert_eq!(known(&latencies, 60 * MINUTE - 1), Some(420));
-    assert_eq!(known(&latencies, 60 * MINUTE), None, "the configured latency counts again");
+    assert_eq!(
+        known(&latencies, 60 * MINUTE),
+        None,
+        "the configured latency counts again"
+    );
     let (from, to) = pair();
     let measured = latencies.get(&from, &to, Timestamp(0)).unwrap();
     assert_eq!(latencies.expires(&measured), Timestamp(60 * MINUTE));
-    assert_eq!(latencies.get(&to, &from, Timestamp(0)), None, "the way back is another pair");
+    assert_eq!(
+        latencies.get(&to, &from, Timestamp(0)),
+        None,
+        "the way back is another pair"
+    );
 }
 
 #[test]
@@ -53,7 +63,10 @@ fn after_an_expiry_measurements_are_counted_anew() {
     came_back(&mut latencies, 2_000, 61 * MINUTE);
     let (from, to) = pair();
     let measured = latencies.get(&from, &to, Timestamp(61 * MINUTE)).unwrap();
-    assert_eq!((measured.latency, measured.measurements), (DurationUs(1_000), 1));
+    assert_eq!(
+        (measured.latency, measured.measurements),
+        (DurationUs(1_000), 1)
+    );
 }
 
 #[test]

@@ -50,7 +50,10 @@ impl Links {
 
     /// Sets the bandwidth of a pair; 0 means that nothing gets through.
     pub fn set(&mut self, from: SiteName, to: SiteName, bandwidth: BitsPerSecond) {
-        self.by_source.entry(from).or_default().insert(to, bandwidth);
+        self.by_source
+            .entry(from)
+            .or_default()
+            .insert(to, bandwidth);
     }
 
     /// All known pairs, in order of names.
@@ -77,7 +80,10 @@ impl Links {
         to: &SiteName,
         size: Bytes,
     ) -> Option<(DurationMs, &'a SiteName)> {
-        sites.into_iter().filter_map(|from| Some((self.transfer_time(from, to, size)?, from))).min()
+        sites
+            .into_iter()
+            .filter_map(|from| Some((self.transfer_time(from, to, size)?, from)))
+            .min()
     }
 
     /// From where a component at `to` gets what it needs, each content from its
@@ -100,7 +106,9 @@ impl Links {
 impl FromIterator<(SiteName, SiteName, BitsPerSecond)> for Links {
     fn from_iter<I: IntoIterator<Item = (SiteName, SiteName, BitsPerSecond)>>(pairs: I) -> Self {
         let mut links = Links::default();
-        pairs.into_iter().for_each(|(from, to, bandwidth)| links.set(from, to, bandwidth));
+        pairs
+            .into_iter()
+            .for_each(|(from, to, bandwidth)| links.set(from, to, bandwidth));
         links
     }
 }
@@ -120,7 +128,10 @@ pub fn choose_source<'a>(
         .filter_map(|(site, place)| Some((links.transfer_time(site, to, size)?, site, place)))
         .min()
         .map(|(time, site, place)| Chosen {
-            source: Source { site: site.clone(), place: place.clone() },
+            source: Source {
+                site: site.clone(),
+                place: place.clone(),
+            },
             time,
         })
 }

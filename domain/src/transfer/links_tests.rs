@@ -12,16 +12,25 @@ fn site(name: &str) -> SiteName {
 }
 
 fn content(id: u8, gigabytes: u64) -> Content {
-    Content { digest: Digest([id; 32]), size: Bytes(gigabytes * GB) }
+    Content {
+        digest: Digest([id; 32]),
+        size: Bytes(gigabytes * GB),
+    }
 }
 
 fn links(pairs: &[(&str, &str, BitsPerSecond)]) -> Links {
-    pairs.iter().map(|(from, to, rate)| (site(from), site(to), *rate)).collect()
+    pairs
+        .iter()
+        .map(|(from, to, rate)| (site(from), site(to), *rate))
+        .collect()
 }
 
 fn replicas(names: &[&str]) -> Vec<(SiteName, FilePlace)> {
     let place = FilePlace::User(RelPath::new("data/in").unwrap());
-    names.iter().map(|name| (site(name), place.clone())).collect()
+    names
+        .iter()
+        .map(|name| (site(name), place.clone()))
+        .collect()
 }
 
 fn chosen(names: &[&str], links: &Links, excluded: &[&str]) -> Option<(String, DurationMs)> {
@@ -35,13 +44,19 @@ fn chosen(names: &[&str], links: &Links, excluded: &[&str]) -> Option<(String, D
 #[test]
 fn the_nearest_replica_is_chosen_not_the_first() {
     let links = links(&[("a", "x", SLOW), ("b", "x", FAST)]);
-    assert_eq!(chosen(&["a", "b"], &links, &[]), Some(("b".into(), DurationMs::from_secs(8))));
+    assert_eq!(
+        chosen(&["a", "b"], &links, &[]),
+        Some(("b".into(), DurationMs::from_secs(8)))
+    );
 }
 
 #[test]
 fn a_replica_at_the_site_itself_costs_nothing_and_needs_no_link() {
     let links = links(&[("a", "x", FAST)]);
-    assert_eq!(chosen(&["a", "x"], &links, &[]), Some(("x".into(), DurationMs::ZERO)));
+    assert_eq!(
+        chosen(&["a", "x"], &links, &[]),
+        Some(("x".into(), DurationMs::ZERO))
+    );
 }
 
 #[test]
@@ -52,7 +67,11 @@ fn equally_near_replicas_are_chosen_by_name() {
 
 #[test]
 fn a_pair_with_unknown_or_no_bandwidth_is_no_candidate() {
-    let links = links(&[("a", "x", BitsPerSecond(0)), ("x", "b", FAST), ("c", "x", SLOW)]);
+    let links = links(&[
+        ("a", "x", BitsPerSecond(0)),
+        ("x", "b", FAST),
+        ("c", "x", SLOW),
+    ]);
     assert_eq!(chosen(&["a", "b", "c"], &links, &[]).unwrap().0, "c");
     assert_eq!(chosen(&["a", "b"], &links, &[]), None);
 }
@@ -69,7 +88,11 @@ fn four_gigabytes_over_100_mbit_take_320_seconds() {
     let links = links(&[("a", "x", SLOW)]);
     let time = links.transfer_time(&site("a"), &site("x"), Bytes(4 * GB));
     assert_eq!(time, Some(DurationMs::from_secs(320)));
-    assert_eq!(links.transfer_time(&site("x"), &site("a"), Bytes(GB)), None, "one way only");
+    assert_eq!(
+        links.transfer_time(&site("x"), &site("a"), Bytes(GB)),
+        None,
+        "one way only"
+    );
 }
 
 #[test]
@@ -77,9 +100,18 @@ fn a_components_time_is_the_sum_over_its_files_that_are_not_there() {
     let links = links(&[("a", "x", FAST), ("b", "x", SLOW)]);
     let (a, b, x) = ([site("a"), site("b")], [site("b")], [site("b"), site("x")]);
     let needs = [
-        Need { content: content(1, 1), sites: &a },
-        Need { content: content(2, 1), sites: &b },
-        Need { content: content(3, 50), sites: &x },
+        Need {
+            content: content(1, 1),
+            sites: &a,
+        },
+        Need {
+            content: content(2, 1),
+            sites: &b,
+        },
+        Need {
+            content: content(3, 50),
+            sites: &x,
+        },
     ];
     let plan = links.plan(&needs, &site("x")).unwrap();
     assert_eq!(plan.time, DurationMs::from_secs(8 + 80));
@@ -91,17 +123,29 @@ fn a_components_time_is_the_sum_over_its_files_that_are_not_there() {
 fn content_that_is_needed_under_two_names_is_moved_once() {
     let links = links(&[("a", "x", FAST)]);
     let a = [site("a")];
-    let need = Need { content: content(1, 1), sites: &a };
+    let need = Need {
+        content: content(1, 1),
+        sites: &a,
+    };
     let plan = links.plan(&[need.clone(), need], &site("x")).unwrap();
-    assert_eq!((plan.time, plan.sources.len()), (DurationMs::from_secs(8), 1));
+    assert_eq!(
+        (plan.time, plan.sources.len()),
+        (DurationMs::from_secs(8), 1)
+    );
 }
 
 #[test]
 fn content_that_cannot_come_makes_the_site_no_candidate() {
     let links = links(&[("a", "x", FAST)]);
     let (a, b) = ([site("a")], [site("b")]);
-    let near = Need { content: content(1, 1), sites: &a };
-    let far = Need { content: content(2, 1), sites: &b };
+    let near = Need {
+        content: content(1, 1),
+        sites: &a,
+    };
+    let far = Need {
+        content: content(2, 1),
+        sites: &b,
+    };
     assert_eq!(links.plan(&[near, far], &site("x")), None);
     assert_eq!(links.plan(&[], &site("x")), Some(TransferPlan::default()));
 }
@@ -110,8 +154,17 @@ fn content_that_cannot_come_makes_the_site_no_candidate() {
 fn the_table_lists_what_was_set_in_order_of_names() {
     let mut links = links(&[("b", "a", SLOW), ("a", "b", SLOW)]);
     links.set(site("b"), site("a"), FAST);
-    let listed: Vec<_> = links.iter().map(|(f, t, r)| (f.to_string(), t.to_string(), r)).collect();
-    assert_eq!(listed, [("a".into(), "b".into(), SLOW), ("b".into(), "a".into(), FAST)]);
+    let listed: Vec<_> = links
+        .iter()
+        .map(|(f, t, r)| (f.to_string(), t.to_string(), r))
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            ("a".into(), "b".into(), SLOW),
+            ("b".into(), "a".into(), FAST)
+        ]
+    );
 }
 
 proptest! {

@@ -47,7 +47,11 @@ impl CopyParameters {
     /// the try's drawn nonce.
     pub fn wait(&self, count: u32, seed: u64) -> DurationMs {
         let doublings = count.saturating_sub(1).min(63);
-        let bounded = self.backoff.0.saturating_mul(1 << doublings).min(self.backoff_max.0);
+        let bounded = self
+            .backoff
+            .0
+            .saturating_mul(1 << doublings)
+            .min(self.backoff_max.0);
         DurationMs(bounded) + DurationMs(seed % (bounded / 4 + 1))
     }
 }

@@ -14,14 +14,20 @@ pub struct Progress {
 impl Progress {
     /// A try of which nothing has been seen yet.
     pub fn new(now: Timestamp) -> Self {
-        Self { done: Bytes(0), moved_at: now }
+        Self {
+            done: Bytes(0),
+            moved_at: now,
+        }
     }
 
     /// Takes an observation, and says for how long nothing has moved. A number that
     /// went down counts as movement: the try began anew.
     pub fn observe(&mut self, done: Bytes, now: Timestamp) -> DurationMs {
         if done != self.done {
-            *self = Self { done, moved_at: now };
+            *self = Self {
+                done,
+                moved_at: now,
+            };
         }
         now.since(self.moved_at)
     }
@@ -43,16 +49,28 @@ mod tests {
     #[test]
     fn a_copy_that_receives_nothing_is_unchanged_for_longer_and_longer() {
         let mut progress = Progress::new(Timestamp(0));
-        assert_eq!(progress.observe(Bytes(10), Timestamp(1_000)), DurationMs::ZERO);
-        assert_eq!(progress.observe(Bytes(10), Timestamp(5_000)), DurationMs(4_000));
-        assert_eq!(progress.observe(Bytes(11), Timestamp(6_000)), DurationMs::ZERO);
+        assert_eq!(
+            progress.observe(Bytes(10), Timestamp(1_000)),
+            DurationMs::ZERO
+        );
+        assert_eq!(
+            progress.observe(Bytes(10), Timestamp(5_000)),
+            DurationMs(4_000)
+        );
+        assert_eq!(
+            progress.observe(Bytes(11), Timestamp(6_000)),
+            DurationMs::ZERO
+        );
     }
 
     #[test]
     fn a_copy_that_begins_anew_counts_as_moving() {
         let mut progress = Progress::new(Timestamp(0));
         progress.observe(Bytes(10), Timestamp(1_000));
-        assert_eq!(progress.observe(Bytes(0), Timestamp(9_000)), DurationMs::ZERO);
+        assert_eq!(
+            progress.observe(Bytes(0), Timestamp(9_000)),
+            DurationMs::ZERO
+        );
     }
 
     #[test]
@@ -64,7 +82,10 @@ mod tests {
     #[test]
     fn the_rest_is_expected_at_the_pace_so_far() {
         let mut progress = Progress::new(Timestamp(0));
-        assert_eq!(progress.expected_at(Bytes(100), Timestamp(0), Timestamp(500)), None);
+        assert_eq!(
+            progress.expected_at(Bytes(100), Timestamp(0), Timestamp(500)),
+            None
+        );
         progress.observe(Bytes(25), Timestamp(1_000));
         let expected = progress.expected_at(Bytes(100), Timestamp(0), Timestamp(1_000));
         assert_eq!(expected, Some(Timestamp(4_000)));

@@ -56,7 +56,10 @@ struct Sums {
 impl Rates {
     /// Nothing measured yet.
     pub fn new(parameters: RateParameters) -> Self {
-        Self { parameters, pairs: BTreeMap::new() }
+        Self {
+            parameters,
+            pairs: BTreeMap::new(),
+        }
     }
 
     /// A transfer moved so much in this time; tells whether it counts.
@@ -71,9 +74,14 @@ impl Rates {
         if too_short || moved == Bytes(0) || self.parameters.expiry == DurationMs::ZERO {
             return false;
         }
-        let before = self.pairs.get(&pair).filter(|sums| self.counts(sums, now)).copied();
-        let mut sums =
-            before.map_or(Sums::none(now), |s| s.decayed(self.parameters.half_life, now));
+        let before = self
+            .pairs
+            .get(&pair)
+            .filter(|sums| self.counts(sums, now))
+            .copied();
+        let mut sums = before.map_or(Sums::none(now), |s| {
+            s.decayed(self.parameters.half_life, now)
+        });
         sums.bytes += u128::from(moved.0) * 1_000;
         sums.ms += u128::from(time.0) * 1_000;
         sums.transfers = sums.transfers.saturating_add(1);
@@ -100,26 +108,42 @@ impl Rates {
 
 impl Sums {
     fn none(at: Timestamp) -> Self {
-        Self { bytes: 0, ms: 0, at, transfers: 0 }
+        Self {
+            bytes: 0,
+            ms: 0,
+            at,
+            transfers: 0,
+        }
     }
 
     fn decayed(self, half_life: DurationMs, now: Timestamp) -> Self {
         let left = share_left(now.since(self.at), half_life);
         let part = |sum: u128| sum * left / 1_000_000;
-        Self { bytes: part(self.bytes), ms: part(self.ms), at: now, ..self }
+        Self {
+            bytes: part(self.bytes),
+            ms: part(self.ms),
+            at: now,
+            ..self
+        }
     }
 
     fn measured(&self) -> Measured {
         let rate = (self.bytes * 8_000).checked_div(self.ms).unwrap_or(0);
         let bandwidth = BitsPerSecond(u64::try_from(rate).unwrap_or(u64::MAX).max(1));
-        Measured { bandwidth, at: self.at, transfers: self.transfers }
+        Measured {
+            bandwidth,
+            at: self.at,
+            transfers: self.transfers,
+        }
     }
 }
 
 /// What is left of a weight after some time, in millionths: half of it after each half-life,
 /// and a straight line between.
 pub(super) fn share_left(age: DurationMs, half_life: DurationMs) -> u128 {
-    let Some(halvings) = age.0.checked_div(half_life.0) else { return 0 };
+    let Some(halvings) = age.0.checked_div(half_life.0) else {
+        return 0;
+    };
     if halvings >= 20 {
         return 0;
     }

@@ -14,7 +14,9 @@ fn rates() -> Rates {
 
 fn known(rates: &Rates, now: u64) -> Option<u64> {
     let (from, to) = pair();
-    rates.get(&from, &to, Timestamp(now)).map(|measured| measured.bandwidth.0)
+    rates
+        .get(&from, &to, Timestamp(now))
+        .map(|measured| measured.bandwidth.0)
 }
 
 /// So many megabytes in so many seconds.
@@ -28,9 +30,17 @@ fn one_transfer_gives_its_own_pace_until_it_is_too_old() {
     let mut rates = rates();
     assert!(moved(&mut rates, 100, 8, 0));
     assert_eq!(known(&rates, 59 * MINUTE), Some(100_000_000));
-    assert_eq!(known(&rates, 60 * MINUTE), None, "the configured bandwidth counts again");
+    assert_eq!(
+        known(&rates, 60 * MINUTE),
+        None,
+        "the configured bandwidth counts again"
+    );
     let (from, to) = pair();
-    assert_eq!(rates.get(&to, &from, Timestamp(0)), None, "the way back is another pair");
+    assert_eq!(
+        rates.get(&to, &from, Timestamp(0)),
+        None,
+        "the way back is another pair"
+    );
 }
 
 #[test]
@@ -51,7 +61,10 @@ fn a_transfer_that_was_hardly_watched_or_moved_nothing_does_not_count() {
     assert!(!moved(&mut rates, 100, 1, 0));
     assert!(!moved(&mut rates, 0, 10, 0));
     assert_eq!(known(&rates, 0), None);
-    let mut off = Rates::new(RateParameters { expiry: DurationMs::ZERO, ..Default::default() });
+    let mut off = Rates::new(RateParameters {
+        expiry: DurationMs::ZERO,
+        ..Default::default()
+    });
     assert!(!moved(&mut off, 100, 10, 0), "it is switched off");
 }
 
@@ -62,7 +75,10 @@ fn after_an_expiry_transfers_are_counted_anew() {
     moved(&mut rates, 1, 8, 61 * MINUTE);
     let (from, to) = pair();
     let measured = rates.get(&from, &to, Timestamp(61 * MINUTE)).unwrap();
-    assert_eq!((measured.bandwidth, measured.transfers), (BitsPerSecond(1_000_000), 1));
+    assert_eq!(
+        (measured.bandwidth, measured.transfers),
+        (BitsPerSecond(1_000_000), 1)
+    );
 }
 
 proptest! {

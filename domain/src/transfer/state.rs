@@ -156,7 +156,9 @@ impl CopyRecord {
             content,
             chunk: None,
             site,
-            usage: Usage::Unneeded { since: Timestamp(0) },
+            usage: Usage::Unneeded {
+                since: Timestamp(0),
+            },
             phase: CopyPhase::Absent,
             trouble: Trouble::default(),
             latest: None,
@@ -181,7 +183,9 @@ impl CopyRecord {
 
     /// Why those who need it cannot have it, while it is given up.
     pub fn lost(&self) -> Option<Lost> {
-        let CopyPhase::Waiting { given_up: true, .. } = &self.phase else { return None };
+        let CopyPhase::Waiting { given_up: true, .. } = &self.phase else {
+            return None;
+        };
         let detail = self.trouble.last_error.clone();
         Some(Lost {
             detail: detail.unwrap_or_else(|| "it could not be copied".into()),

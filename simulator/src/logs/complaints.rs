@@ -140,12 +140,19 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(kind: ComplaintKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into() }
+        Self {
+            kind,
+            detail: detail.into(),
+        }
     }
 
     /// As a complaint about `line`.
     pub(super) fn at(self, line: u64) -> Complaint {
-        Complaint { line, kind: self.kind, detail: self.detail }
+        Complaint {
+            line,
+            kind: self.kind,
+            detail: self.detail,
+        }
     }
 }
 
@@ -177,7 +184,9 @@ impl Complaints {
 
     /// How many lines were left out.
     pub fn lines_skipped(&self) -> u64 {
-        self.with(Treatment::Skipped).map(|(_, tally)| tally.count).sum()
+        self.with(Treatment::Skipped)
+            .map(|(_, tally)| tally.count)
+            .sum()
     }
 
     /// True if there is nothing to complain about.
@@ -198,7 +207,10 @@ impl Complaints {
     /// Notes a complaint, or turns it into the error that ends the reading.
     pub(super) fn note(&mut self, complaint: Complaint, reading: &Reading) -> Result<(), LogError> {
         let OnBad::Skip { kept_per_kind_max } = reading.on_bad else {
-            return Err(LogError::Refused { file: reading.file.clone(), complaint });
+            return Err(LogError::Refused {
+                file: reading.file.clone(),
+                complaint,
+            });
         };
         let tally = self.tallies.entry(complaint.kind).or_default();
         tally.count += 1;
@@ -209,6 +221,8 @@ impl Complaints {
     }
 
     fn with(&self, treatment: Treatment) -> impl Iterator<Item = (&ComplaintKind, &Tally)> {
-        self.tallies.iter().filter(move |(kind, _)| kind.treatment() == treatment)
+        self.tallies
+            .iter()
+            .filter(move |(kind, _)| kind.treatment() == treatment)
     }
 }

@@ -82,13 +82,28 @@ impl<'a> FailureReader<'a> {
         system: Option<u32>,
     ) -> Result<Self, LogError> {
         let plain = decoded(source).map_err(|source| unreadable(&reading, 0, source))?;
-        let mut rows =
-            ReaderBuilder::new().flexible(true).trim(Trim::All).from_reader(Watched::new(plain));
-        let names = rows.byte_headers().map_err(|error| unreadable(&reading, 0, into_io(error)))?;
-        let columns = Columns::named(names)
-            .map_err(|column| LogError::ColumnMissing { file: reading.file.clone(), column })?;
+        let mut rows = ReaderBuilder::new()
+            .flexible(true)
+            .trim(Trim::All)
+            .from_reader(Watched::new(plain));
+        let names = rows
+            .byte_headers()
+            .map_err(|error| unreadable(&reading, 0, into_io(error)))?;
+        let columns = Columns::named(names).map_err(|column| LogError::ColumnMissing {
+            file: reading.file.clone(),
+            column,
+        })?;
         let (row, complaints) = (ByteRecord::new(), Complaints::default());
-        Ok(Self { rows, row, columns, system, reading, complaints, found: 0, is_done: false })
+        Ok(Self {
+            rows,
+            row,
+            columns,
+            system,
+            reading,
+            complaints,
+            found: 0,
+            is_done: false,
+        })
     }
 
     /// What was wrong so far.
@@ -132,7 +147,10 @@ impl<'a> FailureReader<'a> {
         if !breaks_off(&error) {
             return Err(unreadable(&self.reading, self.line(), error));
         }
-        self.complain(Fault::new(ComplaintKind::Truncated, "compressed data break off"))?;
+        self.complain(Fault::new(
+            ComplaintKind::Truncated,
+            "compressed data break off",
+        ))?;
         Ok(false)
     }
 
@@ -231,11 +249,20 @@ impl Columns {
             let detail = format!("repaired {}, started {}", dates.0, dates.1);
             return Err(Fault::new(ComplaintKind::EndBeforeStart, detail));
         }
-        Ok(Some(NodeFailure { system, node, started, repaired, cause: self.cause(row) }))
+        Ok(Some(NodeFailure {
+            system,
+            node,
+            started,
+            repaired,
+            cause: self.cause(row),
+        }))
     }
 
     fn cause(&self, row: &ByteRecord) -> FailureCause {
-        let named = self.causes.iter().find(|(column, _)| !text(row, *column).is_empty());
+        let named = self
+            .causes
+            .iter()
+            .find(|(column, _)| !text(row, *column).is_empty());
         named.map_or(FailureCause::NotRecorded, |(_, cause)| *cause)
     }
 }
@@ -247,7 +274,8 @@ fn text(row: &ByteRecord, column: Column) -> std::borrow::Cow<'_, str> {
 fn number(row: &ByteRecord, column: Column) -> Result<u32, Fault> {
     let text = text(row, column);
     let detail = || format!("{} {text:?}", column.1);
-    text.parse().map_err(|_| Fault::new(ComplaintKind::NotANumber, detail()))
+    text.parse()
+        .map_err(|_| Fault::new(ComplaintKind::NotANumber, detail()))
 }
 
 fn date(row: &ByteRecord, column: Column) -> Result<Timestamp, Fault> {

@@ -24,14 +24,20 @@ const XZ_MEMORY_KIB_MAX: u32 = 128 * 1024;
 /// The plain bytes of `raw`, whichever of the three forms it has.
 pub(super) fn decoded<'a>(mut raw: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let mut start = Vec::with_capacity(XZ_MAGIC.len());
-    raw.by_ref().take(XZ_MAGIC.len() as u64).read_to_end(&mut start)?;
+    raw.by_ref()
+        .take(XZ_MAGIC.len() as u64)
+        .read_to_end(&mut start)?;
     let is_gzip = start.starts_with(GZIP_MAGIC);
     let is_xz = start.starts_with(XZ_MAGIC);
     let whole = BufReader::new(Cursor::new(start).chain(raw));
     Ok(if is_gzip {
         Box::new(BufReader::new(MultiGzDecoder::new(whole)))
     } else if is_xz {
-        Box::new(BufReader::new(XzReader::new_mem_limit(whole, true, XZ_MEMORY_KIB_MAX)))
+        Box::new(BufReader::new(XzReader::new_mem_limit(
+            whole,
+            true,
+            XZ_MEMORY_KIB_MAX,
+        )))
     } else {
         Box::new(whole)
     })
@@ -68,7 +74,13 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     pub(super) fn new(raw: impl Read + 'a, reading: &Reading) -> Result<Self, LogError> {
         let source = decoded(raw).map_err(|source| unreadable(reading, 0, source))?;
-        Ok(Self { source, buffer: Vec::new(), number: 0, last: None, again: false })
+        Ok(Self {
+            source,
+            buffer: Vec::new(),
+            number: 0,
+            last: None,
+            again: false,
+        })
     }
 
     /// Goes to the next line. After a cut or the end, stays there.
@@ -101,15 +113,25 @@ impl<'a> Lines<'a> {
     fn read(&mut self, reading: &Reading) -> Result<Found, LogError> {
         self.buffer.clear();
         let limit = LINE_BYTES_MAX as u64 + 1;
-        match self.source.by_ref().take(limit).read_until(b'\n', &mut self.buffer) {
+        match self
+            .source
+            .by_ref()
+            .take(limit)
+            .read_until(b'\n', &mut self.buffer)
+        {
             Ok(0) => Ok(Found::End),
             Ok(bytes) => {
                 self.number += 1;
                 if bytes > LINE_BYTES_MAX {
                     let file = reading.file.clone();
-                    return Err(LogError::LineTooLong { file, line: self.number });
+                    return Err(LogError::LineTooLong {
+                        file,
+                        line: self.number,
+                    });
                 }
-                Ok(Found::Line { ended: self.buffer.ends_with(b"\n") })
+                Ok(Found::Line {
+                    ended: self.buffer.ends_with(b"\n"),
+                })
             }
             Err(error) if breaks_off(&error) => {
                 self.number += u64::from(!self.buffer.is_empty());
@@ -130,7 +152,11 @@ pub(super) struct Watched<'a> {
 
 impl<'a> Watched<'a> {
     pub(super) fn new(source: Box<dyn BufRead + 'a>) -> Self {
-        Self { source, last_byte: b'\n', is_done: false }
+        Self {
+            source,
+            last_byte: b'\n',
+            is_done: false,
+        }
     }
 
     /// True once the end was met and the last line has no line end.
@@ -152,5 +178,9 @@ impl Read for Watched<'_> {
 
 /// The error for a source that fails after `line`.
 pub(super) fn unreadable(reading: &Reading, line: u64, source: io::Error) -> LogError {
-    LogError::Unreadable { file: reading.file.clone(), line, source }
+    LogError::Unreadable {
+        file: reading.file.clone(),
+        line,
+        source,
+    }
 }

@@ -46,7 +46,11 @@ pub fn read_swf(
     let mut reader = SwfReader::new(source, reading, processors_max)?;
     let mut jobs = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
     jobs.sort_by_key(|job| job.submitted);
-    Ok(SwfLog { header: reader.header, jobs, complaints: reader.complaints })
+    Ok(SwfLog {
+        header: reader.header,
+        jobs,
+        complaints: reader.complaints,
+    })
 }
 
 /// Reads a log job by job, in the order of its lines.
@@ -114,7 +118,9 @@ impl<'a> SwfReader<'a> {
     fn advance(&mut self) -> Result<Found, LogError> {
         loop {
             let found = self.lines.advance(&self.reading)?;
-            let Found::Line { .. } = found else { return Ok(found) };
+            let Found::Line { .. } = found else {
+                return Ok(found);
+            };
             let text = self.lines.text();
             match text.strip_prefix(';') {
                 Some(comment) => self.header.note(comment),
@@ -168,7 +174,9 @@ impl<'a> SwfReader<'a> {
     /// Compares a good job with its predecessor. Not with the latest so far:
     /// one job far in the future would then put all after it in the wrong.
     fn keep(&mut self, job: &SwfJob) -> Result<(), LogError> {
-        let SwfJob { number, submitted, .. } = *job;
+        let SwfJob {
+            number, submitted, ..
+        } = *job;
         let earlier_than = self.last.replace(SwfJobTime { number, submitted });
         match earlier_than.filter(|last| submitted < last.submitted) {
             None => Ok(()),
@@ -196,13 +204,17 @@ impl<'a> SwfReader<'a> {
     }
 
     fn complain(&mut self, fault: Fault) -> Result<(), LogError> {
-        self.complaints.note(fault.at(self.lines.number()), &self.reading)
+        self.complaints
+            .note(fault.at(self.lines.number()), &self.reading)
     }
 }
 
 /// True for what half a line looks like.
 fn is_half_a_line(fault: &Fault) -> bool {
-    matches!(fault.kind, ComplaintKind::ColumnCount | ComplaintKind::NotANumber)
+    matches!(
+        fault.kind,
+        ComplaintKind::ColumnCount | ComplaintKind::NotANumber
+    )
 }
 
 impl Iterator for SwfReader<'_> {

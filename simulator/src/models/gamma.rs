@@ -44,8 +44,14 @@ impl Gamma {
                 "above 0 in shape and scale",
             )?;
         }
-        let refused = |_| ParameterError { parameter, value: self.shape, allowed: "smaller" };
-        rand_distr::Gamma::new(self.shape, self.scale).map(GammaSampler).map_err(refused)
+        let refused = |_| ParameterError {
+            parameter,
+            value: self.shape,
+            allowed: "smaller",
+        };
+        rand_distr::Gamma::new(self.shape, self.scale)
+            .map(GammaSampler)
+            .map_err(refused)
     }
 }
 
@@ -67,7 +73,10 @@ mod tests {
 
     #[test]
     fn with_shape_one_it_is_the_exponential_distribution() {
-        let gamma = Gamma { shape: 1.0, scale: 2.0 };
+        let gamma = Gamma {
+            shape: 1.0,
+            scale: 2.0,
+        };
         for value in [0.1, 1.0, 3.0, 10.0, 40.0] {
             let exact = 1.0 - f64::exp(-value / 2.0);
             assert!((gamma.cumulative(value).unwrap() - exact).abs() < 1e-12);
@@ -76,7 +85,10 @@ mod tests {
 
     #[test]
     fn with_a_whole_shape_it_is_the_erlang_distribution() {
-        let gamma = Gamma { shape: 3.0, scale: 1.5 };
+        let gamma = Gamma {
+            shape: 3.0,
+            scale: 1.5,
+        };
         for value in [0.5, 2.0, 4.5, 12.0] {
             let x = value / 1.5;
             let exact = 1.0 - f64::exp(-x) * (1.0 + x + x * x / 2.0);
@@ -86,7 +98,12 @@ mod tests {
 
     #[test]
     fn parameters_that_make_no_distribution_are_refused() {
-        for (shape, scale) in [(0.0, 1.0), (1.0, -1.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)] {
+        for (shape, scale) in [
+            (0.0, 1.0),
+            (1.0, -1.0),
+            (f64::NAN, 1.0),
+            (1.0, f64::INFINITY),
+        ] {
             assert!(Gamma { shape, scale }.sampler("gap").is_err());
         }
     }
@@ -94,7 +111,15 @@ mod tests {
     #[test]
     fn a_limit_that_is_never_met_is_used_itself() {
         use rand::SeedableRng;
-        let sampler = Gamma { shape: 1000.0, scale: 1.0 }.sampler("gap").unwrap();
-        assert_eq!(sampler.at_most(13.0, &mut rand::rngs::StdRng::seed_from_u64(1)), 13.0);
+        let sampler = Gamma {
+            shape: 1000.0,
+            scale: 1.0,
+        }
+        .sampler("gap")
+        .unwrap();
+        assert_eq!(
+            sampler.at_most(13.0, &mut rand::rngs::StdRng::seed_from_u64(1)),
+            13.0
+        );
     }
 }

@@ -46,9 +46,10 @@ impl LublinGenerator {
     pub fn new(parameters: &LublinParameters) -> Result<Self, ParameterError> {
         let (first, second) = match parameters {
             LublinParameters::Typeless(all) => (Stream::new(all, false)?, None),
-            LublinParameters::Typed { batch, interactive } => {
-                (Stream::new(batch, false)?, Some(Stream::new(interactive, true)?))
-            }
+            LublinParameters::Typed { batch, interactive } => (
+                Stream::new(batch, false)?,
+                Some(Stream::new(interactive, true)?),
+            ),
         };
         Ok(Self { first, second })
     }
@@ -56,9 +57,15 @@ impl LublinGenerator {
     /// The next job: of the stream whose next arrival comes first.
     pub fn next_job(&mut self, rng: &mut impl Rng) -> GeneratedJob {
         let first_arrival = self.first.next_arrival(rng);
-        let Some(second) = &mut self.second else { return self.first.next_job(rng) };
+        let Some(second) = &mut self.second else {
+            return self.first.next_job(rng);
+        };
         let is_second = second.next_arrival(rng) < first_arrival;
-        if is_second { second.next_job(rng) } else { self.first.next_job(rng) }
+        if is_second {
+            second.next_job(rng)
+        } else {
+            self.first.next_job(rng)
+        }
     }
 
     /// The next `count` jobs.
@@ -79,8 +86,16 @@ pub fn approximate_load(jobs: &[GeneratedJob], processors: u32) -> Option<f64> {
     }
     let count = jobs.len() as f64;
     let mean_gap_secs = span_secs / (count - 1.0);
-    let mean_run_secs = jobs.iter().map(|job| job.run_time.as_secs_f64()).sum::<f64>() / count;
-    let mean_processors = jobs.iter().map(|job| f64::from(job.processors)).sum::<f64>() / count;
+    let mean_run_secs = jobs
+        .iter()
+        .map(|job| job.run_time.as_secs_f64())
+        .sum::<f64>()
+        / count;
+    let mean_processors = jobs
+        .iter()
+        .map(|job| f64::from(job.processors))
+        .sum::<f64>()
+        / count;
     Some(mean_run_secs * mean_processors / (f64::from(processors) * mean_gap_secs))
 }
 
@@ -98,14 +113,22 @@ struct Stream {
 
 impl Stream {
     fn new(parameters: &StreamParameters, is_interactive: bool) -> Result<Self, ParameterError> {
-        let StreamParameters { sizes, run_times, arrivals } = *parameters;
+        let StreamParameters {
+            sizes,
+            run_times,
+            arrivals,
+        } = *parameters;
         sizes.check()?;
         run_times.check()?;
         Ok(Self {
             sizes,
             run_times,
-            ln_first: run_times.ln_first.sampler("the first gamma of ln run time")?,
-            ln_second: run_times.ln_second.sampler("the second gamma of ln run time")?,
+            ln_first: run_times
+                .ln_first
+                .sampler("the first gamma of ln run time")?,
+            ln_second: run_times
+                .ln_second
+                .sampler("the second gamma of ln run time")?,
             arrivals: Arrivals::new(&arrivals)?,
             pending: None,
             is_interactive,
@@ -114,7 +137,9 @@ impl Stream {
 
     /// When the next job comes; drawn once for each job.
     fn next_arrival(&mut self, rng: &mut impl Rng) -> DurationMs {
-        *self.pending.get_or_insert_with(|| self.arrivals.next_arrival(rng))
+        *self
+            .pending
+            .get_or_insert_with(|| self.arrivals.next_arrival(rng))
     }
 
     fn next_job(&mut self, rng: &mut impl Rng) -> GeneratedJob {
@@ -122,13 +147,22 @@ impl Stream {
         self.pending = None;
         let processors = self.sizes.draw(rng);
         let run_time = self.draw_run_time(processors, rng);
-        GeneratedJob { submitted, run_time, processors, interactive: self.is_interactive }
+        GeneratedJob {
+            submitted,
+            run_time,
+            processors,
+            interactive: self.is_interactive,
+        }
     }
 
     /// Hyper-gamma distributed in its logarithm, and the longer the larger the job.
     fn draw_run_time(&self, processors: u32, rng: &mut impl Rng) -> DurationMs {
         let is_first = rng.random::<f64>() < self.run_times.first_share(processors);
-        let gamma = if is_first { &self.ln_first } else { &self.ln_second };
+        let gamma = if is_first {
+            &self.ln_first
+        } else {
+            &self.ln_second
+        };
         let secs = gamma.at_most(LN_RUN_TIME_MAX, rng).exp().floor();
         DurationMs::from_secs(secs as u64)
     }

@@ -20,8 +20,16 @@ impl PoissonArrivals {
     /// # Errors
     /// If the mean gap is zero.
     pub fn new(mean_gap: DurationMs) -> Result<Self, ParameterError> {
-        check(mean_gap > DurationMs::ZERO, "the mean gap between arrivals", 0.0, "above 0")?;
-        Ok(Self { mean_gap, last_ms: 0.0 })
+        check(
+            mean_gap > DurationMs::ZERO,
+            "the mean gap between arrivals",
+            0.0,
+            "above 0",
+        )?;
+        Ok(Self {
+            mean_gap,
+            last_ms: 0.0,
+        })
     }
 
     /// The next arrival, since the start; never before the last one.
@@ -44,8 +52,13 @@ mod tests {
     fn gaps(seed: u64, count: usize) -> Vec<f64> {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut arrivals = PoissonArrivals::new(MEAN).unwrap();
-        let times: Vec<u64> = (0..count).map(|_| arrivals.next_arrival(&mut rng).0).collect();
-        times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / MEAN.0 as f64).collect()
+        let times: Vec<u64> = (0..count)
+            .map(|_| arrivals.next_arrival(&mut rng).0)
+            .collect();
+        times
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]) as f64 / MEAN.0 as f64)
+            .collect()
     }
 
     #[test]
@@ -73,6 +86,9 @@ mod tests {
     #[test]
     fn a_mean_of_zero_is_refused() {
         let error = PoissonArrivals::new(DurationMs::ZERO).unwrap_err();
-        assert_eq!(error.to_string(), "the mean gap between arrivals is 0; it must be above 0");
+        assert_eq!(
+            error.to_string(),
+            "the mean gap between arrivals is 0; it must be above 0"
+        );
     }
 }

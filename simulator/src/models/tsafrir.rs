@@ -102,7 +102,12 @@ pub enum EstimateError {
 impl EstimateModel {
     /// The authors' defaults: distinct estimates read off a curve, none known.
     pub fn new(jobs: u64, longest: DurationMs) -> Self {
-        Self { jobs, longest, distinct: DistinctEstimates::Piecewise, known: Vec::new() }
+        Self {
+            jobs,
+            longest,
+            distinct: DistinctEstimates::Piecewise,
+            known: Vec::new(),
+        }
     }
 
     /// Draws which estimates there are and how many jobs have each, by length.
@@ -163,8 +168,12 @@ impl EstimateModel {
                 return Err(EstimateError::KnownUnusable(*estimate));
             }
         }
-        let known = self.known.iter().fold(0_u64, |sum, count| sum.saturating_add(count.jobs));
+        let known = self
+            .known
+            .iter()
+            .fold(0_u64, |sum, count| sum.saturating_add(count.jobs));
         let jobs = self.jobs;
-        jobs.checked_sub(known).ok_or(EstimateError::KnownExceedJobs { known, jobs })
+        jobs.checked_sub(known)
+            .ok_or(EstimateError::KnownExceedJobs { known, jobs })
     }
 }

@@ -21,7 +21,11 @@ impl SimulatedSite {
     fn misunderstood(fate: Fate, order: &ReservationOrder) -> ReservationOrder {
         let mut order = order.clone();
         if fate.fault == Some(Kind::WrongStart) {
-            let length = order.request.window.latest.since(order.request.window.earliest);
+            let length = order
+                .request
+                .window
+                .latest
+                .since(order.request.window.earliest);
             let later = DurationMs(length.0 + 1 + fate.dice % WRONG_BY.0);
             order.request.window = order.request.window.later_by(later);
         }
@@ -46,15 +50,20 @@ impl Reservations for SimulatedSite {
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
-        self.call(CALL, move |world, site| world.renew_lease(site, tag, keep_for)).await
+        self.call(CALL, move |world, site| {
+            world.renew_lease(site, tag, keep_for)
+        })
+        .await
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.call(CALL, move |world, site| world.confirm_lease(site, tag)).await
+        self.call(CALL, move |world, site| world.confirm_lease(site, tag))
+            .await
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        self.call(CALL, move |world, site| world.release_lease(site, tag)).await
+        self.call(CALL, move |world, site| world.release_lease(site, tag))
+            .await
     }
 
     async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
@@ -66,6 +75,7 @@ impl Reservations for SimulatedSite {
     }
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        self.call(CALL, move |world, site| world.free_slots(site, span, most)).await
+        self.call(CALL, move |world, site| world.free_slots(site, span, most))
+            .await
     }
 }

@@ -103,7 +103,8 @@ impl Asked {
     pub(super) fn read(words: &[OsString], input: &[u8]) -> Result<Self, String> {
         let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
         let verb = words.and_then(|words| verb(words.get(3..)?, Reader(input)));
-        verb.map(|verb| Self { verb }).ok_or_else(|| "a request that cannot be read".to_owned())
+        verb.map(|verb| Self { verb })
+            .ok_or_else(|| "a request that cannot be read".to_owned())
     }
 
     /// Does it in the world.
@@ -121,7 +122,10 @@ impl Asked {
             }
             Verb::Submit(order) => {
                 let number = world.submit(site, order)?.lrm_id;
-                Ok(format!("number {}\n", number.as_str().split('.').next().unwrap_or_default()))
+                Ok(format!(
+                    "number {}\n",
+                    number.as_str().split('.').next().unwrap_or_default()
+                ))
             }
             Verb::Find(tag) => Ok(world.slurm_finds(site, *tag)),
             Verb::Gate(tag, decision) => gate(world, site, *tag, decision, kill_switch),
@@ -146,7 +150,11 @@ impl Asked {
 }
 
 fn verdict(state: GateState) -> String {
-    let word = if state == GateState::Opened { "go" } else { "void" };
+    let word = if state == GateState::Opened {
+        "go"
+    } else {
+        "void"
+    };
     format!("verdict {word}\n")
 }
 
@@ -173,7 +181,13 @@ fn verb(words: &[&str], input: Reader<'_>) -> Option<Verb> {
         "describe" => Verb::Describe,
         "status" => {
             let says = |word| words.contains(&word);
-            Verb::Status(tags(input)?, Asks { queue: says("queue"), load: says("load") })
+            Verb::Status(
+                tags(input)?,
+                Asks {
+                    queue: says("queue"),
+                    load: says("load"),
+                },
+            )
         }
         "submit" => Verb::Submit(Box::new(order(tag()?, words.get(5..)?, input)?)),
         "find" => Verb::Find(tag()?),
@@ -200,7 +214,9 @@ fn tags(mut input: Reader<'_>) -> Option<Vec<Tag>> {
 
 /// An order, as `sbatch` and the wrapper get it.
 fn order(tag: Tag, options: &[&str], mut input: Reader<'_>) -> Option<AttemptOrder> {
-    let split = options.iter().map(|option| option.split_once('=').unwrap_or((option, "")));
+    let split = options
+        .iter()
+        .map(|option| option.split_once('=').unwrap_or((option, "")));
     let options: BTreeMap<&str, &str> = split.collect();
     let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     loop {
@@ -254,7 +270,11 @@ fn parameters(tag: Tag, mut params: Reader<'_>) -> Option<AttemptOrder> {
         setup: Vec::new(),
     };
     let plain = AttemptOrder::plain(tag, program, wall_time);
-    Some(AttemptOrder { hold_max, lists_hosts, ..plain })
+    Some(AttemptOrder {
+        hold_max,
+        lists_hosts,
+        ..plain
+    })
 }
 
 /// Contents that a wrapper puts in place; how large they are is not told.
@@ -262,12 +282,17 @@ fn inputs(mut list: Reader<'_>) -> Option<Vec<(Content, RelPath)>> {
     let mut inputs = Vec::new();
     loop {
         let line = list.line()?;
-        let Some(lengths) = line.strip_prefix("input ") else { return Some(inputs) };
+        let Some(lengths) = line.strip_prefix("input ") else {
+            return Some(inputs);
+        };
         let mut lengths = lengths.split(' ').skip(1).map(str::parse);
         let (source, target) = (lengths.next()?.ok()?, lengths.next()?.ok()?);
         let (source, target) = (list.value(source)?, list.value(target)?);
         let digest: Digest = source.rsplit('/').next()?.parse().ok()?;
-        let content = Content { digest, size: Bytes(0) };
+        let content = Content {
+            digest,
+            size: Bytes(0),
+        };
         inputs.push((content, RelPath::new(&target).ok()?));
     }
 }

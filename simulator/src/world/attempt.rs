@@ -38,16 +38,29 @@ impl Payload {
     /// A program that is not ours runs for a second. Of shell scripts only `exit` is understood.
     fn of(order: &AttemptOrder) -> Self {
         let words = &order.program.arguments;
-        let script = words.get(1).filter(|_| words.first().is_some_and(|word| &**word == "-c"));
+        let script = words
+            .get(1)
+            .filter(|_| words.first().is_some_and(|word| &**word == "-c"));
         let exits = script.and_then(|script| script.strip_prefix("exit ")?.parse().ok());
-        let number = |at: usize| order.program.arguments.get(at).and_then(|word| word.parse().ok());
+        let number = |at: usize| {
+            order
+                .program
+                .arguments
+                .get(at)
+                .and_then(|word| word.parse().ok())
+        };
         let run_time = DurationMs(number(0).unwrap_or(1_000));
         let code = number(1).and_then(|code: u64| i32::try_from(code).ok());
         let code = code.or(exits).unwrap_or(0);
         let slowdown_per_mille = number(2).unwrap_or(0);
         let missing = matches!(&order.program.executable,
             Executable::AtSite(path) if &**path == MISSING_PROGRAM);
-        Self { run_time, code, slowdown_per_mille, missing }
+        Self {
+            run_time,
+            code,
+            slowdown_per_mille,
+            missing,
+        }
     }
 
     /// Its components talk to each other over links: it runs longer for each further site,
@@ -59,7 +72,11 @@ impl Payload {
             .saturating_mul(further)
             .saturating_mul(u128::from(spread.fastest.0))
             / (1_000 * u128::from(spread.slowest.0.max(1)));
-        DurationMs(self.run_time.0.saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)))
+        DurationMs(
+            self.run_time
+                .0
+                .saturating_add(u64::try_from(extra).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -82,7 +99,10 @@ pub(super) enum Stage {
     /// Started by the batch system; its wrapper is on its way to the gate.
     Starting,
     /// At the gate.
-    AtGate { since: Timestamp, held_at: Timestamp },
+    AtGate {
+        since: Timestamp,
+        held_at: Timestamp,
+    },
     /// The payload runs.
     Running { since: Timestamp },
     /// The wrapper wrote how it ended.
@@ -201,15 +221,21 @@ impl Attempt {
             Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
             Stage::Queued => Observation::Queued(InQueue::default()),
             Stage::Starting => Observation::Starting,
-            Stage::AtGate { since, held_at } => {
-                Observation::Ready(AtGate { host: host(), since: *since, held_at: *held_at })
-            }
-            Stage::Running { since } => Observation::Begun(Begun { host: host(), at: *since }),
+            Stage::AtGate { since, held_at } => Observation::Ready(AtGate {
+                host: host(),
+                since: *since,
+                held_at: *held_at,
+            }),
+            Stage::Running { since } => Observation::Begun(Begun {
+                host: host(),
+                at: *since,
+            }),
             Stage::Exited(exit) => Observation::Exited(exit.clone()),
             Stage::Void => Observation::Void,
-            Stage::Lost { began, detail } => {
-                Observation::Vanished { began: *began, detail: (*detail).to_owned() }
-            }
+            Stage::Lost { began, detail } => Observation::Vanished {
+                began: *began,
+                detail: (*detail).to_owned(),
+            },
         }
     }
 
@@ -233,7 +259,10 @@ pub fn host_of(tag: Tag) -> String {
 }
 
 /// The number of a batch job, as adapters show it.
-#[allow(clippy::expect_used, reason = "a site's name and a number always make an id")]
+#[allow(
+    clippy::expect_used,
+    reason = "a site's name and a number always make an id"
+)]
 pub(super) fn lrm_id(site: &SiteName, job: LrmJobId) -> LrmId {
     LrmId::new(&format!("{}.{site}", job.0)).expect("a valid id")
 }
@@ -244,15 +273,35 @@ mod tests {
 
     fn slowed(sites: usize, slowest: u64) -> u64 {
         let run_time = DurationMs(60_000);
-        let payload = Payload { run_time, code: 0, slowdown_per_mille: 250, missing: false };
+        let payload = Payload {
+            run_time,
+            code: 0,
+            slowdown_per_mille: 250,
+            missing: false,
+        };
         let (slowest, fastest) = (BitsPerSecond(slowest), BitsPerSecond(100));
-        payload.slowed(&Spread { sites, slowest, fastest }).0
+        payload
+            .slowed(&Spread {
+                sites,
+                slowest,
+                fastest,
+            })
+            .0
     }
 
     #[test]
     fn a_payload_runs_longer_with_each_site_and_the_slower_its_links_are() {
-        assert_eq!([1, 2, 3].map(|sites| slowed(sites, 100)), [60_000, 75_000, 90_000]);
-        assert_eq!([100, 50, 25].map(|slowest| slowed(2, slowest)), [75_000, 90_000, 120_000]);
-        assert!(slowed(2, 0) > 1_000_000, "as good as never over a link that is cut");
+        assert_eq!(
+            [1, 2, 3].map(|sites| slowed(sites, 100)),
+            [60_000, 75_000, 90_000]
+        );
+        assert_eq!(
+            [100, 50, 25].map(|slowest| slowed(2, slowest)),
+            [75_000, 90_000, 120_000]
+        );
+        assert!(
+            slowed(2, 0) > 1_000_000,
+            "as good as never over a link that is cut"
+        );
     }
 }

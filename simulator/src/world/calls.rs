@@ -23,7 +23,11 @@ use super::ledger::Deed;
 
 /// The labels of a site: where it is, and in which half of the country.
 fn labels_of(name: &SiteName) -> Labels {
-    let half = if name.as_str() < "e" { "north" } else { "south" };
+    let half = if name.as_str() < "e" {
+        "north"
+    } else {
+        "south"
+    };
     let label = |key: &str, value: &str| (key.into(), [value.into()].into());
     [label("place", name.as_str()), label("half", half)].into()
 }
@@ -48,12 +52,18 @@ impl World {
 
     /// Load, and what the attempts asked about are doing.
     pub fn status(&mut self, site: SiteIndex, tags: &[Tag]) -> SiteStatus {
-        let attempts = tags.iter().map(|tag| (*tag, self.show(site, *tag))).collect();
+        let attempts = tags
+            .iter()
+            .map(|tag| (*tag, self.show(site, *tag)))
+            .collect();
         let now = self.now;
         let ebbs = self.sites[site.0].ebbs(now);
         let cluster = &self.sites[site.0];
         let ailments = &cluster.ailments;
-        let idle = ailments.stale.as_ref().map_or_else(|| cluster.idle(self.now), |then| then.idle);
+        let idle = ailments
+            .stale
+            .as_ref()
+            .map_or_else(|| cluster.idle(self.now), |then| then.idle);
         SiteStatus {
             site_clock: Some(ailments.clock(self.now)),
             idle: Resources::processors(idle),
@@ -86,15 +96,25 @@ impl World {
                 .submit(number, processors, asked(order), now)
                 .map_err(|problem| SiteError::Refused(problem.to_string()))?;
         } else {
-            self.agenda.add(now + order.begin_in, site, Event::Eligible(order.tag, number));
+            self.agenda.add(
+                now + order.begin_in,
+                site,
+                Event::Eligible(order.tag, number),
+            );
         }
         let attempt = Attempt::new(order, number, now, self.pace.wall_late);
         let lrm_id = attempt.lrm_id(&cluster.name);
         cluster.attempts.insert(order.tag, attempt);
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
-        self.ledger.note(now, &cluster.name, order.tag, Deed::Submitted { processors });
+        self.ledger.note(
+            now,
+            &cluster.name,
+            order.tag,
+            Deed::Submitted { processors },
+        );
         if let Some(lease) = order.reservation {
-            self.ledger.note(now, &cluster.name, order.tag, Deed::Reserved(lease));
+            self.ledger
+                .note(now, &cluster.name, order.tag, Deed::Reserved(lease));
         }
         let touched = self.touched[site.0];
         self.schedule(site);
@@ -106,10 +126,15 @@ impl World {
     /// An attempt that was to begin later may from now on; if it is still wanted.
     pub(super) fn becomes_eligible(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
-        let attempt = cluster.attempts.get(&tag).filter(|attempt| attempt.waits_as(job));
+        let attempt = cluster
+            .attempts
+            .get(&tag)
+            .filter(|attempt| attempt.waits_as(job));
         let Some(attempt) = attempt else { return };
         // One that is too large was refused when it was submitted first.
-        let _ = cluster.batch.submit(job, attempt.processors, attempt.asked, now);
+        let _ = cluster
+            .batch
+            .submit(job, attempt.processors, attempt.asked, now);
         self.schedule(site);
     }
 
@@ -120,15 +145,21 @@ impl World {
             let then = cluster.ailments.stale.as_ref();
             then.is_none_or(|then| then.attempts.contains_key(tag))
         };
-        let found = cluster.attempts.get(&tag).filter(|_| shown(&tag)).map(|attempt| Found {
-            lrm_id: attempt.lrm_id(&cluster.name),
-            submitted_at: attempt.submitted_at,
-        });
+        let found = cluster
+            .attempts
+            .get(&tag)
+            .filter(|_| shown(&tag))
+            .map(|attempt| Found {
+                lrm_id: attempt.lrm_id(&cluster.name),
+                submitted_at: attempt.submitted_at,
+            });
         let doubles = cluster.found_doubles(tag).filter(|_| shown(&tag));
         if bug(Bug::DropTag) {
             return TagLookup { found: Vec::new() };
         }
-        TagLookup { found: found.into_iter().chain(doubles).collect() }
+        TagLookup {
+            found: found.into_iter().chain(doubles).collect(),
+        }
     }
 
     /// Decides a gate, or finds it decided: exactly one decision wins.
@@ -149,7 +180,10 @@ impl World {
         if cluster.taken.contains(&tag) {
             return Ok(GateState::Voided);
         }
-        let attempt = cluster.attempts.get_mut(&tag).filter(|attempt| attempt.has_directory());
+        let attempt = cluster
+            .attempts
+            .get_mut(&tag)
+            .filter(|attempt| attempt.has_directory());
         let Some(attempt) = attempt else {
             if matches!(decision, GateDecision::Go(_)) {
                 return Err(SiteError::Refused(format!("{tag} has no directory yet")));
@@ -184,27 +218,46 @@ impl World {
     /// Whether a gate of its round is still to be decided.
     pub fn awaits_gates(&self, tag: Tag, go: &Go) -> bool {
         let undecided = |(component, peer): (ComponentIndex, &Peer)| {
-            let tag = Tag { component, attempt: peer.attempt, ..tag };
+            let tag = Tag {
+                component,
+                attempt: peer.attempt,
+                ..tag
+            };
             let site = self.index_of(&peer.site)?;
             Some(self.sites[site.0].attempts.get(&tag)?.decision.is_none())
         };
-        (0..).map(ComponentIndex).zip(&go.peers).any(|part| undecided(part).unwrap_or(false))
+        (0..)
+            .map(ComponentIndex)
+            .zip(&go.peers)
+            .any(|part| undecided(part).unwrap_or(false))
     }
 
     /// Where the components of a job are, and how well these sites are linked.
     fn spread(&self, go: &Go) -> Spread {
         let sites: BTreeSet<&SiteName> = go.peers.iter().map(|peer| &peer.site).collect();
-        let pairs = sites.iter().flat_map(|from| sites.iter().map(move |to| (*from, *to)));
+        let pairs = sites
+            .iter()
+            .flat_map(|from| sites.iter().map(move |to| (*from, *to)));
         let links = pairs.filter(|(from, to)| from != to);
-        let slowest = links.filter_map(|(from, to)| self.network.capacity(from, to)).min();
+        let slowest = links
+            .filter_map(|(from, to)| self.network.capacity(from, to))
+            .min();
         let fastest = self.fastest_link;
-        Spread { sites: sites.len(), slowest: slowest.unwrap_or(fastest), fastest }
+        Spread {
+            sites: sites.len(),
+            slowest: slowest.unwrap_or(fastest),
+            fastest,
+        }
     }
 
     /// Ends an attempt, and every batch job that has its tag.
     pub fn cancel(&mut self, site: SiteIndex, tag: Tag, id: Option<&LrmId>) {
         let job = id.and_then(|id| self.number(site, id));
-        let tag = if bug(Bug::TrustNumber) { self.holder(site, job).unwrap_or(tag) } else { tag };
+        let tag = if bug(Bug::TrustNumber) {
+            self.holder(site, job).unwrap_or(tag)
+        } else {
+            tag
+        };
         self.withdraw_doubles(site, tag);
         self.cancel_attempt(site, tag);
     }
@@ -212,12 +265,22 @@ impl World {
     /// Takes the batch job of this number out of the queue, if it has the tag.
     pub fn withdraw(&mut self, site: SiteIndex, tag: Tag, id: &LrmId) {
         let job = self.number(site, id);
-        let tag = if bug(Bug::TrustNumber) { self.holder(site, job).unwrap_or(tag) } else { tag };
+        let tag = if bug(Bug::TrustNumber) {
+            self.holder(site, job).unwrap_or(tag)
+        } else {
+            tag
+        };
         let cluster = &self.sites[site.0];
-        let Some(job) = job.filter(|job| cluster.batch.is_queued(*job)) else { return };
+        let Some(job) = job.filter(|job| cluster.batch.is_queued(*job)) else {
+            return;
+        };
         if cluster.doubles.contains_key(&(tag, job)) {
             self.double_leaves(site, tag, job);
-        } else if cluster.attempts.get(&tag).is_some_and(|attempt| attempt.lrm == job) {
+        } else if cluster
+            .attempts
+            .get(&tag)
+            .is_some_and(|attempt| attempt.lrm == job)
+        {
             self.cancel_attempt(site, tag);
         }
     }
@@ -232,27 +295,44 @@ impl World {
 
     fn cancel_attempt(&mut self, site: SiteIndex, tag: Tag) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
-        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else {
+            return;
+        };
         match attempt.stage.clone() {
             Stage::Queued => {
                 let job = attempt.lrm;
                 if cluster.stand_for_double(tag) {
                     return self.double_leaves(site, tag, job);
                 }
-                let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
-                attempt.stage = Stage::Lost { began: false, detail: "cancelled in the queue" };
+                let Some(attempt) = cluster.attempts.get_mut(&tag) else {
+                    return;
+                };
+                attempt.stage = Stage::Lost {
+                    began: false,
+                    detail: "cancelled in the queue",
+                };
                 self.ledger.note(now, &cluster.name, tag, Deed::Withdrawn);
                 self.leave(site, tag, job);
             }
             Stage::Starting => attempt.told_to_end = true,
             Stage::AtGate { .. } => {
                 attempt.told_to_end = true;
-                attempt.decision.get_or_insert((GateState::Voided, Default::default()));
+                attempt
+                    .decision
+                    .get_or_insert((GateState::Voided, Default::default()));
                 self.gate_seen(site, tag);
             }
             Stage::Running { since } => {
                 let cause = ExitCause::Terminated;
-                self.exit(site, tag, Exit { cause, began_at: since, ended_at: now });
+                self.exit(
+                    site,
+                    tag,
+                    Exit {
+                        cause,
+                        began_at: since,
+                        ended_at: now,
+                    },
+                );
                 return;
             }
             Stage::Exited(_) | Stage::Void | Stage::Lost { .. } => return,
@@ -268,11 +348,14 @@ impl World {
         let cluster = &mut self.sites[site.0];
         let has_double = cluster.doubles_of(tag).next().is_some();
         if has_double || cluster.attempts.get(&tag).is_some_and(Attempt::is_live) {
-            return Err(SiteError::Refused(format!("{tag} has not ended; cancel it first")));
+            return Err(SiteError::Refused(format!(
+                "{tag} has not ended; cancel it first"
+            )));
         }
         let known = cluster.attempts.remove(&tag).is_some();
         if cluster.taken.remove(&tag) || known {
-            self.ledger.note(self.now, &cluster.name, tag, Deed::Removed);
+            self.ledger
+                .note(self.now, &cluster.name, tag, Deed::Removed);
         }
         Ok(())
     }
@@ -280,8 +363,12 @@ impl World {
     /// All attempts of any control plane that left something.
     pub fn list_attempts(&self, site: SiteIndex) -> Vec<Tag> {
         let cluster = &self.sites[site.0];
-        let known: BTreeMap<Tag, ()> =
-            cluster.attempts.keys().chain(&cluster.taken).map(|tag| (*tag, ())).collect();
+        let known: BTreeMap<Tag, ()> = cluster
+            .attempts
+            .keys()
+            .chain(&cluster.taken)
+            .map(|tag| (*tag, ()))
+            .collect();
         known.into_keys().collect()
     }
 
@@ -291,12 +378,16 @@ impl World {
     /// No answer: there is no such host, no way leads there, or a link is cut.
     pub fn round_trip(&self, site: SiteIndex, to: &HostName) -> Result<DurationUs, SiteError> {
         let from = &self.sites[site.0].name;
-        let known = SiteName::new(to.as_str()).ok().and_then(|name| self.index_of(&name));
+        let known = SiteName::new(to.as_str())
+            .ok()
+            .and_then(|name| self.index_of(&name));
         let there = known.map(|index| &self.sites[index.0]);
         let there = there.filter(|there| !there.ailments.cut_off && !there.ailments.silent);
         let round_trip = there.and_then(|there| {
             let way = self.network.latency(from, &there.name)?;
-            Some(DurationUs::from(way + self.network.latency(&there.name, from)?))
+            Some(DurationUs::from(
+                way + self.network.latency(&there.name, from)?,
+            ))
         });
         round_trip.ok_or_else(|| SiteError::OutcomeUnknown(format!("{to} does not answer")))
     }
@@ -324,7 +415,10 @@ impl World {
             return self.schedule(site);
         }
         let held_at = cluster.batch.running_since(job).unwrap_or(now);
-        attempt.stage = Stage::AtGate { since: now, held_at };
+        attempt.stage = Stage::AtGate {
+            since: now,
+            held_at,
+        };
         let hold_over = now + attempt.hold_max;
         self.ledger.note(now, &cluster.name, tag, Deed::Ready);
         self.agenda.add(hold_over, site, Event::HoldOver(tag));
@@ -334,7 +428,9 @@ impl World {
     /// Past the longest hold a wrapper closes its gate itself.
     pub(super) fn hold_over(&mut self, site: SiteIndex, tag: Tag) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
-        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else {
+            return;
+        };
         let holds = matches!(attempt.stage, Stage::AtGate { .. });
         if holds && attempt.decision.is_none() {
             attempt.decision = Some((GateState::Voided, Default::default()));
@@ -345,7 +441,9 @@ impl World {
 
     pub(super) fn gate_seen(&mut self, site: SiteIndex, tag: Tag) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
-        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else {
+            return;
+        };
         if !matches!(attempt.stage, Stage::AtGate { .. }) {
             return;
         }
@@ -354,19 +452,36 @@ impl World {
                 self.exit(
                     site,
                     tag,
-                    Exit { cause: ExitCause::TooLate, began_at: now, ended_at: now },
+                    Exit {
+                        cause: ExitCause::TooLate,
+                        began_at: now,
+                        ended_at: now,
+                    },
                 );
             }
             Some((GateState::Opened, _)) if attempt.payload.missing => {
                 let cause = ExitCause::CouldNotStart(MISSING.to_owned());
-                self.exit(site, tag, Exit { cause, began_at: now, ended_at: now });
+                self.exit(
+                    site,
+                    tag,
+                    Exit {
+                        cause,
+                        began_at: now,
+                        ended_at: now,
+                    },
+                );
             }
             Some((GateState::Opened, _)) => {
                 attempt.stage = Stage::Running { since: now };
                 let (length, _) = attempt.natural_end();
                 self.ledger.note(now, &cluster.name, tag, Deed::Began);
-                if attempt.inputs.iter().any(|digest| !cluster.store.contains_key(digest)) {
-                    self.ledger.note(now, &cluster.name, tag, Deed::InputMissing);
+                if attempt
+                    .inputs
+                    .iter()
+                    .any(|digest| !cluster.store.contains_key(digest))
+                {
+                    self.ledger
+                        .note(now, &cluster.name, tag, Deed::InputMissing);
                 }
                 self.agenda.add(now + length, site, Event::PayloadEnd(tag));
                 cluster.note_load(now);
@@ -383,23 +498,49 @@ impl World {
     }
 
     pub(super) fn payload_ends(&mut self, site: SiteIndex, tag: Tag) {
-        let Some(attempt) = self.sites[site.0].attempts.get(&tag) else { return };
-        let Stage::Running { since } = attempt.stage else { return };
+        let Some(attempt) = self.sites[site.0].attempts.get(&tag) else {
+            return;
+        };
+        let Stage::Running { since } = attempt.stage else {
+            return;
+        };
         let (_, cause) = attempt.natural_end();
-        self.exit(site, tag, Exit { cause, began_at: since, ended_at: self.now });
+        self.exit(
+            site,
+            tag,
+            Exit {
+                cause,
+                began_at: since,
+                ended_at: self.now,
+            },
+        );
     }
 
     /// A payload that runs exits now, with its code.
     pub fn finish_payload(&mut self, site: SiteIndex, tag: Tag) {
-        let Some(attempt) = self.sites[site.0].attempts.get(&tag) else { return };
-        let Stage::Running { since } = attempt.stage else { return };
+        let Some(attempt) = self.sites[site.0].attempts.get(&tag) else {
+            return;
+        };
+        let Stage::Running { since } = attempt.stage else {
+            return;
+        };
         let cause = ExitCause::Code(attempt.payload.code);
-        self.exit(site, tag, Exit { cause, began_at: since, ended_at: self.now });
+        self.exit(
+            site,
+            tag,
+            Exit {
+                cause,
+                began_at: since,
+                ended_at: self.now,
+            },
+        );
     }
 
     fn exit(&mut self, site: SiteIndex, tag: Tag, exit: Exit) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
-        let Some(attempt) = cluster.attempts.get_mut(&tag) else { return };
+        let Some(attempt) = cluster.attempts.get_mut(&tag) else {
+            return;
+        };
         let deed = match exit.cause {
             ExitCause::Code(code) => Deed::Exited(code),
             ExitCause::WallTime => Deed::WallTime,

@@ -127,9 +127,24 @@ pub struct Cluster {
 /// Its batch system as it is, for whoever looks into why nothing moves.
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, processors, batch, ailments, .. } = self;
-        write!(f, "{name}: {} of {processors} processors idle, ", batch.idle())?;
-        write!(f, "{} running and {} queued of which ", batch.running(), batch.queued())?;
+        let Self {
+            name,
+            processors,
+            batch,
+            ailments,
+            ..
+        } = self;
+        write!(
+            f,
+            "{name}: {} of {processors} processors idle, ",
+            batch.idle()
+        )?;
+        write!(
+            f,
+            "{} running and {} queued of which ",
+            batch.running(),
+            batch.queued()
+        )?;
         write!(f, "{} are known, {ailments:?}", self.occupants.len())
     }
 }
@@ -137,7 +152,13 @@ impl fmt::Display for Cluster {
 impl Cluster {
     pub(super) fn new(spec: ClusterSpec, now: Timestamp) -> Self {
         let processors = spec.nodes * spec.processors_per_node;
-        let idle = LoadStep { at: now, running: 0, held: 0, local: 0, down: 0 };
+        let idle = LoadStep {
+            at: now,
+            running: 0,
+            held: 0,
+            local: 0,
+            down: 0,
+        };
         Self {
             name: spec.name,
             nodes: spec.nodes,
@@ -196,7 +217,13 @@ impl Cluster {
     /// Those of them that nobody is promised for so long from now.
     pub fn spare_for(&self, length: DurationMs, now: Timestamp) -> Option<u32> {
         let spare = self.spare_processors();
-        spare.map(|idle| if self.grants() { idle.min(self.free_for(length, now)) } else { idle })
+        spare.map(|idle| {
+            if self.grants() {
+                idle.min(self.free_for(length, now))
+            } else {
+                idle
+            }
+        })
     }
 
     /// Its load since the beginning.
@@ -249,10 +276,20 @@ impl Cluster {
     /// The batch system has a local user's job from now on.
     pub(super) fn hand_to_batch(&mut self, job: LocalJob, now: Timestamp) {
         let number = self.new_number();
-        let LocalJob { at: submitted, run_time, processors, estimate } = job;
+        let LocalJob {
+            at: submitted,
+            run_time,
+            processors,
+            estimate,
+        } = job;
         if self.batch.submit(number, processors, estimate, now).is_ok() {
             let said = estimate.max(run_time);
-            let local = Occupant::Local { submitted, run_time, said, processors };
+            let local = Occupant::Local {
+                submitted,
+                run_time,
+                said,
+                processors,
+            };
             self.occupants.insert(number, local);
         }
     }
@@ -268,7 +305,10 @@ impl Cluster {
     /// Whether one of the nodes of a batch job that runs fails all that is started on it.
     pub(super) fn runs_in_a_black_hole(&self, job: LrmJobId) -> bool {
         !self.black_holes.is_empty()
-            && self.batch.nodes_of(job).any(|node| self.black_holes.contains(&node))
+            && self
+                .batch
+                .nodes_of(job)
+                .any(|node| self.black_holes.contains(&node))
     }
 
     /// Numbers from this one on are free again.
@@ -285,7 +325,9 @@ impl Cluster {
     /// A local user's job ends; `false` if it was killed before, and its number perhaps
     /// handed out again.
     pub(super) fn end_local(&mut self, job: LrmJobId, now: Timestamp) -> bool {
-        let Some(Occupant::Local { run_time, .. }) = self.occupants.get(&job) else { return false };
+        let Some(Occupant::Local { run_time, .. }) = self.occupants.get(&job) else {
+            return false;
+        };
         let since = self.batch.running_since(job);
         let runs = since.is_some_and(|since| since + *run_time <= now);
         if runs {
@@ -297,15 +339,23 @@ impl Cluster {
 
     /// A batch job died with its node. The tag and where it stood, if it was ours.
     pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<(Tag, &'static str)> {
-        let Occupant::Ours(tag) = self.occupants.remove(&job)? else { return None };
+        let Occupant::Ours(tag) = self.occupants.remove(&job)? else {
+            return None;
+        };
         let is_double = self.doubles.remove(&(tag, job)).is_some();
         let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
         if is_double || (!had_directory && self.stand_for_double(tag)) {
             return None;
         }
         let attempt = self.attempts.get_mut(&tag)?;
-        let (began, step) = (matches!(attempt.stage, Stage::Running { .. }), attempt.step());
-        attempt.stage = Stage::Lost { began, detail: "its node failed" };
+        let (began, step) = (
+            matches!(attempt.stage, Stage::Running { .. }),
+            attempt.step(),
+        );
+        attempt.stage = Stage::Lost {
+            began,
+            detail: "its node failed",
+        };
         Some((tag, step))
     }
 
@@ -348,7 +398,10 @@ impl Cluster {
             && attempt.stage != Stage::Queued
         {
             let began = matches!(attempt.stage, Stage::Running { .. });
-            attempt.stage = Stage::Lost { began, detail: "its scheduler forgot it" };
+            attempt.stage = Stage::Lost {
+                began,
+                detail: "its scheduler forgot it",
+            };
         } else {
             self.attempts.remove(&tag);
         }
@@ -367,7 +420,11 @@ impl Cluster {
                         held += double.map_or(0, |double| double.processors);
                     }
                     Some(attempt) if attempt.is_holding() => held += attempt.processors,
-                    Some(Attempt { stage: Stage::Running { .. }, processors, .. }) => {
+                    Some(Attempt {
+                        stage: Stage::Running { .. },
+                        processors,
+                        ..
+                    }) => {
                         running += processors;
                     }
                     _ => {}
@@ -380,7 +437,13 @@ impl Cluster {
         }
         self.local_running = local;
         let down = self.processors - self.batch.used() - self.batch.idle();
-        let step = LoadStep { at: now, running, held, local, down };
+        let step = LoadStep {
+            at: now,
+            running,
+            held,
+            local,
+            down,
+        };
         match self.load.last_mut() {
             Some(last) if LoadStep { at: now, ..*last } == step => {}
             Some(last) if last.at == now => *last = step,

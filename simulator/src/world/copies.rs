@@ -30,7 +30,10 @@ pub(super) struct Copy {
 pub fn output_of(tag: Tag, path: &RelPath) -> Content {
     let text = format!("{tag}-{path}");
     let digest = blake3::hash(text.as_bytes());
-    Content { digest: Digest(*digest.as_bytes()), size: OUTPUT_BYTES }
+    Content {
+        digest: Digest(*digest.as_bytes()),
+        size: OUTPUT_BYTES,
+    }
 }
 
 impl World {
@@ -39,7 +42,10 @@ impl World {
         match place {
             FilePlace::Store(digest) => {
                 let size = *cluster.store.get(digest)?;
-                Some(Content { digest: *digest, size })
+                Some(Content {
+                    digest: *digest,
+                    size,
+                })
             }
             FilePlace::User(path) => cluster.files.get(path).copied(),
             FilePlace::Output(tag, path) => {
@@ -56,7 +62,10 @@ impl World {
     pub fn inspect(&self, site: SiteIndex, place: &FilePlace) -> Result<Inspected, SiteError> {
         let content = self.content_at(site, place);
         let missing = || SiteError::Refused(format!("there is no {place:?}"));
-        Ok(Inspected { content: content.ok_or_else(missing)?, directory: false })
+        Ok(Inspected {
+            content: content.ok_or_else(missing)?,
+            directory: false,
+        })
     }
 
     /// Starts a copy to a site, or finds it under way.
@@ -77,15 +86,25 @@ impl World {
         let source = from.and_then(|from| self.content_at(from, &order.source.place));
         let failed = match source {
             Some(found) if found == order.chunk.map_or(content, |chunk| chunk.of) => None,
-            Some(_) => Some((CopyBlame::Source, "the source has another digest".to_owned())),
+            Some(_) => Some((
+                CopyBlame::Source,
+                "the source has another digest".to_owned(),
+            )),
             None => Some((CopyBlame::Source, "the source has no such file".to_owned())),
         };
-        let mut copy = Copy { flow: None, from: order.source.site.clone(), content, failed };
+        let mut copy = Copy {
+            flow: None,
+            from: order.source.site.clone(),
+            content,
+            failed,
+        };
         if copy.failed.is_none() {
             let here = self.sites[site.0].name.clone();
             copy.flow = self.start_flow(&order.source.site, &here, order)?;
             if copy.flow.is_none() {
-                self.sites[site.0].store.insert(content.digest, content.size);
+                self.sites[site.0]
+                    .store
+                    .insert(content.digest, content.size);
                 return Ok(());
             }
         }
@@ -106,7 +125,9 @@ impl World {
         let id = FlowId(self.next_flow);
         self.next_flow += 1;
         let size = order.content.size;
-        let started = self.network.start(id, from, to, size, order.limit, self.now);
+        let started = self
+            .network
+            .start(id, from, to, size, order.limit, self.now);
         started.map_err(|problem| SiteError::Refused(problem.to_string()))?;
         Ok(Some(id))
     }
@@ -119,21 +140,30 @@ impl World {
         }
         match cluster.copies.get(&order.nonce) {
             None => CopyStatus::Absent,
-            Some(Copy { failed: Some((blame, detail)), .. }) => {
-                CopyStatus::Failed { blame: *blame, detail: detail.clone() }
-            }
+            Some(Copy {
+                failed: Some((blame, detail)),
+                ..
+            }) => CopyStatus::Failed {
+                blame: *blame,
+                detail: detail.clone(),
+            },
             Some(Copy { flow, .. }) => {
                 let done = flow.and_then(|flow| self.network.progress(flow, self.now));
-                CopyStatus::Running { done: done.unwrap_or(Bytes(0)) }
+                CopyStatus::Running {
+                    done: done.unwrap_or(Bytes(0)),
+                }
             }
         }
     }
 
     /// Stops a copy. What had arrived stays unless it is discarded.
     pub fn stop_copy(&mut self, site: SiteIndex, order: &CopyOrder, discard: bool) {
-        let Some(copy) = self.sites[site.0].copies.get_mut(&order.nonce) else { return };
+        let Some(copy) = self.sites[site.0].copies.get_mut(&order.nonce) else {
+            return;
+        };
         let flow = copy.flow.take();
-        copy.failed.get_or_insert((CopyBlame::Process, "stopped".to_owned()));
+        copy.failed
+            .get_or_insert((CopyBlame::Process, "stopped".to_owned()));
         if let Some(flow) = flow {
             self.network.stop(flow, self.now);
         }
@@ -147,8 +177,13 @@ impl World {
         for flow in self.network.completed(self.now) {
             for at in 0..self.sites.len() {
                 let cluster = &mut self.sites[at];
-                let arrived = cluster.copies.iter().find(|(_, copy)| copy.flow == Some(flow));
-                let Some((nonce, copy)) = arrived else { continue };
+                let arrived = cluster
+                    .copies
+                    .iter()
+                    .find(|(_, copy)| copy.flow == Some(flow));
+                let Some((nonce, copy)) = arrived else {
+                    continue;
+                };
                 let (nonce, content) = (nonce.clone(), copy.content);
                 if cluster.ailments.corrupt_from.contains(&copy.from) {
                     let mut copy = copy.clone();
@@ -168,8 +203,13 @@ impl World {
 
     /// Copies on their way to a site, all or those from another.
     pub(super) fn copying(&self, to: SiteIndex, from: Option<&SiteName>) -> usize {
-        let copies = self.sites[to.0].copies.values().filter(|copy| copy.flow.is_some());
-        copies.filter(|copy| from.is_none_or(|from| copy.from == *from)).count()
+        let copies = self.sites[to.0]
+            .copies
+            .values()
+            .filter(|copy| copy.flow.is_some());
+        copies
+            .filter(|copy| from.is_none_or(|from| copy.from == *from))
+            .count()
     }
 
     /// Whether the store of a site has a content, whole.
@@ -188,10 +228,16 @@ impl World {
     /// There is no such file.
     pub fn read(&self, site: SiteIndex, what: &Readable) -> Result<Piece, SiteError> {
         match what {
-            Readable::Log(..) => Ok(Piece { bytes: Vec::new(), size: Bytes(0) }),
+            Readable::Log(..) => Ok(Piece {
+                bytes: Vec::new(),
+                size: Bytes(0),
+            }),
             Readable::File(place) => {
                 let size = self.inspect(site, place)?.content.size;
-                Ok(Piece { bytes: Vec::new(), size })
+                Ok(Piece {
+                    bytes: Vec::new(),
+                    size,
+                })
             }
         }
     }

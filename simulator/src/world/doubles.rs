@@ -30,7 +30,9 @@ impl Cluster {
     /// Batch jobs of a tag besides that of its attempt.
     pub(super) fn doubles_of(&self, tag: Tag) -> impl Iterator<Item = (LrmJobId, &Double)> {
         let all = (tag, LrmJobId(0))..=(tag, LrmJobId(u64::MAX));
-        self.doubles.range(all).map(|((_, job), double)| (*job, double))
+        self.doubles
+            .range(all)
+            .map(|((_, job), double)| (*job, double))
     }
 
     /// What a look for the tag finds of them.
@@ -50,7 +52,9 @@ impl Cluster {
     /// The wrapper of one of them comes to the directory before that of the attempt's own
     /// batch job; `false` if it is too late.
     pub(super) fn take_directory(&mut self, tag: Tag, job: LrmJobId) -> bool {
-        let Some(attempt) = self.attempts.get_mut(&tag) else { return false };
+        let Some(attempt) = self.attempts.get_mut(&tag) else {
+            return false;
+        };
         if !matches!(attempt.stage, Stage::Queued | Stage::Starting) {
             return false;
         }
@@ -60,7 +64,9 @@ impl Cluster {
             submitted_at: attempt.submitted_at,
             started: attempt.stage == Stage::Starting,
         };
-        let Some(first) = self.doubles.remove(&(tag, job)) else { return false };
+        let Some(first) = self.doubles.remove(&(tag, job)) else {
+            return false;
+        };
         self.doubles.insert((tag, attempt.lrm), other);
         attempt.submitted_at = first.submitted_at;
         (attempt.lrm, attempt.stage) = (job, Stage::Starting);
@@ -70,19 +76,31 @@ impl Cluster {
     /// The batch job of an attempt without a directory is gone: it stands for another one
     /// from now on, if there is any.
     pub(super) fn stand_for_double(&mut self, tag: Tag) -> bool {
-        let next = self.doubles_of(tag).max_by_key(|(_, double)| double.started);
-        let Some((job, double)) = next.map(|(job, double)| (job, *double)) else { return false };
-        let Some(attempt) = self.attempts.get_mut(&tag) else { return false };
+        let next = self
+            .doubles_of(tag)
+            .max_by_key(|(_, double)| double.started);
+        let Some((job, double)) = next.map(|(job, double)| (job, *double)) else {
+            return false;
+        };
+        let Some(attempt) = self.attempts.get_mut(&tag) else {
+            return false;
+        };
         self.doubles.remove(&(tag, job));
         attempt.lrm = job;
         attempt.submitted_at = double.submitted_at;
-        attempt.stage = if double.started { Stage::Starting } else { Stage::Queued };
+        attempt.stage = if double.started {
+            Stage::Starting
+        } else {
+            Stage::Queued
+        };
         true
     }
 
     /// A batch job under the tag of an attempt that is over is let in all the same.
     pub(super) fn let_in_again(&mut self, tag: Tag, job: LrmJobId) -> bool {
-        let Some(attempt) = self.attempts.get_mut(&tag) else { return false };
+        let Some(attempt) = self.attempts.get_mut(&tag) else {
+            return false;
+        };
         let began = matches!(attempt.decision, Some((GateState::Opened, _)));
         let again = bug(Bug::LetInAgain) && began && !attempt.is_live();
         if again {
@@ -95,7 +113,9 @@ impl Cluster {
     /// The batch system puts a batch job of ours whose node died back into its queue.
     /// `true` if nothing else has become of the attempt: there was no directory yet.
     fn queue_again(&mut self, job: LrmJobId, now: Timestamp) -> bool {
-        let Some(Occupant::Ours(tag)) = self.occupants.get(&job) else { return false };
+        let Some(Occupant::Ours(tag)) = self.occupants.get(&job) else {
+            return false;
+        };
         let (processors, asked) = if let Some(double) = self.doubles.get_mut(&(*tag, job)) {
             double.started = false;
             (double.processors, double.asked)
@@ -113,7 +133,10 @@ impl Cluster {
 
     /// Loses those that were submitted after `since`, and their numbers.
     pub(super) fn forget_doubles_since(&mut self, since: Timestamp, now: Timestamp) -> Vec<Tag> {
-        let lost = self.doubles.iter().filter(|(_, double)| double.submitted_at > since);
+        let lost = self
+            .doubles
+            .iter()
+            .filter(|(_, double)| double.submitted_at > since);
         let lost: Vec<(Tag, LrmJobId)> = lost.map(|(key, _)| *key).collect();
         for (tag, job) in &lost {
             self.doubles.remove(&(*tag, *job));
@@ -138,15 +161,26 @@ impl World {
             return None;
         }
         let (tag, step) = cluster.killed_with_node(job)?;
-        let attempt = cluster.attempts.get(&tag).filter(|attempt| !attempt.told_to_end);
-        if let Some(&Attempt { processors, asked, .. }) = attempt
+        let attempt = cluster
+            .attempts
+            .get(&tag)
+            .filter(|attempt| !attempt.told_to_end);
+        if let Some(&Attempt {
+            processors, asked, ..
+        }) = attempt
             && step != "starting"
             && cluster.batch.submit(job, processors, asked, now).is_ok()
         {
-            let double = Double { processors, asked, submitted_at: now, started: false };
+            let double = Double {
+                processors,
+                asked,
+                submitted_at: now,
+                started: false,
+            };
             cluster.doubles.insert((tag, job), double);
             cluster.occupants.insert(job, Occupant::Ours(tag));
-            self.ledger.note(now, &cluster.name, tag, Deed::SubmittedAgain);
+            self.ledger
+                .note(now, &cluster.name, tag, Deed::SubmittedAgain);
         }
         Some((tag, step))
     }
@@ -164,11 +198,17 @@ impl World {
             .batch
             .submit(number, processors, asked, now)
             .map_err(|problem| SiteError::Refused(problem.to_string()))?;
-        let double = Double { processors, asked, submitted_at: now, started: false };
+        let double = Double {
+            processors,
+            asked,
+            submitted_at: now,
+            started: false,
+        };
         cluster.doubles.insert((order.tag, number), double);
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
         let lrm_id = lrm_id(&cluster.name, number);
-        self.ledger.note(now, &cluster.name, order.tag, Deed::SubmittedAgain);
+        self.ledger
+            .note(now, &cluster.name, order.tag, Deed::SubmittedAgain);
         self.schedule(site);
         Ok(Submitted { lrm_id })
     }
@@ -184,9 +224,13 @@ impl World {
 
     /// Takes back all batch jobs under a tag but that of the attempt.
     pub(super) fn withdraw_doubles(&mut self, site: SiteIndex, tag: Tag) {
-        let doubles: Vec<LrmJobId> =
-            self.sites[site.0].doubles_of(tag).map(|(job, _)| job).collect();
-        doubles.into_iter().for_each(|job| self.double_leaves(site, tag, job));
+        let doubles: Vec<LrmJobId> = self.sites[site.0]
+            .doubles_of(tag)
+            .map(|(job, _)| job)
+            .collect();
+        doubles
+            .into_iter()
+            .for_each(|job| self.double_leaves(site, tag, job));
     }
 
     /// The batch job of this number, if the number is one of this site.

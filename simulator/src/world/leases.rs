@@ -55,10 +55,14 @@ impl Cluster {
 
     /// Idle processors that nobody was promised at this moment.
     pub(super) fn idle(&self, now: Timestamp) -> u32 {
-        let begun =
-            self.leases().filter(|(_, lease)| lease.span.from <= now && now < lease.span.to);
+        let begun = self
+            .leases()
+            .filter(|(_, lease)| lease.span.from <= now && now < lease.span.to);
         let kept = begun.map(|(tag, lease)| {
-            lease.amounts.whole_processors().saturating_sub(self.used_of(*tag))
+            lease
+                .amounts
+                .whole_processors()
+                .saturating_sub(self.used_of(*tag))
         });
         self.batch.idle().saturating_sub(kept.sum())
     }
@@ -69,17 +73,23 @@ impl Cluster {
             return Vec::new();
         }
         let idle = Resources::processors(self.idle(now));
-        self.book(now).map(|book| ebbs(book.timeline(), &idle, now)).unwrap_or_default()
+        self.book(now)
+            .map(|book| ebbs(book.timeline(), &idle, now))
+            .unwrap_or_default()
     }
 
     /// Whether it lost this reservation without a word.
     pub fn has_lost(&self, tag: ReservationTag) -> bool {
-        self.leases.as_ref().is_some_and(|leases| leases.lost.contains(&tag))
+        self.leases
+            .as_ref()
+            .is_some_and(|leases| leases.lost.contains(&tag))
     }
 
     /// Whether it was ever asked to take this reservation back, and did.
     pub fn has_released(&self, tag: ReservationTag) -> bool {
-        self.leases.as_ref().is_some_and(|leases| leases.released.contains(&tag))
+        self.leases
+            .as_ref()
+            .is_some_and(|leases| leases.released.contains(&tag))
     }
 
     fn book(&mut self, now: Timestamp) -> Result<Book, SiteError> {
@@ -118,7 +128,8 @@ impl Cluster {
     /// Processors that nobody has or is promised for so long from now.
     pub(super) fn free_for(&self, length: DurationMs, now: Timestamp) -> u32 {
         let free = |book: Book| book.timeline().least_free(Span::new(now, now + length));
-        self.booked(now).map_or(0, |book| free(book).whole_processors())
+        self.booked(now)
+            .map_or(0, |book| free(book).whole_processors())
     }
 
     /// What runs outside of reservations, and until when; and what is down.
@@ -127,7 +138,9 @@ impl Cluster {
         for (job, occupant) in &self.occupants {
             let since = self.batch.running_since(*job).unwrap_or(now);
             let (processors, until) = match occupant {
-                Occupant::Local { said, processors, .. } => (*processors, since + *said),
+                Occupant::Local {
+                    said, processors, ..
+                } => (*processors, since + *said),
                 Occupant::Ours(tag) => match self.attempts.get(tag) {
                     Some(attempt) if self.is_under_lease(*tag) => (0, attempt.submitted_at),
                     Some(attempt) => (attempt.processors, since + attempt.asked),
@@ -144,7 +157,9 @@ impl Cluster {
     fn is_under_lease(&self, tag: Tag) -> bool {
         let lease = self.attempts.get(&tag).and_then(|attempt| attempt.lease);
         lease.is_some_and(|lease| {
-            self.leases.as_ref().is_some_and(|leases| leases.kept.contains_key(&lease))
+            self.leases
+                .as_ref()
+                .is_some_and(|leases| leases.kept.contains_key(&lease))
         })
     }
 
@@ -196,7 +211,9 @@ impl Cluster {
             None => {
                 match self.batch.idle() >= processors && self.is_free(processors, length, now) {
                     true => Ok(()),
-                    false => Err(SiteError::SiteFull("it is taken, or promised to others".into())),
+                    false => Err(SiteError::SiteFull(
+                        "it is taken, or promised to others".into(),
+                    )),
                 }
             }
         }
@@ -211,11 +228,21 @@ impl Cluster {
         self.book(now)?;
         let full = |why: &str| Err(SiteError::SiteFull(why.into()));
         if !tag.serves(order.tag.instance, order.tag.job) {
-            return Err(SiteError::Refused(format!("reservation {tag} is another's")));
+            return Err(SiteError::Refused(format!(
+                "reservation {tag} is another's"
+            )));
         }
-        let lease = self.leases.as_ref().and_then(|leases| leases.kept.get(&tag));
-        let Some(lease) = lease else { return full("its reservation has ended") };
-        let left = lease.amounts.whole_processors().saturating_sub(self.used_of(tag));
+        let lease = self
+            .leases
+            .as_ref()
+            .and_then(|leases| leases.kept.get(&tag));
+        let Some(lease) = lease else {
+            return full("its reservation has ended");
+        };
+        let left = lease
+            .amounts
+            .whole_processors()
+            .saturating_sub(self.used_of(tag));
         match () {
             () if now < lease.span.from => full("its reservation has not begun"),
             () if now + order.wall_time > lease.span.to => {
@@ -251,8 +278,9 @@ impl World {
         order: &ReservationOrder,
     ) -> Result<Answer, SiteError> {
         let (now, expires) = (self.now, self.now + order.keep_for);
-        self.sites[site.0]
-            .with_lease(order.tag, now, |book| book.request(order.tag, &order.request, expires))
+        self.sites[site.0].with_lease(order.tag, now, |book| {
+            book.request(order.tag, &order.request, expires)
+        })
     }
 
     /// Changes one; `None`: there is none.
@@ -307,7 +335,10 @@ impl World {
     ) -> Result<bool, SiteError> {
         let now = self.now;
         let cluster = &mut self.sites[site.0];
-        cluster.leases.iter_mut().for_each(|leases| leases.released.extend([tag]));
+        cluster
+            .leases
+            .iter_mut()
+            .for_each(|leases| leases.released.extend([tag]));
         cluster.with_lease(tag, now, |book| book.cancel(&tag))
     }
 
@@ -321,7 +352,14 @@ impl World {
         let seen = book.leases().map(|(tag, lease)| {
             let resources = Resources::processors(lease.amounts.whole_processors());
             let confirmed = lease.expires.is_none();
-            (*tag, ReservationSeen { span: lease.span, resources, confirmed })
+            (
+                *tag,
+                ReservationSeen {
+                    span: lease.span,
+                    resources,
+                    confirmed,
+                },
+            )
         });
         Ok(seen.collect())
     }
@@ -340,19 +378,25 @@ impl World {
         let book = self.sites[site.0].book(now)?;
         let timeline = book.timeline();
         let span = Span::new(span.from.max(now), span.to);
-        let slots = timeline
-            .slots(span, most)
-            .into_iter()
-            .map(|slot| FreeSlot { span: slot.span, free: timeline.kinds().resources(&slot.free) });
+        let slots = timeline.slots(span, most).into_iter().map(|slot| FreeSlot {
+            span: slot.span,
+            free: timeline.kinds().resources(&slot.free),
+        });
         Ok(slots.collect())
     }
 
     /// A site loses all reservations without a word.
     pub(super) fn lose_leases(&mut self, site: SiteIndex) {
-        let Some(leases) = &mut self.sites[site.0].leases else { return };
+        let Some(leases) = &mut self.sites[site.0].leases else {
+            return;
+        };
         for (tag, lease) in std::mem::take(&mut leases.kept) {
             leases.lost.push(tag);
-            let step = if lease.expires.is_some() { "granted" } else { "confirmed" };
+            let step = if lease.expires.is_some() {
+                "granted"
+            } else {
+                "confirmed"
+            };
             super::trouble::count(&mut self.struck, Kind::LosesLeases, step);
         }
     }

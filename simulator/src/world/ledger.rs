@@ -77,7 +77,12 @@ pub struct Ledger {
 
 impl Ledger {
     pub(super) fn note(&mut self, at: Timestamp, site: &SiteName, tag: Tag, deed: Deed) {
-        self.entries.push(Entry { at, site: site.clone(), tag, deed });
+        self.entries.push(Entry {
+            at,
+            site: site.clone(),
+            tag,
+            deed,
+        });
     }
 
     /// Its lines.

@@ -61,7 +61,11 @@ pub struct Pace {
 impl Default for Pace {
     fn default() -> Self {
         let wall_late = DurationMs::ZERO;
-        Self { launch_max: DurationMs(1_000), gate_max: DurationMs(1_000), wall_late }
+        Self {
+            launch_max: DurationMs(1_000),
+            gate_max: DurationMs(1_000),
+            wall_late,
+        }
     }
 }
 
@@ -102,11 +106,21 @@ impl World {
         for link in links {
             network.set_link(&link.from, &link.to, link.bandwidth, link.latency, now);
         }
-        let fastest_link = links.iter().map(|link| link.bandwidth).max().unwrap_or_default();
-        let names = sites.iter().enumerate().map(|(at, site)| (site.name.clone(), SiteIndex(at)));
+        let fastest_link = links
+            .iter()
+            .map(|link| link.bandwidth)
+            .max()
+            .unwrap_or_default();
+        let names = sites
+            .iter()
+            .enumerate()
+            .map(|(at, site)| (site.name.clone(), SiteIndex(at)));
         let by_name = names.collect();
         let touched = vec![false; sites.len()];
-        let sites: Vec<Cluster> = sites.into_iter().map(|spec| Cluster::new(spec, now)).collect();
+        let sites: Vec<Cluster> = sites
+            .into_iter()
+            .map(|spec| Cluster::new(spec, now))
+            .collect();
         let mut world = Self {
             now,
             sites,
@@ -199,7 +213,9 @@ impl World {
     /// Sites at which something changed since the last call.
     pub fn take_touched(&mut self) -> Vec<SiteIndex> {
         let touched = self.touched.iter_mut().enumerate();
-        touched.filter_map(|(at, bit)| std::mem::take(bit).then_some(SiteIndex(at))).collect()
+        touched
+            .filter_map(|(at, bit)| std::mem::take(bit).then_some(SiteIndex(at)))
+            .collect()
     }
 
     fn happen(&mut self, site: SiteIndex, event: Event) {
@@ -255,12 +271,22 @@ impl World {
             }
             Some(Occupant::Local { .. }) if is_failed => {
                 let delay = self.pace.launch_max;
-                self.agenda.add(self.now + delay, site, Event::FailedByNode(job));
+                self.agenda
+                    .add(self.now + delay, site, Event::FailedByNode(job));
             }
-            Some(Occupant::Local { run_time, submitted, .. }) => {
-                let began = LocalStart { submitted, began: self.now, run_time };
+            Some(Occupant::Local {
+                run_time,
+                submitted,
+                ..
+            }) => {
+                let began = LocalStart {
+                    submitted,
+                    began: self.now,
+                    run_time,
+                };
                 self.sites[site.0].local_starts.push(began);
-                self.agenda.add(self.now + run_time, site, Event::LocalEnd(job));
+                self.agenda
+                    .add(self.now + run_time, site, Event::LocalEnd(job));
             }
             None => {}
         }

@@ -85,7 +85,11 @@ impl World {
         let cluster = &self.sites[site.0];
         let (nodes, each) = (cluster.nodes, cluster.processors / cluster.nodes.max(1));
         let (nodes, each) = (nodes.to_string(), each.to_string());
-        let values = [("{name}", cluster.name.as_str()), ("{nodes}", &nodes), ("{each}", &each)];
+        let values = [
+            ("{name}", cluster.name.as_str()),
+            ("{nodes}", &nodes),
+            ("{each}", &each),
+        ];
         let mut said = String::new();
         fill(CONFIG, &values, &mut said);
         said + &self.load_line(site, None)
@@ -168,7 +172,9 @@ impl World {
     fn live_lines(&self, site: SiteIndex, wanted: impl Fn(Tag) -> bool, said: &mut String) {
         let cluster = &self.sites[site.0];
         for (number, occupant) in &cluster.occupants {
-            let Occupant::Ours(tag) = occupant else { continue };
+            let Occupant::Ours(tag) = occupant else {
+                continue;
+            };
             if let Some(line) = self.live_line(site, *tag, *number).filter(|_| wanted(*tag)) {
                 line.write(*tag, said);
             }
@@ -184,16 +190,26 @@ impl World {
             false => ("PENDING", "BeginTime"),
         };
         let (processors, submitted) = (attempt.processors, attempt.submitted_at);
-        Some(Line { number, state, reason, processors, submitted })
+        Some(Line {
+            number,
+            state,
+            reason,
+            processors,
+            submitted,
+        })
     }
 
     /// All jobs under a tag of which this is seen.
     fn lines_of(&self, site: SiteIndex, tag: Tag, seen: &Observation, said: &mut String) {
         let cluster = &self.sites[site.0];
         for (number, _) in cluster.doubles_of(tag) {
-            self.live_line(site, tag, number).into_iter().for_each(|line| line.write(tag, said));
+            self.live_line(site, tag, number)
+                .into_iter()
+                .for_each(|line| line.write(tag, said));
         }
-        let Some(attempt) = cluster.attempts.get(&tag) else { return };
+        let Some(attempt) = cluster.attempts.get(&tag) else {
+            return;
+        };
         let (state, reason) = match seen {
             Observation::Queued(_) => ("PENDING", why_it_waits(cluster, attempt.lrm)),
             Observation::Starting | Observation::Ready(_) | Observation::Begun(_) => {
@@ -213,7 +229,14 @@ impl World {
         };
         let (number, processors) = (attempt.lrm, attempt.processors);
         let submitted = attempt.submitted_at;
-        Line { number, state, reason, processors, submitted }.write(tag, said);
+        Line {
+            number,
+            state,
+            reason,
+            processors,
+            submitted,
+        }
+        .write(tag, said);
     }
 
     /// What a wrapper has left that is seen like this.
@@ -239,13 +262,21 @@ impl World {
                 files.push(("decision", it.at, "go\n".to_owned()));
                 files.push(("begun", it.at, begun()));
             }
-            Observation::Exited(Exit { cause, began_at, ended_at }) => {
+            Observation::Exited(Exit {
+                cause,
+                began_at,
+                ended_at,
+            }) => {
                 files.push(("ready", *began_at, ready("n")));
                 files.push(("decision", *began_at, "go\n".to_owned()));
                 if !matches!(cause, ExitCause::CouldNotStart(_) | ExitCause::TooLate) {
                     files.push(("begun", *began_at, begun()));
                 }
-                files.push(("exit", *ended_at, format!("cause {}\nran 1\n", cause_of(cause))));
+                files.push((
+                    "exit",
+                    *ended_at,
+                    format!("cause {}\nran 1\n", cause_of(cause)),
+                ));
             }
             Observation::Void => files.push(("decision", self.now, "void\n".to_owned())),
             Observation::Vanished { began: true, .. } => {
@@ -259,7 +290,11 @@ impl World {
         for (name, written, text) in files {
             let _ = writeln!(said, "f {} attempts/{tag}/{name}", seconds(written));
             // Of a decision only the first line is sent.
-            let end = if name == "decision" { String::new() } else { format!("end {tag}\n") };
+            let end = if name == "decision" {
+                String::new()
+            } else {
+                format!("end {tag}\n")
+            };
             for line in (text + &end).lines() {
                 let _ = writeln!(said, "| {line}");
             }
@@ -269,7 +304,11 @@ impl World {
 
 /// Who heads the queue waits for processors; all others for their turn.
 fn why_it_waits(cluster: &Cluster, number: LrmJobId) -> &'static str {
-    if cluster.batch.heads_queue(number) { "Resources" } else { "Priority" }
+    if cluster.batch.heads_queue(number) {
+        "Resources"
+    } else {
+        "Priority"
+    }
 }
 
 fn word_of(state: GateState) -> &'static str {

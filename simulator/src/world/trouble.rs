@@ -101,7 +101,10 @@ impl Trouble {
 
     /// Whether its site, and no other, is out of reach from now on.
     pub fn hides_site(&self) -> bool {
-        matches!(self, Trouble::Silent(true) | Trouble::Frozen(true) | Trouble::Revoked(true))
+        matches!(
+            self,
+            Trouble::Silent(true) | Trouble::Frozen(true) | Trouble::Revoked(true)
+        )
     }
 
     /// Whether it begins with this, or is over.
@@ -178,7 +181,10 @@ impl Ailments {
             (self.revoked, Kind::Revoked, Closed::Revoked),
             (self.frozen, Kind::Frozen, Closed::Frozen),
         ];
-        kinds.into_iter().find(|(ails, ..)| *ails).map(|(_, kind, closed)| (kind, closed))
+        kinds
+            .into_iter()
+            .find(|(ails, ..)| *ails)
+            .map(|(_, kind, closed)| (kind, closed))
     }
 
     /// What the site's clock showed at a time, and so what was written down then.
@@ -213,16 +219,33 @@ impl Ailments {
             return seen;
         }
         match seen {
-            Observation::Ready(AtGate { host, since, held_at }) => {
+            Observation::Ready(AtGate {
+                host,
+                since,
+                held_at,
+            }) => {
                 let (since, held_at) = (self.clock(since), self.clock(held_at));
-                Observation::Ready(AtGate { host, since, held_at })
+                Observation::Ready(AtGate {
+                    host,
+                    since,
+                    held_at,
+                })
             }
-            Observation::Begun(Begun { host, at }) => {
-                Observation::Begun(Begun { host, at: self.clock(at) })
-            }
-            Observation::Exited(Exit { cause, began_at, ended_at }) => {
+            Observation::Begun(Begun { host, at }) => Observation::Begun(Begun {
+                host,
+                at: self.clock(at),
+            }),
+            Observation::Exited(Exit {
+                cause,
+                began_at,
+                ended_at,
+            }) => {
                 let (began_at, ended_at) = (self.clock(began_at), self.clock(ended_at));
-                Observation::Exited(Exit { cause, began_at, ended_at })
+                Observation::Exited(Exit {
+                    cause,
+                    began_at,
+                    ended_at,
+                })
             }
             other => other,
         }
@@ -233,7 +256,8 @@ impl World {
     /// Something will go wrong at its time.
     pub fn plan(&mut self, at: Timestamp, site: SiteIndex, trouble: Trouble) {
         self.troubles.push(trouble);
-        self.agenda.add(at, site, Event::Trouble(self.troubles.len() - 1));
+        self.agenda
+            .add(at, site, Event::Trouble(self.troubles.len() - 1));
     }
 
     pub(super) fn strike(&mut self, site: SiteIndex, number: usize) {
@@ -252,7 +276,10 @@ impl World {
             Trouble::Stale(stale) => self.set_stale(site, stale),
             Trouble::Forgets { window, times } => {
                 if self.scheduler_forgets(site, window) == 0 && times > 0 {
-                    let again = Trouble::Forgets { window, times: times - 1 };
+                    let again = Trouble::Forgets {
+                        window,
+                        times: times - 1,
+                    };
                     self.plan(self.now + window, site, again);
                 }
             }
@@ -272,11 +299,19 @@ impl World {
         let (kind, closed) = self.sites[site.0].ailments.closed()?;
         let cluster = &self.sites[site.0];
         if cluster.ailments.unmet.contains(&kind) {
-            let ours = cluster.attempts.iter().filter(|(tag, _)| tag.instance == instance);
+            let ours = cluster
+                .attempts
+                .iter()
+                .filter(|(tag, _)| tag.instance == instance);
             let copying = vec!["copying"; self.copying(site, None)];
-            let steps: Vec<_> = ours.map(|(_, attempt)| attempt.step()).chain(copying).collect();
+            let steps: Vec<_> = ours
+                .map(|(_, attempt)| attempt.step())
+                .chain(copying)
+                .collect();
             if !steps.is_empty() {
-                steps.into_iter().for_each(|step| count(&mut self.struck, kind, step));
+                steps
+                    .into_iter()
+                    .for_each(|step| count(&mut self.struck, kind, step));
                 self.sites[site.0].ailments.unmet.remove(&kind);
             }
         }
@@ -291,13 +326,23 @@ impl World {
             return truth;
         }
         let (kind, shown) = match &cluster.ailments.stale {
-            Some(then) => {
-                (Kind::Stale, then.attempts.get(&tag).cloned().unwrap_or(Observation::Absent))
-            }
-            None => (Kind::SiteClock, cluster.ailments.by_its_clock(truth.clone())),
+            Some(then) => (
+                Kind::Stale,
+                then.attempts
+                    .get(&tag)
+                    .cloned()
+                    .unwrap_or(Observation::Absent),
+            ),
+            None => (
+                Kind::SiteClock,
+                cluster.ailments.by_its_clock(truth.clone()),
+            ),
         };
         if shown != truth && cluster.ailments.misstated.insert((kind, tag)) {
-            let step = cluster.attempts.get(&tag).map_or("ended", |attempt| attempt.step());
+            let step = cluster
+                .attempts
+                .get(&tag)
+                .map_or("ended", |attempt| attempt.step());
             count(&mut self.struck, kind, step);
         }
         shown
@@ -314,7 +359,9 @@ impl World {
         self.sites[site.0].batch.resume();
         self.schedule(site);
         let wait_on = queued(self);
-        waited.difference(&wait_on).for_each(|_| count(&mut self.struck, Kind::Drained, "queued"));
+        waited
+            .difference(&wait_on)
+            .for_each(|_| count(&mut self.struck, Kind::Drained, "queued"));
     }
 
     /// What is on its way is struck if the link becomes another.
@@ -322,7 +369,9 @@ impl World {
         let name = self.sites[from.0].name.clone();
         let before = self.network.capacity(&name, to);
         if self.sites[from.0].ailments.unmet.remove(&Kind::Link) && before != Some(bandwidth) {
-            let flows = self.index_of(to).map_or(0, |to| self.copying(to, Some(&name)));
+            let flows = self
+                .index_of(to)
+                .map_or(0, |to| self.copying(to, Some(&name)));
             (0..flows).for_each(|_| count(&mut self.struck, Kind::Link, "copying"));
         }
         // A link that does not exist cannot break.
@@ -345,8 +394,10 @@ impl World {
                 };
                 if let Some((tag, step)) = killed {
                     count(&mut self.struck, kind, step);
-                    self.ledger.note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
-                    self.ledger.note(now, &self.sites[site.0].name, tag, Deed::Left);
+                    self.ledger
+                        .note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
+                    self.ledger
+                        .note(now, &self.sites[site.0].name, tag, Deed::Left);
                 }
             }
             self.agenda.add(now + repair, site, Event::NodeUp(*node));
@@ -363,7 +414,8 @@ impl World {
     /// once: a black hole, which looks idle to whoever places jobs. What runs there goes on.
     pub fn node_fails_everything(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
         self.sites[site.0].black_holes.insert(node);
-        self.agenda.add(self.now + repair, site, Event::NodeMended(node));
+        self.agenda
+            .add(self.now + repair, site, Event::NodeMended(node));
     }
 
     pub(super) fn node_mended(&mut self, site: SiteIndex, node: u32) {
@@ -378,7 +430,8 @@ impl World {
         }
         cluster.batch.end(job, self.now);
         if let Some((tag, _)) = cluster.killed_with_node(job) {
-            self.ledger.note(self.now, &cluster.name, tag, Deed::KilledByNode);
+            self.ledger
+                .note(self.now, &cluster.name, tag, Deed::KilledByNode);
             self.ledger.note(self.now, &cluster.name, tag, Deed::Left);
         }
         self.schedule(site);
@@ -394,7 +447,11 @@ impl World {
         let cluster = &self.sites[site.0];
         let shown = || Shown {
             idle: cluster.idle(self.now),
-            attempts: cluster.attempts.keys().map(|tag| (*tag, cluster.observe(*tag))).collect(),
+            attempts: cluster
+                .attempts
+                .keys()
+                .map(|tag| (*tag, cluster.observe(*tag)))
+                .collect(),
         };
         let shown = stale.then(shown);
         let ailments = &mut self.sites[site.0].ailments;
@@ -408,12 +465,18 @@ impl World {
         let cluster = &mut self.sites[site.0];
         let before = cluster.ailments.clock_ahead(self.now).0;
         cluster.ailments.clock_set.push((self.now, ahead_ms));
-        cluster.ailments.misstated.retain(|(kind, _)| *kind != Kind::SiteClock);
+        cluster
+            .ailments
+            .misstated
+            .retain(|(kind, _)| *kind != Kind::SiteClock);
         let jumps_to = Timestamp(self.now.0.saturating_add_signed(ahead_ms - before));
-        let over = cluster.attempts.iter().filter(|(_, attempt)| match attempt.stage {
-            Stage::AtGate { since, .. } => since + attempt.hold_max <= jumps_to,
-            _ => false,
-        });
+        let over = cluster
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| match attempt.stage {
+                Stage::AtGate { since, .. } => since + attempt.hold_max <= jumps_to,
+                _ => false,
+            });
         let over: Vec<Tag> = over.map(|(tag, _)| *tag).collect();
         over.into_iter().for_each(|tag| self.hold_over(site, tag));
         self.touch(site);
@@ -436,7 +499,8 @@ impl World {
         let now = self.now;
         let doubles = self.sites[site.0].forget_doubles_since(now - window, now);
         for tag in doubles {
-            self.ledger.note(now, &self.sites[site.0].name, tag, Deed::DoubleLeft);
+            self.ledger
+                .note(now, &self.sites[site.0].name, tag, Deed::DoubleLeft);
         }
         let lost = self.sites[site.0].forget_since(now - window, now);
         for (tag, step) in &lost {
@@ -455,7 +519,9 @@ impl World {
 
     /// Another control plane submits, and is given the lowest number that is free.
     fn rival_submits(&mut self, site: SiteIndex) {
-        let Some(mut order) = self.rival.take() else { return };
+        let Some(mut order) = self.rival.take() else {
+            return;
+        };
         // One that is too large for the site is refused, which is not our business.
         let _ = self.submit(site, &order);
         order.tag.job.0 += 1;

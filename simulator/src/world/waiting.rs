@@ -38,7 +38,9 @@ fn length(job: &LocalJob) -> DurationMs {
 
 /// Where a job can be, beside all that stands before it.
 fn place(job: &LocalJob, timeline: &Timeline, now: Timestamp) -> Option<(Span, Amounts)> {
-    let need = timeline.amounts(&Resources::processors(job.processors)).ok()?;
+    let need = timeline
+        .amounts(&Resources::processors(job.processors))
+        .ok()?;
     let start = timeline.earliest(&Opening::after(now, need, length(job)))?;
     Some((Span::new(start, start + length(job)), need))
 }
@@ -57,15 +59,21 @@ impl Cluster {
 
     /// The places that those have who wait and whom nobody may put off.
     pub(super) fn places_of_waiting(&self, now: Timestamp) -> Vec<(Span, Amounts)> {
-        let free = (!self.waiting.is_empty()).then(|| self.free_of_promises(now)).flatten();
-        let Some(mut free) = free else { return Vec::new() };
+        let free = (!self.waiting.is_empty())
+            .then(|| self.free_of_promises(now))
+            .flatten();
+        let Some(mut free) = free else {
+            return Vec::new();
+        };
         let counted = match self.discipline {
             Discipline::Conservative => self.waiting.jobs.len(),
             Discipline::Easy | Discipline::Fcfs => 1,
         };
         let mut places = Vec::new();
         for job in self.waiting.jobs.iter().take(counted) {
-            let Some((span, need)) = place(job, &free, now) else { continue };
+            let Some((span, need)) = place(job, &free, now) else {
+                continue;
+            };
             free.book(span, &need);
             places.push((span, need));
         }
@@ -77,13 +85,17 @@ impl Cluster {
         if self.waiting.is_empty() || self.batch.queued() > 0 || self.batch.idle() == 0 {
             return;
         }
-        let Some(mut free) = self.free_of_promises(now) else { return };
+        let Some(mut free) = self.free_of_promises(now) else {
+            return;
+        };
         let (mut idle, mut blocked, mut left) = (self.batch.idle(), 0, VecDeque::new());
         while let Some(job) = self.waiting.jobs.pop_front() {
             let may_overtake = blocked == 0 || self.discipline != Discipline::Fcfs;
             let is_counted = blocked == 0 || self.discipline == Discipline::Conservative;
             let fits = may_overtake && job.processors <= idle;
-            let place = (fits || is_counted).then(|| place(&job, &free, now)).flatten();
+            let place = (fits || is_counted)
+                .then(|| place(&job, &free, now))
+                .flatten();
             let starts = fits && place.is_some_and(|(span, _)| span.from == now);
             if let Some((span, need)) = place.filter(|_| starts || is_counted) {
                 free.book(span, &need);
@@ -107,7 +119,10 @@ impl World {
         cluster.start_waiting(now);
         if !cluster.waiting.is_empty() && !cluster.waiting.expected {
             cluster.waiting.expected = true;
-            let ends = cluster.leases().map(|(_, lease)| lease.span.to).filter(|end| *end > now);
+            let ends = cluster
+                .leases()
+                .map(|(_, lease)| lease.span.to)
+                .filter(|end| *end > now);
             let again = ends.min().unwrap_or(now + AGAIN).min(now + AGAIN);
             self.agenda.add(again, site, Event::LocalQueue);
         }
@@ -146,7 +161,12 @@ mod tests {
         let local = |(second, (processors, seconds)): (usize, &(u32, u64))| {
             let run_time = DurationMs::from_secs(*seconds);
             let at = at(second as u64);
-            LocalJob { at, processors: *processors, run_time, estimate: run_time }
+            LocalJob {
+                at,
+                processors: *processors,
+                run_time,
+                estimate: run_time,
+            }
         };
         let spec = ClusterSpec {
             name: SiteName::new("delft").unwrap(),
@@ -165,8 +185,9 @@ mod tests {
     fn begun(mut world: World) -> Vec<u64> {
         world.advance(at(10_000));
         let starts = world.sites()[0].local_starts().iter();
-        let mut starts: Vec<_> =
-            starts.map(|start| (start.submitted, start.began.0 / 1_000)).collect();
+        let mut starts: Vec<_> = starts
+            .map(|start| (start.submitted, start.began.0 / 1_000))
+            .collect();
         starts.sort();
         starts.into_iter().map(|(_, began)| began).collect()
     }
@@ -174,14 +195,23 @@ mod tests {
     #[test]
     fn local_users_overtake_as_the_discipline_of_their_site_lets_them() {
         let jobs = [(3, 100), (4, 100), (1, 50), (3, 100), (1, 300)];
-        assert_eq!(begun(site(Discipline::Fcfs, &jobs)), [0, 100, 200, 200, 250]);
+        assert_eq!(
+            begun(site(Discipline::Fcfs, &jobs)),
+            [0, 100, 200, 200, 250]
+        );
         assert_eq!(begun(site(Discipline::Easy, &jobs)), [0, 100, 2, 200, 200]);
         let jobs = [(3, 100), (4, 100), (1, 90), (4, 100), (1, 200)];
         assert_eq!(begun(site(Discipline::Easy, &jobs)), [0, 100, 2, 200, 300]);
         let jobs = [(2, 100), (3, 100), (4, 100), (1, 190), (2, 90)];
-        assert_eq!(begun(site(Discipline::Conservative, &jobs)), [0, 100, 200, 3, 300]);
+        assert_eq!(
+            begun(site(Discipline::Conservative, &jobs)),
+            [0, 100, 200, 3, 300]
+        );
         let jobs = [(2, 100), (3, 100), (4, 100), (1, 250), (2, 90)];
-        assert_eq!(begun(site(Discipline::Conservative, &jobs)), [0, 100, 200, 300, 4]);
+        assert_eq!(
+            begun(site(Discipline::Conservative, &jobs)),
+            [0, 100, 200, 300, 4]
+        );
         assert_eq!(begun(site(Discipline::Easy, &jobs)), [0, 100, 253, 3, 353]);
     }
 
@@ -197,9 +227,18 @@ mod tests {
                 window: StartWindow::exactly(at(from)),
                 flexible: false,
             };
-            let tag = ReservationTag { instance, job, serial };
+            let tag = ReservationTag {
+                instance,
+                job,
+                serial,
+            };
             let keep_for = DurationMs::from_secs(5_000);
-            let order = ReservationOrder { tag, number: 1, request, keep_for };
+            let order = ReservationOrder {
+                tag,
+                number: 1,
+                request,
+                keep_for,
+            };
             world.reserve(SiteIndex(0), &order).unwrap()
         };
         assert_eq!(ask(1, 260), Answer::Granted { start: at(260) });

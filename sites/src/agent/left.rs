@@ -30,7 +30,9 @@ pub(crate) fn read(answer: &Answer, seal: &Seal, time: &mut SiteTime) -> Left {
     let mut current: Option<(Tag, String)> = None;
     for line in answer.0.lines() {
         if let Some(text) = line.strip_prefix("| ") {
-            let file = current.as_ref().and_then(|(tag, name)| left.get_mut(tag)?.get_mut(name));
+            let file = current
+                .as_ref()
+                .and_then(|(tag, name)| left.get_mut(tag)?.get_mut(name));
             if let Some((Some(bytes), _)) = file {
                 bytes.extend_from_slice(text.as_bytes());
                 bytes.push(b'\n');
@@ -55,7 +57,10 @@ pub(crate) fn read(answer: &Answer, seal: &Seal, time: &mut SiteTime) -> Left {
     }
     let spooled = |line: &str| line.split_once(" spool/")?.1.parse().ok();
     Left {
-        evidence: left.into_iter().map(|(tag, files)| (tag, evidence(tag, files, seal))).collect(),
+        evidence: left
+            .into_iter()
+            .map(|(tag, files)| (tag, evidence(tag, files, seal)))
+            .collect(),
         spooled: answer.all("d").filter_map(spooled).collect(),
     }
 }
@@ -65,19 +70,34 @@ pub(crate) fn read(answer: &Answer, seal: &Seal, time: &mut SiteTime) -> Left {
 fn found(line: &str) -> Option<(Tag, String, Timestamp, bool)> {
     let mut words = line.splitn(3, ' ');
     let (kind, seconds, path) = (words.next()?, words.next()?, words.next()?);
-    let below = path.strip_prefix("attempts/").filter(|_| matches!(kind, "d" | "f" | "x"))?;
+    let below = path
+        .strip_prefix("attempts/")
+        .filter(|_| matches!(kind, "d" | "f" | "x"))?;
     let (tag, name) = below.split_once('/').unwrap_or((below, ""));
     let readable = kind != "x";
-    Some((tag.parse().ok()?, name.to_owned(), seconds_to_timestamp(seconds)?, readable))
+    Some((
+        tag.parse().ok()?,
+        name.to_owned(),
+        seconds_to_timestamp(seconds)?,
+        readable,
+    ))
 }
 
 /// Seconds with a fraction, as `find` and `date` print them.
 pub(crate) fn seconds_to_timestamp(seconds: &str) -> Option<Timestamp> {
     let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
     // A `date` that knows no fractions repeats what it was asked for.
-    let digits = fraction.get(..3).filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    let digits = fraction
+        .get(..3)
+        .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
     let ms: u64 = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0);
-    Some(Timestamp(whole.parse::<u64>().ok()?.checked_mul(1_000)?.saturating_add(ms)))
+    Some(Timestamp(
+        whole
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(1_000)?
+            .saturating_add(ms),
+    ))
 }
 
 fn evidence(tag: Tag, mut files: Files, seal: &Seal) -> Evidence {
@@ -110,7 +130,12 @@ mod tests {
     const BARE: &str = "cabcdefgh-3-0-12";
 
     fn of(text: &str) -> BTreeMap<Tag, Evidence> {
-        read(&Answer(text.to_owned()), &Seal::none(), &mut SiteTime::default()).evidence
+        read(
+            &Answer(text.to_owned()),
+            &Seal::none(),
+            &mut SiteTime::default(),
+        )
+        .evidence
     }
 
     #[test]
@@ -124,26 +149,42 @@ mod tests {
         let left = of(&text);
         assert_eq!(left.len(), 3);
         let waits = &left[&WAITS.parse().unwrap()];
-        let at_gate =
-            AtGate { host: "n 1".into(), since: Timestamp(6_250), held_at: Timestamp(6_250) };
+        let at_gate = AtGate {
+            host: "n 1".into(),
+            since: Timestamp(6_250),
+            held_at: Timestamp(6_250),
+        };
         assert_eq!(waits.standing(), Observation::Ready(at_gate));
         assert_eq!(waits.ready.as_ref().unwrap().0.job.as_deref(), Some("9"));
-        assert_eq!(left[&SHUT.parse().unwrap()].last_word(), Some(Observation::Void));
+        assert_eq!(
+            left[&SHUT.parse().unwrap()].last_word(),
+            Some(Observation::Void)
+        );
         let bare = &left[&BARE.parse().unwrap()];
-        assert_eq!(bare.standing(), Observation::Starting, "an exit that is cut short");
+        assert_eq!(
+            bare.standing(),
+            Observation::Starting,
+            "an exit that is cut short"
+        );
     }
 
     #[test]
     fn lines_of_a_file_that_look_like_another_are_its_own() {
         let text = format!("f 6.0 attempts/{WAITS}/trouble\n| f 6.0 attempts/{SHUT}/exit\n");
-        assert_eq!(of(&text).into_keys().collect::<Vec<_>>(), [WAITS.parse().unwrap()]);
+        assert_eq!(
+            of(&text).into_keys().collect::<Vec<_>>(),
+            [WAITS.parse().unwrap()]
+        );
     }
 
     #[test]
     fn what_was_made_ready_and_not_removed_is_told() {
         let text = format!("d 5.000 spool/{WAITS}\n| d 5.000 spool/{SHUT}\n");
         let left = read(&Answer(text), &Seal::none(), &mut SiteTime::default());
-        assert_eq!(left.spooled.into_iter().collect::<Vec<_>>(), [WAITS.parse().unwrap()]);
+        assert_eq!(
+            left.spooled.into_iter().collect::<Vec<_>>(),
+            [WAITS.parse().unwrap()]
+        );
         assert!(left.evidence.is_empty());
     }
 

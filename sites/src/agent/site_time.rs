@@ -77,8 +77,14 @@ impl SiteTime {
         let expected = last.clock + elapsed;
         let by = ClockSkew::between(reading.clock, expected);
         if by.0.unsigned_abs() > STEP_MS + elapsed.0.unsigned_abs() / 1_000 {
-            warn!(by_ms = by.0, "the clock of a site was set; its times go on without that");
-            self.step = Some(Step { before: expected, set_before: self.set });
+            warn!(
+                by_ms = by.0,
+                "the clock of a site was set; its times go on without that"
+            );
+            self.step = Some(Step {
+                before: expected,
+                set_before: self.set,
+            });
             self.set = ClockSkew(self.set.0.saturating_add(by.0));
         }
     }
@@ -139,7 +145,9 @@ mod tests {
     /// An answer after so many seconds of a machine that started at 1000 by a clock that is so far ahead.
     fn answer(up_s: i64, ahead_s: i64) -> Answer {
         let clock = 1_800_000_000 + up_s + ahead_s;
-        Answer(format!("clock {clock}.250\nuptime {up_s}.100 {up_s}.200 boot"))
+        Answer(format!(
+            "clock {clock}.250\nuptime {up_s}.100 {up_s}.200 boot"
+        ))
     }
 
     fn shown(up_s: i64, ahead_s: i64) -> Timestamp {
@@ -165,8 +173,16 @@ mod tests {
             assert_eq!(time.of_file(tag(), "ready", shown(990, 0)), before);
             // And back again.
             assert_eq!(now(&mut time, 5_000, 0), shown(5_000, 0), "{set_s}");
-            assert_eq!(time.of_file(tag(), "begun", shown(1_015, set_s)), after, "{set_s}");
-            assert_eq!(time.of_file(tag(), "exit", shown(4_999, 0)), shown(4_999, 0), "{set_s}");
+            assert_eq!(
+                time.of_file(tag(), "begun", shown(1_015, set_s)),
+                after,
+                "{set_s}"
+            );
+            assert_eq!(
+                time.of_file(tag(), "exit", shown(4_999, 0)),
+                shown(4_999, 0),
+                "{set_s}"
+            );
         }
     }
 
@@ -183,7 +199,11 @@ mod tests {
         let mut time = SiteTime::default();
         now(&mut time, 1_000, 0);
         assert_eq!(now(&mut time, 1_010, 1), shown(1_010, 1), "a second");
-        assert_eq!(now(&mut time, 11_010, 6), shown(11_010, 6), "five in three hours");
+        assert_eq!(
+            now(&mut time, 11_010, 6),
+            shown(11_010, 6),
+            "five in three hours"
+        );
         let other = Answer("clock 1800005000.0\nuptime 7.000 7.100 other".to_owned());
         let shown = time.read(&other).unwrap();
         assert_eq!(time.steady(shown), Timestamp(1_800_005_000_000));

@@ -61,9 +61,16 @@ pub async fn only_ended_attempts_are_removed(fixture: &impl SiteFixture) {
     site.decide_gate(tag(1), &go()).await.unwrap();
     await_exit(&*site, tag(1)).await;
     await_removed(&*site, tag(1)).await;
-    assert_eq!(await_seen(&*site, tag(1), |_| true).await, Observation::Absent);
+    assert_eq!(
+        await_seen(&*site, tag(1), |_| true).await,
+        Observation::Absent
+    );
     assert_eq!(site.list_attempts().await, Ok(vec![]));
-    assert_eq!(site.remove_attempt(tag(1)).await, Ok(()), "nothing left is nothing to do");
+    assert_eq!(
+        site.remove_attempt(tag(1)).await,
+        Ok(()),
+        "nothing left is nothing to do"
+    );
 }
 
 /// Also what ended, until it is removed.

@@ -12,8 +12,14 @@ pub async fn go_without_a_directory_is_refused(fixture: &impl SiteFixture) {
 pub async fn nothing_runs_before_the_gate_opens(fixture: &impl SiteFixture) {
     let site = fixture.site();
     bring_to_gate(&*site, &order(tag(1), script("echo ran"))).await;
-    assert_eq!(site.decide_gate(tag(1), &GateDecision::Void).await, Ok(GateState::Voided));
-    assert_eq!(await_seen(&*site, tag(1), |_| true).await, Observation::Void);
+    assert_eq!(
+        site.decide_gate(tag(1), &GateDecision::Void).await,
+        Ok(GateState::Voided)
+    );
+    assert_eq!(
+        await_seen(&*site, tag(1), |_| true).await,
+        Observation::Void
+    );
     await_ended(&*site, tag(1)).await;
     assert_eq!(printed(&*site, tag(1)).await, "");
 }
@@ -21,13 +27,22 @@ pub async fn nothing_runs_before_the_gate_opens(fixture: &impl SiteFixture) {
 /// The next attempt may be started although an earlier submission may still turn up.
 pub async fn void_without_a_directory_keeps_a_late_wrapper_out(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    assert_eq!(site.decide_gate(tag(1), &GateDecision::Void).await, Ok(GateState::Voided));
-    assert_eq!(await_seen(&*site, tag(1), |_| true).await, Observation::Void);
+    assert_eq!(
+        site.decide_gate(tag(1), &GateDecision::Void).await,
+        Ok(GateState::Voided)
+    );
+    assert_eq!(
+        await_seen(&*site, tag(1), |_| true).await,
+        Observation::Void
+    );
     // Whatever the answer is, it never runs.
     let _ = site.submit(&order(tag(1), script("echo ran"))).await;
     assert_eq!(site.decide_gate(tag(1), &go()).await, Ok(GateState::Voided));
     await_ended(&*site, tag(1)).await;
-    assert_eq!(await_seen(&*site, tag(1), |_| true).await, Observation::Void);
+    assert_eq!(
+        await_seen(&*site, tag(1), |_| true).await,
+        Observation::Void
+    );
 }
 
 /// Whatever is asked for later.
@@ -35,12 +50,18 @@ pub async fn the_first_decision_stands(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let opened = order(tag(1), script("exit 3"));
     start(&*site, &opened).await;
-    assert_eq!(site.decide_gate(tag(1), &GateDecision::Void).await, Ok(GateState::Opened));
+    assert_eq!(
+        site.decide_gate(tag(1), &GateDecision::Void).await,
+        Ok(GateState::Opened)
+    );
     assert_eq!(site.decide_gate(tag(1), &go()).await, Ok(GateState::Opened));
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(3));
 
     bring_to_gate(&*site, &order(tag(2), script("exit 3"))).await;
-    assert_eq!(site.decide_gate(tag(2), &GateDecision::Void).await, Ok(GateState::Voided));
+    assert_eq!(
+        site.decide_gate(tag(2), &GateDecision::Void).await,
+        Ok(GateState::Voided)
+    );
     assert_eq!(site.decide_gate(tag(2), &go()).await, Ok(GateState::Voided));
 }
 

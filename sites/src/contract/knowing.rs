@@ -26,10 +26,17 @@ pub async fn a_full_site_says_so_and_has_room_again_afterwards(fixture: &impl Si
     if is_queued {
         await_seen(&*site, tag(2), |seen| matches!(seen, Observation::Ready(_))).await;
         site.decide_gate(tag(2), &go()).await.unwrap();
-        assert_eq!(await_exit(&*site, tag(2)).await, ExitCause::Code(0), "its turn came");
+        assert_eq!(
+            await_exit(&*site, tag(2)).await,
+            ExitCause::Code(0),
+            "its turn came"
+        );
     }
     await_idle(&*site, total.processors).await;
-    assert_eq!(run(&*site, &order(tag(3), script("exit 0"))).await, ExitCause::Code(0));
+    assert_eq!(
+        run(&*site, &order(tag(3), script("exit 0"))).await,
+        ExitCause::Code(0)
+    );
 }
 
 /// It would wait for ever.
@@ -68,7 +75,11 @@ pub async fn only_what_waits_in_the_queue_is_withdrawn(fixture: &impl SiteFixtur
         Err(error) => panic!("{error}"),
         Ok(queued) => {
             site.withdraw(tag(3), &queued.lrm_id).await.unwrap();
-            assert_eq!(site.find_by_tag(tag(2)).await.unwrap().found.len(), 1, "of another tag");
+            assert_eq!(
+                site.find_by_tag(tag(2)).await.unwrap().found.len(),
+                1,
+                "of another tag"
+            );
             site.withdraw(tag(2), &queued.lrm_id).await.unwrap();
             await_withdrawn(&*site, tag(2)).await;
         }
@@ -93,9 +104,15 @@ pub async fn another_adapter_takes_up_what_waits_at_the_gate(fixture: &impl Site
     let total = site.describe().await.unwrap().total.processors;
     drop(site);
     let second = fixture.reopened();
-    await_seen(&*second, tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    await_seen(&*second, tag(1), |seen| {
+        matches!(seen, Observation::Ready(_))
+    })
+    .await;
     assert_eq!(second.status(&[]).await.unwrap().idle.processors, total - 1);
-    assert_eq!(second.decide_gate(tag(1), &go()).await, Ok(GateState::Opened));
+    assert_eq!(
+        second.decide_gate(tag(1), &go()).await,
+        Ok(GateState::Opened)
+    );
     assert_eq!(await_exit(&*second, tag(1)).await, ExitCause::Code(0));
     assert_eq!(printed(&*second, tag(1)).await, "ran\n");
     await_idle(&*second, total).await;
@@ -117,13 +134,19 @@ pub async fn another_adapter_takes_up_what_runs(fixture: &impl SiteFixture) {
     assert_eq!(await_exit(&*second, tag(1)).await, ExitCause::Terminated);
     await_idle(&*second, total).await;
     let third = fixture.reopened();
-    assert_eq!(await_exit(&*third, tag(1)).await, ExitCause::Terminated, "an end is read back");
+    assert_eq!(
+        await_exit(&*third, tag(1)).await,
+        ExitCause::Terminated,
+        "an end is read back"
+    );
 }
 
 /// An order to end may come from the next incarnation, at any stage.
 pub async fn another_adapter_ends_what_runs(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    site.submit(&order(tag(1), script("echo ran"))).await.unwrap();
+    site.submit(&order(tag(1), script("echo ran")))
+        .await
+        .unwrap();
     drop(site);
     let second = fixture.reopened();
     second.cancel(tag(1), None).await.unwrap();
@@ -137,7 +160,10 @@ pub async fn the_way_to_a_host_is_measured_or_unknown(fixture: &impl SiteFixture
     let (near, round_trip) = fixture.near();
     assert_eq!(site.round_trip(&near).await, Ok(round_trip));
     let answer = site.round_trip(&fixture.mute()).await;
-    assert!(matches!(answer, Err(SiteError::OutcomeUnknown(_))), "{answer:?}");
+    assert!(
+        matches!(answer, Err(SiteError::OutcomeUnknown(_))),
+        "{answer:?}"
+    );
     assert_eq!(site.round_trip(&near).await, Ok(round_trip));
 }
 
@@ -151,7 +177,10 @@ pub async fn an_unreachable_site_is_no_information(fixture: &impl SiteFixture) {
     let reopened = fixture.reopened();
     for site in [&site, &reopened] {
         let status = site.status(&[tag(1), tag(2)]).await;
-        let untold = matches!(status, Err(SiteError::NotSent(_) | SiteError::OutcomeUnknown(_)));
+        let untold = matches!(
+            status,
+            Err(SiteError::NotSent(_) | SiteError::OutcomeUnknown(_))
+        );
         assert!(untold, "{status:?}");
         assert!(site.submit(&order(tag(3), script("exit 0"))).await.is_err());
         assert!(site.find_by_tag(tag(1)).await.is_err());

@@ -7,7 +7,13 @@ use crate::port::{FilePlace, UPLOADS, UploadStep};
 pub async fn an_unknown_tag_is_absent(fixture: &impl SiteFixture) {
     let status = fixture.site().status(&[tag(1), tag(2)]).await.unwrap();
     assert_eq!(status.attempts.len(), 2);
-    assert!(status.attempts.values().all(|seen| *seen == Observation::Absent), "{status:?}");
+    assert!(
+        status
+            .attempts
+            .values()
+            .all(|seen| *seen == Observation::Absent),
+        "{status:?}"
+    );
 }
 
 /// The ordinary case.
@@ -17,7 +23,9 @@ pub async fn a_payload_runs_through_the_gate_and_its_exit_is_seen(fixture: &impl
     assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
     assert_eq!(printed(&*site, tag(1)).await, "begun\n");
     let seen = await_seen(&*site, tag(1), |_| true).await;
-    let Observation::Exited(exit) = seen else { panic!("{seen:?}") };
+    let Observation::Exited(exit) = seen else {
+        panic!("{seen:?}")
+    };
     assert!(exit.began_at <= exit.ended_at, "{exit:?}");
 }
 
@@ -33,8 +41,14 @@ pub async fn an_exit_code_is_seen_as_it_was(fixture: &impl SiteFixture) {
 /// A signal is a signal.
 pub async fn a_payload_killed_from_outside_is_seen_with_its_signal(fixture: &impl SiteFixture) {
     let site = fixture.site();
-    assert_eq!(run(&*site, &order(tag(1), script("kill -9 $$"))).await, ExitCause::Signal(9));
-    assert_eq!(run(&*site, &order(tag(2), script("kill -15 $$"))).await, ExitCause::Signal(15));
+    assert_eq!(
+        run(&*site, &order(tag(1), script("kill -9 $$"))).await,
+        ExitCause::Signal(9)
+    );
+    assert_eq!(
+        run(&*site, &order(tag(2), script("kill -15 $$"))).await,
+        ExitCause::Signal(15)
+    );
 }
 
 /// Not the site's fault.
@@ -42,7 +56,10 @@ pub async fn a_program_that_is_not_there_is_the_jobs_own_error(fixture: &impl Si
     let site = fixture.site();
     for (job, name) in [(1, "/no/such/program"), (2, "no-such-program-at-all")] {
         let cause = run(&*site, &order(tag(job), program(name, &[]))).await;
-        assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{name}: {cause:?}");
+        assert!(
+            matches!(cause, ExitCause::CouldNotStart(_)),
+            "{name}: {cause:?}"
+        );
     }
     let mut with_setup = program("no-such-program-at-all", &[]);
     with_setup.setup = vec!["true".into()];
@@ -55,7 +72,10 @@ pub async fn a_program_that_is_not_executable_is_the_jobs_own_error(fixture: &im
     let site = fixture.site();
     for (job, name) in [(1, "/etc/passwd"), (2, "/usr")] {
         let cause = run(&*site, &order(tag(job), program(name, &[]))).await;
-        assert!(matches!(cause, ExitCause::CouldNotStart(_)), "{name}: {cause:?}");
+        assert!(
+            matches!(cause, ExitCause::CouldNotStart(_)),
+            "{name}: {cause:?}"
+        );
     }
 }
 
@@ -82,14 +102,24 @@ pub async fn arguments_and_variables_arrive_byte_for_byte(fixture: &impl SiteFix
     let mut printer = program("/usr/bin/printf", &["<%s>"]);
     printer.arguments.extend(odd.iter().map(|a| (*a).into()));
     let mut reader = program("/usr/bin/printenv", &["ODD"]);
-    for (name, value) in [("ODD", &odd.concat()[..]), ("IFS", "x"), ("OPTIND", "no number")] {
+    for (name, value) in [
+        ("ODD", &odd.concat()[..]),
+        ("IFS", "x"),
+        ("OPTIND", "no number"),
+    ] {
         printer.environment.insert(name.into(), value.into());
         reader.environment.insert(name.into(), value.into());
     }
-    assert_eq!(run(&*site, &order(tag(1), printer)).await, ExitCause::Code(0));
+    assert_eq!(
+        run(&*site, &order(tag(1), printer)).await,
+        ExitCause::Code(0)
+    );
     let expected: String = odd.iter().map(|a| format!("<{a}>")).collect();
     assert_eq!(printed(&*site, tag(1)).await, expected);
-    assert_eq!(run(&*site, &order(tag(2), reader)).await, ExitCause::Code(0));
+    assert_eq!(
+        run(&*site, &order(tag(2), reader)).await,
+        ExitCause::Code(0)
+    );
     assert_eq!(printed(&*site, tag(2)).await, odd.concat() + "\n");
 }
 
@@ -102,7 +132,10 @@ pub async fn setup_lines_share_the_environment_of_the_program(fixture: &impl Sit
         "PATH=$PWD:$PATH; GREETING='hello to'".into(),
         "export PATH GREETING; set -- nobody".into(),
     ];
-    assert_eq!(run(&*site, &order(tag(1), with_setup)).await, ExitCause::Code(0));
+    assert_eq!(
+        run(&*site, &order(tag(1), with_setup)).await,
+        ExitCause::Code(0)
+    );
     assert_eq!(printed(&*site, tag(1)).await, "hello to you\n");
 }
 
@@ -111,8 +144,15 @@ pub async fn a_payload_starts_in_its_directory(fixture: &impl SiteFixture) {
     let site = fixture.site();
     let mut elsewhere = script("pwd");
     elsewhere.directory = Some(RelPath::new("some where/deep").unwrap());
-    assert_eq!(run(&*site, &order(tag(1), elsewhere)).await, ExitCause::Code(0));
-    assert!(printed(&*site, tag(1)).await.ends_with("/work/some where/deep\n"));
+    assert_eq!(
+        run(&*site, &order(tag(1), elsewhere)).await,
+        ExitCause::Code(0)
+    );
+    assert!(
+        printed(&*site, tag(1))
+            .await
+            .ends_with("/work/some where/deep\n")
+    );
 }
 
 /// Rank, siblings, round.
@@ -121,8 +161,14 @@ pub async fn a_payload_is_told_about_its_round(fixture: &impl SiteFixture) {
     let text = "echo $COSPAN_JOB $COSPAN_COMPONENT $COSPAN_ATTEMPT $COSPAN_TAG $COSPAN_ROUND \
                 $COSPAN_RANK $COSPAN_EPOCH $COSPAN_HOSTS $COSPAN_SITES $COSPAN_PROCESSORS; \
                 grep -c ^peer \"$COSPAN_ROUND_FILE\"";
-    assert_eq!(run(&*site, &order(tag(42), script(text))).await, ExitCause::Code(0));
-    let expected = format!("42 0 1 {} 7 1 3 node-a,node-b elsewhere,elsewhere 2,2\n2\n", tag(42));
+    assert_eq!(
+        run(&*site, &order(tag(42), script(text))).await,
+        ExitCause::Code(0)
+    );
+    let expected = format!(
+        "42 0 1 {} 7 1 3 node-a,node-b elsewhere,elsewhere 2,2\n2\n",
+        tag(42)
+    );
     assert_eq!(printed(&*site, tag(42)).await, expected);
 }
 
@@ -147,14 +193,26 @@ pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
     let (begin, end) = text.split_at(9);
     for (offset, bytes, last) in [(0, begin, false), (0, begin, false), (9, end, true)] {
         let (offset, bytes) = (Bytes(offset), bytes.to_vec());
-        let step = UploadStep::Append { name: "sent-1".into(), offset, bytes, last };
+        let step = UploadStep::Append {
+            name: "sent-1".into(),
+            offset,
+            bytes,
+            last,
+        };
         site.upload(&step).await.unwrap();
     }
     let path = RelPath::new(&format!("{UPLOADS}/sent-1")).unwrap();
     store_content(&*site, path.clone(), text).await;
-    assert_eq!(run(&*site, &order_of_staged(content_of(text))).await, ExitCause::Code(0));
+    assert_eq!(
+        run(&*site, &order_of_staged(content_of(text))).await,
+        ExitCause::Code(0)
+    );
     assert_eq!(printed(&*site, tag(1)).await, "sent\n");
-    site.upload(&UploadStep::Remove { name: "sent-1".into() }).await.unwrap();
+    site.upload(&UploadStep::Remove {
+        name: "sent-1".into(),
+    })
+    .await
+    .unwrap();
     let gone = site.inspect(&FilePlace::User(path)).await;
     assert!(matches!(gone, Err(SiteError::Refused(_))), "{gone:?}");
 }
@@ -186,7 +244,10 @@ async fn store_content(site: &dyn Site, path: RelPath, bytes: &[u8]) {
     let copy = CopyOrder {
         content: inspected.content,
         chunk: None,
-        source: CopySource { site: site.name().clone(), place },
+        source: CopySource {
+            site: site.name().clone(),
+            place,
+        },
         nonce: "contract-1".to_owned(),
         limit: None,
     };

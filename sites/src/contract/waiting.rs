@@ -80,7 +80,10 @@ pub async fn what_vanishes_is_over_and_no_success(fixture: &impl SiteFixture) {
     };
     await_seen(&*site, tag(1), over).await;
     await_idle(&*site, total).await;
-    assert_eq!(run(&*site, &order(tag(2), script("exit 0"))).await, ExitCause::Code(0));
+    assert_eq!(
+        run(&*site, &order(tag(2), script("exit 0"))).await,
+        ExitCause::Code(0)
+    );
     // Who has not asked before waits for what may still be told.
     await_seen(&*fixture.reopened(), tag(1), over).await;
 }

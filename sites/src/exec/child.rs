@@ -18,7 +18,15 @@ use super::{Command, Ended, Exec, ExecError, Output, Work};
 /// Variables of ours that a command gets as well: where programs are, who we are, which
 /// cluster is meant. What else we were started with is none of its business, and some of it
 /// would change what the commands of batch systems do.
-const INHERITED: [&str; 7] = ["PATH", "HOME", "USER", "LOGNAME", "KRB5CCNAME", "SLURM_CONF", "TZ"];
+const INHERITED: [&str; 7] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "KRB5CCNAME",
+    "SLURM_CONF",
+    "TZ",
+];
 
 /// Of standard error, only so much is kept.
 const STDERR_MAX: usize = 16 << 10;
@@ -35,9 +43,12 @@ pub struct ChildExec {
 impl ChildExec {
     /// With those variables of this process that a command needs.
     pub fn of_this_process() -> Self {
-        let inherited =
-            INHERITED.iter().filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
-        Self { environment: inherited.collect() }
+        let inherited = INHERITED
+            .iter()
+            .filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
+        Self {
+            environment: inherited.collect(),
+        }
     }
 
     fn start(&self, command: &Command) -> Result<Group, ExecError> {
@@ -78,7 +89,11 @@ struct Group(Child);
 impl Group {
     /// Only while the child was not waited for is the group's number certainly its own.
     fn kill(&self) {
-        let id = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let id = self
+            .0
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
         if let Some(group) = id {
             // The only failure is that nobody is left.
             let _ = kill_process_group(group, Signal::KILL);
@@ -100,8 +115,11 @@ impl Exec for ChildExec {
 
     async fn run(&self, command: Command) -> Result<Output, ExecError> {
         let mut group = self.start(&command)?;
-        let (stdin, stdout, stderr) =
-            (group.0.stdin.take(), group.0.stdout.take(), group.0.stderr.take());
+        let (stdin, stdout, stderr) = (
+            group.0.stdin.take(),
+            group.0.stdout.take(),
+            group.0.stderr.take(),
+        );
         let attended = async {
             let mut kept = (Vec::new(), Vec::new());
             let status = {
@@ -119,7 +137,11 @@ impl Exec for ChildExec {
         let perhaps = |why: String| Err(ExecError::PerhapsDone(why));
         match tokio::time::timeout(command.deadline, attended).await {
             Ok(Ok((status, (stdout, stderr)))) => match ended(status) {
-                Some(ended) => Ok(Output { ended, stdout, stderr }),
+                Some(ended) => Ok(Output {
+                    ended,
+                    stdout,
+                    stderr,
+                }),
                 None => perhaps(format!("it ended in an unknown way: {status}")),
             },
             Ok(Err(error)) => perhaps(error.to_string()),
@@ -129,7 +151,10 @@ impl Exec for ChildExec {
 }
 
 fn ended(status: ExitStatus) -> Option<Ended> {
-    status.code().map(Ended::Code).or_else(|| status.signal().map(Ended::Signal))
+    status
+        .code()
+        .map(Ended::Code)
+        .or_else(|| status.signal().map(Ended::Signal))
 }
 
 /// Waits for the child while what it prints is read. What it left behind may print a moment
@@ -176,7 +201,9 @@ async fn read(
         let fits = length.min(most - kept.len());
         kept.extend_from_slice(&buffer[..fits]);
         if fits < length && excess == Excess::Refused {
-            return Err(io::Error::other(format!("it printed more than {most} bytes")));
+            return Err(io::Error::other(format!(
+                "it printed more than {most} bytes"
+            )));
         }
     }
 }
@@ -199,7 +226,10 @@ mod tests {
 
     fn shell(text: &str, input: &[u8]) -> Command {
         Command {
-            work: Work::Script { text: text.into(), words: Vec::new() },
+            work: Work::Script {
+                text: text.into(),
+                words: Vec::new(),
+            },
             lane: Lane::Control,
             input: input.to_vec(),
             environment: BTreeMap::new(),
@@ -215,7 +245,9 @@ mod tests {
     #[tokio::test]
     async fn what_goes_in_comes_out_whatever_its_size() {
         let input = vec![b'x'; 700_000];
-        let output = run(shell("cat; echo odd >&2; exit 3", &input)).await.unwrap();
+        let output = run(shell("cat; echo odd >&2; exit 3", &input))
+            .await
+            .unwrap();
         assert_eq!(output.ended, Ended::Code(3));
         assert_eq!((output.stdout, &output.stderr[..]), (input, &b"odd\n"[..]));
     }
@@ -224,14 +256,20 @@ mod tests {
     async fn input_that_nobody_reads_is_no_error() {
         let output = run(shell("exit 0", &vec![b'x'; 700_000])).await.unwrap();
         assert_eq!(output.ended, Ended::Code(0));
-        assert_eq!(run(shell("kill -9 $$", b"")).await.unwrap().ended, Ended::Signal(9));
+        assert_eq!(
+            run(shell("kill -9 $$", b"")).await.unwrap().ended,
+            Ended::Signal(9)
+        );
     }
 
     #[tokio::test]
     async fn a_deadline_ends_the_whole_group_and_leaves_the_outcome_open() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("late");
-        let mut late = shell(&format!("(sleep 2; : > {}) & sleep 60", file.display()), b"");
+        let mut late = shell(
+            &format!("(sleep 2; : > {}) & sleep 60", file.display()),
+            b"",
+        );
         late.deadline = Duration::from_millis(300);
         let started = Instant::now();
         assert!(matches!(run(late).await, Err(ExecError::PerhapsDone(_))));
@@ -243,8 +281,13 @@ mod tests {
     #[tokio::test]
     async fn what_a_command_leaves_behind_is_not_waited_for() {
         let started = Instant::now();
-        let output = run(shell("echo here; sleep 30 & exit 0", b"")).await.unwrap();
-        assert_eq!((output.ended, &output.stdout[..]), (Ended::Code(0), &b"here\n"[..]));
+        let output = run(shell("echo here; sleep 30 & exit 0", b""))
+            .await
+            .unwrap();
+        assert_eq!(
+            (output.ended, &output.stdout[..]),
+            (Ended::Code(0), &b"here\n"[..])
+        );
         assert!(started.elapsed() < Duration::from_secs(10));
     }
 

@@ -109,9 +109,15 @@ impl SshExec {
         }
         if config.socket.as_os_str().len() > SOCKET_MAX {
             let socket = config.socket.display();
-            return Err(format!("{socket} is too long for a socket: {SOCKET_MAX} bytes at most"));
+            return Err(format!(
+                "{socket} is too long for a socket: {SOCKET_MAX} bytes at most"
+            ));
         }
-        Ok(Self { config: Arc::new(config), link: Arc::default(), up: Arc::default() })
+        Ok(Self {
+            config: Arc::new(config),
+            link: Arc::default(),
+            up: Arc::default(),
+        })
     }
 
     /// What went wrong when the connection was last tried, and what to do about it.
@@ -156,7 +162,9 @@ impl SshExec {
                     false => ExecError::NotStarted(told),
                 })
             }
-            Ok(Err(error)) => Err(ExecError::NotStarted(format!("connecting to {host}: {error}"))),
+            Ok(Err(error)) => Err(ExecError::NotStarted(format!(
+                "connecting to {host}: {error}"
+            ))),
             Err(_) => Err(ExecError::NotStarted(format!("still connecting to {host}"))),
         }
     }
@@ -165,7 +173,10 @@ impl SshExec {
 impl SshConfig {
     /// What people would type to get there.
     pub fn by_hand(&self) -> String {
-        let config = self.config.as_ref().map(|file| format!("-F {} ", file.display()));
+        let config = self
+            .config
+            .as_ref()
+            .map(|file| format!("-F {} ", file.display()));
         format!("ssh {}{}", config.unwrap_or_default(), self.host)
     }
 }
@@ -176,7 +187,11 @@ fn lock(up: &Mutex<Up>) -> std::sync::MutexGuard<'_, Up> {
 
 impl Link {
     async fn session(&mut self, config: &SshConfig, lane: Lane) -> Result<Session, Trouble> {
-        if let Some(failed) = self.failed.as_ref().filter(|failed| Instant::now() < failed.until) {
+        if let Some(failed) = self
+            .failed
+            .as_ref()
+            .filter(|failed| Instant::now() < failed.until)
+        {
             return Err(failed.trouble.clone());
         }
         let made = self.try_session(config, lane).await;
@@ -186,7 +201,11 @@ impl Link {
                 let last = self.failed.as_ref().map(|failed| failed.pause * 2);
                 let pause = last.unwrap_or(PAUSE_MIN).clamp(PAUSE_MIN, PAUSE_MAX);
                 let until = Instant::now() + pause;
-                self.failed = Some(Failed { trouble: trouble.clone(), pause, until });
+                self.failed = Some(Failed {
+                    trouble: trouble.clone(),
+                    pause,
+                    until,
+                });
             }
         }
         made
@@ -238,14 +257,22 @@ impl Exec for SshExec {
     async fn run(&self, command: Command) -> Result<Output, ExecError> {
         let (started, deadline) = (Instant::now(), command.deadline);
         if command.lane == Lane::Control && command.input.contains(&0) {
-            return Err(ExecError::NotStarted("a request has a byte that is no text".to_owned()));
+            return Err(ExecError::NotStarted(
+                "a request has a byte that is no text".to_owned(),
+            ));
         }
         let is_program = matches!(command.work, Work::Program(_));
         // The other end gives up a program itself, and says so.
         let until = started + deadline + if is_program { LATE } else { Duration::ZERO };
-        let output = self.session(command.lane, until).await?.run(command, until).await?;
+        let output = self
+            .session(command.lane, until)
+            .await?
+            .run(command, until)
+            .await?;
         if is_program && output.ended == Ended::Code(124) && started.elapsed() >= deadline {
-            return Err(ExecError::PerhapsDone(format!("no answer within {deadline:?}")));
+            return Err(ExecError::PerhapsDone(format!(
+                "no answer within {deadline:?}"
+            )));
         }
         Ok(output)
     }

@@ -42,7 +42,10 @@ impl ControlFile {
     pub(super) fn apply(&mut self, faults: &Faults) -> Result<(), ControlError> {
         let state = std::fs::metadata(&self.path)
             .and_then(|metadata| {
-                Ok((metadata.modified()?, std::os::unix::fs::MetadataExt::ino(&metadata)))
+                Ok((
+                    metadata.modified()?,
+                    std::os::unix::fs::MetadataExt::ino(&metadata),
+                ))
             })
             .ok();
         if state == self.seen {
@@ -62,8 +65,10 @@ fn parse(text: &str) -> Result<BTreeMap<CallKind, Armed>, ControlError> {
         if line.is_empty() {
             continue;
         }
-        let (calls, armed) = parse_line(line)
-            .ok_or_else(|| ControlError { line: index + 1, text: line.to_owned() })?;
+        let (calls, armed) = parse_line(line).ok_or_else(|| ControlError {
+            line: index + 1,
+            text: line.to_owned(),
+        })?;
         all.extend(calls.into_iter().map(|call| (call, armed)));
     }
     Ok(all)
@@ -78,9 +83,19 @@ fn parse_line(line: &str) -> Option<(Vec<CallKind>, Armed)> {
     };
     let calls = match call {
         "all" => CallKind::ALL.to_vec(),
-        name => vec![CallKind::ALL.into_iter().find(|call| call.as_str() == name)?],
+        name => vec![
+            CallKind::ALL
+                .into_iter()
+                .find(|call| call.as_str() == name)?,
+        ],
     };
-    Some((calls, Armed { fault: parse_fault(fault)?, left }))
+    Some((
+        calls,
+        Armed {
+            fault: parse_fault(fault)?,
+            left,
+        },
+    ))
 }
 
 fn parse_fault(text: &str) -> Option<Fault> {
@@ -108,15 +123,33 @@ mod tests {
     fn a_control_file_says_what_strikes_whom() {
         let armed = parse("# comment\nall delay-250ms\nsubmit lost-after next 1 # once\n").unwrap();
         assert_eq!(armed.len(), CallKind::ALL.len());
-        assert_eq!(armed[&CallKind::Submit], Armed { fault: Fault::LostAfter, left: Some(1) });
+        assert_eq!(
+            armed[&CallKind::Submit],
+            Armed {
+                fault: Fault::LostAfter,
+                left: Some(1)
+            }
+        );
         let delay = Fault::Delay(Duration::from_millis(250));
-        assert_eq!(armed[&CallKind::Status], Armed { fault: delay, left: None });
+        assert_eq!(
+            armed[&CallKind::Status],
+            Armed {
+                fault: delay,
+                left: None
+            }
+        );
         assert_eq!(parse(""), Ok(BTreeMap::new()));
     }
 
     #[test]
     fn a_line_that_says_nothing_is_named() {
-        for text in ["submit", "submit crash", "sumbit freeze", "submit freeze next x", "a b c"] {
+        for text in [
+            "submit",
+            "submit crash",
+            "sumbit freeze",
+            "submit freeze next x",
+            "a b c",
+        ] {
             let error = parse(&format!("status freeze\n{text}\n")).unwrap_err();
             assert!(error.to_string().starts_with("line 2"), "{error}");
         }

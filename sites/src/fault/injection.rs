@@ -67,7 +67,10 @@ pub(super) struct Injected {
 
 impl Injected {
     pub(super) fn new(injections: Vec<Injection>) -> Self {
-        Self { injections, ..Self::default() }
+        Self {
+            injections,
+            ..Self::default()
+        }
     }
 
     /// Nothing strikes any more; the tallies stay.
@@ -85,8 +88,15 @@ impl Injected {
             return None;
         }
         let now = Instant::now();
-        let Self { injections, tallies, numbers } = self;
-        let concerned = injections.iter().enumerate().filter(|(_, one)| one.concerns(call, now));
+        let Self {
+            injections,
+            tallies,
+            numbers,
+        } = self;
+        let concerned = injections
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.concerns(call, now));
         let mut counted = BTreeSet::new();
         for (index, injection) in concerned {
             let number = numbers.entry((index, call)).or_default();
@@ -107,7 +117,11 @@ impl Injected {
     pub(super) fn hangs_until(&self, call: CallKind, now: Instant) -> Option<Instant> {
         let hangs =
             |one: &&Injection| matches!(one.fault, Fault::Hang(_)) && one.concerns(call, now);
-        self.injections.iter().filter(hangs).map(|one| one.until).max()
+        self.injections
+            .iter()
+            .filter(hangs)
+            .map(|one| one.until)
+            .max()
     }
 }
 
@@ -131,28 +145,52 @@ mod tests {
 
     fn strikes(injection: Injection, calls: usize) -> Vec<bool> {
         let mut injected = Injected::new(vec![injection]);
-        (0..calls).map(|_| injected.strike(CallKind::Submit).is_some()).collect()
+        (0..calls)
+            .map(|_| injected.strike(CallKind::Submit).is_some())
+            .collect()
     }
 
     #[test]
     fn the_share_of_calls_that_is_struck_is_the_one_that_was_asked_for() {
-        let count = |share| strikes(injection(share), 10_000).iter().filter(|s| **s).count();
+        let count = |share| {
+            strikes(injection(share), 10_000)
+                .iter()
+                .filter(|s| **s)
+                .count()
+        };
         assert_eq!((count(0), count(1_000_000)), (0, 10_000));
-        assert!((2_800..3_200).contains(&count(300_000)), "{}", count(300_000));
+        assert!(
+            (2_800..3_200).contains(&count(300_000)),
+            "{}",
+            count(300_000)
+        );
     }
 
     #[test]
     fn the_same_seed_strikes_the_same_calls_and_another_one_others() {
         let first = strikes(injection(500_000), 200);
         assert_eq!(strikes(injection(500_000), 200), first);
-        assert_ne!(strikes(Injection { seed: 8, ..injection(500_000) }, 200), first);
+        assert_ne!(
+            strikes(
+                Injection {
+                    seed: 8,
+                    ..injection(500_000)
+                },
+                200
+            ),
+            first
+        );
     }
 
     #[test]
     fn nothing_is_struck_before_or_after_the_window_nor_of_another_kind() {
         let now = Instant::now();
         let window = (now + Duration::from_secs(30), now + Duration::from_secs(60));
-        let one = Injection { from: window.0, until: window.1, ..injection(1_000_000) };
+        let one = Injection {
+            from: window.0,
+            until: window.1,
+            ..injection(1_000_000)
+        };
         let concerns = |call, secs| one.concerns(call, now + Duration::from_secs(secs));
         assert!(concerns(CallKind::Submit, 30) && !concerns(CallKind::Cancel, 30));
         assert!(!concerns(CallKind::Submit, 29) && !concerns(CallKind::Submit, 60));
@@ -165,7 +203,10 @@ mod tests {
         assert_eq!(injected.strike(CallKind::Cancel), None);
         injected.lift();
         assert_eq!(injected.strike(CallKind::Submit), None);
-        let tally = Tally { calls: 1, strikes: 1 };
+        let tally = Tally {
+            calls: 1,
+            strikes: 1,
+        };
         assert_eq!(
             injected.tallies(),
             &BTreeMap::from([(("reply-lost", CallKind::Submit), tally)])

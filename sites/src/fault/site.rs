@@ -30,13 +30,20 @@ pub struct FaultySite {
 impl FaultySite {
     /// Wraps a site; nothing goes wrong until a fault is armed.
     pub fn new(inner: Arc<dyn Site>, faults: Faults) -> Self {
-        Self { inner, faults, control: None }
+        Self {
+            inner,
+            faults,
+            control: None,
+        }
     }
 
     /// Has its faults switched by a file as well, looked at before each call.
     #[must_use]
     pub fn controlled_by(self, path: PathBuf) -> Self {
-        Self { control: Some(Mutex::new(ControlFile::new(path))), ..self }
+        Self {
+            control: Some(Mutex::new(ControlFile::new(path))),
+            ..self
+        }
     }
 
     /// The handle to its faults.
@@ -45,9 +52,13 @@ impl FaultySite {
     }
 
     fn read_control(&self) -> Result<(), SiteError> {
-        let Some(control) = &self.control else { return Ok(()) };
+        let Some(control) = &self.control else {
+            return Ok(());
+        };
         let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
-        control.apply(&self.faults).map_err(|error| SiteError::NotSent(error.to_string()))
+        control
+            .apply(&self.faults)
+            .map_err(|error| SiteError::NotSent(error.to_string()))
     }
 
     /// Does a call, or what a fault makes of it. `falsify` turns a true answer of this kind
@@ -63,7 +74,9 @@ impl FaultySite {
         F: Future<Output = Result<T, SiteError>> + Send,
     {
         self.read_control()?;
-        let Some(fault) = self.faults.strike(call) else { return real().await };
+        let Some(fault) = self.faults.strike(call) else {
+            return real().await;
+        };
         let why = format!("injected fault at {}", call.as_str());
         match fault {
             Fault::NotSent => Err(SiteError::NotSent(why)),
@@ -141,7 +154,10 @@ fn false_status(fault: Fault, mut status: SiteStatus) -> SiteStatus {
     };
     status.idle = Resources::default();
     if let Some(claim) = claim {
-        status.attempts.values_mut().for_each(|seen| *seen = claim.clone());
+        status
+            .attempts
+            .values_mut()
+            .for_each(|seen| *seen = claim.clone());
     }
     status
 }
@@ -150,45 +166,56 @@ fn false_status(fault: Fault, mut status: SiteStatus) -> SiteStatus {
 impl Attempts for FaultySite {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         let falsify = |fault, status| Some(false_status(fault, status));
-        self.strike(CallKind::Status, || self.inner.status(tags), falsify).await
+        self.strike(CallKind::Status, || self.inner.status(tags), falsify)
+            .await
     }
 
     async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
-        self.plain(CallKind::Submit, || self.inner.submit(order)).await
+        self.plain(CallKind::Submit, || self.inner.submit(order))
+            .await
     }
 
     async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
-        self.plain(CallKind::FindByTag, || self.inner.find_by_tag(tag)).await
+        self.plain(CallKind::FindByTag, || self.inner.find_by_tag(tag))
+            .await
     }
 
     async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
-        self.plain(CallKind::Cancel, || self.inner.cancel(tag, lrm_id)).await
+        self.plain(CallKind::Cancel, || self.inner.cancel(tag, lrm_id))
+            .await
     }
 
     async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
-        self.plain(CallKind::Cancel, || self.inner.withdraw(tag, lrm_id)).await
+        self.plain(CallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
+            .await
     }
 
     async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
-        self.plain(CallKind::RemoveAttempt, || self.inner.remove_attempt(tag)).await
+        self.plain(CallKind::RemoveAttempt, || self.inner.remove_attempt(tag))
+            .await
     }
 
     async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
-        self.plain(CallKind::ListAttempts, || self.inner.list_attempts()).await
+        self.plain(CallKind::ListAttempts, || self.inner.list_attempts())
+            .await
     }
 }
 
 #[async_trait]
 impl Gate for FaultySite {
     async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
-        self.plain(CallKind::DecideGate, || self.inner.decide_gate(tag, decision)).await
+        self.plain(CallKind::DecideGate, || {
+            self.inner.decide_gate(tag, decision)
+        })
+        .await
     }
 }
 
 #[async_trait]
 impl Files for FaultySite {
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
-        self.plain(CallKind::Inspect, || self.inner.inspect(place)).await
+        self.plain(CallKind::Inspect, || self.inner.inspect(place))
+            .await
     }
 
     async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
@@ -196,23 +223,30 @@ impl Files for FaultySite {
     }
 
     async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
-        self.plain(CallKind::StartCopy, || self.inner.start_copy(order)).await
+        self.plain(CallKind::StartCopy, || self.inner.start_copy(order))
+            .await
     }
 
     async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
-        self.plain(CallKind::CopyStatus, || self.inner.copy_status(order)).await
+        self.plain(CallKind::CopyStatus, || self.inner.copy_status(order))
+            .await
     }
 
     async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
-        self.plain(CallKind::StopCopy, || self.inner.stop_copy(order, discard)).await
+        self.plain(CallKind::StopCopy, || self.inner.stop_copy(order, discard))
+            .await
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
-        self.plain(CallKind::HasContent, || self.inner.has_content(digest)).await
+        self.plain(CallKind::HasContent, || self.inner.has_content(digest))
+            .await
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.plain(CallKind::DeleteContent, || self.inner.delete_content(digest)).await
+        self.plain(CallKind::DeleteContent, || {
+            self.inner.delete_content(digest)
+        })
+        .await
     }
 
     async fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
@@ -220,11 +254,13 @@ impl Files for FaultySite {
     }
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
-        self.plain(CallKind::Read, || self.inner.read(what, offset, limit)).await
+        self.plain(CallKind::Read, || self.inner.read(what, offset, limit))
+            .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
-        self.plain(CallKind::Upload, || self.inner.upload(step)).await
+        self.plain(CallKind::Upload, || self.inner.upload(step))
+            .await
     }
 }
 
@@ -251,10 +287,12 @@ impl Site for FaultySite {
     }
 
     async fn describe(&self) -> Result<SiteDescription, SiteError> {
-        self.plain(CallKind::Describe, || self.inner.describe()).await
+        self.plain(CallKind::Describe, || self.inner.describe())
+            .await
     }
 
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
-        self.plain(CallKind::RoundTrip, || self.inner.round_trip(to)).await
+        self.plain(CallKind::RoundTrip, || self.inner.round_trip(to))
+            .await
     }
 }

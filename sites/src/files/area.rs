@@ -52,8 +52,10 @@ impl FileArea {
     /// # Errors
     /// `Refused` if a path that must be absolute is not, or a name is not a name.
     pub fn new(config: AreaConfig) -> Result<Self, SiteError> {
-        let agent_is_absolute =
-            config.agent.first().is_some_and(|program| Path::new(program).is_absolute());
+        let agent_is_absolute = config
+            .agent
+            .first()
+            .is_some_and(|program| Path::new(program).is_absolute());
         if !config.root.is_absolute() || !agent_is_absolute {
             return Err(SiteError::Refused(format!(
                 "the site's root ({}) and its agent ({:?}) must be absolute paths",
@@ -67,12 +69,18 @@ impl FileArea {
                 config.attempts
             )));
         }
-        Ok(Self { config, agents: Mutex::default() })
+        Ok(Self {
+            config,
+            agents: Mutex::default(),
+        })
     }
 
     /// This site as a source of copies to others.
     pub fn as_source(&self) -> SourceArea {
-        SourceArea { root: self.config.root.clone(), attempts: self.config.attempts.clone() }
+        SourceArea {
+            root: self.config.root.clone(),
+            attempts: self.config.attempts.clone(),
+        }
     }
 
     /// Makes the directories below the root that are missing; the root must exist.
@@ -80,7 +88,9 @@ impl FileArea {
     /// # Errors
     /// `NotSent` if it does not, or they cannot be made.
     pub fn prepare(&self) -> Result<(), SiteError> {
-        self.root()?.prepare().map_err(|error| self.failed("prepare its directories", &error))
+        self.root()?
+            .prepare()
+            .map_err(|error| self.failed("prepare its directories", &error))
     }
 
     pub(super) fn root(&self) -> Result<Root, SiteError> {
@@ -89,7 +99,8 @@ impl FileArea {
     }
 
     pub(super) fn gate(&self, root: &Root) -> Result<Gate, SiteError> {
-        root.gate().map_err(|error| self.failed("take its turn", &error))
+        root.gate()
+            .map_err(|error| self.failed("take its turn", &error))
     }
 
     /// Starts an agent on a task, unless one has it. For holders of the gate.
@@ -101,14 +112,19 @@ impl FileArea {
     ) -> Result<(), SiteError> {
         let task = Task::ensure(root, family, name)
             .map_err(|error| self.failed("make the task's directory", &error))?;
-        let locked = task.try_lock().map_err(|error| self.failed("lock the task", &error))?;
+        let locked = task
+            .try_lock()
+            .map_err(|error| self.failed("lock the task", &error))?;
         let Some(lock) = locked else { return Ok(()) };
         let words = task
             .begin(order)
             .and_then(|()| task.words())
             .map_err(|error| self.failed("write the order", &error))?;
-        let (program, arguments) =
-            self.config.agent.split_first().ok_or_else(|| self.no_agent("none is configured"))?;
+        let (program, arguments) = self
+            .config
+            .agent
+            .split_first()
+            .ok_or_else(|| self.no_agent("none is configured"))?;
         let child = Command::new(program)
             .args(arguments)
             .args([verb.as_ref(), self.config.root.as_os_str(), name.as_ref()])
@@ -121,12 +137,18 @@ impl FileArea {
             .current_dir("/")
             .spawn()
             .map_err(|error| self.no_agent(error))?;
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        self.agents
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(child);
         Ok(())
     }
 
     fn no_agent(&self, why: impl std::fmt::Display) -> SiteError {
-        SiteError::NotSent(format!("cannot start {:?} to copy: {why}", self.config.agent))
+        SiteError::NotSent(format!(
+            "cannot start {:?} to copy: {why}",
+            self.config.agent
+        ))
     }
 
     /// Waits for our agents that are over, so that they do not stay as zombies.

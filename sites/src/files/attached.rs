@@ -53,11 +53,20 @@ impl Shared {
 
     fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
         let site = &order.source.site;
-        let root = if *site == self.name { Some(&self.root) } else { self.neighbours.get(site) };
+        let root = if *site == self.name {
+            Some(&self.root)
+        } else {
+            self.neighbours.get(site)
+        };
         let root = root.ok_or_else(|| {
-            SiteError::Refused(format!("copies from {site} are not possible: it is no neighbour"))
+            SiteError::Refused(format!(
+                "copies from {site} are not possible: it is no neighbour"
+            ))
         })?;
-        let source = SourceArea { root: root.clone(), attempts: ATTEMPTS.to_owned() };
+        let source = SourceArea {
+            root: root.clone(),
+            attempts: ATTEMPTS.to_owned(),
+        };
         self.area()?.start_copy(order, &source)
     }
 
@@ -81,8 +90,17 @@ impl Attached {
         neighbours: BTreeMap<SiteName, PathBuf>,
         deadline: Duration,
     ) -> Self {
-        let shared = Arc::new(Shared { area, name, root, neighbours });
-        Self { shared, calls: Arc::new(Semaphore::new(CALLS_MAX)), deadline }
+        let shared = Arc::new(Shared {
+            area,
+            name,
+            root,
+            neighbours,
+        });
+        Self {
+            shared,
+            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            deadline,
+        }
     }
 
     /// Does something with the file area, within the deadline. What was begun is carried
@@ -100,7 +118,9 @@ impl Attached {
     ) -> Result<T, SiteError> {
         let turn = tokio::time::timeout(self.deadline, self.calls.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
-            return Err(SiteError::NotSent("earlier calls hang in its file system".to_owned()));
+            return Err(SiteError::NotSent(
+                "earlier calls hang in its file system".to_owned(),
+            ));
         };
         let shared = self.shared.clone();
         let task = tokio::task::spawn_blocking(move || {
@@ -109,9 +129,9 @@ impl Attached {
         });
         match tokio::time::timeout(self.deadline, task).await {
             Ok(Ok(result)) => result,
-            Ok(Err(error)) => {
-                Err(SiteError::OutcomeUnknown(format!("the call broke off: {error}")))
-            }
+            Ok(Err(error)) => Err(SiteError::OutcomeUnknown(format!(
+                "the call broke off: {error}"
+            ))),
             Err(_) => Err(SiteError::OutcomeUnknown(format!(
                 "no answer from its file system within {:?}",
                 self.deadline
@@ -139,7 +159,8 @@ impl Files for Attached {
 
     async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
         let what = what.clone();
-        self.run(move |shared| shared.read(&what, offset, limit)).await
+        self.run(move |shared| shared.read(&what, offset, limit))
+            .await
     }
 
     async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
@@ -177,9 +198,9 @@ impl Files for Attached {
                 InspectStatus::Done(inspected) => Some(Ok(inspected)),
                 InspectStatus::Failed(error) => Some(Err(error)),
                 // Somebody else who asked about the same file took its result.
-                InspectStatus::Absent => {
-                    Some(Err(SiteError::NotSent("the inspection is over; ask again".to_owned())))
-                }
+                InspectStatus::Absent => Some(Err(SiteError::NotSent(
+                    "the inspection is over; ask again".to_owned(),
+                ))),
             };
             if let Some(result) = result {
                 let asked = place.clone();

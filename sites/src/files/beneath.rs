@@ -30,7 +30,12 @@ pub(super) struct Dir(OwnedFd);
 impl Dir {
     /// Opens a directory that the configuration names; links in its path are the operator's.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?))
+        Ok(Self(rustix::fs::openat(
+            CWD,
+            path,
+            dir_flags(),
+            Mode::empty(),
+        )?))
     }
 
     /// Wraps what turned out to be a directory.
@@ -41,7 +46,12 @@ impl Dir {
     /// A directory in this one.
     pub(super) fn dir(&self, name: impl Arg) -> io::Result<Self> {
         let flags = dir_flags() | OFlags::NOFOLLOW;
-        Ok(Self(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+        Ok(Self(rustix::fs::openat(
+            &self.0,
+            name,
+            flags,
+            Mode::empty(),
+        )?))
     }
 
     /// Makes a directory in this one, if nothing of its name is there.
@@ -108,12 +118,19 @@ impl Dir {
         };
         let mut parents = path[..end].split(|byte| *byte == b'/');
         let first = self.dir(parents.next().unwrap_or_default())?;
-        Ok((Some(parents.try_fold(first, |dir, name| dir.dir(name))?), &path[end + 1..]))
+        Ok((
+            Some(parents.try_fold(first, |dir, name| dir.dir(name))?),
+            &path[end + 1..],
+        ))
     }
 
     /// What a name stands for, without following it.
     pub(super) fn stat(&self, name: impl Arg) -> io::Result<Stat> {
-        Ok(rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(rustix::fs::statat(
+            &self.0,
+            name,
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?)
     }
 
     /// The same, and `None` if there is nothing.
@@ -258,7 +275,12 @@ mod tests {
         let (_place, root) = tree();
         assert!(root.beneath("a/b/inside").is_ok());
         assert!(root.beneath("short/inside").is_ok());
-        for path in ["up/outside", "absolute/outside", "../outside", "a/../../outside"] {
+        for path in [
+            "up/outside",
+            "absolute/outside",
+            "../outside",
+            "a/../../outside",
+        ] {
             assert!(root.beneath(path).is_err(), "{path}");
         }
     }
@@ -278,12 +300,17 @@ mod tests {
         rustix::fs::mkfifoat(&root, "pipe", Mode::RWXU).unwrap();
         let (opened, result) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            for open in [Dir::beneath, |dir: &Dir, path: &str| dir.beneath_without_links(path)] {
+            for open in [Dir::beneath, |dir: &Dir, path: &str| {
+                dir.beneath_without_links(path)
+            }] {
                 opened.send(open(&root, "pipe").is_ok()).unwrap();
             }
         });
         for _ in 0..2 {
-            assert_eq!(result.recv_timeout(std::time::Duration::from_secs(60)), Ok(true));
+            assert_eq!(
+                result.recv_timeout(std::time::Duration::from_secs(60)),
+                Ok(true)
+            );
         }
     }
 

@@ -27,7 +27,8 @@ impl FileArea {
         let root = self.root()?;
         // A content just renamed into place counts once the agent has made that durable.
         let _gate = self.gate(&root)?;
-        root.has(digest).map_err(|error| self.failed("look into the store", &error))
+        root.has(digest)
+            .map_err(|error| self.failed("look into the store", &error))
     }
 
     /// Deletes a content; fine if it is not there. Takes as long as removing
@@ -39,7 +40,8 @@ impl FileArea {
         let root = self.root()?;
         let name = digest.to_string();
         let gate = self.gate(&root)?;
-        root.discard(STORE, &name).map_err(|error| self.failed("delete a content", &error))?;
+        root.discard(STORE, &name)
+            .map_err(|error| self.failed("delete a content", &error))?;
         drop(gate);
         root.empty_trash(STORE, &name).map_err(|error| {
             SiteError::OutcomeUnknown(format!("{name} is deleted, its space is not free: {error}"))
@@ -53,7 +55,10 @@ impl FileArea {
     pub fn contents(&self) -> Result<BTreeSet<Digest>, SiteError> {
         let names = self.root()?.sub(STORE).and_then(|store| store.names());
         let names = names.map_err(|error| self.failed("list the store", &error))?;
-        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+        Ok(names
+            .iter()
+            .filter_map(|name| name.to_str()?.parse().ok())
+            .collect())
     }
 
     /// All copies that left something that is not in the store, by digest and nonce.
@@ -71,7 +76,10 @@ impl FileArea {
             let (digest, nonce) = name.split_once('.')?;
             Some((digest.parse().ok()?, nonce.to_owned()))
         };
-        Ok(names.iter().filter_map(|name| parse(name.to_str()?)).collect())
+        Ok(names
+            .iter()
+            .filter_map(|name| parse(name.to_str()?))
+            .collect())
     }
 
     /// Stops and removes every copy whose nonce starts with `ours` and is not
@@ -91,13 +99,19 @@ impl FileArea {
                 removed += 1;
             }
         }
-        results.into_iter().collect::<Result<(), _>>().map(|()| removed)
+        results
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .map(|()| removed)
     }
 
     fn sweep_trash(&self, root: &Root) -> Result<(), SiteError> {
-        let swept = root
-            .sub(TRASH)
-            .and_then(|trash| trash.names()?.iter().try_for_each(|name| trash.remove(&name[..])));
+        let swept = root.sub(TRASH).and_then(|trash| {
+            trash
+                .names()?
+                .iter()
+                .try_for_each(|name| trash.remove(&name[..]))
+        });
         swept.map_err(|error| self.failed("empty the trash", &error))
     }
 
@@ -150,7 +164,9 @@ impl FileArea {
     ) -> Result<Piece, SiteError> {
         let refused = |why: String| SiteError::Refused(format!("cannot read {what}: {why}"));
         let file = file.map_err(|error| refused(error.to_string()))?;
-        let meta = file.metadata().map_err(|error| refused(error.to_string()))?;
+        let meta = file
+            .metadata()
+            .map_err(|error| refused(error.to_string()))?;
         if !meta.is_file() {
             return Err(refused("it is not a file".to_owned()));
         }
@@ -168,6 +184,9 @@ impl FileArea {
             }
         }
         bytes.truncate(length);
-        Ok(Piece { bytes, size: Bytes(meta.len()) })
+        Ok(Piece {
+            bytes,
+            size: Bytes(meta.len()),
+        })
     }
 }

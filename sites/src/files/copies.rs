@@ -36,7 +36,10 @@ impl FileArea {
         }
         let root = self.root()?;
         let _gate = self.gate(&root)?;
-        if root.has(order.content.digest).map_err(|e| self.failed("look into the store", &e))? {
+        if root
+            .has(order.content.digest)
+            .map_err(|e| self.failed("look into the store", &e))?
+        {
             return Ok(());
         }
         let written = Order {
@@ -45,9 +48,10 @@ impl FileArea {
             place: (&order.source.place).into(),
             stall_ms: u64::try_from(self.config.stall.as_millis()).unwrap_or(u64::MAX),
             expected: Some(order.content.into()),
-            cut: order
-                .chunk
-                .map(|chunk| Cut { file: chunk.of.into(), offset_bytes: chunk.offset.0 }),
+            cut: order.chunk.map(|chunk| Cut {
+                file: chunk.of.into(),
+                offset_bytes: chunk.offset.0,
+            }),
             limit: order.limit.map(|limit| LinkLimit {
                 link: order.source.site.to_string(),
                 bits_per_second: limit.0,
@@ -110,7 +114,11 @@ impl FileArea {
                 Err(error) => return Err(self.failed("stop the copy", &error)),
             }
         }
-        let removed = if discard { root.empty_trash(family, name) } else { Ok(()) };
+        let removed = if discard {
+            root.empty_trash(family, name)
+        } else {
+            Ok(())
+        };
         removed.map_err(|error| SiteError::OutcomeUnknown(format!("removing {name}: {error}")))
     }
 
@@ -123,7 +131,9 @@ impl FileArea {
         discard: bool,
         waited: Duration,
     ) -> io::Result<bool> {
-        let Some(task) = Task::open(root, family, name)? else { return Ok(true) };
+        let Some(task) = Task::open(root, family, name)? else {
+            return Ok(true);
+        };
         if let Some(_lock) = task.try_lock()? {
             if discard {
                 root.discard(family, name)?;
@@ -134,7 +144,11 @@ impl FileArea {
         }
         // An agent that has not said who it is yet will soon.
         if let Some(agent) = task.agent()? {
-            agent.signal(if waited > TERM_GRACE { Signal::KILL } else { Signal::TERM })?;
+            agent.signal(if waited > TERM_GRACE {
+                Signal::KILL
+            } else {
+                Signal::TERM
+            })?;
         }
         Ok(false)
     }
@@ -142,25 +156,33 @@ impl FileArea {
 
 /// State of a copy whose content is not in the store. For holders of the gate.
 fn task_status(root: &Root, name: &str) -> io::Result<CopyStatus> {
-    let Some(task) = Task::open(root, INCOMING, name)? else { return Ok(CopyStatus::Absent) };
+    let Some(task) = Task::open(root, INCOMING, name)? else {
+        return Ok(CopyStatus::Absent);
+    };
     let Some(_lock) = task.try_lock()? else {
-        return Ok(CopyStatus::Running { done: Bytes(task.progress()?.done_bytes) });
+        return Ok(CopyStatus::Running {
+            done: Bytes(task.progress()?.done_bytes),
+        });
     };
     Ok(match task.outcome()? {
-        Some(Outcome::Failed { blame, detail }) => {
-            CopyStatus::Failed { blame: blame.into(), detail }
-        }
+        Some(Outcome::Failed { blame, detail }) => CopyStatus::Failed {
+            blame: blame.into(),
+            detail,
+        },
         // Ended without a word, or with one that belongs to another kind of task.
-        Some(Outcome::Inspected { .. }) | None => {
-            CopyStatus::Failed { blame: CopyBlame::Process, detail: epitaph(&task) }
-        }
+        Some(Outcome::Inspected { .. }) | None => CopyStatus::Failed {
+            blame: CopyBlame::Process,
+            detail: epitaph(&task),
+        },
     })
 }
 
 /// Removes what an agent left that was killed between its last two steps. For
 /// holders of the gate.
 fn tidy_up(root: &Root, name: &str) -> io::Result<()> {
-    let Some(task) = Task::open(root, INCOMING, name)? else { return Ok(()) };
+    let Some(task) = Task::open(root, INCOMING, name)? else {
+        return Ok(());
+    };
     if let Some(_lock) = task.try_lock()? {
         root.discard(INCOMING, name)?;
         root.empty_trash(INCOMING, name)?;

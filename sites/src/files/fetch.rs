@@ -57,7 +57,12 @@ struct Fetch {
 impl Fetching {
     /// `site`, with copies from `sources` by way of a directory of this machine.
     pub fn new(site: Arc<dyn Site>, sources: Sources, directory: PathBuf) -> Self {
-        Self { site, sources, directory, fetches: Mutex::default() }
+        Self {
+            site,
+            sources,
+            directory,
+            fetches: Mutex::default(),
+        }
     }
 
     fn fetches(&self) -> MutexGuard<'_, BTreeMap<String, Fetch>> {
@@ -75,7 +80,10 @@ impl Fetching {
 
     fn fetch(&self, order: &CopyOrder, source: &Arc<dyn SiteFiles>, name: String) {
         let mut fetches = self.fetches();
-        if fetches.get(&name).is_some_and(|fetch| !fetch.task.is_finished()) {
+        if fetches
+            .get(&name)
+            .is_some_and(|fetch| !fetch.task.is_finished())
+        {
             return;
         }
         let (done, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None)));
@@ -86,9 +94,16 @@ impl Fetching {
             let outcome = async {
                 bring(&*source, &order, &to, &counter).await?;
                 let place = FilePlace::Store(file(&order).digest);
-                let source = CopySource { site: order.source.site.clone(), place };
+                let source = CopySource {
+                    site: order.source.site.clone(),
+                    place,
+                };
                 // The link was kept to already.
-                let copy = CopyOrder { source, limit: None, ..order };
+                let copy = CopyOrder {
+                    source,
+                    limit: None,
+                    ..order
+                };
                 let started = site.start_copy(&copy).await;
                 started.map_err(|error| (CopyBlame::Destination, error.to_string()))
             };
@@ -103,9 +118,15 @@ impl Fetching {
         let fetches = self.fetches();
         let fetch = fetches.get(name)?;
         if !fetch.task.is_finished() {
-            return Some(CopyStatus::Running { done: Bytes(fetch.done.load(Ordering::Relaxed)) });
+            return Some(CopyStatus::Running {
+                done: Bytes(fetch.done.load(Ordering::Relaxed)),
+            });
         }
-        let failed = fetch.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failed = fetch
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         failed.map(|(blame, detail)| CopyStatus::Failed { blame, detail })
     }
 
@@ -142,7 +163,13 @@ async fn bring(
         return put_in_place(part, to).await.map_err(here);
     }
     let mut data = tokio::fs::OpenOptions::new();
-    let mut data = data.read(true).append(true).create(true).open(&part).await.map_err(here)?;
+    let mut data = data
+        .read(true)
+        .append(true)
+        .create(true)
+        .open(&part)
+        .await
+        .map_err(here)?;
     let mut hasher = blake3::Hasher::new();
     let mut offset = read_all(&mut data, &mut hasher).await.map_err(here)?;
     let what = Readable::File(order.source.place.clone());
@@ -177,12 +204,16 @@ async fn put_in_place(part: PathBuf, to: &Path) -> io::Result<()> {
         }
         cospan_durable::put_in_place(&part, &to)
     };
-    tokio::task::spawn_blocking(put).await.map_err(io::Error::other)?
+    tokio::task::spawn_blocking(put)
+        .await
+        .map_err(io::Error::other)?
 }
 
 /// Removes a file, or a directory with all below it.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
     Dir::open(parent)?.remove(name)
 }
 

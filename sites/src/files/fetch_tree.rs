@@ -133,9 +133,9 @@ fn finish(to: &Path, listing: &Listing) -> io::Result<()> {
         let (parent, name) = top.parent_of(path)?;
         let parent = parent.as_ref().unwrap_or(&top);
         match kind {
-            LeafKind::File { executable: true, .. } => {
-                Ok(rustix::fs::fchmod(parent.write(name)?, EXECUTABLE)?)
-            }
+            LeafKind::File {
+                executable: true, ..
+            } => Ok(rustix::fs::fchmod(parent.write(name)?, EXECUTABLE)?),
             LeafKind::Link(target) => {
                 parent.remove(name)?;
                 parent.link_to(&target[..], name)

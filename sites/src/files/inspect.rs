@@ -75,7 +75,9 @@ impl FileArea {
                 return Ok(InspectStatus::Absent);
             };
             if task.try_lock()?.is_none() {
-                return Ok(InspectStatus::Running { done: Bytes(task.progress()?.done_bytes) });
+                return Ok(InspectStatus::Running {
+                    done: Bytes(task.progress()?.done_bytes),
+                });
             }
             Ok(task.outcome()?.map_or_else(
                 || InspectStatus::Failed(SiteError::NotSent(epitaph(&task))),
@@ -97,19 +99,28 @@ impl FileArea {
 
 fn read_outcome(outcome: Outcome) -> InspectStatus {
     match outcome {
-        Outcome::Inspected { digest, size_bytes, directory } => match digest.parse() {
+        Outcome::Inspected {
+            digest,
+            size_bytes,
+            directory,
+        } => match digest.parse() {
             Ok(digest) => InspectStatus::Done(Inspected {
-                content: Content { digest, size: Bytes(size_bytes) },
+                content: Content {
+                    digest,
+                    size: Bytes(size_bytes),
+                },
                 directory,
             }),
             Err(error) => InspectStatus::Failed(SiteError::NotSent(error.to_string())),
         },
-        Outcome::Failed { blame: Blame::Source, detail } => {
-            InspectStatus::Failed(SiteError::Refused(detail))
-        }
-        Outcome::Failed { blame: Blame::Destination | Blame::Process, detail } => {
-            InspectStatus::Failed(SiteError::NotSent(detail))
-        }
+        Outcome::Failed {
+            blame: Blame::Source,
+            detail,
+        } => InspectStatus::Failed(SiteError::Refused(detail)),
+        Outcome::Failed {
+            blame: Blame::Destination | Blame::Process,
+            detail,
+        } => InspectStatus::Failed(SiteError::NotSent(detail)),
     }
 }
 
@@ -119,9 +130,11 @@ fn task_name(place: &FilePlace) -> String {
     match Place::from(place) {
         Place::Store { digest } => hasher.update(b"store\0").update(digest.as_bytes()),
         Place::User { path } => hasher.update(b"user\0").update(path.as_bytes()),
-        Place::Output { tag, path } => {
-            hasher.update(b"output\0").update(tag.as_bytes()).update(b"\0").update(path.as_bytes())
-        }
+        Place::Output { tag, path } => hasher
+            .update(b"output\0")
+            .update(tag.as_bytes())
+            .update(b"\0")
+            .update(path.as_bytes()),
     };
     hasher.finalize().to_string()
 }

@@ -89,11 +89,16 @@ impl Listing {
         for leaf in &leaves {
             let path = &leaf.path[..];
             let name = |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&0);
-            let parent = path.iter().rposition(|byte| *byte == b'/').map(|end| &path[..end]);
+            let parent = path
+                .iter()
+                .rposition(|byte| *byte == b'/')
+                .map(|end| &path[..end]);
             let is_there = parent.is_none_or(|parent| directories.contains(parent));
             if !path.split(|byte| *byte == b'/').all(name) || !is_there || last == Some(path) {
                 let shown = String::from_utf8_lossy(path);
-                return Err(SiteError::Refused(format!("{shown:?} cannot be in a directory")));
+                return Err(SiteError::Refused(format!(
+                    "{shown:?} cannot be in a directory"
+                )));
             }
             if leaf.kind == LeafKind::Directory {
                 directories.insert(path);
@@ -128,7 +133,11 @@ impl Listing {
                 bytes += length;
                 names += path.len();
                 if let Some(batch) = batches.last_mut() {
-                    batch.push(Run { path: path.to_vec(), offset, length });
+                    batch.push(Run {
+                        path: path.to_vec(),
+                        offset,
+                        length,
+                    });
                 }
                 offset += u64::from(length);
                 if offset >= size {
@@ -149,7 +158,9 @@ impl Listing {
 
     /// Bytes of all files.
     pub(super) fn size(&self) -> u64 {
-        self.files().map(|(_, size)| size).fold(0, u64::saturating_add)
+        self.files()
+            .map(|(_, size)| size)
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -166,7 +177,13 @@ impl<'a> Digester<'a> {
     pub(super) fn new(listing: &'a Listing) -> Self {
         let sizes = listing.files().map(|(_, size)| size).collect();
         let (file, all) = (blake3::Hasher::new(), sha2::Sha256::new());
-        Self { listing, sizes, digests: Vec::new(), file, all }
+        Self {
+            listing,
+            sizes,
+            digests: Vec::new(),
+            file,
+            all,
+        }
     }
 
     /// Takes the bytes of the next runs.
@@ -176,7 +193,11 @@ impl<'a> Digester<'a> {
             self.file.update(now);
             self.all.update(now);
             bytes = rest;
-            if self.sizes.get(self.digests.len()).is_none_or(|size| run.end() >= *size) {
+            if self
+                .sizes
+                .get(self.digests.len())
+                .is_none_or(|size| run.end() >= *size)
+            {
                 self.digests.push(Digest(*self.file.finalize().as_bytes()));
                 self.file.reset();
             }
@@ -189,14 +210,19 @@ impl<'a> Digester<'a> {
         let entry = |leaf: &Leaf| {
             let kind = match &leaf.kind {
                 LeafKind::Directory => EntryKind::Directory,
-                LeafKind::Link(target) => EntryKind::Link { target: target.clone() },
+                LeafKind::Link(target) => EntryKind::Link {
+                    target: target.clone(),
+                },
                 LeafKind::File { executable, size } => EntryKind::File {
                     executable: *executable,
                     size: *size,
                     digest: digests.next().unwrap_or(Digest([0; 32])),
                 },
             };
-            Entry { path: leaf.path.clone(), kind }
+            Entry {
+                path: leaf.path.clone(),
+                kind,
+            }
         };
         let digest = manifest::digest(self.listing.0.iter().map(entry).collect());
         (digest, hex(self.all))
@@ -205,7 +231,10 @@ impl<'a> Digester<'a> {
 
 /// A SHA-256 as the site's tool prints it.
 pub(super) fn hex(sum: sha2::Sha256) -> String {
-    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    sum.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Finds out what a directory at a site is, by reading all of it.
@@ -220,10 +249,18 @@ pub(super) async fn inspect(
         digester.take(&runs, &bytes);
     }
     if files.list(place).await?.as_ref() != Some(listing) {
-        return Err(SiteError::Refused("it changed while it was read".to_owned()));
+        return Err(SiteError::Refused(
+            "it changed while it was read".to_owned(),
+        ));
     }
-    let content = Content { digest: digester.end().0, size: Bytes(listing.size()) };
-    Ok(Inspected { content, directory: true })
+    let content = Content {
+        digest: digester.end().0,
+        size: Bytes(listing.size()),
+    };
+    Ok(Inspected {
+        content,
+        directory: true,
+    })
 }
 
 #[cfg(test)]
@@ -231,11 +268,20 @@ mod tests {
     use super::*;
 
     fn leaf(path: &str, kind: LeafKind) -> Leaf {
-        Leaf { path: path.into(), kind }
+        Leaf {
+            path: path.into(),
+            kind,
+        }
     }
 
     fn file(path: &str, size: u64) -> Leaf {
-        leaf(path, LeafKind::File { executable: false, size })
+        leaf(
+            path,
+            LeafKind::File {
+                executable: false,
+                size,
+            },
+        )
     }
 
     #[test]
@@ -264,7 +310,10 @@ mod tests {
     fn batches_have_all_bytes_of_all_files_once_and_never_too_many() {
         let sizes = [0, 1, u64::from(PIECE), u64::from(PIECE) * 2 + 5, 0, 7];
         let many = (0..1_000).map(|n| file(&format!("many-{n:04}"), 3));
-        let leaves = sizes.iter().enumerate().map(|(n, size)| file(&format!("{n}"), *size));
+        let leaves = sizes
+            .iter()
+            .enumerate()
+            .map(|(n, size)| file(&format!("{n}"), *size));
         let listing = Listing::new(leaves.chain(many).collect()).unwrap();
         let batches = listing.batches();
         let mut read = Vec::<(Vec<u8>, u64)>::new();

@@ -119,7 +119,11 @@ pub fn digest(mut entries: Vec<Entry>) -> Digest {
 fn write_line(line: &mut Vec<u8>, entry: &Entry) {
     match &entry.kind {
         EntryKind::Directory => line.extend(b"d "),
-        EntryKind::File { executable, size, digest } => {
+        EntryKind::File {
+            executable,
+            size,
+            digest,
+        } => {
             let mode = if *executable { "0555" } else { "0444" };
             line.extend(format!("f {mode} {size} {digest} ").into_bytes());
         }
@@ -153,7 +157,10 @@ pub fn check_links<'a>(
         match stays_inside(path, &links, &mut steps_left) {
             Some(true) => {}
             Some(false) => {
-                return Err(WrongLink::Escapes { link: text(path), target: text(target) });
+                return Err(WrongLink::Escapes {
+                    link: text(path),
+                    target: text(target),
+                });
             }
             None => return Err(WrongLink::TooLong { link: text(path) }),
         }
@@ -202,7 +209,9 @@ fn stays_inside(
                     return Some(false);
                 }
                 let before = ahead.len();
-                target.rsplit(|byte| *byte == b'/').for_each(|name| ahead.push_front(name));
+                target
+                    .rsplit(|byte| *byte == b'/')
+                    .for_each(|name| ahead.push_front(name));
                 *steps_left = steps_left.checked_sub(ahead.len() - before)?;
             }
         }
@@ -217,7 +226,12 @@ mod tests {
     use super::*;
 
     fn link(path: &str, target: &str) -> Entry {
-        Entry { path: path.into(), kind: EntryKind::Link { target: target.into() } }
+        Entry {
+            path: path.into(),
+            kind: EntryKind::Link {
+                target: target.into(),
+            },
+        }
     }
 
     fn check_all(entries: &[Entry]) -> Result<(), WrongLink> {
@@ -225,8 +239,15 @@ mod tests {
     }
 
     fn file(path: &str, executable: bool, size: u64) -> Entry {
-        let kind = EntryKind::File { executable, size, digest: Digest([7; 32]) };
-        Entry { path: path.into(), kind }
+        let kind = EntryKind::File {
+            executable,
+            size,
+            digest: Digest([7; 32]),
+        };
+        Entry {
+            path: path.into(),
+            kind,
+        }
     }
 
     #[test]
@@ -240,7 +261,11 @@ mod tests {
             ("a", "."),
             ("a", "a"),
         ] {
-            assert_eq!(check_all(&[link(path, target)]), Ok(()), "{path} -> {target}");
+            assert_eq!(
+                check_all(&[link(path, target)]),
+                Ok(()),
+                "{path} -> {target}"
+            );
         }
     }
 
@@ -254,7 +279,10 @@ mod tests {
             // By its names alone `d/e/up/../..` would end in `d`.
             vec![link("d/e/up", ".."), link("x", "d/e/up/../..")],
         ] {
-            assert!(matches!(check_all(&links), Err(WrongLink::Escapes { .. })), "{links:?}");
+            assert!(
+                matches!(check_all(&links), Err(WrongLink::Escapes { .. })),
+                "{links:?}"
+            );
         }
     }
 
@@ -267,7 +295,10 @@ mod tests {
             let target = |n| format!("{before}l{}{behind}", n + 1);
             let chain = (0..2_000).map(|n| link(&format!("l{n}"), &target(n)));
             let refused = check_all(&chain.collect::<Vec<_>>());
-            assert!(matches!(refused, Err(WrongLink::TooLong { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(WrongLink::TooLong { .. })),
+                "{refused:?}"
+            );
         }
     }
 
@@ -281,7 +312,10 @@ mod tests {
             vec![file("b", false, 1)],
             vec![link("a", "b")],
             vec![link("a", "c")],
-            vec![Entry { path: b"a".to_vec(), kind: EntryKind::Directory }],
+            vec![Entry {
+                path: b"a".to_vec(),
+                kind: EntryKind::Directory,
+            }],
             vec![file("a", false, 1), file("b", false, 1)],
         ];
         let digests: std::collections::BTreeSet<_> =
@@ -299,7 +333,10 @@ mod tests {
         let entries = vec![
             link("run", "bin/tool"),
             file("bin/tool", true, 1234),
-            Entry { path: b"bin".to_vec(), kind: EntryKind::Directory },
+            Entry {
+                path: b"bin".to_vec(),
+                kind: EntryKind::Directory,
+            },
             file("odd\n\u{ff}", false, 0),
         ];
         let seven = Digest([7; 32]);
@@ -307,13 +344,19 @@ mod tests {
             "cospan manifest 1\nd 3:bin\nf 0555 1234 {seven} 8:bin/tool\n\
              f 0444 0 {seven} 6:odd\n\u{ff}\nl 8:bin/tool 3:run\n"
         );
-        assert_eq!(digest(entries), Digest(blake3::derive_key(CONTEXT, text.as_bytes())));
+        assert_eq!(
+            digest(entries),
+            Digest(blake3::derive_key(CONTEXT, text.as_bytes()))
+        );
     }
 
     #[test]
     fn an_empty_directory_is_not_an_empty_file() {
         assert_ne!(digest(vec![]), Digest(*blake3::hash(b"").as_bytes()));
-        assert_ne!(digest(vec![]), Digest(*blake3::hash(b"cospan manifest 1\n").as_bytes()));
+        assert_ne!(
+            digest(vec![]),
+            Digest(*blake3::hash(b"cospan manifest 1\n").as_bytes())
+        );
     }
 
     proptest! {

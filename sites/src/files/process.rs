@@ -19,17 +19,25 @@ impl ProcessId {
     pub(super) fn own() -> io::Result<Self> {
         let pid = rustix::process::getpid();
         let start_ticks = start_ticks(pid)?;
-        Ok(Self { pid: pid.as_raw_nonzero().get(), start_ticks, boot: boot_id()? })
+        Ok(Self {
+            pid: pid.as_raw_nonzero().get(),
+            start_ticks,
+            boot: boot_id()?,
+        })
     }
 
     /// Sends a signal if it still lives; `false` if it is gone. Never reaches
     /// another process: the handle is taken first and compared afterwards.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<bool> {
-        let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.pid > 0) else { return Ok(false) };
+        let Some(pid) = Pid::from_raw(self.pid).filter(|_| self.pid > 0) else {
+            return Ok(false);
+        };
         if boot_id()? != self.boot {
             return Ok(false);
         }
-        let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
+        let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
+            return Ok(false);
+        };
         if start_ticks(pid).ok() != Some(self.start_ticks) {
             return Ok(false);
         }
@@ -39,7 +47,9 @@ impl ProcessId {
 
 /// Tells this boot of the machine from every other.
 pub(super) fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned())
 }
 
 /// When a process started, in clock ticks since boot.
@@ -58,8 +68,14 @@ mod tests {
     #[test]
     fn a_number_that_belongs_to_another_process_now_is_left_alone() {
         let me = ProcessId::own().unwrap();
-        let before = ProcessId { start_ticks: me.start_ticks - 1, ..me.clone() };
-        let rebooted = ProcessId { boot: "another".into(), ..me.clone() };
+        let before = ProcessId {
+            start_ticks: me.start_ticks - 1,
+            ..me.clone()
+        };
+        let rebooted = ProcessId {
+            boot: "another".into(),
+            ..me.clone()
+        };
         let nobody = ProcessId { pid: 0, ..me };
         for other in [before, rebooted, nobody] {
             assert!(!other.signal(Signal::KILL).unwrap(), "{other:?}");

@@ -89,11 +89,15 @@ impl<D: TreeDestination> Push<D> {
         if let Some(listing) = insist(|| self.source.list(place)).await.map_err(source)? {
             return self.run_tree(&listing).await;
         }
-        let resumed = insist(|| self.to.arrived(&self.name)).await.map_err(destination)?;
+        let resumed = insist(|| self.to.arrived(&self.name))
+            .await
+            .map_err(destination)?;
         match self.once(resumed).await {
             // What was there may be to blame.
             Err((CopyBlame::Destination, _)) if resumed > 0 => {
-                insist(|| self.to.discard(&self.name)).await.map_err(destination)?;
+                insist(|| self.to.discard(&self.name))
+                    .await
+                    .map_err(destination)?;
                 self.once(0).await
             }
             done => done,
@@ -128,24 +132,33 @@ impl<D: TreeDestination> Push<D> {
                 arrived = self.send(cut, at, arrived).await?;
             }
             offset = ends;
-            self.done.store(inside.end.saturating_sub(run.start), Ordering::Relaxed);
+            self.done
+                .store(inside.end.saturating_sub(run.start), Ordering::Relaxed);
         }
         if Digest(*whole.finalize().as_bytes()) != file.digest {
             return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
         }
         if self.is_own && self.order.chunk.is_none() {
             let from = &self.order.source.place;
-            insist(|| self.to.duplicate(&self.name, from)).await.map_err(destination)?;
+            insist(|| self.to.duplicate(&self.name, from))
+                .await
+                .map_err(destination)?;
         } else if wanted.size.0 == 0 {
-            insist(|| self.to.put(&self.name, 0, Vec::new())).await.map_err(destination)?;
+            insist(|| self.to.put(&self.name, 0, Vec::new()))
+                .await
+                .map_err(destination)?;
         }
         let sum = hex(sum);
-        insist(|| self.to.commit(&self.name, wanted, &sum)).await.map_err(destination)
+        insist(|| self.to.commit(&self.name, wanted, &sum))
+            .await
+            .map_err(destination)
     }
 
     async fn piece(&self, offset: u64) -> Result<Piece, Trouble> {
         let what = Readable::File(self.order.source.place.clone());
-        insist(|| self.source.read(&what, Bytes(offset), PIECE)).await.map_err(source)
+        insist(|| self.source.read(&what, Bytes(offset), PIECE))
+            .await
+            .map_err(source)
     }
 
     /// Sends what of these bytes, which begin at an offset of the copy, is not there; gives how
@@ -155,11 +168,17 @@ impl<D: TreeDestination> Push<D> {
         let (mut arrived, mut tried) = (arrived, Instant::now());
         while arrived < ends {
             let known = arrived.saturating_sub(at) as usize;
-            match self.to.put(&self.name, arrived, bytes[known..].to_vec()).await {
+            match self
+                .to
+                .put(&self.name, arrived, bytes[known..].to_vec())
+                .await
+            {
                 Ok(()) => arrived = ends,
                 Err(error) if error.is_passing() && tried.elapsed() < PATIENCE => {
                     tokio::time::sleep(PAUSE).await;
-                    let now = insist(|| self.to.arrived(&self.name)).await.map_err(destination)?;
+                    let now = insist(|| self.to.arrived(&self.name))
+                        .await
+                        .map_err(destination)?;
                     if now < at || now > ends {
                         return Err(destination(error));
                     }

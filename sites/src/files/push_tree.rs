@@ -43,14 +43,23 @@ impl<D: TreeDestination> Push<D> {
         }
         if Bytes(listing.size()) != self.order.content.size {
             let (is, wanted) = (listing.size(), self.order.content.size.0);
-            return Err((CopyBlame::Source, format!("it has {is} bytes instead of {wanted}")));
+            return Err((
+                CopyBlame::Source,
+                format!("it has {is} bytes instead of {wanted}"),
+            ));
         }
-        let there = if self.is_own { Sizes::new() } else { self.begin(listing).await? };
+        let there = if self.is_own {
+            Sizes::new()
+        } else {
+            self.begin(listing).await?
+        };
         let resumed = !there.is_empty();
         match self.tree_once(listing, there).await {
             // What was there may be to blame.
             Err((CopyBlame::Destination, _)) if resumed => {
-                insist(|| self.to.discard(&self.name)).await.map_err(destination)?;
+                insist(|| self.to.discard(&self.name))
+                    .await
+                    .map_err(destination)?;
                 let there = self.begin(listing).await?;
                 self.tree_once(listing, there).await
             }
@@ -59,7 +68,9 @@ impl<D: TreeDestination> Push<D> {
     }
 
     async fn begin(&self, listing: &Listing) -> Result<Sizes, Trouble> {
-        insist(|| self.to.begin(&self.name, listing)).await.map_err(destination)
+        insist(|| self.to.begin(&self.name, listing))
+            .await
+            .map_err(destination)
     }
 
     /// All of the source is read, to know that it is what was ordered; what is there already is
@@ -71,10 +82,13 @@ impl<D: TreeDestination> Push<D> {
         let mut done = 0;
         for runs in listing.batches() {
             let started = Instant::now();
-            let bytes = insist(|| self.source.runs(place, &runs)).await.map_err(source)?;
+            let bytes = insist(|| self.source.runs(place, &runs))
+                .await
+                .map_err(source)?;
             digester.take(&runs, &bytes);
             if !self.is_own {
-                self.send_runs(listing, &runs, &bytes, &executable, &mut there).await?;
+                self.send_runs(listing, &runs, &bytes, &executable, &mut there)
+                    .await?;
                 pace(self.order.limit, bytes.len(), started).await;
             }
             done += bytes.len() as u64;
@@ -85,7 +99,9 @@ impl<D: TreeDestination> Push<D> {
             return Err((CopyBlame::Source, "it is not what was ordered".to_owned()));
         }
         if self.is_own {
-            insist(|| self.to.duplicate(&self.name, place)).await.map_err(destination)?;
+            insist(|| self.to.duplicate(&self.name, place))
+                .await
+                .map_err(destination)?;
         }
         let settle = || self.to.settle(&self.name, listing, content, &sum);
         insist(settle).await.map_err(destination)
@@ -144,7 +160,11 @@ pub(super) fn missing(runs: &[Run], there: &Sizes) -> Vec<Run> {
         let known = there.get(&run.path).copied();
         let offset = known.unwrap_or(0).max(run.offset);
         let length = u32::try_from(run.end().saturating_sub(offset)).unwrap_or(0);
-        (length > 0 || known.is_none()).then(|| Run { path: run.path.clone(), offset, length })
+        (length > 0 || known.is_none()).then(|| Run {
+            path: run.path.clone(),
+            offset,
+            length,
+        })
     };
     runs.iter().filter_map(left).collect()
 }
@@ -168,12 +188,22 @@ mod tests {
     use super::*;
 
     fn run(path: &str, offset: u64, length: u32) -> Run {
-        Run { path: path.into(), offset, length }
+        Run {
+            path: path.into(),
+            offset,
+            length,
+        }
     }
 
     #[test]
     fn only_what_is_not_there_is_sent_and_empty_files_are_made() {
-        let runs = [run("a", 4, 3), run("b", 0, 4), run("c", 0, 2), run("d", 0, 0), run("e", 0, 0)];
+        let runs = [
+            run("a", 4, 3),
+            run("b", 0, 4),
+            run("c", 0, 2),
+            run("d", 0, 0),
+            run("e", 0, 0),
+        ];
         let there = [("a", 7), ("b", 1), ("e", 0)].map(|(path, size)| (path.into(), size));
         let left = missing(&runs, &there.into());
         assert_eq!(left, [run("b", 1, 3), run("c", 0, 2), run("d", 0, 0)]);

@@ -35,13 +35,19 @@ pub(super) struct Limiter {
 impl Limiter {
     /// Takes part in the budget kept in a file.
     pub(super) fn new(budget: File, limit: BitsPerSecond) -> io::Result<Self> {
-        Ok(Self { budget, limit, boot: boot_id()? })
+        Ok(Self {
+            budget,
+            limit,
+            boot: boot_id()?,
+        })
     }
 
     /// How many bytes to move at a time, at most `max`.
     pub(super) fn quantum_bytes(&self, max: usize) -> usize {
         let bytes = u128::from(self.limit.0) * u128::from(QUANTUM_NS) / 8_000_000_000;
-        usize::try_from(bytes).unwrap_or(max).clamp(512.min(max), max)
+        usize::try_from(bytes)
+            .unwrap_or(max)
+            .clamp(512.min(max), max)
     }
 
     /// Takes bytes out of the budget; they may move when the answer has passed.
@@ -83,13 +89,16 @@ impl Limiter {
     }
 
     fn write(&self, given_away_ns: u64) -> io::Result<()> {
-        self.budget.write_all_at(format!("{given_away_ns:020} {}\n", self.boot).as_bytes(), 0)
+        self.budget
+            .write_all_at(format!("{given_away_ns:020} {}\n", self.boot).as_bytes(), 0)
     }
 }
 
 /// The instant up to which the bandwidth is given away after one more request.
 fn reserve(given_away_ns: u64, now_ns: u64, cost_ns: u64) -> u64 {
-    given_away_ns.max(now_ns.saturating_sub(BURST_NS)).saturating_add(cost_ns)
+    given_away_ns
+        .max(now_ns.saturating_sub(BURST_NS))
+        .saturating_add(cost_ns)
 }
 
 fn cost_ns(bytes: usize, limit: BitsPerSecond) -> u64 {
@@ -142,19 +151,30 @@ mod tests {
     fn budget_from_another_boot_or_damaged_counts_as_unused() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("budget");
-        for content in ["", "99999999999999999999 other\n", "\0\0\0", "18446744073709551615"] {
+        for content in [
+            "",
+            "99999999999999999999 other\n",
+            "\0\0\0",
+            "18446744073709551615",
+        ] {
             std::fs::write(&path, content).unwrap();
             let file = File::options().read(true).write(true).open(&path).unwrap();
             let limiter = Limiter::new(file, BitsPerSecond(8_000_000)).unwrap();
-            assert!(limiter.take(1000).unwrap() <= Duration::from_millis(1), "{content:?}");
+            assert!(
+                limiter.take(1000).unwrap() <= Duration::from_millis(1),
+                "{content:?}"
+            );
         }
     }
 
     #[test]
     fn a_slow_link_is_asked_for_little_at_a_time() {
         let quantum = |bits| {
-            let limiter =
-                Limiter { budget: tempfile::tempfile().unwrap(), limit: bits, boot: "x".into() };
+            let limiter = Limiter {
+                budget: tempfile::tempfile().unwrap(),
+                limit: bits,
+                boot: "x".into(),
+            };
             limiter.quantum_bytes(1 << 20)
         };
         assert_eq!(quantum(BitsPerSecond(8_000_000)), 50_000);

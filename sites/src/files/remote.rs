@@ -61,7 +61,11 @@ struct Copying {
 
 impl RemoteFiles {
     pub(crate) fn new(agent: Agent, sources: Sources) -> Self {
-        Self { place: Arc::new(Place { agent }), sources, copies: Mutex::default() }
+        Self {
+            place: Arc::new(Place { agent }),
+            sources,
+            copies: Mutex::default(),
+        }
     }
 
     fn copies(&self) -> MutexGuard<'_, BTreeMap<String, Copying>> {
@@ -73,9 +77,15 @@ impl RemoteFiles {
         let mut copies = self.copies();
         let copying = copies.get(name)?;
         if !copying.task.is_finished() {
-            return Some(CopyStatus::Running { done: Bytes(copying.done.load(Ordering::Relaxed)) });
+            return Some(CopyStatus::Running {
+                done: Bytes(copying.done.load(Ordering::Relaxed)),
+            });
         }
-        let failed = copying.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failed = copying
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         match failed {
             Some((blame, detail)) => Some(CopyStatus::Failed { blame, detail }),
             None => {
@@ -102,14 +112,25 @@ impl Place {
         let words = ["get", path, &offset, &limit];
         let command = self.agent.command(&words, Request::default(), Lane::Bulk);
         let output = self.agent.exec.run(command).await?;
-        let end = output.stdout.iter().position(|byte| *byte == b'\n').unwrap_or(0);
+        let end = output
+            .stdout
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .unwrap_or(0);
         let (first, rest) = output.stdout.split_at(end);
-        let size = std::str::from_utf8(first).ok().and_then(|line| line.strip_prefix("size "));
+        let size = std::str::from_utf8(first)
+            .ok()
+            .and_then(|line| line.strip_prefix("size "));
         match size.and_then(|size| size.parse().ok()) {
-            Some(size) => Ok(Piece { bytes: rest[1..].to_vec(), size: Bytes(size) }),
+            Some(size) => Ok(Piece {
+                bytes: rest[1..].to_vec(),
+                size: Bytes(size),
+            }),
             None => match agent::read(&output) {
                 Err(failure) => Err(failure.into()),
-                Ok(_) => Err(SiteError::OutcomeUnknown("the answer is no piece".to_owned())),
+                Ok(_) => Err(SiteError::OutcomeUnknown(
+                    "the answer is no piece".to_owned(),
+                )),
             },
         }
     }
@@ -125,7 +146,10 @@ impl Place {
     ) -> Result<(bool, Option<u64>), SiteError> {
         let answer = self.ask(&["copied", name, &digest.to_string()]).await?;
         let whole = answer.0.lines().any(|line| line == "whole");
-        Ok((whole, answer.last("size").and_then(|size| size.parse().ok())))
+        Ok((
+            whole,
+            answer.last("size").and_then(|size| size.parse().ok()),
+        ))
     }
 }
 
@@ -138,18 +162,26 @@ impl Destination for Place {
     async fn put(&self, name: &str, offset: u64, bytes: Vec<u8>) -> Result<(), SiteError> {
         let (offset, length) = (offset.to_string(), bytes.len().to_string());
         let words = ["put", name, &offset, &length];
-        let command = self.agent.command(&words, Request::bytes(bytes), Lane::Bulk);
+        let command = self
+            .agent
+            .command(&words, Request::bytes(bytes), Lane::Bulk);
         agent::read(&self.agent.exec.run(command).await?)?;
         Ok(())
     }
 
     async fn duplicate(&self, name: &str, from: &FilePlace) -> Result<(), SiteError> {
-        self.agent.patiently(&["duplicate", name, &path(from)]).await.map(drop)
+        self.agent
+            .patiently(&["duplicate", name, &path(from)])
+            .await
+            .map(drop)
     }
 
     async fn commit(&self, name: &str, content: Content, sum: &str) -> Result<(), SiteError> {
         let (digest, size) = (content.digest.to_string(), content.size.0.to_string());
-        self.agent.patiently(&["commit", name, &digest, &size, sum]).await.map(drop)
+        self.agent
+            .patiently(&["commit", name, &digest, &size, sum])
+            .await
+            .map(drop)
     }
 
     async fn discard(&self, name: &str) -> Result<(), SiteError> {
@@ -187,14 +219,22 @@ impl Files for RemoteFiles {
             let piece = self.place.piece(&path, offset, PIECE).await?;
             let size = *first.get_or_insert(piece.size);
             if piece.size != size {
-                return Err(SiteError::Refused(format!("{path} changed while it was read")));
+                return Err(SiteError::Refused(format!(
+                    "{path} changed while it was read"
+                )));
             }
             hasher.update(&piece.bytes);
             offset += piece.bytes.len() as u64;
             if offset >= size.0 || piece.bytes.is_empty() {
                 let digest = Digest(*hasher.finalize().as_bytes());
-                let content = Content { digest, size: Bytes(offset) };
-                return Ok(Inspected { content, directory: false });
+                let content = Content {
+                    digest,
+                    size: Bytes(offset),
+                };
+                return Ok(Inspected {
+                    content,
+                    directory: false,
+                });
             }
         }
     }
@@ -219,7 +259,10 @@ impl Files for RemoteFiles {
         };
         self.reach().await?;
         let mut copies = self.copies();
-        if copies.get(&name).is_some_and(|copying| !copying.task.is_finished()) {
+        if copies
+            .get(&name)
+            .is_some_and(|copying| !copying.task.is_finished())
+        {
             return Ok(());
         }
         let (done, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None)));
@@ -245,14 +288,16 @@ impl Files for RemoteFiles {
         if let Some(status) = self.under_way(&name) {
             return Ok(status);
         }
-        Ok(match self.place.copied(&name, order.content.digest).await? {
-            (true, _) => CopyStatus::Complete,
-            (false, None) => CopyStatus::Absent,
-            (false, Some(_)) => CopyStatus::Failed {
-                blame: CopyBlame::Process,
-                detail: "the process that copied it is gone".to_owned(),
+        Ok(
+            match self.place.copied(&name, order.content.digest).await? {
+                (true, _) => CopyStatus::Complete,
+                (false, None) => CopyStatus::Absent,
+                (false, Some(_)) => CopyStatus::Failed {
+                    blame: CopyBlame::Process,
+                    detail: "the process that copied it is gone".to_owned(),
+                },
             },
-        })
+        )
     }
 
     async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
@@ -263,7 +308,11 @@ impl Files for RemoteFiles {
             // Also that is an end.
             let _ = copying.task.await;
         }
-        if discard { self.place.discard(&name).await } else { Ok(()) }
+        if discard {
+            self.place.discard(&name).await
+        } else {
+            Ok(())
+        }
     }
 
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError> {
@@ -272,7 +321,10 @@ impl Files for RemoteFiles {
     }
 
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError> {
-        self.place.ask(&["delete", &digest.to_string()]).await.map(drop)
+        self.place
+            .ask(&["delete", &digest.to_string()])
+            .await
+            .map(drop)
     }
 }
 

@@ -45,7 +45,9 @@ impl Place {
         if bytes.len() == wanted {
             return Ok(bytes);
         }
-        Err(SiteError::Refused(format!("{path} changed while it was read")))
+        Err(SiteError::Refused(format!(
+            "{path} changed while it was read"
+        )))
     }
 
     /// The bytes of an answer between this beginning and its end; `None` if it begins otherwise.
@@ -58,7 +60,9 @@ impl Place {
         let output = self.agent.exec.run(command).await?;
         agent::read(&output)?;
         let body = output.stdout.strip_prefix(begins);
-        Ok(body.and_then(|body| body.strip_suffix(b"\ndone\n")).map(<[u8]>::to_vec))
+        Ok(body
+            .and_then(|body| body.strip_suffix(b"\ndone\n"))
+            .map(<[u8]>::to_vec))
     }
 
     /// Has something done with many words, as many at a time as may be told at once.
@@ -122,7 +126,9 @@ impl TreeDestination for Place {
             .leaves()
             .iter()
             .filter(|leaf| leaf.kind == LeafKind::Directory && !known.contains(&leaf.path[..]));
-        let missing = missing.map(|leaf| [word(&leaf.path), OsString::new()]).collect();
+        let missing = missing
+            .map(|leaf| [word(&leaf.path), OsString::new()])
+            .collect();
         self.in_parts("grow", name, missing).await?;
         let sizes = there.into_iter().filter_map(|leaf| match leaf.kind {
             LeafKind::File { size, .. } => Some((leaf.path, size)),
@@ -143,7 +149,9 @@ impl TreeDestination for Place {
             words.push(word(&run.path));
             words.extend([run.offset.to_string(), run.length.to_string()].map(OsString::from));
         }
-        let command = self.agent.command(&words, Request::bytes(bytes), Lane::Bulk);
+        let command = self
+            .agent
+            .command(&words, Request::bytes(bytes), Lane::Bulk);
         agent::read(&self.agent.exec.run(command).await?)?;
         Ok(())
     }
@@ -166,16 +174,23 @@ impl TreeDestination for Place {
         if !whole {
             self.in_parts("tie", name, links.collect()).await?;
             if Listing::new(self.there(name).await?).as_ref() != Ok(listing) {
-                return Err(SiteError::Refused("what arrived is not what was sent".to_owned()));
+                return Err(SiteError::Refused(
+                    "what arrived is not what was sent".to_owned(),
+                ));
             }
         }
-        self.agent.patiently(&["settle", name, &digest, sum]).await.map(drop)
+        self.agent
+            .patiently(&["settle", name, &digest, sum])
+            .await
+            .map(drop)
     }
 }
 
 impl Place {
     async fn there(&self, name: &str) -> Result<Vec<Leaf>, SiteError> {
-        let listed = self.raw(&["list-tree", &format!("{INCOMING}/{name}")], b"tree\n").await?;
+        let listed = self
+            .raw(&["list-tree", &format!("{INCOMING}/{name}")], b"tree\n")
+            .await?;
         leaves(&listed.unwrap_or_default())
     }
 }
@@ -194,10 +209,18 @@ mod tests {
             (b"\xff", file(true, 0)),
             (b"l", LeafKind::Link(b"a b".to_vec())),
         ];
-        let leaf = |(path, kind): (&[u8], LeafKind)| Leaf { path: path.to_vec(), kind };
+        let leaf = |(path, kind): (&[u8], LeafKind)| Leaf {
+            path: path.to_vec(),
+            kind,
+        };
         assert_eq!(leaves(listed).unwrap(), expected.map(leaf));
         assert!(leaves(b"").unwrap().is_empty());
-        for strange in [&b"f x 1 a\0\0"[..], b"f 640 -1 a\0\0", b"p 640 0 pipe\0\0", b"f 640\0\0"] {
+        for strange in [
+            &b"f x 1 a\0\0"[..],
+            b"f 640 -1 a\0\0",
+            b"p 640 0 pipe\0\0",
+            b"f 640\0\0",
+        ] {
             assert!(leaves(strange).is_err());
         }
     }

@@ -110,7 +110,9 @@ impl Root {
     /// holders of the gate.
     pub(super) fn discard(&self, family: &str, name: &str) -> io::Result<bool> {
         let (from, trash) = (self.sub(family)?, self.sub(TRASH)?);
-        let Some(stat) = from.find(name)? else { return Ok(false) };
+        let Some(stat) = from.find(name)? else {
+            return Ok(false);
+        };
         if kind(&stat) == FileType::Directory {
             // Moving a directory takes the right to write to it.
             from.ensure_dir(name)?;
@@ -130,8 +132,11 @@ impl Root {
     pub(super) fn empty_trash(&self, family: &str, name: &str) -> io::Result<()> {
         let (trash, prefix) = (self.sub(TRASH)?, format!("{family}.{name}."));
         let names = trash.names()?;
-        let ours = names.iter().filter(|entry| entry.to_string_lossy().starts_with(&prefix));
+        let ours = names
+            .iter()
+            .filter(|entry| entry.to_string_lossy().starts_with(&prefix));
         // One that stays is not to keep the others.
-        ours.map(|entry| trash.remove(&entry[..])).fold(Ok(()), io::Result::and)
+        ours.map(|entry| trash.remove(&entry[..]))
+            .fold(Ok(()), io::Result::and)
     }
 }

@@ -29,7 +29,11 @@ pub(super) fn of(file: File) -> io::Result<Option<Stamp>> {
 
 fn line(meta: &Metadata) -> String {
     let (seconds, nanoseconds) = (meta.mtime(), meta.mtime_nsec());
-    format!("size {} modified {seconds}.{nanoseconds:09} inode {}", meta.len(), meta.ino())
+    format!(
+        "size {} modified {seconds}.{nanoseconds:09} inode {}",
+        meta.len(),
+        meta.ino()
+    )
 }
 
 fn look_through(top: Dir) -> Result<blake3::Hash, Unwalkable> {
@@ -79,7 +83,12 @@ mod tests {
         let other = home.path().join("other");
         fs::write(&other, "new").unwrap();
         let modified = fs::metadata(&file).unwrap().modified().unwrap();
-        File::options().write(true).open(&other).unwrap().set_modified(modified).unwrap();
+        File::options()
+            .write(true)
+            .open(&other)
+            .unwrap()
+            .set_modified(modified)
+            .unwrap();
         fs::rename(&other, &file).unwrap();
         assert_ne!(look(&file), first);
         let second = look(&file);

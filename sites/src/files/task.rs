@@ -50,7 +50,9 @@ impl Task {
 
     /// Opens one, made if it is missing.
     pub(super) fn ensure(root: &Root, family: &str, name: &str) -> io::Result<Self> {
-        Ok(Self { dir: root.sub(family)?.ensure_dir(name)? })
+        Ok(Self {
+            dir: root.sub(family)?.ensure_dir(name)?,
+        })
     }
 
     /// Takes the lock; `None` if an agent has it.
@@ -139,7 +141,9 @@ impl Task {
 
     /// What cannot be read as what it should be was torn by a crash: as good as absent.
     fn get<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
-        let Some(file) = absent(self.dir.read(name))? else { return Ok(None) };
+        let Some(file) = absent(self.dir.read(name))? else {
+            return Ok(None);
+        };
         let mut text = Vec::new();
         file.take(READ_MAX).read_to_end(&mut text)?;
         Ok(serde_json::from_slice(&text).ok())

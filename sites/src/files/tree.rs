@@ -21,7 +21,9 @@ impl FileArea {
     /// # Errors
     /// `Refused` if there is nothing, or something that cannot be content.
     pub fn list(&self, place: &FilePlace) -> Result<Option<Listing>, SiteError> {
-        let Some(directory) = self.directory(place)? else { return Ok(None) };
+        let Some(directory) = self.directory(place)? else {
+            return Ok(None);
+        };
         let refused = |error| SiteError::Refused(format!("cannot list it: {error}"));
         Listing::new(collect(directory).map_err(refused)?).map(Some)
     }
@@ -77,7 +79,10 @@ fn collect(top: Dir) -> Result<Vec<Leaf>, Unwalkable> {
                 return Err(io::Error::other(why).into());
             }
         };
-        leaves.push(Leaf { path: walk.path().to_vec(), kind: found });
+        leaves.push(Leaf {
+            path: walk.path().to_vec(),
+            kind: found,
+        });
         if is_directory(&stat) {
             walk.enter(&name)?;
         }

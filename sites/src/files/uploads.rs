@@ -18,7 +18,12 @@ impl FileArea {
     pub fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         let root = self.root()?;
         match step {
-            UploadStep::Append { name, offset, bytes, last } => {
+            UploadStep::Append {
+                name,
+                offset,
+                bytes,
+                last,
+            } => {
                 let ends = offset.0 + bytes.len() as u64;
                 match append(&root, name, offset.0, bytes, *last) {
                     Ok(length) if length == offset.0 || length == ends => Ok(()),
@@ -40,7 +45,12 @@ impl Place {
     /// Takes a step in bringing a user's file there: it is a copy until all of it has arrived.
     pub(super) async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         match step {
-            UploadStep::Append { name, offset, bytes, last } => {
+            UploadStep::Append {
+                name,
+                offset,
+                bytes,
+                last,
+            } => {
                 let copy = format!("{UPLOADS}.{name}");
                 if offset.0 == 0 {
                     self.discard(&copy).await?;

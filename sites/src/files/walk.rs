@@ -43,7 +43,10 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) fn new(top: Dir) -> Self {
-        Self { here: top, above: Vec::new() }
+        Self {
+            here: top,
+            above: Vec::new(),
+        }
     }
 
     pub(super) fn here(&self) -> &Dir {
@@ -59,7 +62,9 @@ impl Place {
 
     /// Goes back to where this one was entered from, if it is still in there.
     pub(super) fn leave(&mut self) -> io::Result<()> {
-        let Some(id) = self.above.pop() else { return Ok(()) };
+        let Some(id) = self.above.pop() else {
+            return Ok(());
+        };
         let above = self.here.above()?;
         if above.id()? != id {
             return Err(io::Error::other("it was moved while it was read"));
@@ -118,13 +123,21 @@ impl Walk {
 
     /// Whether something of this name is still to be found in the directory that was entered last.
     pub(super) fn has(&self, name: &OsStr) -> bool {
-        let names = self.names.last().map(IntoIter::as_slice).unwrap_or_default();
-        names.binary_search_by(|known| known.as_os_str().cmp(name)).is_ok()
+        let names = self
+            .names
+            .last()
+            .map(IntoIter::as_slice)
+            .unwrap_or_default();
+        names
+            .binary_search_by(|known| known.as_os_str().cmp(name))
+            .is_ok()
     }
 
     /// What comes next; `None` if that was all.
     pub(super) fn next(&mut self) -> Result<Option<Step>, Unwalkable> {
-        let Some(names) = self.names.last_mut() else { return Ok(None) };
+        let Some(names) = self.names.last_mut() else {
+            return Ok(None);
+        };
         let end = self.ends.last().copied().unwrap_or(0);
         self.path.truncate(end);
         let Some(name) = names.next() else {
@@ -140,26 +153,38 @@ impl Walk {
         }
         self.path.extend(name.as_bytes());
         self.charge(self.path.len())?;
-        let stat = self.here().stat(&name).map_err(|error| self.at_path(&error))?;
+        let stat = self
+            .here()
+            .stat(&name)
+            .map_err(|error| self.at_path(&error))?;
         Ok(Some(Step::Found(name, stat)))
     }
 
     /// What the link points to that was found last.
     pub(super) fn read_link(&mut self, name: &OsStr) -> Result<OsString, Unwalkable> {
-        let target = self.here().read_link(name).map_err(|error| self.at_path(&error))?;
+        let target = self
+            .here()
+            .read_link(name)
+            .map_err(|error| self.at_path(&error))?;
         self.charge(target.len())?;
         Ok(target)
     }
 
     /// All that is found is held in memory.
     fn charge(&mut self, bytes: usize) -> Result<(), Unwalkable> {
-        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(Unwalkable::TooLong)?;
+        self.bytes_left = self
+            .bytes_left
+            .checked_sub(bytes)
+            .ok_or(Unwalkable::TooLong)?;
         Ok(())
     }
 
     /// Enters the directory that was found last.
     pub(super) fn enter(&mut self, name: &OsStr) -> Result<(), Unwalkable> {
-        let below = self.here().dir(name).map_err(|error| self.at_path(&error))?;
+        let below = self
+            .here()
+            .dir(name)
+            .map_err(|error| self.at_path(&error))?;
         self.place.enter(below)?;
         self.read(self.path.len())
     }
@@ -203,7 +228,9 @@ mod tests {
         let read = |bytes_left| {
             let mut walk = Walk::new(Dir::open(top.path()).unwrap(), ENTRIES_MAX).unwrap();
             walk.bytes_left = bytes_left;
-            let Ok(Some(Step::Found(name, _))) = walk.next() else { panic!("no link is found") };
+            let Ok(Some(Step::Found(name, _))) = walk.next() else {
+                panic!("no link is found")
+            };
             walk.read_link(&name)
         };
         assert!(matches!(read(1_003), Err(Unwalkable::TooLong)));

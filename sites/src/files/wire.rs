@@ -71,8 +71,15 @@ pub(super) enum Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
-    Inspected { digest: String, size_bytes: u64, directory: bool },
-    Failed { blame: Blame, detail: String },
+    Inspected {
+        digest: String,
+        size_bytes: u64,
+        directory: bool,
+    },
+    Failed {
+        blame: Blame,
+        detail: String,
+    },
 }
 
 /// [`CopyBlame`] as it is written.
@@ -93,11 +100,16 @@ pub(super) struct Progress {
 impl From<&FilePlace> for Place {
     fn from(place: &FilePlace) -> Self {
         match place {
-            FilePlace::Store(digest) => Self::Store { digest: digest.to_string() },
-            FilePlace::User(path) => Self::User { path: path.to_string() },
-            FilePlace::Output(tag, path) => {
-                Self::Output { tag: tag.to_string(), path: path.to_string() }
-            }
+            FilePlace::Store(digest) => Self::Store {
+                digest: digest.to_string(),
+            },
+            FilePlace::User(path) => Self::User {
+                path: path.to_string(),
+            },
+            FilePlace::Output(tag, path) => Self::Output {
+                tag: tag.to_string(),
+                path: path.to_string(),
+            },
         }
     }
 }
@@ -116,14 +128,20 @@ impl TryFrom<&Place> for FilePlace {
 
 impl From<Content> for Expected {
     fn from(content: Content) -> Self {
-        Self { digest: content.digest.to_string(), size_bytes: content.size.0 }
+        Self {
+            digest: content.digest.to_string(),
+            size_bytes: content.size.0,
+        }
     }
 }
 
 impl Expected {
     pub(super) fn content(&self) -> Result<Content, InvalidId> {
         let digest: Digest = self.digest.parse()?;
-        Ok(Content { digest, size: Bytes(self.size_bytes) })
+        Ok(Content {
+            digest,
+            size: Bytes(self.size_bytes),
+        })
     }
 }
 
@@ -140,7 +158,10 @@ impl From<Blame> for CopyBlame {
 impl Outcome {
     /// A failure, its text cut to what has space.
     pub(super) fn failed(blame: Blame, detail: &str) -> Self {
-        Self::Failed { blame, detail: detail.chars().take(DETAIL_MAX / 6).collect() }
+        Self::Failed {
+            blame,
+            detail: detail.chars().take(DETAIL_MAX / 6).collect(),
+        }
     }
 
     /// What was found.
@@ -171,6 +192,11 @@ mod tests {
             let back: Place = serde_json::from_str(&text).unwrap();
             assert_eq!(FilePlace::try_from(&back), Ok(place));
         }
-        assert!(FilePlace::try_from(&Place::User { path: "../x".into() }).is_err());
+        assert!(
+            FilePlace::try_from(&Place::User {
+                path: "../x".into()
+            })
+            .is_err()
+        );
     }
 }

@@ -43,7 +43,10 @@ impl Shared {
                 ..Capabilities::default()
             },
             lanes: None,
-            manager: format!("processes on this machine, through {}", self.config.shell.display()),
+            manager: format!(
+                "processes on this machine, through {}",
+                self.config.shell.display()
+            ),
         })
     }
 
@@ -53,7 +56,10 @@ impl Shared {
     ) -> Result<SiteStatus, SiteError> {
         let root = self.sound_root()?;
         let trouble = root.hindrance();
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&trouble);
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&trouble);
         let status = self.status_in(&root, tags);
         // What went wrong, went wrong because of that.
         status.map_err(|error| trouble.map_or(error, SiteError::OutOfOrder))
@@ -105,7 +111,9 @@ impl Shared {
 
     /// Processors that others use.
     pub(super) fn foreign(&self) -> Result<u32, SiteError> {
-        let Some(path) = &self.config.foreign_load else { return Ok(0) };
+        let Some(path) = &self.config.foreign_load else {
+            return Ok(0);
+        };
         match std::fs::read_to_string(path) {
             Ok(text) => text.trim().parse().map_err(|_| {
                 let place = path.display();
@@ -118,17 +126,28 @@ impl Shared {
 
     pub(super) fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
         let root = self.root()?;
-        let directory = root.modified(&format!("{ATTEMPTS}/{tag}")).map_err(|e| unknown(&e))?;
-        let spooled = root.modified(&format!("{SPOOL}/{tag}")).map_err(|e| unknown(&e))?;
+        let directory = root
+            .modified(&format!("{ATTEMPTS}/{tag}"))
+            .map_err(|e| unknown(&e))?;
+        let spooled = root
+            .modified(&format!("{SPOOL}/{tag}"))
+            .map_err(|e| unknown(&e))?;
         // One that a control plane left which died before it started the wrapper is no submission:
         // whoever asks would wait for it, and hold the site to have lost it in the end.
-        let ours = self.ledger().entries.get(&tag).is_some_and(Entry::is_of_this_process);
+        let ours = self
+            .ledger()
+            .entries
+            .get(&tag)
+            .is_some_and(Entry::is_of_this_process);
         let known = directory.is_some() && spooled.is_some()
             || ours
             || !carrying(&root, tag).map_err(|e| unknown(&e))?.is_empty();
         let found = if known {
             let submitted_at = spooled.or(directory).unwrap_or_else(now);
-            vec![Found { lrm_id: lrm_id(tag)?, submitted_at }]
+            vec![Found {
+                lrm_id: lrm_id(tag)?,
+                submitted_at,
+            }]
         } else {
             Vec::new()
         };
@@ -151,7 +170,8 @@ impl Shared {
                     let why = "the attempt has no directory yet".to_owned();
                     return Err(SiteError::Refused(why));
                 }
-                root.make_dir(&evidence::path(tag, "work")).map_err(|e| not_done(&e))?;
+                root.make_dir(&evidence::path(tag, "work"))
+                    .map_err(|e| not_done(&e))?;
             }
             GateDecision::Void => {
                 root.make_dir(&directory).map_err(|e| not_done(&e))?;
@@ -175,7 +195,9 @@ impl Shared {
             ledger.search_again();
             let _ = ledger.refresh(root, true);
         }
-        let Some(entry) = ledger.entries.get_mut(&tag) else { return };
+        let Some(entry) = ledger.entries.get_mut(&tag) else {
+            return;
+        };
         entry.opened |= state == GateState::Opened;
         let heard = entry.ring();
         let wrapper = entry.wrapper().cloned().filter(|_| !heard);
@@ -194,7 +216,9 @@ impl Shared {
         let mut ledger = self.ledger();
         ledger.refresh(&root, true).map_err(|e| not_done(&e))?;
         if ledger.entries.contains_key(&tag) {
-            return Err(SiteError::Refused(format!("{tag} has not ended; cancel it first")));
+            return Err(SiteError::Refused(format!(
+                "{tag} has not ended; cancel it first"
+            )));
         }
         ledger.told.remove(&tag);
         drop(ledger);
@@ -214,7 +238,8 @@ impl Shared {
         let aside = format!("{tag}.{}", nonce());
         let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
         if moved && root.clear(&aside, AT_ONCE)? == Removed::Some {
-            self.sweeper.remove(vec![CString::new(aside)?], || root.gone())?;
+            self.sweeper
+                .remove(vec![CString::new(aside)?], || root.gone())?;
         }
         Ok(())
     }
@@ -243,7 +268,9 @@ fn labels(config: &LocalConfig) -> Labels {
         (NODE_GPUS, total.other("gpus")),
     ];
     for (key, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
-        labels.entry(key.into()).or_insert_with(|| [count.to_string().into()].into());
+        labels
+            .entry(key.into())
+            .or_insert_with(|| [count.to_string().into()].into());
     }
     labels
 }
@@ -262,7 +289,9 @@ fn examine(root: &Root, tag: Tag) -> Observation {
 /// What was decided. Decisions appear whole, so one that is not what was written has been
 /// replaced by a payload, which an open gate let in.
 fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
-    let found = root.read_state(&evidence::path(tag, "decision")).map_err(|e| unknown(&e))?;
+    let found = root
+        .read_state(&evidence::path(tag, "decision"))
+        .map_err(|e| unknown(&e))?;
     Ok(found.map(|found| {
         match found {
             FoundFile::File(bytes, _) => state::decision(&bytes, tag, root.seal()),
@@ -289,7 +318,9 @@ fn link_decision(
     let aside = evidence::path(tag, &format!("decision.{}.tmp", nonce()));
     let written = root.write(&aside, &bytes);
     let linked = match written {
-        Ok(()) => root.link(&aside, &evidence::path(tag, "decision")).map_err(|e| unknown(&e)),
+        Ok(()) => root
+            .link(&aside, &evidence::path(tag, "decision"))
+            .map_err(|e| unknown(&e)),
         Err(error) => Err(not_done(&error)),
     };
     // A name that is left is removed with the attempt.

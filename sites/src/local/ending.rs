@@ -26,7 +26,9 @@ impl Shared {
         let root = self.root()?;
         let mut ledger = self.ledger();
         ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
-        let Some(entry) = ledger.entries.get(&tag) else { return Ok(()) };
+        let Some(entry) = ledger.entries.get(&tag) else {
+            return Ok(());
+        };
         if let Some(wrapper) = entry.wrapper() {
             if state == GateState::Opened {
                 wrapper.signal(Signal::TERM);
@@ -55,11 +57,16 @@ impl Shared {
         }
         // What ignored the order, and what went to groups of its own.
         while asked.elapsed() < grace + GIVEN_UP
-            && !self.root().is_ok_and(|root| kill_all(&root, tag).is_ok_and(|left| left == 0))
+            && !self
+                .root()
+                .is_ok_and(|root| kill_all(&root, tag).is_ok_and(|left| left == 0))
         {
             std::thread::sleep(LOOK_EVERY);
         }
-        self.ending.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag);
+        self.ending
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&tag);
     }
 
     /// Whether an attempt holds nothing any more.

@@ -52,13 +52,21 @@ impl Root {
         };
         if FileType::from_raw_mode(found.st_mode) != wanted {
             let kind = kind(found.st_mode);
-            let ours = if is_directory { "the directory" } else { "the file" };
+            let ours = if is_directory {
+                "the directory"
+            } else {
+                "the file"
+            };
             return Ok(Some(format!(
                 "{place} is {kind}; move it away, and put back {ours} that was there"
             )));
         }
         let rights = Access::READ_OK | Access::WRITE_OK;
-        let rights = if is_directory { rights | Access::EXEC_OK } else { rights };
+        let rights = if is_directory {
+            rights | Access::EXEC_OK
+        } else {
+            rights
+        };
         match self.access(name, rights) {
             Err(Errno::ACCESS) => Ok(Some(format!(
                 "{place} cannot be read and written by the account of the server (mode {:03o}, \
@@ -78,7 +86,9 @@ impl Root {
     pub(super) fn hindrance(&self) -> Option<String> {
         let place = self.path().display();
         if self.access(SPOOL, Access::WRITE_OK) == Err(Errno::ROFS) {
-            return Some(format!("the file system of {place} can only be read; mount it anew"));
+            return Some(format!(
+                "the file system of {place} can only be read; mount it anew"
+            ));
         }
         let space = rustix::fs::fstatvfs(self.directory()).ok()?;
         let is_root = rustix::process::geteuid().is_root();

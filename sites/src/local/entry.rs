@@ -142,7 +142,11 @@ impl Entry {
 
     pub(super) fn encode(&self, tag: Tag) -> Vec<u8> {
         let mut out = Vec::new();
-        line(&mut out, "processors", &self.resources.processors.to_string());
+        line(
+            &mut out,
+            "processors",
+            &self.resources.processors.to_string(),
+        );
         line(&mut out, "longest_ms", &self.longest.0.to_string());
         line(&mut out, "until_ms", &self.until.0.to_string());
         if let Some(tag) = &self.reservation {
@@ -158,11 +162,20 @@ impl Entry {
     /// An entry that somebody else made. They are put in place whole; of one that
     /// is damaged all the same, only that the attempt is there is known.
     pub(super) fn read(bytes: &[u8], tag: Tag) -> Self {
-        let Kept { resources, longest, until, reservation } =
-            decode(bytes, tag).unwrap_or_default();
+        let Kept {
+            resources,
+            longest,
+            until,
+            reservation,
+        } = decode(bytes, tag).unwrap_or_default();
         let longest = longest.unwrap_or(DurationMs(u64::MAX));
         let until = until.unwrap_or(Timestamp(u64::MAX));
-        Self { in_flight: false, until, reservation, ..Self::new(resources, longest) }
+        Self {
+            in_flight: false,
+            until,
+            reservation,
+            ..Self::new(resources, longest)
+        }
     }
 
     /// Whether this process submits it, or knows its wrapper.
@@ -204,10 +217,16 @@ impl Entry {
         if !self.has_news(root, tag, thorough)? {
             return self.end_overrun(root, tag);
         }
-        let Some(evidence) = Evidence::collect(root, tag)? else { return Ok(Look::Same) };
+        let Some(evidence) = Evidence::collect(root, tag)? else {
+            return Ok(Look::Same);
+        };
         self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
         let before = std::mem::replace(&mut self.seen, evidence.standing());
-        Ok(if before == self.seen { Look::Same } else { Look::Changed })
+        Ok(if before == self.seen {
+            Look::Same
+        } else {
+            Look::Changed
+        })
     }
 
     /// What was seen of it, for whoever finds no last word.
@@ -233,7 +252,9 @@ impl Entry {
     /// Whether processes were killed for want of memory since it was started or found; where that
     /// is not told, nothing is known of it.
     fn memory_ran_out(&self, killed: Option<u64>) -> bool {
-        self.killed_before.zip(killed).is_some_and(|(before, now)| now > before)
+        self.killed_before
+            .zip(killed)
+            .is_some_and(|(before, now)| now > before)
     }
 
     fn ended_as(&mut self, last: Observation) -> Look {
@@ -257,7 +278,9 @@ impl Entry {
             return Ok(());
         }
         self.seen_to = Some(Instant::now());
-        self.wrapper().into_iter().for_each(|wrapper| wrapper.resume_if_stopped());
+        self.wrapper()
+            .into_iter()
+            .for_each(|wrapper| wrapper.resume_if_stopped());
         if !root.exists(&format!("{ATTEMPTS}/{tag}"))? && root.exists(ATTEMPTS)? {
             kill_all(root, tag)?;
         }
@@ -324,7 +347,9 @@ impl Entry {
 
 fn decode(bytes: &[u8], tag: Tag) -> Option<Kept> {
     let mut kept = Kept::default();
-    complete_lines(bytes, tag)?.into_iter().try_for_each(|line| kept.line(line))?;
+    complete_lines(bytes, tag)?
+        .into_iter()
+        .try_for_each(|line| kept.line(line))?;
     Some(kept)
 }
 
@@ -346,7 +371,9 @@ impl Kept {
             ("reservation", tag) => self.reservation = Some(tag.to_owned()),
             ("other", rest) => {
                 let (count, name) = rest.split_once(' ')?;
-                self.resources.others.insert(name.into(), count.parse().ok()?);
+                self.resources
+                    .others
+                    .insert(name.into(), count.parse().ok()?);
             }
             _ => return None,
         }

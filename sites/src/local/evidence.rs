@@ -25,7 +25,9 @@ impl Evidence {
 
     /// Dates what a process of this run of the machine did by when that started.
     fn date(&mut self) {
-        let Some((ready, at)) = &mut self.ready else { return };
+        let Some((ready, at)) = &mut self.ready else {
+            return;
+        };
         if ready.boot != process::boot_id() {
             return;
         }

@@ -29,9 +29,14 @@ impl Shared {
             self.config.neighbours.get(site)
         };
         let root = root.ok_or_else(|| {
-            SiteError::Refused(format!("copies from {site} are not possible: it is no neighbour"))
+            SiteError::Refused(format!(
+                "copies from {site} are not possible: it is no neighbour"
+            ))
         })?;
-        let source = SourceArea { root: root.clone(), attempts: ATTEMPTS.to_owned() };
+        let source = SourceArea {
+            root: root.clone(),
+            attempts: ATTEMPTS.to_owned(),
+        };
         self.area()?.start_copy(order, &source)
     }
 
@@ -60,23 +65,27 @@ impl LocalSite {
     /// Waits for the agent that reads the file; as long as that takes.
     pub(super) async fn inspect_file(&self, place: &FilePlace) -> Result<Inspected, SiteError> {
         let asked = place.clone();
-        self.call(move |shared| shared.area()?.start_inspect(&asked)).await?;
+        self.call(move |shared| shared.area()?.start_inspect(&asked))
+            .await?;
         let mut pause = LOOK_MIN;
         loop {
             let asked = place.clone();
-            let status = self.call(move |shared| shared.area()?.inspect_status(&asked)).await?;
+            let status = self
+                .call(move |shared| shared.area()?.inspect_status(&asked))
+                .await?;
             let result = match status {
                 InspectStatus::Running { .. } => None,
                 InspectStatus::Done(inspected) => Some(Ok(inspected)),
                 InspectStatus::Failed(error) => Some(Err(error)),
                 // Somebody else who asked about the same file took its result.
-                InspectStatus::Absent => {
-                    Some(Err(SiteError::NotSent("the inspection is over; ask again".to_owned())))
-                }
+                InspectStatus::Absent => Some(Err(SiteError::NotSent(
+                    "the inspection is over; ask again".to_owned(),
+                ))),
             };
             if let Some(result) = result {
                 let asked = place.clone();
-                self.call(move |shared| shared.area()?.forget_inspect(&asked)).await?;
+                self.call(move |shared| shared.area()?.forget_inspect(&asked))
+                    .await?;
                 return result;
             }
             tokio::time::sleep(pause).await;

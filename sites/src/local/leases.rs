@@ -65,7 +65,10 @@ impl Kept {
     }
 
     fn resources(&self) -> Resources {
-        Resources { processors: self.processors, others: self.others.clone() }
+        Resources {
+            processors: self.processors,
+            others: self.others.clone(),
+        }
     }
 
     fn span(&self) -> Span {
@@ -85,7 +88,11 @@ impl Kept {
 
     fn seen(&self) -> ReservationSeen {
         let confirmed = self.expires.is_none();
-        ReservationSeen { span: self.span(), resources: self.resources(), confirmed }
+        ReservationSeen {
+            span: self.span(),
+            resources: self.resources(),
+            confirmed,
+        }
     }
 }
 
@@ -94,7 +101,9 @@ type Leases = BTreeMap<String, Kept>;
 
 /// Those that have not ended.
 fn load(root: &Root, now: Timestamp) -> io::Result<Leases> {
-    let Some(file) = root.read(LEASES)? else { return Ok(Leases::new()) };
+    let Some(file) = root.read(LEASES)? else {
+        return Ok(Leases::new());
+    };
     let mut leases: Leases = serde_json::from_slice(&file.bytes)?;
     let lives = |kept: &Kept| now.0 < kept.to && kept.expires.is_none_or(|at| now.0 < at);
     leases.retain(|_, kept| lives(kept));
@@ -104,7 +113,10 @@ fn load(root: &Root, now: Timestamp) -> io::Result<Leases> {
 /// What reservations keep from everybody else now, beside what runs under them.
 pub(super) fn kept_free(root: &Root, ledger: &Ledger, now: Timestamp) -> io::Result<Resources> {
     let mut kept_free = Resources::default();
-    for (tag, kept) in load(root, now)?.iter().filter(|(_, kept)| kept.from <= now.0) {
+    for (tag, kept) in load(root, now)?
+        .iter()
+        .filter(|(_, kept)| kept.from <= now.0)
+    {
         let mut rest = kept.resources();
         rest.subtract(&ledger.held_under(tag));
         kept_free.add(&rest);
@@ -127,7 +139,9 @@ impl Shared {
         let foreign = Resources::processors(self.foreign()?);
         let running = ledger.running(|lease| !leases.contains_key(lease), now);
         for (resources, until) in running.chain([(foreign, now + FOREIGN)]) {
-            let amounts = timeline.amounts(&resources).map_err(|error| refused(&error))?;
+            let amounts = timeline
+                .amounts(&resources)
+                .map_err(|error| refused(&error))?;
             timeline.book(Span::new(now, until), &amounts);
         }
         let mut book = Book::new(timeline);
@@ -156,14 +170,17 @@ impl Shared {
         let mut leases = load(&root, now).map_err(|e| not_done(&e))?;
         let mut book = self.book(&root, &ledger, &leases, now)?;
         let result = work(&mut book, now);
-        let after = book.find(&tag).map(|lease| Kept::of(lease, book.timeline()));
+        let after = book
+            .find(&tag)
+            .map(|lease| Kept::of(lease, book.timeline()));
         if leases.get(&tag.to_string()) != after.as_ref() {
             match after {
                 Some(kept) => leases.insert(tag.to_string(), kept),
                 None => leases.remove(&tag.to_string()),
             };
             let bytes = serde_json::to_vec(&leases).map_err(|e| not_done(&e.into()))?;
-            root.replace_durably(LEASES, &bytes).map_err(|e| unknown(&e))?;
+            root.replace_durably(LEASES, &bytes)
+                .map_err(|e| unknown(&e))?;
         }
         Ok(result)
     }
@@ -180,7 +197,11 @@ impl Shared {
         if leases.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(ebbs(self.book(root, ledger, &leases, now)?.timeline(), idle, now))
+        Ok(ebbs(
+            self.book(root, ledger, &leases, now)?.timeline(),
+            idle,
+            now,
+        ))
     }
 
     /// Whether an attempt may start: under its reservation, or where none is broken by it.
@@ -224,14 +245,19 @@ fn under(
 ) -> Result<(), SiteError> {
     let full = |why: String| Err(SiteError::SiteFull(why));
     if !tag.serves(order.tag.instance, order.tag.job) {
-        return Err(SiteError::Refused(format!("reservation {tag} is another's")));
+        return Err(SiteError::Refused(format!(
+            "reservation {tag} is another's"
+        )));
     }
     let Some(kept) = leases.get(&tag.to_string()) else {
         return full(format!("its reservation {tag} has ended"));
     };
     let span = kept.span();
     if now < span.from {
-        return full(format!("its reservation begins in {}", span.from.since(now)));
+        return full(format!(
+            "its reservation begins in {}",
+            span.from.since(now)
+        ));
     }
     if now + order.wall_time > span.to {
         let left = span.to.since(now);
@@ -252,7 +278,8 @@ impl Reservations for LocalSite {
         let work = move |book: &mut Book<ReservationTag>, now| {
             book.request(order.tag, &order.request, now + order.keep_for)
         };
-        self.call(move |shared| shared.with_lease(order.tag, work)).await
+        self.call(move |shared| shared.with_lease(order.tag, work))
+            .await
     }
 
     async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
@@ -260,7 +287,8 @@ impl Reservations for LocalSite {
         let work = move |book: &mut Book<ReservationTag>, _| {
             book.modify(&order.tag, order.number, &order.request)
         };
-        self.call(move |shared| shared.with_lease(order.tag, work)).await
+        self.call(move |shared| shared.with_lease(order.tag, work))
+            .await
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
@@ -285,7 +313,9 @@ impl Reservations for LocalSite {
     async fn list(&self) -> Result<Reserved, SiteError> {
         let list = |shared: &Arc<Shared>| {
             let leases = load(&shared.root()?, now()).map_err(|e| unknown(&e))?;
-            let seen = leases.iter().map(|(tag, kept)| Some((tag.parse().ok()?, kept.seen())));
+            let seen = leases
+                .iter()
+                .map(|(tag, kept)| Some((tag.parse().ok()?, kept.seen())));
             Ok(seen.flatten().collect())
         };
         self.call(list).await
@@ -302,7 +332,12 @@ impl Reservations for LocalSite {
             let span = Span::new(span.from.max(now), span.to);
             let slots = timeline.slots(span, most).into_iter();
             let free = |slot: &cospan_domain::reserve::Slot| timeline.kinds().resources(&slot.free);
-            Ok(slots.map(|slot| FreeSlot { span: slot.span, free: free(&slot) }).collect())
+            Ok(slots
+                .map(|slot| FreeSlot {
+                    span: slot.span,
+                    free: free(&slot),
+                })
+                .collect())
         };
         self.call(slots).await
     }

@@ -51,7 +51,9 @@ impl Ledger {
 
     /// What entries hold under the reservation with this tag.
     pub(super) fn held_under(&self, tag: &str) -> Resources {
-        sum(self.holding().filter(|entry| entry.reservation() == Some(tag)))
+        sum(self
+            .holding()
+            .filter(|entry| entry.reservation() == Some(tag)))
     }
 
     /// What each entry holds that uses no reservation, or one that has ended, and until when
@@ -84,7 +86,11 @@ impl Ledger {
         self.attach(root);
         let ended = self.ended_wrappers();
         let mut result = Refreshed::default();
-        for (&tag, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.in_flight) {
+        for (&tag, entry) in self
+            .entries
+            .iter_mut()
+            .filter(|(_, entry)| !entry.in_flight)
+        {
             let wrapper_ended = ended.contains(&tag);
             match entry.look(root, tag, wrapper_ended, thorough) {
                 Ok(Look::Same) => {}
@@ -97,7 +103,10 @@ impl Ledger {
         }
         for (tag, last) in &result.ended {
             self.entries.remove(tag);
-            if matches!(last, Observation::Ended { .. } | Observation::Vanished { .. }) {
+            if matches!(
+                last,
+                Observation::Ended { .. } | Observation::Vanished { .. }
+            ) {
                 self.told.insert(*tag, last.clone());
             }
             release(root, *tag)?;
@@ -113,16 +122,25 @@ impl Ledger {
 
     /// Whether the wrapper of an attempt can be called.
     pub(super) fn knows_wrapper(&self, tag: Tag) -> bool {
-        self.entries.get(&tag).is_some_and(|entry| entry.wrapper().is_some())
+        self.entries
+            .get(&tag)
+            .is_some_and(|entry| entry.wrapper().is_some())
     }
 
     /// Attempts whose known wrappers have ended, asked for all at once.
     fn ended_wrappers(&self) -> BTreeSet<Tag> {
-        let known = self.entries.iter().filter_map(|(tag, entry)| Some((*tag, entry.wrapper()?)));
+        let known = self
+            .entries
+            .iter()
+            .filter_map(|(tag, entry)| Some((*tag, entry.wrapper()?)));
         let (tags, wrappers): (Vec<Tag>, Vec<&Process>) =
             known.map(|(tag, wrapper)| (tag, &**wrapper)).unzip();
         let ended = process::ended(&wrappers, Duration::ZERO, None);
-        tags.into_iter().zip(ended).filter(|(_, ended)| *ended).map(|(tag, _)| tag).collect()
+        tags.into_iter()
+            .zip(ended)
+            .filter(|(_, ended)| *ended)
+            .map(|(tag, _)| tag)
+            .collect()
     }
 
     /// Kills what attempts left running that are over: it uses processors that
@@ -136,8 +154,10 @@ impl Ledger {
         }
         self.swept = Some(Instant::now());
         let (seen, attempts) = (process::seen_carrying(SWEEP_EVERY)?, root.attempts());
-        let mut running =
-            seen.iter().filter_map(|seen| Some((seen.tag(&attempts)?, seen))).peekable();
+        let mut running = seen
+            .iter()
+            .filter_map(|seen| Some((seen.tag(&attempts)?, seen)))
+            .peekable();
         if running.peek().is_some() {
             // An attempt has its entry before it has a process, so one found before the
             // entries are read is among them, or over.
@@ -192,7 +212,9 @@ impl Ledger {
         self.searched = Some(Instant::now());
         let carrying = process::carrying(&root.attempts(), |tag| without.contains(tag));
         for tag in without {
-            let Some(entry) = self.entries.get_mut(&tag) else { continue };
+            let Some(entry) = self.entries.get_mut(&tag) else {
+                continue;
+            };
             match &carrying {
                 Ok(carrying) if carrying.contains_key(&tag) => entry.found_process(),
                 Ok(_) => entry.found_without_process(root, tag),

@@ -29,7 +29,10 @@ impl Machine {
 
     /// The machine whose `/proc`, `/sys` and `/dev` are below a directory.
     fn below(root: &Path) -> Self {
-        Self { memory: memory(root), gpus: gpus(root) }
+        Self {
+            memory: memory(root),
+            gpus: gpus(root),
+        }
     }
 }
 
@@ -39,7 +42,10 @@ impl Machine {
 /// # Errors
 /// It cannot be found out.
 pub fn room_for(directory: &Path) -> io::Result<(u64, Bytes)> {
-    let there = directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let there = directory
+        .ancestors()
+        .find(|path| path.exists())
+        .unwrap_or(Path::new("/"));
     let space = rustix::fs::statvfs(there)?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     Ok((fs::metadata(there)?.dev(), Bytes(free)))
@@ -70,7 +76,9 @@ fn memory_limit(root: &Path) -> Option<u64> {
         };
         let mount = root.join(mount);
         let group = mount.join(path.trim_start_matches('/'));
-        let around = group.ancestors().take_while(|path| path.starts_with(&mount));
+        let around = group
+            .ancestors()
+            .take_while(|path| path.starts_with(&mount));
         around.filter_map(|path| number(&path.join(file))).min()
     });
     limits.min()
@@ -89,7 +97,10 @@ fn gpus(root: &Path) -> u64 {
         number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
     let devices = names(&root.join("dev"));
-    let devices = devices.iter().filter(|name| numbered(name, "nvidia")).count();
+    let devices = devices
+        .iter()
+        .filter(|name| numbered(name, "nvidia"))
+        .count();
     let drm = root.join("sys/class/drm");
     let cards: Vec<PathBuf> = names(&drm)
         .iter()
@@ -107,7 +118,9 @@ fn gpus(root: &Path) -> u64 {
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -135,10 +148,20 @@ mod tests {
         let own = "sys/fs/cgroup/system.slice/cospan.service/memory.max";
         let slice = "sys/fs/cgroup/system.slice/memory.max";
         assert_eq!(memory(&[INFO, group, (own, "max\n")]), 8_192_000_000);
-        assert_eq!(memory(&[INFO, group, (own, "max\n"), (slice, "3000\n")]), 3_000);
-        assert_eq!(memory(&[INFO, group, (own, "2000\n"), (slice, "3000\n")]), 2_000);
+        assert_eq!(
+            memory(&[INFO, group, (own, "max\n"), (slice, "3000\n")]),
+            3_000
+        );
+        assert_eq!(
+            memory(&[INFO, group, (own, "2000\n"), (slice, "3000\n")]),
+            2_000
+        );
         // As a container sees its own group.
-        let inside = [INFO, ("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "5\n")];
+        let inside = [
+            INFO,
+            ("proc/self/cgroup", "0::/\n"),
+            ("sys/fs/cgroup/memory.max", "5\n"),
+        ];
         assert_eq!(memory(&inside), 5);
         let old = ("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/job\n");
         let limit = ("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "7\n");
@@ -149,14 +172,29 @@ mod tests {
     #[test]
     fn graphics_processors_are_told_from_what_only_drives_displays() {
         let gpus = |files: &[(&str, &str)]| machine(files).gpus;
-        let devices = [("dev/nvidia0", ""), ("dev/nvidia1", ""), ("dev/nvidiactl", "")];
+        let devices = [
+            ("dev/nvidia0", ""),
+            ("dev/nvidia1", ""),
+            ("dev/nvidiactl", ""),
+        ];
         assert_eq!(gpus(&devices), 2);
         let card = |name: &str| format!("sys/class/drm/{name}/device/vendor");
         let (first, second) = (card("card0"), card("card1"));
         let vendors = [(first.as_str(), "0x10de\n"), (second.as_str(), "0x10de\n")];
-        assert_eq!(gpus(&[devices.as_slice(), &vendors].concat()), 2, "counted once");
-        assert_eq!(gpus(&[(first.as_str(), "0x1002\n"), (second.as_str(), "0x1a03\n")]), 1);
-        assert_eq!(gpus(&[(card("card0-HDMI-A-1").as_str(), "0x1002\n")]), 0, "a plug");
+        assert_eq!(
+            gpus(&[devices.as_slice(), &vendors].concat()),
+            2,
+            "counted once"
+        );
+        assert_eq!(
+            gpus(&[(first.as_str(), "0x1002\n"), (second.as_str(), "0x1a03\n")]),
+            1
+        );
+        assert_eq!(
+            gpus(&[(card("card0-HDMI-A-1").as_str(), "0x1002\n")]),
+            0,
+            "a plug"
+        );
         assert_eq!(gpus(&[(first.as_str(), "0x8086\n")]), 0);
     }
 

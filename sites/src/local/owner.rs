@@ -51,12 +51,25 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) fn ours(instance: InstanceId, data: &Path) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host = if host.trim().is_empty() { "localhost" } else { host.trim() }.to_owned();
+        let host = if host.trim().is_empty() {
+            "localhost"
+        } else {
+            host.trim()
+        }
+        .to_owned();
         let pid = std::process::id();
         let start = process::started(pid);
         // A line of a file.
-        let data = data.to_str().filter(|data| !data.is_empty() && !data.contains('\n'));
-        Self { instance: instance.to_string(), host, pid, start, data: data.map(str::to_owned) }
+        let data = data
+            .to_str()
+            .filter(|data| !data.is_empty() && !data.contains('\n'));
+        Self {
+            instance: instance.to_string(),
+            host,
+            pid,
+            start,
+            data: data.map(str::to_owned),
+        }
     }
 
     /// What a file says.
@@ -73,10 +86,14 @@ impl Owner {
 
     /// What the file is to say.
     pub(crate) fn text(&self) -> String {
-        let mut text =
-            format!("instance {}\nhost {}\npid {}\n", self.instance, self.host, self.pid);
-        let lines =
-            [("start", self.start.map(|start| start.to_string())), ("data", self.data.clone())];
+        let mut text = format!(
+            "instance {}\nhost {}\npid {}\n",
+            self.instance, self.host, self.pid
+        );
+        let lines = [
+            ("start", self.start.map(|start| start.to_string())),
+            ("data", self.data.clone()),
+        ];
         for (name, value) in lines {
             if let Some(value) = value {
                 text += &format!("{name} {value}\n");
@@ -131,7 +148,12 @@ impl Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { instance, host, pid, .. } = self;
+        let Self {
+            instance,
+            host,
+            pid,
+            ..
+        } = self;
         write!(f, "control plane {instance} on host {host} (process {pid})")?;
         match &self.data {
             Some(data) => write!(f, " with the data directory {data}"),
@@ -173,7 +195,9 @@ impl Shared {
     /// # Errors
     /// `NotSent` if it is another's, with both names and the remedy.
     pub(super) fn hold(&self, root: &Root) -> Result<(), SiteError> {
-        let Some(instance) = self.config.owner else { return Ok(()) };
+        let Some(instance) = self.config.owner else {
+            return Ok(());
+        };
         let ours = || Owner::ours(instance, &self.config.data_directory);
         self.hold.keep(root, ours, || {
             install_script(root)?;
@@ -206,7 +230,10 @@ fn take(root: &Root, ours: &Owner) -> Result<Held, SiteError> {
     }
     ours.write(&file).map_err(|e| not_done(&e))?;
     let found = file.metadata().map_err(|e| not_done(&e))?;
-    Ok(Held { _file: file, identity: (found.dev(), found.ino()) })
+    Ok(Held {
+        _file: file,
+        identity: (found.dev(), found.ino()),
+    })
 }
 
 fn in_use(place: &dyn fmt::Display, owner: &Owner, ours: &Owner) -> String {
@@ -261,7 +288,8 @@ mod tests {
         Root::initialise(&path, &name).unwrap();
         let (root, hold) = (Root::open(&path, &name).unwrap(), Hold::default());
         let ours = || Owner::ours(InstanceId::from_random(1), home.path());
-        hold.keep(&root, ours, || Err(io::Error::other("no room"))).unwrap_err();
+        hold.keep(&root, ours, || Err(io::Error::other("no room")))
+            .unwrap_err();
         let mut prepared = 0;
         for _ in 0..3 {
             let mut prepare = || {

@@ -40,7 +40,9 @@ impl Process {
     /// # Errors
     /// It could not be found out, which is not the same as gone.
     pub(super) fn named(name: &ProcessName) -> io::Result<Option<Self>> {
-        let Some(process) = Self::of_pid(name.pid)? else { return Ok(None) };
+        let Some(process) = Self::of_pid(name.pid)? else {
+            return Ok(None);
+        };
         let is_it = stat(name.pid)?.is_some_and(|stat| stat.lives && stat.start == name.start);
         Ok(is_it.then_some(process))
     }
@@ -51,7 +53,9 @@ impl Process {
     }
 
     fn of_pid(pid: u32) -> io::Result<Option<Self>> {
-        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+            return Ok(None);
+        };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => Ok(Some(Self { pid, handle })),
             // INVAL: the number of a thread, so not of the process that was meant.
@@ -101,7 +105,11 @@ pub(super) fn ended(processes: &[&Process], pause: Duration, wake: Option<&Owned
     if poll(&mut watched, Some(&pause)).is_err() {
         return vec![false; processes.len()];
     }
-    watched.iter().take(processes.len()).map(|fd| !fd.revents().is_empty()).collect()
+    watched
+        .iter()
+        .take(processes.len())
+        .map(|fd| !fd.revents().is_empty())
+        .collect()
 }
 
 /// What the kernel says of a process.
@@ -113,23 +121,35 @@ struct Stat {
 
 /// Whether a process lives, and when it started; `None` if there is none.
 fn stat(pid: u32) -> io::Result<Option<Stat>> {
-    let Some(text) = proc_file(&format!("/proc/{pid}/stat"))? else { return Ok(None) };
+    let Some(text) = proc_file(&format!("/proc/{pid}/stat"))? else {
+        return Ok(None);
+    };
     let text = String::from_utf8_lossy(&text);
     // The name of the program, in parentheses, may contain anything.
     let parsed = text.rsplit_once(") ").and_then(|(_, rest)| {
         let mut fields = rest.split(' ');
         let state = fields.next()?;
         let (lives, is_stopped) = (!matches!(state, "Z" | "X" | "x"), state == "T");
-        Some(Stat { lives, is_stopped, start: fields.nth(18)?.parse().ok()? })
+        Some(Stat {
+            lives,
+            is_stopped,
+            start: fields.nth(18)?.parse().ok()?,
+        })
     });
     parsed.map(Some).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat has no start time"))
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("/proc/{pid}/stat has no start time"),
+        )
     })
 }
 
 /// When a living process started, in ticks since the start of the machine.
 pub(super) fn started(pid: u32) -> Option<u64> {
-    stat(pid).ok()?.filter(|stat| stat.lives).map(|stat| stat.start)
+    stat(pid)
+        .ok()?
+        .filter(|stat| stat.lives)
+        .map(|stat| stat.start)
 }
 
 /// A file of a process; `None` if the process is gone.
@@ -159,7 +179,10 @@ pub(super) fn boot_id() -> &'static str {
 fn pids() -> io::Result<Vec<u32>> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let pid = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let pid = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok());
         pids.extend(pid.filter(|pid| *pid > 1));
     }
     Ok(pids)
@@ -177,7 +200,10 @@ pub(super) fn carrying(
     let mut found: BTreeMap<Tag, Vec<Process>> = BTreeMap::new();
     let look = |pid| carried(attempts, pid, &wanted);
     let pause = || std::thread::sleep(Duration::from_millis(1));
-    for (tag, process) in look_until_whole(pids()?, look, pause)?.into_iter().flatten() {
+    for (tag, process) in look_until_whole(pids()?, look, pause)?
+        .into_iter()
+        .flatten()
+    {
         found.entry(tag).or_default().push(process);
     }
     Ok(found)
@@ -197,7 +223,10 @@ pub(super) fn seen_carrying(within: Duration) -> io::Result<Arc<Vec<Carrier>>> {
     }
     let begun = Instant::now();
     let pause = || std::thread::sleep(Duration::from_millis(1));
-    let carriers = look_until_whole(pids()?, carrier, pause)?.into_iter().flatten().collect();
+    let carriers = look_until_whole(pids()?, carrier, pause)?
+        .into_iter()
+        .flatten()
+        .collect();
     let carriers = Arc::new(carriers);
     *seen = Some((begun, Arc::clone(&carriers)));
     Ok(carriers)
@@ -213,7 +242,12 @@ pub(super) struct Carrier {
 impl Carrier {
     /// Its attempt, if it is one of those below this directory.
     pub(super) fn tag(&self, attempts: &Path) -> Option<Tag> {
-        self.directory.strip_prefix(attempts).ok()?.to_str()?.parse().ok()
+        self.directory
+            .strip_prefix(attempts)
+            .ok()?
+            .to_str()?
+            .parse()
+            .ok()
     }
 
     /// The process, if it is there and still carries this attempt.
@@ -229,8 +263,15 @@ impl Carrier {
 }
 
 fn carrier(pid: u32) -> io::Result<Look<Option<Carrier>>> {
-    let Look::Whole(environment) = environment(pid)? else { return Ok(Look::Empty) };
-    Ok(Look::Whole(directory_in(&environment).map(|path| Carrier { directory: path.into(), pid })))
+    let Look::Whole(environment) = environment(pid)? else {
+        return Ok(Look::Empty);
+    };
+    Ok(Look::Whole(directory_in(&environment).map(|path| {
+        Carrier {
+            directory: path.into(),
+            pid,
+        }
+    })))
 }
 
 /// Looks at all processes, and again at those that say nothing yet, all of them together
@@ -276,8 +317,12 @@ fn carried(
         Look::Empty => return Ok(Look::Empty),
         Look::Whole(tag) => tag,
     };
-    let Some(tag) = tag.filter(wanted) else { return Ok(Look::Whole(None)) };
-    let Some(process) = Process::of_pid(pid)? else { return Ok(Look::Whole(None)) };
+    let Some(tag) = tag.filter(wanted) else {
+        return Ok(Look::Whole(None));
+    };
+    let Some(process) = Process::of_pid(pid)? else {
+        return Ok(Look::Whole(None));
+    };
     // Read again behind the handle: what it says then is said by this process.
     match tag_of(attempts, pid)? {
         Look::Empty => Ok(Look::Empty),
@@ -289,16 +334,26 @@ fn carried(
 }
 
 fn tag_of(attempts: &Path, pid: u32) -> io::Result<Look<Option<Tag>>> {
-    let Look::Whole(environment) = environment(pid)? else { return Ok(Look::Empty) };
-    let tag = directory_in(&environment)
-        .and_then(|directory| directory.strip_prefix(attempts).ok()?.to_str()?.parse().ok());
+    let Look::Whole(environment) = environment(pid)? else {
+        return Ok(Look::Empty);
+    };
+    let tag = directory_in(&environment).and_then(|directory| {
+        directory
+            .strip_prefix(attempts)
+            .ok()?
+            .to_str()?
+            .parse()
+            .ok()
+    });
     Ok(Look::Whole(tag))
 }
 
 /// The directory of the attempt that an environment is of.
 fn directory_in(environment: &[u8]) -> Option<&Path> {
     environment.split(|b| *b == 0).find_map(|variable| {
-        let path = variable.strip_prefix(OWNER_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        let path = variable
+            .strip_prefix(OWNER_VARIABLE.as_bytes())?
+            .strip_prefix(b"=")?;
         Some(Path::new(OsStr::from_bytes(path)))
     })
 }
@@ -316,7 +371,11 @@ fn environment(pid: u32) -> io::Result<Look<Vec<u8>>> {
     };
     // What has no program is over, or the kernel's.
     let has_program = || fs::read_link(format!("/proc/{pid}/exe")).is_ok();
-    Ok(if environment.is_empty() && has_program() { Look::Empty } else { Look::Whole(environment) })
+    Ok(if environment.is_empty() && has_program() {
+        Look::Empty
+    } else {
+        Look::Whole(environment)
+    })
 }
 
 #[cfg(test)]

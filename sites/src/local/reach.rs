@@ -23,7 +23,8 @@ impl LocalSite {
         self.call(|shared| shared.root().map(drop)).await?;
         let (shared, to) = (self.shared.clone(), to.clone());
         let task = tokio::task::spawn_blocking(move || round_trip(&shared.config, &to));
-        task.await.unwrap_or_else(|error| Err(SiteError::OutcomeUnknown(error.to_string())))
+        task.await
+            .unwrap_or_else(|error| Err(SiteError::OutcomeUnknown(error.to_string())))
     }
 }
 
@@ -33,7 +34,11 @@ fn round_trip(config: &LocalConfig, to: &HostName) -> Result<DurationUs, SiteErr
     let output = run(config, to)
         .map_err(|error| SiteError::OutcomeUnknown(format!("{line:?} cannot be run: {error}")))?;
     ping::shortest(&output).ok_or_else(|| {
-        let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let last = output
+            .lines()
+            .rev()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default();
         SiteError::OutcomeUnknown(format!("{line:?} tells no round trip: {last:?}"))
     })
 }
@@ -43,7 +48,10 @@ fn run(config: &LocalConfig, to: &HostName) -> io::Result<String> {
     let (mut output, printed) = io::pipe()?;
     // Whatever it leaves behind may keep its end open.
     rustix::io::ioctl_fionbio(&output, true)?;
-    let (program, arguments) = config.ping.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let (program, arguments) = config
+        .ping
+        .split_first()
+        .ok_or(io::ErrorKind::InvalidInput)?;
     let mut child = Command::new(program)
         .args(arguments)
         .arg(to.as_str())
@@ -69,7 +77,10 @@ fn run(config: &LocalConfig, to: &HostName) -> io::Result<String> {
 
 fn await_end(child: &Child) -> io::Result<()> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-    let longest = Timespec { tv_sec: (LONGEST.0 / 1_000) as i64, tv_nsec: 0 };
+    let longest = Timespec {
+        tv_sec: (LONGEST.0 / 1_000) as i64,
+        tv_nsec: 0,
+    };
     let mut ends = [PollFd::new(&process, PollFlags::IN)];
     match rustix::io::retry_on_intr(|| poll(&mut ends, Some(&longest)))? {
         0 => Err(io::ErrorKind::TimedOut.into()),

@@ -55,7 +55,10 @@ impl Root {
             io::Error::new(io::ErrorKind::NotFound, why)
         })?;
         if marker.bytes != marker_of(site) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, other_marker(&marker, site)));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                other_marker(&marker, site),
+            ));
         }
         // Without this directory every attempt would look absent.
         if !root.exists(ATTEMPTS)? {
@@ -67,7 +70,11 @@ impl Root {
 
     fn hold_open(path: &Path) -> io::Result<Self> {
         let directory = rustix::fs::openat(CWD, path, dir_flags(), Mode::empty())?;
-        Ok(Self { directory, path: path.to_path_buf(), seal: Seal::none() })
+        Ok(Self {
+            directory,
+            path: path.to_path_buf(),
+            seal: Seal::none(),
+        })
     }
 
     /// Makes a directory a site's root, where [`crate::place::look`] found that it may be. What is
@@ -76,7 +83,8 @@ impl Root {
     pub(super) fn initialise(path: &Path, site: &SiteName) -> io::Result<()> {
         cospan_durable::make_directory(path)?;
         let root = Self::hold_open(path)?;
-        OURS.iter().try_for_each(|name| root.make_dir(name).map(drop))?;
+        OURS.iter()
+            .try_for_each(|name| root.make_dir(name).map(drop))?;
         cospan_durable::sync_names(&root.directory)?;
         match root.read(MARKER)? {
             Some(marker) if marker.bytes == marker_of(site) => Ok(()),
@@ -98,12 +106,16 @@ impl Root {
         if !is_cut_off || OURS.iter().any(|name| is_missing(name)) {
             return Ok(false);
         }
-        root.replace_durably(MARKER, &marker_of(site)).map(|()| true)
+        root.replace_durably(MARKER, &marker_of(site))
+            .map(|()| true)
     }
 
     /// The same, where wrappers and adapters write by this seal.
     pub(super) fn sealed_by(self, seal: &Seal) -> Self {
-        Self { seal: seal.clone(), ..self }
+        Self {
+            seal: seal.clone(),
+            ..self
+        }
     }
 
     pub(super) fn directory(&self) -> &OwnedFd {
@@ -231,7 +243,12 @@ impl Root {
     pub(super) fn replace(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let aside = format!("{GONE}/{}.tmp", nonce());
         self.write(&aside, bytes)?;
-        Ok(rustix::fs::renameat(&self.directory, &aside[..], &self.directory, path)?)
+        Ok(rustix::fs::renameat(
+            &self.directory,
+            &aside[..],
+            &self.directory,
+            path,
+        )?)
     }
 
     /// The same for a file in the root itself, and it is there also after a power cut.
@@ -295,7 +312,12 @@ impl Root {
 
     /// What is being removed.
     pub(super) fn gone(&self) -> io::Result<OwnedFd> {
-        Ok(rustix::fs::openat(&self.directory, GONE, dir_flags(), Mode::empty())?)
+        Ok(rustix::fs::openat(
+            &self.directory,
+            GONE,
+            dir_flags(),
+            Mode::empty(),
+        )?)
     }
 
     /// Tags among the names of a directory.
@@ -348,13 +370,23 @@ fn other_marker(marker: &Dated, site: &SiteName) -> String {
 fn timestamp(stat: &rustix::fs::Stat) -> Timestamp {
     let (seconds, nanoseconds) = (stat.st_mtime, stat.st_mtime_nsec);
     let seconds = u64::try_from(seconds).unwrap_or(0);
-    Timestamp(seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
+    Timestamp(
+        seconds
+            .saturating_mul(1000)
+            .saturating_add(nanoseconds / 1_000_000),
+    )
 }
 
 /// Whether an error says that a name is there, and that no wrapper made it what it is. Others
 /// may be the file system's, and pass.
 fn is_spoiled(error: &io::Error) -> bool {
-    let spoiled = [Errno::ISDIR, Errno::LOOP, Errno::ACCESS, Errno::NOTDIR, Errno::NXIO];
+    let spoiled = [
+        Errno::ISDIR,
+        Errno::LOOP,
+        Errno::ACCESS,
+        Errno::NOTDIR,
+        Errno::NXIO,
+    ];
     Errno::from_io_error(error).is_some_and(|errno| spoiled.contains(&errno))
 }
 

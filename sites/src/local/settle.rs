@@ -31,7 +31,9 @@ pub(super) fn find_wrapper(root: &Root, tag: Tag) -> io::Result<Option<Wrapper>>
         return Ok(Some(Wrapper::Gone));
     }
     let process = Process::named(&ready.wrapper)?;
-    Ok(Some(process.map_or(Wrapper::Gone, |process| Wrapper::Known(Arc::new(process)))))
+    Ok(Some(process.map_or(Wrapper::Gone, |process| {
+        Wrapper::Known(Arc::new(process))
+    })))
 }
 
 /// The last word on an attempt whose wrapper has ended: what it left, or that
@@ -42,9 +44,13 @@ pub(super) fn settle(root: &Root, tag: Tag, known: Remembered) -> io::Result<Obs
         return Ok(last);
     }
     // An incomplete word of the wrapper or of an earlier look: nothing can be running.
-    let settled = before.as_ref().is_some_and(|e| e.trouble.is_some() && !e.perhaps_begun);
+    let settled = before
+        .as_ref()
+        .is_some_and(|e| e.trouble.is_some() && !e.perhaps_begun);
     if !settled && kill_all(root, tag)? > 0 {
-        return Ok(Observation::Unknown("its processes were killed and are not gone yet".into()));
+        return Ok(Observation::Unknown(
+            "its processes were killed and are not gone yet".into(),
+        ));
     }
     match Evidence::collect(root, tag)? {
         Some(evidence) => Ok(known.judge(evidence)),
@@ -100,7 +106,10 @@ impl Remembered {
 
     /// After a power cut a gate may be open and `begun` lost, which is not synced.
     fn may_have_lost_begun(self, evidence: &Evidence) -> bool {
-        let boot = evidence.ready.as_ref().map(|(ready, _)| ready.boot.as_str());
+        let boot = evidence
+            .ready
+            .as_ref()
+            .map(|(ready, _)| ready.boot.as_str());
         let was_restarted = boot.is_some_and(|boot| boot != process::boot_id());
         let is_open = matches!(evidence.decision, Some((GateState::Opened, _)));
         !self.witnessed && was_restarted && is_open
@@ -133,7 +142,11 @@ impl Remembered {
         let could_not_write = self.wrapper == Some(WrapperEnd::Exited(COULD_NOT_WRITE));
         // Which of all processes a machine without memory killed is not known.
         let is_known = self.witnessed && !could_not_write && !self.memory_ran_out;
-        if is_known || self.overran { Word::Completed } else { Word::Forgotten }
+        if is_known || self.overran {
+            Word::Completed
+        } else {
+            Word::Forgotten
+        }
     }
 
     fn said(self) -> &'static str {
@@ -155,13 +168,16 @@ impl Remembered {
 /// does not tell.
 pub(super) fn killed_for_memory() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/vmstat").ok()?;
-    told.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    told.lines()
+        .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
 /// The last line that a wrapper wrote to its log, if any.
 fn last_of_log(root: &Root, tag: Tag) -> io::Result<Option<String>> {
     let log = root.read(&format!("{SPOOL}/{tag}/log"))?;
-    let log = log.map(|log| String::from_utf8_lossy(&log.bytes).into_owned()).unwrap_or_default();
+    let log = log
+        .map(|log| String::from_utf8_lossy(&log.bytes).into_owned())
+        .unwrap_or_default();
     Ok(log.lines().last().map(str::to_owned))
 }
 
@@ -174,7 +190,10 @@ fn record_early_end(root: &Root, tag: Tag, log: &str) -> io::Result<Observation>
         end(&mut trouble, tag);
         root.replace(&evidence::path(tag, "trouble"), &trouble)?;
     }
-    Ok(Observation::Vanished { began: false, detail })
+    Ok(Observation::Vanished {
+        began: false,
+        detail,
+    })
 }
 
 /// Living processes of an attempt.
@@ -213,7 +232,13 @@ mod tests {
     fn at_open_gate(boot: &str) -> Evidence {
         let wrapper = ProcessName { pid: 12, start: 34 };
         let (host, boot) = ("n1".to_owned(), boot.to_owned());
-        let ready = Ready { host, wrapper, boot, job: None, nodes: None };
+        let ready = Ready {
+            host,
+            wrapper,
+            boot,
+            job: None,
+            nodes: None,
+        };
         Evidence {
             ready: Some((ready, Timestamp(1))),
             decision: Some((GateState::Opened, Timestamp(2))),
@@ -223,7 +248,12 @@ mod tests {
 
     fn ended(code: i32) -> Remembered {
         let wrapper = Some(WrapperEnd::Exited(code));
-        Remembered { witnessed: true, began: true, wrapper, ..Remembered::default() }
+        Remembered {
+            witnessed: true,
+            began: true,
+            wrapper,
+            ..Remembered::default()
+        }
     }
 
     #[test]
@@ -233,9 +263,14 @@ mod tests {
             seen => panic!("{seen:?}"),
         };
         assert!(began(Remembered::default().judge(at_open_gate("another"))));
-        let shut = Evidence { decision: None, ..at_open_gate("another") };
+        let shut = Evidence {
+            decision: None,
+            ..at_open_gate("another")
+        };
         assert!(!began(Remembered::default().judge(shut)));
-        assert!(!began(Remembered::default().judge(at_open_gate(process::boot_id()))));
+        assert!(!began(
+            Remembered::default().judge(at_open_gate(process::boot_id()))
+        ));
     }
 
     #[test]
@@ -245,12 +280,18 @@ mod tests {
             Observation::Vanished { .. } => None,
             seen => panic!("{seen:?}"),
         };
-        let begun = || Evidence { perhaps_begun: true, ..at_open_gate("b") };
+        let begun = || Evidence {
+            perhaps_begun: true,
+            ..at_open_gate("b")
+        };
         assert_eq!(why(ended(COULD_NOT_WRITE), begun()), None);
         assert_eq!(why(ended(2), begun()), Some(EndedBySite::WrapperKilled));
         assert_eq!(why(ended(0), begun()), Some(EndedBySite::Spoiled));
         // Another directory is in the place of its own.
         let none = || Evidence::default();
-        assert_eq!(why(ended(COULD_NOT_WRITE), none()), Some(EndedBySite::Spoiled));
+        assert_eq!(
+            why(ended(COULD_NOT_WRITE), none()),
+            Some(EndedBySite::Spoiled)
+        );
     }
 }

@@ -34,7 +34,11 @@ impl Shared {
         }
         let tag = order.tag;
         let known = self.ledger().entries.contains_key(&tag);
-        if known || root.exists(&format!("{ATTEMPTS}/{tag}")).map_err(|e| not_done(&e))? {
+        if known
+            || root
+                .exists(&format!("{ATTEMPTS}/{tag}"))
+                .map_err(|e| not_done(&e))?
+        {
             return submitted(tag);
         }
         self.reserve(&root, order)?;
@@ -64,14 +68,18 @@ impl Shared {
 
     fn reserve(&self, root: &Root, order: &AttemptOrder) -> Result<(), SiteError> {
         if let Some(shortage) = self.config.total.first_shortage(&order.resources) {
-            return Err(SiteError::Refused(format!("the attempt {shortage} at most")));
+            return Err(SiteError::Refused(format!(
+                "the attempt {shortage} at most"
+            )));
         }
         let longest = DurationMs(order.wall_time.0.saturating_add(self.config.grace.0));
         let until = super::now() + order.hold_max + longest;
         let entry = Entry::new(order.resources.clone(), longest).until(until, order.reservation);
         let mut ledger = self.ledger();
         if ledger.entries.contains_key(&order.tag) {
-            return Err(SiteError::NotSent("the same tag is being submitted".to_owned()));
+            return Err(SiteError::NotSent(
+                "the same tag is being submitted".to_owned(),
+            ));
         }
         // What is reserved is there for whoever reserved it.
         let idle = |ledger: &Ledger| match order.reservation {
@@ -87,14 +95,17 @@ impl Shared {
         }
         self.keeps_promises(root, &ledger, order, longest)?;
         let path = format!("{}/{}", super::root::LIVE, order.tag);
-        root.replace(&path, &entry.encode(order.tag)).map_err(|e| not_done(&e))?;
+        root.replace(&path, &entry.encode(order.tag))
+            .map_err(|e| not_done(&e))?;
         ledger.entries.insert(order.tag, entry);
         Ok(())
     }
 }
 
 fn submitted(tag: Tag) -> Result<Submitted, SiteError> {
-    Ok(Submitted { lrm_id: lrm_id(tag)? })
+    Ok(Submitted {
+        lrm_id: lrm_id(tag)?,
+    })
 }
 
 /// Processes have no number that is theirs for ever; the tag is.

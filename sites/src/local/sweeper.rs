@@ -42,7 +42,9 @@ impl Sweeper {
                 }
             }
         };
-        std::thread::Builder::new().name("cospan-sweep".to_owned()).spawn(sweep)?;
+        std::thread::Builder::new()
+            .name("cospan-sweep".to_owned())
+            .spawn(sweep)?;
         queue.runs = true;
         Ok(())
     }
@@ -67,10 +69,15 @@ mod tests {
 
     #[test]
     fn a_tree_that_waits_for_others_takes_no_descriptor() {
-        let busy = Queue { runs: true, ..Queue::default() };
+        let busy = Queue {
+            runs: true,
+            ..Queue::default()
+        };
         let sweeper = Sweeper(Arc::new(Mutex::new(busy)));
         for tree in [c"one", c"other", c"one"] {
-            sweeper.remove(vec![tree.to_owned()], || panic!("it is opened")).unwrap();
+            sweeper
+                .remove(vec![tree.to_owned()], || panic!("it is opened"))
+                .unwrap();
         }
         assert_eq!(lock(&sweeper.0).trees.len(), 2);
     }

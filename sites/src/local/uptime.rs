@@ -12,7 +12,10 @@ const STEP: DurationMs = DurationMs(2_000);
 /// Hundredths of a second since this machine started, as a wrapper counts.
 fn uptime() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/uptime")?;
-    let uptime = text.split(' ').next().and_then(|secs| secs.parse::<f64>().ok());
+    let uptime = text
+        .split(' ')
+        .next()
+        .and_then(|secs| secs.parse::<f64>().ok());
     let uptime = uptime.ok_or_else(|| io::Error::other("/proc/uptime cannot be read"))?;
     Ok((uptime * 100.0) as u64)
 }
@@ -48,8 +51,17 @@ mod tests {
     fn a_time_is_true_whatever_the_clock_was_when_it_was_written() {
         let (now, ago) = (Timestamp(1_800_000_000_000), DurationMs(60_000));
         let of = |written: u64| right(Timestamp(written), now, ago).0;
-        assert_eq!(of(1_799_999_940_700), 1_799_999_940_700, "no clock is exact");
-        for written in [1_799_996_340_000, 1_800_003_540_000, 1_802_592_000_000, 10_000] {
+        assert_eq!(
+            of(1_799_999_940_700),
+            1_799_999_940_700,
+            "no clock is exact"
+        );
+        for written in [
+            1_799_996_340_000,
+            1_800_003_540_000,
+            1_802_592_000_000,
+            10_000,
+        ] {
             assert_eq!(of(written), 1_799_999_940_000, "{written}");
         }
     }

@@ -69,12 +69,20 @@ impl Shared {
             ledger.watched = false;
             return None;
         }
-        let refreshed = self.root().ok().and_then(|root| ledger.refresh(&root, false).ok());
+        let refreshed = self
+            .root()
+            .ok()
+            .and_then(|root| ledger.refresh(&root, false).ok());
         if refreshed.is_some_and(|refreshed| refreshed.changed) {
-            self.changes.send_modify(|count| *count = count.wrapping_add(1));
+            self.changes
+                .send_modify(|count| *count = count.wrapping_add(1));
         }
         let restless = ledger.entries.values().any(Entry::is_restless);
-        let wrappers = ledger.entries.values().filter_map(|e| e.wrapper().cloned()).collect();
+        let wrappers = ledger
+            .entries
+            .values()
+            .filter_map(|e| e.wrapper().cloned())
+            .collect();
         Some((wrappers, if restless { SOON } else { LATER }))
     }
 }
@@ -82,12 +90,16 @@ impl Shared {
 /// How long the next look waits at least if so many attempts are watched.
 fn rest(attempts: usize) -> Duration {
     let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
-    REST_PER_ATTEMPT.saturating_mul(attempts).clamp(REST_MIN, REST_MAX)
+    REST_PER_ATTEMPT
+        .saturating_mul(attempts)
+        .clamp(REST_MIN, REST_MAX)
 }
 
 fn keep_watch(shared: &Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
-        let Some((wrappers, pause)) = shared.look_once() else { return };
+        let Some((wrappers, pause)) = shared.look_once() else {
+            return;
+        };
         let wrappers: Vec<&Process> = wrappers.iter().map(|wrapper| &**wrapper).collect();
         process::ended(&wrappers, pause, shared.waker.0.as_ref());
         std::thread::sleep(rest(wrappers.len()));

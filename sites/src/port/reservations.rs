@@ -43,7 +43,11 @@ impl ReservationSeen {
     /// second the site may have reserved all of that.
     pub fn start(&self, window: StartWindow) -> Timestamp {
         let begins_within = window.earliest.since(self.span.from) < SECOND;
-        if begins_within { self.span.from.max(window.earliest) } else { self.span.from }
+        if begins_within {
+            self.span.from.max(window.earliest)
+        } else {
+            self.span.from
+        }
     }
 
     /// Whether it is this one, as far as a site tells that counts in seconds.
@@ -94,12 +98,20 @@ mod tests {
     fn what_a_site_counts_in_seconds_is_what_was_asked_for() {
         let seen = |from, to| {
             let span = Span::new(Timestamp(from), Timestamp(to));
-            ReservationSeen { span, resources: Resources::default(), confirmed: true }
+            ReservationSeen {
+                span,
+                resources: Resources::default(),
+                confirmed: true,
+            }
         };
         let start = |from, window| seen(from, 90_000).start(window);
         let exactly = StartWindow::exactly(Timestamp(10_400));
         assert_eq!(start(10_000, exactly), Timestamp(10_400));
-        assert_eq!(start(9_000, exactly), Timestamp(9_000), "another start stays wrong");
+        assert_eq!(
+            start(9_000, exactly),
+            Timestamp(9_000),
+            "another start stays wrong"
+        );
         let wide = StartWindow::new(Timestamp(10_400), Timestamp(12_000));
         assert_eq!(start(11_000, wide), Timestamp(11_000));
         let span = Span::new(Timestamp(10_400), Timestamp(70_400));

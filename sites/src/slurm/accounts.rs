@@ -39,17 +39,23 @@ impl SlurmSite {
     pub(super) async fn accounts_of(&self, lost: &[Tag]) -> Vec<Job> {
         let ask: Vec<Tag> = {
             let accounts = &self.heard().accounts;
-            let new = lost.iter().filter(|tag| !accounts.unkept && !accounts.asked.contains(tag));
+            let new = lost
+                .iter()
+                .filter(|tag| !accounts.unkept && !accounts.asked.contains(tag));
             new.copied().take(ASKED_MAX).collect()
         };
         if !ask.is_empty() {
             let words: Vec<String> = ask.iter().map(Tag::to_string).collect();
-            let words = ["accounts"].into_iter().chain(words.iter().map(String::as_str));
+            let words = ["accounts"]
+                .into_iter()
+                .chain(words.iter().map(String::as_str));
             let words: Vec<&str> = words.collect();
             if let Ok(answer) = self.agent.ask(&words, Request::default()).await {
                 let root = self.config.root.to_str().unwrap_or_default();
-                let kept: Vec<Job> =
-                    answer.all("kept").filter_map(|line| read(line, root, &ask)).collect();
+                let kept: Vec<Job> = answer
+                    .all("kept")
+                    .filter_map(|line| read(line, root, &ask))
+                    .collect();
                 let accounts = &mut self.heard().accounts;
                 accounts.unkept = answer.all("unkept").next().is_some();
                 accounts.asked.extend(ask);
@@ -62,7 +68,9 @@ impl SlurmSite {
             }
         }
         let heard = self.heard();
-        lost.iter().filter_map(|tag| heard.accounts.kept.get(tag).cloned()).collect()
+        lost.iter()
+            .filter_map(|tag| heard.accounts.kept.get(tag).cloned())
+            .collect()
     }
 }
 
@@ -113,8 +121,14 @@ mod tests {
     fn what_is_anothers_or_not_over_tells_nothing() {
         let line = format!("31|TIMEOUT|8|1795567550|1795567551|1795567559|/other|{TAG}");
         assert_eq!(word_of(&line), None, "of another site");
-        assert_eq!(word_of(&line.replace("/other", "/r").replace("-7-", "-8-")), None);
-        assert_eq!(word_of(&line.replace("/other", "/r").replace("TIMEOUT", "RUNNING")), None);
+        assert_eq!(
+            word_of(&line.replace("/other", "/r").replace("-7-", "-8-")),
+            None
+        );
+        assert_eq!(
+            word_of(&line.replace("/other", "/r").replace("TIMEOUT", "RUNNING")),
+            None
+        );
         assert_eq!(word_of("Slurm accounting storage is disabled"), None);
     }
 }

@@ -77,13 +77,19 @@ impl Booked {
     /// not say when, or how much.
     fn read(line: &str) -> Option<Self> {
         let field = |name: &str| {
-            let of = |word: &'_ str| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+            let of = |word: &'_ str| {
+                word.strip_prefix(name)?
+                    .strip_prefix('=')
+                    .map(str::to_owned)
+            };
             line.split(' ').find_map(of)
         };
         let (from, to) = (seconds(&field("StartTime")?)?, seconds(&field("EndTime")?)?);
         let cores: u32 = field("CoreCnt")?.parse().ok()?;
         let tres = field("TRES").unwrap_or_default();
-        let counted = tres.split(',').find_map(|kind| kind.strip_prefix("cpu=")?.parse().ok());
+        let counted = tres
+            .split(',')
+            .find_map(|kind| kind.strip_prefix("cpu=")?.parse().ok());
         let flags = field("Flags")?;
         let is_flag = |flag: &str| flag == UNCONFIRMED || flag.starts_with("PURGE_COMP=");
         (from < to).then_some(())?;
@@ -139,7 +145,9 @@ fn share(
     nodes: &Option<BTreeSet<String>>,
     others: &Option<BTreeSet<String>>,
 ) -> u32 {
-    let (Some(nodes), Some(others)) = (nodes, others) else { return processors };
+    let (Some(nodes), Some(others)) = (nodes, others) else {
+        return processors;
+    };
     if nodes.is_empty() {
         return 0;
     }
@@ -158,7 +166,12 @@ impl Bookings {
             let is_default = name.ends_with('*');
             let name = name.strip_suffix('*').unwrap_or(name);
             let (partition, threads) = (name.into(), threads.parse().ok()?);
-            Some(Members { partition, is_default, nodes: hosts(nodes), threads })
+            Some(Members {
+                partition,
+                is_default,
+                nodes: hosts(nodes),
+                threads,
+            })
         });
         Self {
             reserved: answer.all("reserved").filter_map(Booked::read).collect(),
@@ -176,14 +189,21 @@ impl Bookings {
     }
 
     fn nodes(&self, partition: Option<&str>) -> Option<BTreeSet<String>> {
-        let nodes: BTreeSet<String> =
-            self.members(partition).flat_map(|(nodes, _)| nodes).cloned().collect();
+        let nodes: BTreeSet<String> = self
+            .members(partition)
+            .flat_map(|(nodes, _)| nodes)
+            .cloned()
+            .collect();
         (!nodes.is_empty()).then_some(nodes)
     }
 
     /// The fewest processors that a core of a partition has.
     pub(super) fn per_core(&self, partition: Option<&str>) -> u32 {
-        self.members(partition).map(|(_, threads)| threads).min().unwrap_or(1).max(1)
+        self.members(partition)
+            .map(|(_, threads)| threads)
+            .min()
+            .unwrap_or(1)
+            .max(1)
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Booked> {
@@ -192,14 +212,21 @@ impl Bookings {
 
     /// What runs in a reservation.
     fn used(&self, name: &str) -> u32 {
-        let inside = self.running.iter().filter(|job| job.reservation.as_deref() == Some(name));
-        inside.map(|job| job.processors).fold(0, u32::saturating_add)
+        let inside = self
+            .running
+            .iter()
+            .filter(|job| job.reservation.as_deref() == Some(name));
+        inside
+            .map(|job| job.processors)
+            .fold(0, u32::saturating_add)
     }
 
     /// What is idle in a reservation: nothing before it begins.
     pub(super) fn idle_in(&self, name: &str, now: Timestamp) -> u32 {
         let on = self.find(name).filter(|booked| booked.is_on(now));
-        on.map_or(0, |booked| booked.processors.saturating_sub(self.used(name)))
+        on.map_or(0, |booked| {
+            booked.processors.saturating_sub(self.used(name))
+        })
     }
 
     /// What is idle in a partition now, and kept for who has reserved it.
@@ -217,7 +244,10 @@ impl Bookings {
         total: &Resources,
         now: Timestamp,
     ) -> Result<Timeline, KindsError> {
-        let capacity = Resources { processors: load.whole, ..total.clone() };
+        let capacity = Resources {
+            processors: load.whole,
+            ..total.clone()
+        };
         let mut timeline = Timeline::new(now, &capacity)?;
         let nodes = self.nodes(partition);
         let mut book = |span: Span, processors: u32| {
@@ -225,7 +255,10 @@ impl Bookings {
             timeline.book(span, &amounts);
             Ok::<_, KindsError>(())
         };
-        book(Span::new(now, now + OUT_OF_ORDER), load.whole.saturating_sub(load.total))?;
+        book(
+            Span::new(now, now + OUT_OF_ORDER),
+            load.whole.saturating_sub(load.total),
+        )?;
         for booked in &self.reserved {
             let span = Span::new(booked.span.from.max(now), booked.span.to);
             book(span, share(booked.processors, &booked.nodes, &nodes))?;
@@ -233,7 +266,10 @@ impl Bookings {
         for job in self.running.iter().filter(|job| !self.is_counted(job, now)) {
             // What is overdue ends any moment.
             let until = job.until.unwrap_or(now + OUT_OF_ORDER).max(now);
-            book(Span::new(now, until), share(job.processors, &job.nodes, &nodes))?;
+            book(
+                Span::new(now, until),
+                share(job.processors, &job.nodes, &nodes),
+            )?;
         }
         Ok(timeline)
     }
@@ -257,7 +293,9 @@ impl Bookings {
         }
         // More than eight kinds of resources: nothing is said of later.
         let timeline = self.timeline(partition, load, idle, now);
-        timeline.map(|timeline| ebbs(&timeline, idle, now)).unwrap_or_default()
+        timeline
+            .map(|timeline| ebbs(&timeline, idle, now))
+            .unwrap_or_default()
     }
 }
 

@@ -42,7 +42,10 @@ impl SlurmSite {
         });
         let mut labels = nodes::labels(&answer);
         for (key, values) in &self.config.labels {
-            labels.entry(key.clone()).or_default().extend(values.iter().cloned());
+            labels
+                .entry(key.clone())
+                .or_default()
+                .extend(values.iter().cloned());
         }
         let mut total = self.total();
         // A job that waits for nodes which are drained now is not one that never fits.
@@ -70,7 +73,10 @@ impl SlurmSite {
     /// Those that are ours.
     pub(super) fn jobs(&self, answer: &Answer) -> Vec<Job> {
         let root = self.config.root.to_str().unwrap_or_default();
-        answer.all("queue").filter_map(|line| Job::read(line, root)).collect()
+        answer
+            .all("queue")
+            .filter_map(|line| Job::read(line, root))
+            .collect()
     }
 
     pub(super) fn load(&self, answer: &Answer) -> Result<queue::Load, SiteError> {
@@ -101,10 +107,15 @@ impl SlurmSite {
     pub(super) async fn submit_order(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
         let facts = self.known().await?;
         let lane = facts.lanes.own.or(&LANES.read(&order.lrm_options));
-        let elsewhere = facts.lanes.elsewhere(&lane).map(|partition| facts.lanes.total(partition));
+        let elsewhere = facts
+            .lanes
+            .elsewhere(&lane)
+            .map(|partition| facts.lanes.total(partition));
         let total = elsewhere.unwrap_or_else(|| self.total());
         if let Some(shortage) = total.first_shortage(&order.resources) {
-            return Err(SiteError::Refused(format!("the attempt {shortage} at most")));
+            return Err(SiteError::Refused(format!(
+                "the attempt {shortage} at most"
+            )));
         }
         self.lasts(&lane, order)?;
         let root = self.config.root.display().to_string();
@@ -154,7 +165,10 @@ impl SlurmSite {
     }
 
     pub(super) async fn find(&self, tag: Tag) -> Result<TagLookup, SiteError> {
-        let answer = self.agent.ask(&["find", &tag.to_string()], Request::default()).await?;
+        let answer = self
+            .agent
+            .ask(&["find", &tag.to_string()], Request::default())
+            .await?;
         let known = answer.last("number");
         let jobs = self.jobs(&answer).into_iter();
         // What is over and never got its directory is nothing that could be adopted.
@@ -162,11 +176,17 @@ impl SlurmSite {
             jobs.filter(|job| job.tag == tag && (job.is_active() || known == Some(&job.number)));
         let mut found = Vec::new();
         for job in ours {
-            found.push(Found { lrm_id: lrm_id(&job.number)?, submitted_at: job.submitted_at });
+            found.push(Found {
+                lrm_id: lrm_id(&job.number)?,
+                submitted_at: job.submitted_at,
+            });
         }
         if let (Some(number), true) = (known, found.is_empty()) {
             let submitted_at = Timestamp::default();
-            found.push(Found { lrm_id: lrm_id(number)?, submitted_at });
+            found.push(Found {
+                lrm_id: lrm_id(number)?,
+                submitted_at,
+            });
         }
         Ok(TagLookup { found })
     }
@@ -179,11 +199,16 @@ impl SlurmSite {
         let (name, nonce) = (tag.to_string(), nonce());
         let answer = match decision {
             GateDecision::Void => {
-                self.agent.ask(&["gate", &name, "void", &nonce], self.void(tag)).await?
+                self.agent
+                    .ask(&["gate", &name, "void", &nonce], self.void(tag))
+                    .await?
             }
             GateDecision::Go(go) => {
                 let start_by = self.heard().time.shown(go.start_by);
-                let text = encode_go_for_site(&Go { start_by, ..go.clone() });
+                let text = encode_go_for_site(&Go {
+                    start_by,
+                    ..go.clone()
+                });
                 let wait_ms = go.start_at.since(super::now()).0.to_string();
                 let length = text.len().to_string();
                 let words = ["gate", &name, "go", &nonce, &wait_ms, &length];
@@ -206,7 +231,11 @@ impl SlurmSite {
         // After its grace the wrapper has said its last word, or never will.
         let patience = Duration::from_millis(self.grace().await?.0) + FILES_SETTLE;
         let told = self.told_to_end().get(&tag).map(|since| since.elapsed());
-        let how = if told.is_some_and(|told| told > patience) { "late" } else { "gently" };
+        let how = if told.is_some_and(|told| told > patience) {
+            "late"
+        } else {
+            "gently"
+        };
         let (name, nonce) = (tag.to_string(), nonce());
         let words = ["cancel", &name, how, &nonce];
         let answer = self.agent.ask(&words, self.void(tag)).await;
@@ -249,10 +278,15 @@ fn untracked(tracking: Option<&str>) -> String {
 
 fn submitted(answer: &Answer, has_own: bool) -> Result<Submitted, SiteError> {
     if let Some(number) = answer.last("number") {
-        return Ok(Submitted { lrm_id: lrm_id(number)? });
+        return Ok(Submitted {
+            lrm_id: lrm_id(number)?,
+        });
     }
     let said: Vec<&str> = answer.all("said").collect();
-    let code = answer.last("code").and_then(|code| code.parse().ok()).unwrap_or(0);
+    let code = answer
+        .last("code")
+        .and_then(|code| code.parse().ok())
+        .unwrap_or(0);
     Err(match code {
         0 => SiteError::OutcomeUnknown(format!("sbatch gave no number: {}", said.join("; "))),
         code => errors::refused(code, &said, has_own),

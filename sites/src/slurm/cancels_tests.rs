@@ -89,6 +89,9 @@ async fn what_has_ended_already_needs_no_cancel() {
         std::fs::write(bin.join("code"), code.to_string()).unwrap();
         let answer = site.cancel(tag(1), None).await;
         let is_unknown = matches!(answer, Err(SiteError::OutcomeUnknown(_)));
-        assert!(if is_done { answer.is_ok() } else { is_unknown }, "{code} {said}: {answer:?}");
+        assert!(
+            if is_done { answer.is_ok() } else { is_unknown },
+            "{code} {said}: {answer:?}"
+        );
     }
 }

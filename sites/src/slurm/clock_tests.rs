@@ -14,7 +14,13 @@ use crate::port::{Attempts, Begun, Gate, GateDecision, GateState, Go, Observatio
 
 const HOUR_S: i64 = 3_600;
 /// By so much clocks are set, also to a time before everything that was written.
-const SET_S: [i64; 5] = [HOUR_S, -HOUR_S, 720 * HOUR_S, -720 * HOUR_S, -1_800_000_000 + HOUR_S];
+const SET_S: [i64; 5] = [
+    HOUR_S,
+    -HOUR_S,
+    720 * HOUR_S,
+    -720 * HOUR_S,
+    -1_800_000_000 + HOUR_S,
+];
 
 #[tokio::test(start_paused = true)]
 async fn no_time_that_was_told_changes_when_a_clock_is_set() {
@@ -26,14 +32,24 @@ async fn no_time_that_was_told_changes_when_a_clock_is_set() {
             said.files = files(tag(1), 5, &[("decision", "go"), ("begun", &begun)]);
         });
         let before = look(&site).await;
-        let Observation::Begun(Begun { at, .. }) = seen(&before) else { panic!("{before:?}") };
+        let Observation::Begun(Begun { at, .. }) = seen(&before) else {
+            panic!("{before:?}")
+        };
         assert_eq!(*at, Timestamp(WRITTEN_S.unsigned_abs() * 1_000));
         cluster.say(|said| said.set_s = set_s);
         let after = look(&site).await;
-        assert_eq!((seen(&after), after.site_clock), (seen(&before), before.site_clock), "{set_s}");
+        assert_eq!(
+            (seen(&after), after.site_clock),
+            (seen(&before), before.site_clock),
+            "{set_s}"
+        );
         cluster.say(|said| said.set_s = 0);
         let again = look(&site).await;
-        assert_eq!((seen(&again), again.site_clock), (seen(&before), before.site_clock), "{set_s}");
+        assert_eq!(
+            (seen(&again), again.site_clock),
+            (seen(&before), before.site_clock),
+            "{set_s}"
+        );
     }
 }
 
@@ -53,10 +69,16 @@ async fn no_end_is_judged_before_its_time_because_a_clock_was_set() {
             look(&site).await;
             cluster.say(|said| said.set_s = set_s);
             let early = look(&site).await;
-            assert!(matches!(seen(&early), Observation::Unknown(_)), "{set_s}: {early:?}");
+            assert!(
+                matches!(seen(&early), Observation::Unknown(_)),
+                "{set_s}: {early:?}"
+            );
             tokio::time::advance(Duration::from_secs(60)).await;
             let late = look(&site).await;
-            assert!(matches!(seen(&late), Observation::Exited(_)), "{set_s}: {late:?}");
+            assert!(
+                matches!(seen(&late), Observation::Exited(_)),
+                "{set_s}: {late:?}"
+            );
         }
     }
 }
@@ -69,7 +91,11 @@ fn now() -> Timestamp {
 /// Has the login node tell the time by a clock that is so far off.
 fn set_clock(bin: &Path, how_far: &str) {
     let date = bin.join("date");
-    std::fs::write(&date, format!("#!/bin/sh\nexec /bin/date -d '{how_far}' \"$@\"\n")).unwrap();
+    std::fs::write(
+        &date,
+        format!("#!/bin/sh\nexec /bin/date -d '{how_far}' \"$@\"\n"),
+    )
+    .unwrap();
     std::fs::set_permissions(&date, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -86,16 +112,35 @@ async fn a_login_node_whose_clock_is_wrong_tells_the_time_of_its_files() {
         let status = site.status(&[tag(1)]).await.unwrap();
         assert!(is_near(status.site_clock.unwrap()), "{how_far}: {status:?}");
 
-        let attempt = directory.path().join("root/attempts").join(tag(1).to_string());
+        let attempt = directory
+            .path()
+            .join("root/attempts")
+            .join(tag(1).to_string());
         std::fs::create_dir(&attempt).unwrap();
         let (round, epoch, rank) = (Round(1), Epoch(1), ComponentIndex(0));
         let start_at = now() + DurationMs(1_000);
-        let go = Go { round, epoch, start_at, start_by: start_at, rank, peers: Vec::new() };
-        let opened = site.decide_gate(tag(1), &GateDecision::Go(go)).await.unwrap();
+        let go = Go {
+            round,
+            epoch,
+            start_at,
+            start_by: start_at,
+            rank,
+            peers: Vec::new(),
+        };
+        let opened = site
+            .decide_gate(tag(1), &GateDecision::Go(go))
+            .await
+            .unwrap();
         assert_eq!(opened, GateState::Opened);
         let decision = std::fs::read_to_string(attempt.join("decision")).unwrap();
-        let start = decision.lines().find_map(|line| line.strip_prefix("start_ms ")).unwrap();
-        assert!(is_near(Timestamp(start.parse().unwrap())), "{how_far}: {decision}");
+        let start = decision
+            .lines()
+            .find_map(|line| line.strip_prefix("start_ms "))
+            .unwrap();
+        assert!(
+            is_near(Timestamp(start.parse().unwrap())),
+            "{how_far}: {decision}"
+        );
     }
 }
 
@@ -113,14 +158,20 @@ async fn a_clock_that_is_set_between_two_cancels_takes_no_payload_its_grace() {
     site.cancel(tag(1), None).await.unwrap();
     let told = std::fs::read_to_string(bin.join("scancelled")).unwrap();
     assert_eq!(told.lines().count(), 2);
-    assert!(told.lines().all(|line| line.contains("--signal=TERM")), "{told}");
+    assert!(
+        told.lines().all(|line| line.contains("--signal=TERM")),
+        "{told}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_that_never_arrived_takes_no_payload_its_grace() {
     let (cluster, site) = site();
     cluster.say(|said| said.away = true);
-    assert!(matches!(site.cancel(tag(1), None).await, Err(SiteError::NotSent(_))));
+    assert!(matches!(
+        site.cancel(tag(1), None).await,
+        Err(SiteError::NotSent(_))
+    ));
     cluster.say(|said| said.away = false);
     for how in ["gently", "late"] {
         tokio::time::advance(Duration::from_secs(3_600)).await;

@@ -55,10 +55,14 @@ const LOST: [&str; 5] = [
 /// What is known after `sbatch` ended with this code and these words; `has_own`: the attempt gave
 /// options of its own.
 pub(super) fn refused(code: i32, said: &[&str], has_own: bool) -> SiteError {
-    let says =
-        |parts: &[&str]| said.iter().any(|line| parts.iter().any(|part| line.contains(part)));
+    let says = |parts: &[&str]| {
+        said.iter()
+            .any(|line| parts.iter().any(|part| line.contains(part)))
+    };
     // What is told in front of every line is no news.
-    let why = said.iter().map(|line| line.strip_prefix("sbatch: error: ").unwrap_or(line));
+    let why = said
+        .iter()
+        .map(|line| line.strip_prefix("sbatch: error: ").unwrap_or(line));
     let why = why.collect::<Vec<_>>().join("; ");
     if let Some(error) = unanswered("sbatch", code, said, &why) {
         return error;
@@ -89,10 +93,14 @@ pub(super) fn within(is_promised: bool, error: SiteError) -> SiteError {
 
 /// What is known if a command was not answered.
 fn unanswered(command: &str, code: i32, said: &[&str], why: &str) -> Option<SiteError> {
-    let says =
-        |parts: &[&str]| said.iter().any(|line| parts.iter().any(|part| line.contains(part)));
+    let says = |parts: &[&str]| {
+        said.iter()
+            .any(|line| parts.iter().any(|part| line.contains(part)))
+    };
     if says(&LOST) || matches!(code, 124 | 137) {
-        return Some(SiteError::OutcomeUnknown(format!("{command} was not answered: {why}")));
+        return Some(SiteError::OutcomeUnknown(format!(
+            "{command} was not answered: {why}"
+        )));
     }
     says(&NOT_REACHED).then(|| SiteError::NotSent(why.to_owned()))
 }
@@ -110,11 +118,15 @@ const FORBIDDEN: [&str; 3] = ["Invalid user id", "ermission denied", "Access den
 
 /// What `scontrol` did to a reservation that ended with this code and these words.
 pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did, SiteError> {
-    let says =
-        |parts: &[&str]| said.iter().any(|line| parts.iter().any(|part| line.contains(part)));
+    let says = |parts: &[&str]| {
+        said.iter()
+            .any(|line| parts.iter().any(|part| line.contains(part)))
+    };
     let why = said.join("; ");
     let Some(code) = code else {
-        return Err(SiteError::OutcomeUnknown(format!("scontrol told no code: {why}")));
+        return Err(SiteError::OutcomeUnknown(format!(
+            "scontrol told no code: {why}"
+        )));
     };
     if code == 0 {
         return Ok(Did::All);
@@ -134,7 +146,10 @@ pub(super) fn reservation_answer(code: Option<i32>, said: &[&str]) -> Result<Did
         (&["reservation is in use"], Did::InUse),
         (&["reservation is invalid", "not found"], Did::Missing),
     ];
-    let did = known.into_iter().find(|(parts, _)| says(parts)).map(|(_, did)| did);
+    let did = known
+        .into_iter()
+        .find(|(parts, _)| says(parts))
+        .map(|(_, did)| did);
     did.ok_or_else(|| match code {
         126 | 127 => SiteError::NotSent(format!("scontrol cannot be run: {why}")),
         _ if why.is_empty() => SiteError::OutcomeUnknown(format!("scontrol ended with {code}")),
@@ -152,8 +167,10 @@ mod tests {
         let refused = |code, said: &[&str]| refused(code, said, false);
         assert!(matches!(refused(1, &lost), SiteError::OutcomeUnknown(_)));
         assert!(matches!(refused(124, &[]), SiteError::OutcomeUnknown(_)));
-        let down = ["sbatch: error: Batch job submission failed: Unable to contact slurm \
-                     controller (connect failure)"];
+        let down = [
+            "sbatch: error: Batch job submission failed: Unable to contact slurm \
+                     controller (connect failure)",
+        ];
         assert!(matches!(refused(1, &down), SiteError::NotSent(_)));
         let full = [
             "sbatch: error: AssocMaxSubmitJobLimit",
@@ -163,7 +180,10 @@ mod tests {
         let none = ["sbatch: error: invalid partition specified: nowhere"];
         let why = "invalid partition specified: nowhere".to_owned();
         assert_eq!(refused(1, &none), SiteError::Refused(why));
-        assert!(matches!(refused(127, &["sh: sbatch: not found"]), SiteError::NotSent(_)));
+        assert!(matches!(
+            refused(127, &["sh: sbatch: not found"]),
+            SiteError::NotSent(_)
+        ));
         assert!(matches!(refused(1, &[]), SiteError::OutcomeUnknown(_)));
     }
 
@@ -171,7 +191,10 @@ mod tests {
     fn a_promise_that_its_site_has_no_more_is_nobodys_error() {
         let gone = ["Batch job submission failed: Requested reservation is invalid"];
         let of = |is_promised| within(is_promised, refused(1, &gone, false));
-        assert!(matches!((of(true), of(false)), (SiteError::SiteFull(_), SiteError::Refused(_))));
+        assert!(matches!(
+            (of(true), of(false)),
+            (SiteError::SiteFull(_), SiteError::Refused(_))
+        ));
         let other = within(true, refused(1, &["invalid partition specified: x"], false));
         assert!(matches!(other, SiteError::Refused(_)));
     }
@@ -185,9 +208,17 @@ mod tests {
                 true,
             ),
             ("Memory specification can not be satisfied", true, true),
-            ("Batch job submission failed: Invalid license specification", false, true),
+            (
+                "Batch job submission failed: Invalid license specification",
+                false,
+                true,
+            ),
             ("invalid partition specified: nowhere", false, true),
-            ("Batch job submission failed: Invalid qos specification", false, true),
+            (
+                "Batch job submission failed: Invalid qos specification",
+                false,
+                true,
+            ),
             ("sbatch: unrecognized option '--prefer=x'", false, true),
             (
                 "Batch job submission failed: I/O error writing script/environment to file",

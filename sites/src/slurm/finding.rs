@@ -98,28 +98,64 @@ const ADVICE: [(&str, &str); 22] = [
         "the account may not be charged there: see `sacctmgr show assoc user=$USER`, and give \
          account = one of those",
     ),
-    ("nvalid partition", "give partition = one of those that `sinfo` lists"),
-    ("nvalid qos", "give qos = one of those that `sacctmgr show assoc user=$USER` lists"),
-    ("nvalid feature", "correct constraint: `sinfo -o %f` lists the features of nodes"),
-    ("reservation is invalid", "correct reservation: `scontrol show reservation` lists them"),
-    ("Limit", "a limit of the account is reached or too low: see `sacctmgr show assoc user=$USER`"),
-    ("ot found", "put Slurm's commands into the PATH that a shell has there without a terminal"),
-    ("No space left", "make room on the disk, or give root on another one"),
-    ("quota", "make room on the disk, or give root on another one"),
+    (
+        "nvalid partition",
+        "give partition = one of those that `sinfo` lists",
+    ),
+    (
+        "nvalid qos",
+        "give qos = one of those that `sacctmgr show assoc user=$USER` lists",
+    ),
+    (
+        "nvalid feature",
+        "correct constraint: `sinfo -o %f` lists the features of nodes",
+    ),
+    (
+        "reservation is invalid",
+        "correct reservation: `scontrol show reservation` lists them",
+    ),
+    (
+        "Limit",
+        "a limit of the account is reached or too low: see `sacctmgr show assoc user=$USER`",
+    ),
+    (
+        "ot found",
+        "put Slurm's commands into the PATH that a shell has there without a terminal",
+    ),
+    (
+        "No space left",
+        "make room on the disk, or give root on another one",
+    ),
+    (
+        "quota",
+        "make room on the disk, or give root on another one",
+    ),
 ];
 
 /// What to do about a message of Slurm's commands.
 pub fn advice(said: &str) -> &'static str {
     let known = ADVICE.iter().find(|(part, _)| said.contains(part));
-    known.map_or("see what the same command says by hand", |(_, advice)| advice)
+    known.map_or("see what the same command says by hand", |(_, advice)| {
+        advice
+    })
 }
 
 pub(super) fn good(what: &'static str, found: impl Into<String>) -> Finding {
-    Finding { what, verdict: Verdict::Good, found: found.into(), advice: String::new() }
+    Finding {
+        what,
+        verdict: Verdict::Good,
+        found: found.into(),
+        advice: String::new(),
+    }
 }
 
 fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
-    Finding { what, verdict: Verdict::Odd, found: found.into(), advice: advice.into() }
+    Finding {
+        what,
+        verdict: Verdict::Odd,
+        found: found.into(),
+        advice: advice.into(),
+    }
 }
 
 pub(super) fn bad(
@@ -127,18 +163,27 @@ pub(super) fn bad(
     found: impl Into<String>,
     advice: impl Into<String>,
 ) -> Finding {
-    Finding { verdict: Verdict::Bad, ..odd(what, found, advice) }
+    Finding {
+        verdict: Verdict::Bad,
+        ..odd(what, found, advice)
+    }
 }
 
 /// All that one look tells.
 pub(super) fn all(answer: &Answer, facts: &Facts, config: &SlurmConfig) -> Vec<Finding> {
     let partition = config.partition.as_deref();
-    let mut all = vec![good("login", format!("{} on {}", facts.account, facts.host))];
+    let mut all = vec![good(
+        "login",
+        format!("{} on {}", facts.account, facts.host),
+    )];
     all.push(tools(answer));
     all.push(slurm(answer, facts));
     all.push(of_partition(answer, facts, partition));
     let chosen = facts.partition(partition).map(|chosen| &chosen.name);
-    let others = facts.partitions.iter().filter(|other| Some(&other.name) != chosen);
+    let others = facts
+        .partitions
+        .iter()
+        .filter(|other| Some(&other.name) != chosen);
     all.extend(others.map(|other| good("partition", told_of(other))));
     if answer.last("partition_failed").is_none() {
         all.push(submission(answer));
@@ -186,7 +231,10 @@ fn tools(answer: &Answer) -> Finding {
 fn slurm(answer: &Answer, facts: &Facts) -> Finding {
     match failed(answer, "version_failed") {
         Some(said) => bad("Slurm", said.clone(), advice(&said)),
-        None => good("Slurm", format!("{}, cluster {}", facts.version, facts.cluster)),
+        None => good(
+            "Slurm",
+            format!("{}, cluster {}", facts.version, facts.cluster),
+        ),
     }
 }
 
@@ -196,13 +244,19 @@ fn of_partition(answer: &Answer, facts: &Facts, wanted: Option<&str>) -> Finding
         return bad(WHAT, said.clone(), advice(&said));
     }
     let names = || {
-        let names: Vec<&str> = facts.partitions.iter().map(|known| known.name.as_str()).collect();
+        let names: Vec<&str> = facts
+            .partitions
+            .iter()
+            .map(|known| known.name.as_str())
+            .collect();
         names.join(", ")
     };
     match facts.partition(wanted) {
-        None if wanted.is_none() => {
-            bad(WHAT, "there is no default", format!("give partition = one of: {}", names()))
-        }
+        None if wanted.is_none() => bad(
+            WHAT,
+            "there is no default",
+            format!("give partition = one of: {}", names()),
+        ),
         None => bad(
             WHAT,
             format!("there is no {}", wanted.unwrap_or_default()),
@@ -212,14 +266,27 @@ fn of_partition(answer: &Answer, facts: &Facts, wanted: Option<&str>) -> Finding
             let what = told_of(found);
             match found.is_up && found.in_order > 0 {
                 true => good(WHAT, what),
-                false => odd(WHAT, what, "it starts no jobs at the moment: see `sinfo -R`"),
+                false => odd(
+                    WHAT,
+                    what,
+                    "it starts no jobs at the moment: see `sinfo -R`",
+                ),
             }
         }
     }
 }
 
 fn told_of(partition: &Partition) -> String {
-    let Partition { name, nodes, processors, in_order, idle, gpus, time_limit, .. } = partition;
+    let Partition {
+        name,
+        nodes,
+        processors,
+        in_order,
+        idle,
+        gpus,
+        time_limit,
+        ..
+    } = partition;
     let out = match processors.saturating_sub(*in_order) {
         0 => String::new(),
         out => format!(", {out} of nodes out of order"),
@@ -244,7 +311,10 @@ fn account(facts: &Facts) -> Finding {
         Some(limits) if limits.is_empty() => good("limits", "none are told"),
         Some(limits) => {
             let told = limits.join("; ");
-            good("limits", format!("account|partition|qos|jobs|submitted|wall|in all: {told}"))
+            good(
+                "limits",
+                format!("account|partition|qos|jobs|submitted|wall|in all: {told}"),
+            )
         }
     }
 }
@@ -257,7 +327,10 @@ fn ending(facts: &Facts, wanted: DurationMs) -> Finding {
         Some(wait) if left < wanted => odd(
             WHAT,
             format!("a payload has {left} from TERM to KILL, and not {wanted}: KillWait is {wait}"),
-            format!("ask the cluster's operators for a KillWait of {}", wanted + BEFORE_KILL),
+            format!(
+                "ask the cluster's operators for a KillWait of {}",
+                wanted + BEFORE_KILL
+            ),
         ),
         _ => good(WHAT, format!("a payload has {left} from TERM to KILL")),
     }
@@ -283,7 +356,11 @@ fn directory(answer: &Answer, facts: &Facts) -> Finding {
         let what = "give root = a directory of the account's own on a file system of the cluster";
         return bad(WHAT, format!("{root} cannot be written"), what);
     }
-    let state = if facts.root_is_there { "" } else { ", to be made" };
+    let state = if facts.root_is_there {
+        ""
+    } else {
+        ", to be made"
+    };
     match SHARED.contains(&kind.as_str()) {
         true => good(WHAT, format!("{root} ({kind}){state}")),
         false => odd(
@@ -321,13 +398,20 @@ fn of_trial(answer: &Answer, facts: &Facts) -> Finding {
         return good(WHAT, format!("{node} has {}", facts.root));
     }
     let state = answer.last("unseen").unwrap_or_default();
-    if ["PENDING", "CONFIGURING", "RUNNING"].iter().any(|word| state.starts_with(word)) {
+    if ["PENDING", "CONFIGURING", "RUNNING"]
+        .iter()
+        .any(|word| state.starts_with(word))
+    {
         let found = format!("not tried: the job did not run within 20 s: {state}");
         return odd(WHAT, found, "check again when a node is free");
     }
     let what = "give root = a directory that all nodes share with the login node under the same \
                 name, usually below the home or project directory";
-    bad(WHAT, format!("a job did not find {} on its node: {state}", facts.root), what)
+    bad(
+        WHAT,
+        format!("a job did not find {} on its node: {state}", facts.root),
+        what,
+    )
 }
 
 /// Adds what a job saw of the root, if one could be submitted. A node that has the root is
@@ -342,7 +426,10 @@ pub(super) fn add_trial(
         Err(error) => bad("nodes", error.to_string(), advice(&error.to_string())),
     };
     if nodes.verdict == Verdict::Good {
-        for directory in findings.iter_mut().filter(|finding| finding.what == DIRECTORY) {
+        for directory in findings
+            .iter_mut()
+            .filter(|finding| finding.what == DIRECTORY)
+        {
             *directory = good(DIRECTORY, std::mem::take(&mut directory.found));
         }
     }
@@ -353,7 +440,11 @@ pub(super) fn add_trial(
 pub(super) fn of_bulk(failed: Option<String>) -> Finding {
     match failed {
         None => good("files", "have their own way there"),
-        Some(why) => bad("files", why, "without a second session neither inputs nor logs travel"),
+        Some(why) => bad(
+            "files",
+            why,
+            "without a second session neither inputs nor logs travel",
+        ),
     }
 }
 
@@ -364,7 +455,10 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Vec<Finding> {
-        let facts = Facts { free: LITTLE_DISK, ..Facts::default() };
+        let facts = Facts {
+            free: LITTLE_DISK,
+            ..Facts::default()
+        };
         all(&Answer(text.to_owned()), &facts, &config())
     }
 
@@ -380,18 +474,30 @@ mod tests {
     #[test]
     fn each_message_of_slurm_has_its_advice() {
         for (message, part) in [
-            ("sbatch: error: Munge decode failed: Invalid credential", "munge"),
+            (
+                "sbatch: error: Munge decode failed: Invalid credential",
+                "munge",
+            ),
             (
                 "slurm_load_partitions: Unable to contact slurm controller (connect failure)",
                 "slurmctld",
             ),
-            ("allocation failure: Invalid account or account/partition combination", "account"),
+            (
+                "allocation failure: Invalid account or account/partition combination",
+                "account",
+            ),
             ("sbatch: error: invalid partition specified: x", "partition"),
             ("timeout: failed to run command 'sbatch': not found", "PATH"),
             ("write error: No space left on device", "room"),
             ("munge_encode: Failed to access \"/run/munge\"", "munged"),
-            ("error: s_p_parse_file: cannot stat file /x: No such file", "slurm_conf"),
-            ("slurm_load_partitions: Zero Bytes were transmitted or received", "munge"),
+            (
+                "error: s_p_parse_file: cannot stat file /x: No such file",
+                "slurm_conf",
+            ),
+            (
+                "slurm_load_partitions: Zero Bytes were transmitted or received",
+                "munge",
+            ),
             (
                 "sinfo: error: Munge encode failed: (Did you start munged?); sinfo: error: \
                  slurm_send_node_msg: authentication error; Protocol authentication error",
@@ -437,7 +543,10 @@ mod tests {
             disk: Bytes(0),
         };
         let partitions = vec![partition("fast", 64), partition("normal", 48)];
-        let facts = Facts { partitions, ..Facts::default() };
+        let facts = Facts {
+            partitions,
+            ..Facts::default()
+        };
         let all = all(&Answer(String::new()), &facts, &config());
         let told = all.iter().filter(|finding| finding.what == "partition");
         let told: Vec<&str> = told.map(|finding| finding.found.as_str()).collect();
@@ -464,17 +573,38 @@ mod tests {
     fn a_kill_that_comes_before_the_grace_is_over_is_told() {
         let of = |secs: Option<u64>| {
             let kill_wait = secs.map(DurationMs::from_secs);
-            ending(&Facts { kill_wait, ..Facts::default() }, config().grace)
+            ending(
+                &Facts {
+                    kill_wait,
+                    ..Facts::default()
+                },
+                config().grace,
+            )
         };
-        assert_eq!([None, Some(7), Some(30)].map(|secs| of(secs).verdict), [Verdict::Good; 3]);
+        assert_eq!(
+            [None, Some(7), Some(30)].map(|secs| of(secs).verdict),
+            [Verdict::Good; 3]
+        );
         let early = of(Some(5));
         assert_eq!(early.verdict, Verdict::Odd);
-        assert!(early.found.contains("KillWait is 5s") && early.advice.contains("7s"), "{early:?}");
+        assert!(
+            early.found.contains("KillWait is 5s") && early.advice.contains("7s"),
+            "{early:?}"
+        );
     }
 
     #[test]
     fn clocks_that_differ_are_told() {
-        let of = |clock_ahead_ms| clock(&Facts { clock_ahead_ms, ..Facts::default() }).verdict;
-        assert_eq!((of(-300), of(5_000), of(-90_000)), (Verdict::Good, Verdict::Odd, Verdict::Bad));
+        let of = |clock_ahead_ms| {
+            clock(&Facts {
+                clock_ahead_ms,
+                ..Facts::default()
+            })
+            .verdict
+        };
+        assert_eq!(
+            (of(-300), of(5_000), of(-90_000)),
+            (Verdict::Good, Verdict::Odd, Verdict::Bad)
+        );
     }
 }

@@ -27,7 +27,9 @@ impl SlurmSite {
     /// `Refused` if another control plane has it, with both names and the remedy; or it was not
     /// reached.
     pub async fn take(&self) -> Result<(), SiteError> {
-        let Some(instance) = self.config.owner else { return Ok(()) };
+        let Some(instance) = self.config.owner else {
+            return Ok(());
+        };
         let ours = Owner::ours(instance, &self.config.data_directory);
         match &self.held {
             Held::Here(hold) => self.lock(hold.clone(), ours).await,
@@ -36,7 +38,10 @@ impl SlurmSite {
     }
 
     fn not_alone(&self, why: &str) -> SiteError {
-        SiteError::Refused(format!("site {} is not ours alone: {why}", self.config.name))
+        SiteError::Refused(format!(
+            "site {} is not ours alone: {why}",
+            self.config.name
+        ))
     }
 
     /// The same before it is asked for anything else: then it is a state of the site.
@@ -50,7 +55,9 @@ impl SlurmSite {
     async fn lock(&self, hold: Arc<Hold>, ours: Owner) -> Result<(), SiteError> {
         let (path, name) = (self.config.root.clone(), self.config.name.clone());
         let locked = tokio::task::spawn_blocking(move || {
-            let Ok(root) = Root::open(&path, &name) else { return Ok(()) };
+            let Ok(root) = Root::open(&path, &name) else {
+                return Ok(());
+            };
             // A file that is none is told by the agent.
             if root.is_spoiled_file(crate::local::owner::OWNER) {
                 return Ok(());
@@ -62,7 +69,9 @@ impl SlurmSite {
             Ok(Ok(Err(SiteError::NotSent(why)))) => Err(self.not_alone(&why)),
             Ok(Ok(locked)) => locked,
             Ok(Err(error)) => Err(SiteError::OutcomeUnknown(error.to_string())),
-            Err(_) => Err(SiteError::NotSent("its file system does not answer".to_owned())),
+            Err(_) => Err(SiteError::NotSent(
+                "its file system does not answer".to_owned(),
+            )),
         }
     }
 
@@ -150,11 +159,19 @@ mod tests {
                 Some(text) => std::fs::write(&owner, text).unwrap(),
                 None => assert!(!owner.exists()),
             }
-            let refusal = site(&root, 2, Some(first.clone())).take().await.unwrap_err();
+            let refusal = site(&root, 2, Some(first.clone()))
+                .take()
+                .await
+                .unwrap_err();
             let named = InstanceId::from_random(1).to_string();
             assert!(refusal.to_string().contains(&named), "{refusal}");
             first.take().await.unwrap();
-            assert!(std::fs::read_dir(root.join("gone")).unwrap().next().is_none());
+            assert!(
+                std::fs::read_dir(root.join("gone"))
+                    .unwrap()
+                    .next()
+                    .is_none()
+            );
             // Whoever comes later finds what it is told.
             site(&root, 1, None).take().await.unwrap();
         }

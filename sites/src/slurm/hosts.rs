@@ -73,15 +73,29 @@ mod tests {
     #[test]
     fn ranges_in_brackets_are_hosts_each() {
         assert_eq!(list("gamma0").unwrap(), ["gamma0"]);
-        assert_eq!(list("n[08-10,2],login").unwrap(), ["login", "n08", "n09", "n10", "n2"]);
-        assert_eq!(list("r[1-2]n[1,3]").unwrap(), ["r1n1", "r1n3", "r2n1", "r2n3"]);
+        assert_eq!(
+            list("n[08-10,2],login").unwrap(),
+            ["login", "n08", "n09", "n10", "n2"]
+        );
+        assert_eq!(
+            list("r[1-2]n[1,3]").unwrap(),
+            ["r1n1", "r1n3", "r2n1", "r2n3"]
+        );
         assert_eq!(list("(null)").unwrap(), [""; 0]);
     }
 
     #[test]
     fn what_is_no_list_is_none() {
-        for odd in ["n[1-", "n[]", "n[3-1]", "n[a-b]", "n]1[", "a,,b", "n[[1]]", "n[0-99999999999]"]
-        {
+        for odd in [
+            "n[1-",
+            "n[]",
+            "n[3-1]",
+            "n[a-b]",
+            "n]1[",
+            "a,,b",
+            "n[[1]]",
+            "n[0-99999999999]",
+        ] {
             assert_eq!(list(odd), None, "{odd}");
         }
         assert_eq!(list("n[0-99999]m[0-99999]"), None, "too many");

@@ -66,7 +66,10 @@ pub(super) fn is_back_in_queue(job: &Job, evidence: Option<&Evidence>) -> bool {
 }
 
 fn is_holder(evidence: &Evidence, job: &Job) -> bool {
-    let holder = evidence.ready.as_ref().and_then(|(ready, _)| ready.job.as_ref());
+    let holder = evidence
+        .ready
+        .as_ref()
+        .and_then(|(ready, _)| ready.job.as_ref());
     holder == Some(&job.number)
 }
 
@@ -101,7 +104,9 @@ pub(super) fn judge_in_silence(
     // The same each time: what changes is news.
     let said = || format!("Slurm does not answer: {}", silence.why);
     let unknown = || Observation::Unknown(said());
-    let Some(evidence) = evidence else { return unknown() };
+    let Some(evidence) = evidence else {
+        return unknown();
+    };
     let left = evidence.left();
     let by_itself = matches!(left, Left::Success | Left::Failure);
     let word = job.map(|job| job.word).filter(|word| !word.is_active());
@@ -128,7 +133,10 @@ const SECOND: DurationMs = DurationMs::from_secs(1);
 
 fn said(known: Known<'_>) -> String {
     match known.job {
-        Some(job) => format!("Slurm says {} ({}) of its job {}", job.state, job.reason, job.number),
+        Some(job) => format!(
+            "Slurm says {} ({}) of its job {}",
+            job.state, job.reason, job.number
+        ),
         None => "Slurm does not know its job any more".to_owned(),
     }
 }
@@ -159,17 +167,37 @@ mod tests {
     fn of_job(number: &str) -> Evidence {
         let wrapper = ProcessName { pid: 12, start: 34 };
         let (host, boot) = ("n1".to_owned(), "b".to_owned());
-        let ready = Ready { host, wrapper, boot, job: Some(number.to_owned()), nodes: None };
-        Evidence { ready: Some((ready, Timestamp(1))), ..Evidence::default() }
+        let ready = Ready {
+            host,
+            wrapper,
+            boot,
+            job: Some(number.to_owned()),
+            nodes: None,
+        };
+        Evidence {
+            ready: Some((ready, Timestamp(1))),
+            ..Evidence::default()
+        }
     }
 
     fn exited(cause: ExitCause) -> Evidence {
         let decision = Some((GateState::Opened, Timestamp(2)));
-        Evidence { decision, exit: Some((cause, Timestamp(9))), ..of_job("5") }
+        Evidence {
+            decision,
+            exit: Some((cause, Timestamp(9))),
+            ..of_job("5")
+        }
     }
 
     fn known<'a>(job: Option<&'a Job>, evidence: Option<&'a Evidence>) -> Known<'a> {
-        Known { job, evidence, spooled: true, settled: true, overdue: false, asked_again: true }
+        Known {
+            job,
+            evidence,
+            spooled: true,
+            settled: true,
+            overdue: false,
+            asked_again: true,
+        }
     }
 
     fn why(seen: &Observation) -> Option<(bool, EndedBySite)> {
@@ -189,9 +217,20 @@ mod tests {
             Observation::Ready(AtGate { since, held_at, .. }) => (since.0, held_at.0),
             seen => panic!("{seen:?}"),
         };
-        let running = Job { start_at: Some(Timestamp(5_000)), ..job("RUNNING", "None") };
-        assert_eq!(held(&running, 25_300), (25_300, 6_000), "a prolog took its time");
-        assert_eq!(held(&running, 5_400), (5_400, 5_400), "it was there within the second");
+        let running = Job {
+            start_at: Some(Timestamp(5_000)),
+            ..job("RUNNING", "None")
+        };
+        assert_eq!(
+            held(&running, 25_300),
+            (25_300, 6_000),
+            "a prolog took its time"
+        );
+        assert_eq!(
+            held(&running, 5_400),
+            (5_400, 5_400),
+            "it was there within the second"
+        );
         assert_eq!(held(&job("RUNNING", "None"), 25_300), (25_300, 25_300));
     }
 
@@ -200,7 +239,10 @@ mod tests {
         let job = job("PENDING", "PartitionTimeLimit");
         let late = known(Some(&job), None);
         assert_eq!(why(&judge(late)), Some((false, EndedBySite::NeverRuns)));
-        let early = Known { settled: false, ..late };
+        let early = Known {
+            settled: false,
+            ..late
+        };
         assert!(matches!(judge(early), Observation::Unknown(_)));
     }
 
@@ -210,7 +252,10 @@ mod tests {
         let evidence = exited(ExitCause::Code(0));
         let late = known(Some(&running), Some(&evidence));
         assert!(matches!(judge(late), Observation::Exited(_)));
-        let early = Known { asked_again: false, ..late };
+        let early = Known {
+            asked_again: false,
+            ..late
+        };
         assert!(is_outdated(early));
         assert!(matches!(judge(early), Observation::Unknown(_)));
     }
@@ -218,25 +263,50 @@ mod tests {
     #[test]
     fn nothing_that_ended_is_judged_while_its_job_is_tidied_up() {
         let job = job("COMPLETING", "None");
-        for cause in [ExitCause::Code(0), ExitCause::Signal(9), ExitCause::Terminated] {
+        for cause in [
+            ExitCause::Code(0),
+            ExitCause::Signal(9),
+            ExitCause::Terminated,
+        ] {
             let evidence = exited(cause);
             let early = known(Some(&job), Some(&evidence));
             assert!(matches!(judge(early), Observation::Unknown(_)) && !is_outdated(early));
-            assert!(matches!(judge(Known { overdue: true, ..early }), Observation::Exited(_)));
+            assert!(matches!(
+                judge(Known {
+                    overdue: true,
+                    ..early
+                }),
+                Observation::Exited(_)
+            ));
         }
     }
 
     #[test]
     fn what_was_put_back_into_the_queue_is_told_from_a_second_submission() {
         let waiting = job("PENDING", "BeginTime");
-        let evidence = Evidence { perhaps_begun: true, ..of_job("5") };
+        let evidence = Evidence {
+            perhaps_begun: true,
+            ..of_job("5")
+        };
         let put_back = known(Some(&waiting), Some(&evidence));
         assert_eq!(why(&judge(put_back)), Some((true, EndedBySite::Requeued)));
-        let early = Known { asked_again: false, ..put_back };
+        let early = Known {
+            asked_again: false,
+            ..put_back
+        };
         assert!(is_outdated(early) && matches!(judge(early), Observation::Unknown(_)));
-        let may_run = Known { settled: false, ..put_back };
-        assert!(matches!(judge(may_run), Observation::Unknown(_)), "its node may not know yet");
-        let evidence = Evidence { perhaps_begun: true, ..of_job("4") };
+        let may_run = Known {
+            settled: false,
+            ..put_back
+        };
+        assert!(
+            matches!(judge(may_run), Observation::Unknown(_)),
+            "its node may not know yet"
+        );
+        let evidence = Evidence {
+            perhaps_begun: true,
+            ..of_job("4")
+        };
         assert_eq!(
             judge(known(Some(&waiting), Some(&evidence))),
             Observation::Queued(InQueue::default())
@@ -248,10 +318,18 @@ mod tests {
         let waiting = job("PENDING", "Priority");
         for cause in [ExitCause::Code(0), ExitCause::Code(3)] {
             let evidence = exited(cause.clone());
-            let now = Known { settled: false, ..known(Some(&waiting), Some(&evidence)) };
-            let Observation::Exited(exit) = judge(now) else { panic!("{cause:?}") };
+            let now = Known {
+                settled: false,
+                ..known(Some(&waiting), Some(&evidence))
+            };
+            let Observation::Exited(exit) = judge(now) else {
+                panic!("{cause:?}")
+            };
             assert_eq!(exit.cause, cause);
-            let early = Known { asked_again: false, ..now };
+            let early = Known {
+                asked_again: false,
+                ..now
+            };
             assert!(matches!(judge(early), Observation::Unknown(_)), "{cause:?}");
         }
         for cause in [ExitCause::Signal(9), ExitCause::Terminated] {
@@ -266,42 +344,66 @@ mod tests {
         for signal in [9, 15] {
             let evidence = exited(ExitCause::Signal(signal));
             let forgotten = judge(known(None, Some(&evidence)));
-            assert!(matches!(why(&forgotten), Some((_, EndedBySite::Cancelled))), "{signal}");
+            assert!(
+                matches!(why(&forgotten), Some((_, EndedBySite::Cancelled))),
+                "{signal}"
+            );
             let failed = job("FAILED", "NonZeroExitCode");
             let itself = judge(known(Some(&failed), Some(&evidence)));
             assert!(matches!(itself, Observation::Exited(_)), "{signal}");
         }
         let segfault = exited(ExitCause::Signal(11));
-        assert!(matches!(judge(known(None, Some(&segfault))), Observation::Exited(_)));
+        assert!(matches!(
+            judge(known(None, Some(&segfault))),
+            Observation::Exited(_)
+        ));
     }
 
     #[test]
     fn what_was_removed_is_absent_though_slurm_remembers_it() {
         let job = job("COMPLETED", "None");
-        let removed = Known { spooled: false, ..known(Some(&job), None) };
+        let removed = Known {
+            spooled: false,
+            ..known(Some(&job), None)
+        };
         assert_eq!(judge(removed), Observation::Absent);
         assert_eq!(judge(known(None, None)), Observation::Absent);
     }
 
     #[test]
     fn an_end_that_a_payload_made_look_unwritten_is_no_error_of_its_site() {
-        let evidence = Evidence { perhaps_begun: true, is_cut: true, ..of_job("5") };
+        let evidence = Evidence {
+            perhaps_begun: true,
+            is_cut: true,
+            ..of_job("5")
+        };
         let failed = job("FAILED", "NonZeroExitCode");
         let ended = judge(known(Some(&failed), Some(&evidence)));
         assert_eq!(why(&ended), Some((true, EndedBySite::WrapperKilled)));
         let forgotten = judge(known(None, Some(&evidence)));
-        assert!(matches!(forgotten, Observation::Vanished { began: true, .. }), "{forgotten:?}");
+        assert!(
+            matches!(forgotten, Observation::Vanished { began: true, .. }),
+            "{forgotten:?}"
+        );
     }
 
     #[test]
     fn a_detail_has_the_words_of_both() {
         let job = job("FAILED", "NonZeroExitCode");
-        let evidence = Evidence { trouble: Some("no disk".to_owned()), ..of_job("5") };
-        let Observation::Vanished { began: false, detail } =
-            judge(known(Some(&job), Some(&evidence)))
+        let evidence = Evidence {
+            trouble: Some("no disk".to_owned()),
+            ..of_job("5")
+        };
+        let Observation::Vanished {
+            began: false,
+            detail,
+        } = judge(known(Some(&job), Some(&evidence)))
         else {
             panic!("a wrapper in trouble is the site's error")
         };
-        assert_eq!(detail, "no disk; Slurm says FAILED (NonZeroExitCode) of its job 5");
+        assert_eq!(
+            detail,
+            "no disk; Slurm says FAILED (NonZeroExitCode) of its job 5"
+        );
     }
 }

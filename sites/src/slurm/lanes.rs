@@ -30,23 +30,38 @@ impl SlurmSite {
             (name, partition)
         };
         let mut partitions: BTreeMap<Arc<str>, Partition> = loads.map(partition).collect();
-        for booked in Bookings::read(answer).reserved.iter().filter(|one| !one.is_ours()) {
-            let Some(within) = booked.partition.as_deref().or(own_partition) else { continue };
+        for booked in Bookings::read(answer)
+            .reserved
+            .iter()
+            .filter(|one| !one.is_ours())
+        {
+            let Some(within) = booked.partition.as_deref().or(own_partition) else {
+                continue;
+            };
             let at_most = |time: Option<&DurationMs>| {
                 time.map_or(booked.length(), |time| booked.length().min(*time))
             };
             let name = Lane::in_reservation(&booked.name);
             times.insert(name.clone(), at_most(times.get(within)));
             let longest = Some(at_most(longest.get(within)));
-            partitions.insert(name, self.partition(answer, within, booked.processors, longest));
+            partitions.insert(
+                name,
+                self.partition(answer, within, booked.processors, longest),
+            );
         }
-        Lanes { own, times, partitions }
+        Lanes {
+            own,
+            times,
+            partitions,
+        }
     }
 
     /// Whether a reservation that an attempt names lasts for it, as far as is known.
     pub(super) fn lasts(&self, lane: &Lane, order: &AttemptOrder) -> Result<(), SiteError> {
         let named = lane.partition.as_deref().and_then(Lane::reservation_of);
-        let Some(name) = named.filter(|_| order.reservation.is_none()) else { return Ok(()) };
+        let Some(name) = named.filter(|_| order.reservation.is_none()) else {
+            return Ok(());
+        };
         match self.heard().left_of(name, clock::of_machine()) {
             Some(left) if left < order.wall_time => Err(SiteError::Unfit(format!(
                 "only {left} are left of reservation {name}, and its wall time is {}",

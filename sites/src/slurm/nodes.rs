@@ -48,7 +48,9 @@ impl<'a> Nodes<'a> {
     }
 
     fn gpus(&self) -> u64 {
-        graphics(self.gres).map(|(_, count)| count).fold(0, u64::saturating_add)
+        graphics(self.gres)
+            .map(|(_, count)| count)
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -79,7 +81,10 @@ pub(super) fn amounts(answer: &Answer, partition: Option<&str>) -> BTreeMap<Arc<
         disk = disk.saturating_add(megabytes(nodes.disk_mib).saturating_mul(nodes.count));
     }
     let told = [("memory_mb", memory), ("gpus", gpus), (DISK, disk)];
-    told.into_iter().filter(|(_, count)| *count > 0).map(|(name, n)| (name.into(), n)).collect()
+    told.into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, n)| (name.into(), n))
+        .collect()
 }
 
 /// Whether Slurm counts disk of any node.
@@ -102,7 +107,9 @@ pub(super) fn labels(answer: &Answer) -> Labels {
     for nodes in all(answer) {
         add("partition", nodes.partition);
         listed(nodes.features).for_each(|feature| add("feature", feature));
-        graphics(nodes.gres).filter_map(|(kind, _)| kind).for_each(|kind| add("gpu", kind));
+        graphics(nodes.gres)
+            .filter_map(|(kind, _)| kind)
+            .for_each(|kind| add("gpu", kind));
     }
     let mut told = [("account", false), ("qos", false)];
     for line in answer.all("assoc") {
@@ -114,7 +121,9 @@ pub(super) fn labels(answer: &Answer) -> Labels {
             }
         }
     }
-    told.iter().filter(|(_, is_told)| !is_told).for_each(|(key, _)| add(key, ANY));
+    told.iter()
+        .filter(|(_, is_told)| !is_told)
+        .for_each(|(key, _)| add(key, ANY));
     labels
 }
 
@@ -135,7 +144,10 @@ fn largest(answer: &Answer) -> [(&'static str, u64); 4] {
 }
 
 fn listed(values: &str) -> impl Iterator<Item = &str> {
-    values.split(',').map(str::trim).filter(|value| !value.is_empty() && *value != "(null)")
+    values
+        .split(',')
+        .map(str::trim)
+        .filter(|value| !value.is_empty() && *value != "(null)")
 }
 
 /// Kinds of graphics processors among a node's resources, and how many of each:
@@ -152,9 +164,9 @@ pub(super) fn graphics(gres: &str) -> impl Iterator<Item = (Option<&str>, u64)> 
         let parts: Vec<&str> = plain.split(':').collect();
         match parts[..] {
             ["gpu"] => Some((None, 1)),
-            ["gpu", last] => {
-                last.parse().map_or(Some((Some(last), 1)), |count| Some((None, count)))
-            }
+            ["gpu", last] => last
+                .parse()
+                .map_or(Some((Some(last), 1)), |count| Some((None, count))),
             ["gpu", kind, count] => Some((Some(kind), count.parse().unwrap_or(1))),
             _ => None,
         }
@@ -171,7 +183,12 @@ mod tests {
                         nodes odd\n";
 
     fn values(labels: &Labels, key: &str) -> Vec<String> {
-        labels.get(key).into_iter().flatten().map(ToString::to_string).collect()
+        labels
+            .get(key)
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
@@ -192,9 +209,12 @@ mod tests {
         assert_eq!(values(&found, "partition"), ["normal", "urgent"]);
         assert_eq!(values(&found, "feature"), ["ib", "skylake"]);
         assert_eq!(values(&found, "gpu"), ["tesla"]);
-        for (key, most) in
-            [(NODES, "5"), (NODE_PROCESSORS, "48"), (NODE_MEMORY_MB, "134217"), (NODE_GPUS, "4")]
-        {
+        for (key, most) in [
+            (NODES, "5"),
+            (NODE_PROCESSORS, "48"),
+            (NODE_MEMORY_MB, "134217"),
+            (NODE_GPUS, "4"),
+        ] {
             assert_eq!(values(&found, key), [most], "{key}");
         }
     }
@@ -208,13 +228,19 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
         assert_eq!(of(""), (words(&["*"]), words(&["*"])));
         let told = of("assoc physics|normal,fast\nassoc chemistry|");
-        assert_eq!(told, (words(&["chemistry", "physics"]), words(&["fast", "normal"])));
+        assert_eq!(
+            told,
+            (words(&["chemistry", "physics"]), words(&["fast", "normal"]))
+        );
     }
 
     #[test]
     fn graphics_processors_are_counted_in_all_ways_to_write_them() {
         let of = |gres| graphics(gres).map(|(_, count)| count).sum::<u64>();
-        assert_eq!((of("(null)"), of("gpu:2"), of("gpu"), of("gpu:a100")), (0, 2, 1, 1));
+        assert_eq!(
+            (of("(null)"), of("gpu:2"), of("gpu"), of("gpu:a100")),
+            (0, 2, 1, 1)
+        );
         assert_eq!(of("gpu:a100:4(S:0-1),gpu:v100:2(IDX:0,1),mps:100"), 6);
     }
 }

@@ -76,7 +76,13 @@ pub const LANES: LaneWords = LaneWords {
 /// Options that say in their own way how much memory, and how many GPUs: what an attempt says of
 /// it as a total is left out then.
 const OF_MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
-const OF_GPUS: [&str; 5] = ["gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres"];
+const OF_GPUS: [&str; 5] = [
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-socket",
+    "gpus-per-task",
+    "gres",
+];
 
 /// Options that a job may give, without one.
 const FLAGS: [&str; 8] = [
@@ -109,10 +115,25 @@ const NAME_MAX: usize = 40;
 /// What Slurm calls an attempt: the job's own name, for people, and the tag, so that nothing else
 /// is ever called so. Commas and bars have meanings of their own to Slurm's commands.
 pub(super) fn name(order: &AttemptOrder) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_+".contains(c) { c } else { '_' };
-    let name: String = order.name.iter().flat_map(|name| name.chars()).map(plain).collect();
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_+".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    let name: String = order
+        .name
+        .iter()
+        .flat_map(|name| name.chars())
+        .map(plain)
+        .collect();
     let name = &name[..name.len().min(NAME_MAX)];
-    if name.is_empty() { order.tag.to_string() } else { format!("{name}.{}", order.tag) }
+    if name.is_empty() {
+        order.tag.to_string()
+    } else {
+        format!("{name}.{}", order.tag)
+    }
 }
 
 /// The options of one attempt.
@@ -142,10 +163,17 @@ pub(super) fn options(
     ];
     if order.begin_in > DurationMs::ZERO {
         // Counted by Slurm's own clock.
-        options.push(format!("--begin=now+{}seconds", order.begin_in.0.div_ceil(1_000)));
+        options.push(format!(
+            "--begin=now+{}seconds",
+            order.begin_in.0.div_ceil(1_000)
+        ));
     }
     options.extend(of_site(config));
-    let own = order.lrm_options.iter().map(passed_on).collect::<Result<Vec<String>, _>>()?;
+    let own = order
+        .lrm_options
+        .iter()
+        .map(passed_on)
+        .collect::<Result<Vec<String>, _>>()?;
     options.extend(amounts(&order.resources, &own, limits.counts_disk)?);
     // The job's own come last: they win over those of the site.
     options.extend(own);
@@ -189,18 +217,35 @@ pub(super) fn limits(
 ) -> Limits {
     const MINUTE: u64 = 60_000;
     // It ends with its reservation, which lasts as much longer as it takes to end.
-    let margin = if order.reservation.is_some() { DurationMs::ZERO } else { MARGIN };
+    let margin = if order.reservation.is_some() {
+        DurationMs::ZERO
+    } else {
+        MARGIN
+    };
     let later = [order.wall_time, config.grace, margin];
-    let later = later.iter().fold(0_u64, |sum, part| sum.saturating_add(part.0));
+    let later = later
+        .iter()
+        .fold(0_u64, |sum, part| sum.saturating_add(part.0));
     let all = later.saturating_add(order.hold_max.0);
-    match longest.map(|longest| longest.max(order.wall_time)).filter(|longest| longest.0 < all) {
+    match longest
+        .map(|longest| longest.max(order.wall_time))
+        .filter(|longest| longest.0 < all)
+    {
         Some(longest) => {
             let left = DurationMs(longest.0.saturating_sub(later));
             let hold_max = order.hold_max.min(left.max(HOLD_LEAST));
             // A partition's time is in whole minutes, and more than that never runs.
-            Limits { hold_max, minutes: (longest.0 / MINUTE).max(1), counts_disk }
+            Limits {
+                hold_max,
+                minutes: (longest.0 / MINUTE).max(1),
+                counts_disk,
+            }
         }
-        None => Limits { hold_max: order.hold_max, minutes: all.div_ceil(MINUTE), counts_disk },
+        None => Limits {
+            hold_max: order.hold_max,
+            minutes: all.div_ceil(MINUTE),
+            counts_disk,
+        },
     }
 }
 
@@ -232,9 +277,13 @@ fn amounts(
 
 /// As many as there are processors, unless the job gives each several.
 fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
-    let Some(each) = value_of(own, "cpus-per-task") else { return Ok(processors) };
-    let whole =
-        each.parse().ok().filter(|each: &u32| *each > 0 && processors.is_multiple_of(*each));
+    let Some(each) = value_of(own, "cpus-per-task") else {
+        return Ok(processors);
+    };
+    let whole = each
+        .parse()
+        .ok()
+        .filter(|each: &u32| *each > 0 && processors.is_multiple_of(*each));
     whole.map(|each| processors / each).ok_or_else(|| {
         SiteError::Unfit(format!(
             "--cpus-per-task={each} does not divide the component's {processors} processors"
@@ -244,7 +293,12 @@ fn tasks(processors: u32, own: &[String]) -> Result<u32, SiteError> {
 
 /// The value that the last of these words gives an option.
 fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
-    let of = |option: &'o String| option.strip_prefix("--")?.strip_prefix(name)?.strip_prefix('=');
+    let of = |option: &'o String| {
+        option
+            .strip_prefix("--")?
+            .strip_prefix(name)?
+            .strip_prefix('=')
+    };
     options.iter().rev().find_map(of)
 }
 
@@ -253,8 +307,11 @@ fn value_of<'o>(options: &'o [String], name: &str) -> Option<&'o str> {
 /// # Errors
 /// `Unfit` if it is none that a job may give.
 pub fn passed_on(option: &Arc<str>) -> Result<String, SiteError> {
-    let refused =
-        |why: &str| Err(SiteError::Unfit(format!("the option {option:?} of sbatch {why}")));
+    let refused = |why: &str| {
+        Err(SiteError::Unfit(format!(
+            "the option {option:?} of sbatch {why}"
+        )))
+    };
     if option.chars().any(char::is_control) {
         return refused("has a control character");
     }
@@ -299,7 +356,10 @@ mod tests {
         assert_eq!(allow("-pshort").unwrap(), "--partition=short");
         assert_eq!(allow("--exclusive").unwrap(), "--exclusive");
         assert_eq!(allow("--exclusive=user").unwrap(), "--exclusive=user");
-        assert_eq!(allow("--constraint=a&(b|c) $(id)").unwrap(), "--constraint=a&(b|c) $(id)");
+        assert_eq!(
+            allow("--constraint=a&(b|c) $(id)").unwrap(),
+            "--constraint=a&(b|c) $(id)"
+        );
     }
 
     #[test]
@@ -330,26 +390,62 @@ mod tests {
             "--mem=1\n--wrap=id",
         ] {
             let answer = allow(option);
-            assert!(matches!(answer, Err(SiteError::Unfit(_))), "{option:?}: {answer:?}");
+            assert!(
+                matches!(answer, Err(SiteError::Unfit(_))),
+                "{option:?}: {answer:?}"
+            );
         }
     }
 
     #[test]
     fn amounts_are_totals_of_the_attempt_in_whole_mebibytes() {
-        let others = [("memory_mb".into(), 1_000), ("gpus".into(), 3), ("licenses".into(), 1)];
-        let resources = Resources { processors: 4, others: others.into() };
-        let of = |own: &[&str]| {
-            amounts(&resources, &own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>(), true)
+        let others = [
+            ("memory_mb".into(), 1_000),
+            ("gpus".into(), 3),
+            ("licenses".into(), 1),
+        ];
+        let resources = Resources {
+            processors: 4,
+            others: others.into(),
         };
-        assert_eq!(of(&[]).unwrap(), ["--ntasks=4", "--mem-per-cpu=239M", "--gpus=3"]);
-        assert_eq!(amounts(&Resources::default(), &[], true).unwrap(), ["--ntasks=1"]);
-        let disk = Resources { processors: 1, others: [("disk_mb".into(), 2_000)].into() };
+        let of = |own: &[&str]| {
+            amounts(
+                &resources,
+                &own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>(),
+                true,
+            )
+        };
+        assert_eq!(
+            of(&[]).unwrap(),
+            ["--ntasks=4", "--mem-per-cpu=239M", "--gpus=3"]
+        );
+        assert_eq!(
+            amounts(&Resources::default(), &[], true).unwrap(),
+            ["--ntasks=1"]
+        );
+        let disk = Resources {
+            processors: 1,
+            others: [("disk_mb".into(), 2_000)].into(),
+        };
         let of_disk = |counted| amounts(&disk, &[], counted).unwrap();
         assert_eq!(of_disk(true), ["--ntasks=1", "--tmp=1908M"]);
-        assert_eq!(of_disk(false), ["--ntasks=1"], "no node of such a cluster has any");
-        let own = ["--mem=1G", "--gres=gpu:3", "--cpus-per-task=1", "--cpus-per-task=2"];
+        assert_eq!(
+            of_disk(false),
+            ["--ntasks=1"],
+            "no node of such a cluster has any"
+        );
+        let own = [
+            "--mem=1G",
+            "--gres=gpu:3",
+            "--cpus-per-task=1",
+            "--cpus-per-task=2",
+        ];
         assert_eq!(of(&own).unwrap(), ["--ntasks=2"], "each thing is said once");
-        for odd in ["--cpus-per-task=3", "--cpus-per-task=0", "--cpus-per-task=x"] {
+        for odd in [
+            "--cpus-per-task=3",
+            "--cpus-per-task=0",
+            "--cpus-per-task=x",
+        ] {
             let said = of(&[odd]).unwrap_err().to_string();
             assert!(said.contains("does not divide the component's 4"), "{said}");
         }
@@ -370,9 +466,21 @@ mod tests {
         };
         assert_eq!(of(2_880, None), (2_893, 600));
         assert_eq!(of(2_880, Some(2_893)), (2_893, 600), "all of it fits");
-        assert_eq!(of(2_870, Some(2_880)), (2_880, 10 * 60 - 125), "it waits less at its gate");
-        assert_eq!(of(2_880, Some(2_880)), (2_880, 120), "the partition's whole time");
-        assert_eq!(of(2_881, Some(2_880)), (2_881, 120), "that is refused, not cut");
+        assert_eq!(
+            of(2_870, Some(2_880)),
+            (2_880, 10 * 60 - 125),
+            "it waits less at its gate"
+        );
+        assert_eq!(
+            of(2_880, Some(2_880)),
+            (2_880, 120),
+            "the partition's whole time"
+        );
+        assert_eq!(
+            of(2_881, Some(2_880)),
+            (2_881, 120),
+            "that is refused, not cut"
+        );
     }
 
     #[test]
@@ -383,6 +491,9 @@ mod tests {
         order.name = Some("Wärme, 50 %|x".into());
         assert_eq!(name(&order), format!("W_rme__50___x.{}", order.tag));
         order.name = Some("x".repeat(200).into());
-        assert_eq!(name(&order).len(), NAME_MAX + 1 + order.tag.to_string().len());
+        assert_eq!(
+            name(&order).len(),
+            NAME_MAX + 1 + order.tag.to_string().len()
+        );
     }
 }

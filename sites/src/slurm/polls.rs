@@ -70,7 +70,10 @@ impl Heard {
             let of_it = || self.jobs().iter().filter(|job| job.tag == *tag);
             of_it().next().is_some() && of_it().all(|job| goes_on(&job))
         };
-        let is_fresh = self.queue.as_ref().is_some_and(|(at, _)| at.elapsed() < memory);
+        let is_fresh = self
+            .queue
+            .as_ref()
+            .is_some_and(|(at, _)| at.elapsed() < memory);
         is_fresh && tags.iter().all(told)
     }
 
@@ -84,7 +87,10 @@ impl Heard {
     fn silence(&self, why: String) -> Silence {
         let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
         let ms = |age: Duration| DurationMs(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-        Silence { age: age.map(ms), why }
+        Silence {
+            age: age.map(ms),
+            why,
+        }
     }
 
     fn knows_load(&self, memory: Duration) -> bool {
@@ -110,22 +116,38 @@ impl Heard {
     /// What nobody has, as far as we know: what attempts of ours took and gave back since its
     /// nodes were asked for is known.
     fn load_now(&self) -> Load {
-        let Some((_, load, ours)) = self.load else { return Load::default() };
-        let idle = load.idle.saturating_add(ours).saturating_sub(held(self.jobs()));
-        Load { idle: idle.min(load.total), ..load }
+        let Some((_, load, ours)) = self.load else {
+            return Load::default();
+        };
+        let idle = load
+            .idle
+            .saturating_add(ours)
+            .saturating_sub(held(self.jobs()));
+        Load {
+            idle: idle.min(load.total),
+            ..load
+        }
     }
 }
 
 /// Processors that attempts hold.
 fn held(jobs: &[Job]) -> u32 {
     let holds = |job: &&Job| job.is_active() && !job.word.is_in_queue();
-    jobs.iter().filter(holds).map(|job| job.processors).fold(0, u32::saturating_add)
+    jobs.iter()
+        .filter(holds)
+        .map(|job| job.processors)
+        .fold(0, u32::saturating_add)
 }
 
 /// Jobs that were known, and what was submitted or seen since.
 fn with_others(mut known: Vec<Job>, since: &[Job]) -> Vec<Job> {
     let numbers: BTreeSet<String> = known.iter().map(|job| job.number.clone()).collect();
-    known.extend(since.iter().filter(|job| !numbers.contains(&job.number)).cloned());
+    known.extend(
+        since
+            .iter()
+            .filter(|job| !numbers.contains(&job.number))
+            .cloned(),
+    );
     known
 }
 
@@ -143,7 +165,11 @@ pub(super) fn lasts(noted: &mut BTreeMap<Tag, Instant>, tag: Tag, is_so: bool) -
 fn failure(answer: &Answer, seconds: &str) -> Option<String> {
     let why = answer.last("fail")?;
     let why = why.strip_prefix("unsent").unwrap_or(why).trim();
-    Some(if why.is_empty() { format!("nothing within {seconds} s") } else { why.to_owned() })
+    Some(if why.is_empty() {
+        format!("nothing within {seconds} s")
+    } else {
+        why.to_owned()
+    })
 }
 
 /// What a look is based on.
@@ -177,12 +203,20 @@ impl SlurmSite {
         let first = {
             let heard = self.heard();
             let known = heard.tells_of(tags, memory).then(|| heard.jobs().to_vec());
-            Look { known, asks_load: !heard.knows_load(memory), again: false }
+            Look {
+                known,
+                asks_load: !heard.knows_load(memory),
+                again: false,
+            }
         };
         let (mut status, again) = self.look(tags, first).await?;
         if !again.is_empty() {
             // What they were when Slurm was asked is older than what they left.
-            let second = Look { known: None, asks_load: false, again: true };
+            let second = Look {
+                known: None,
+                asks_load: false,
+                again: true,
+            };
             let (second, _) = self.look(&again, second).await?;
             status.attempts.extend(second.attempts);
             (status.idle, status.idle_in) = (second.idle, second.idle_in);
@@ -194,7 +228,8 @@ impl SlurmSite {
     /// Looks once; also gives the attempts that are to be looked at again.
     async fn look(&self, tags: &[Tag], look: Look) -> Result<(SiteStatus, Vec<Tag>), SiteError> {
         let mut request = Request::default();
-        tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
+        tags.iter()
+            .for_each(|tag| request.line("tag", &tag.to_string()));
         let limit = self.limit();
         let words: Vec<&str> = look.words(&limit).collect();
         let asked_at = Instant::now();
@@ -216,11 +251,21 @@ impl SlurmSite {
                 let never_runs = job.word == Word::NeverRuns;
                 !job.is_active() || never_runs || is_back_in_queue(job, evidence)
             });
-            let settled = self.over_for(*tag, is_over).is_some_and(|over| over >= FILES_SETTLE);
-            let overdue = self.exited_for(*tag, evidence).is_some_and(|over| over > WORD_LATE);
+            let settled = self
+                .over_for(*tag, is_over)
+                .is_some_and(|over| over >= FILES_SETTLE);
+            let overdue = self
+                .exited_for(*tag, evidence)
+                .is_some_and(|over| over > WORD_LATE);
             let spooled = left.spooled.contains(tag);
-            let known =
-                Known { job, evidence, spooled, settled, overdue, asked_again: again_asked };
+            let known = Known {
+                job,
+                evidence,
+                spooled,
+                settled,
+                overdue,
+                asked_again: again_asked,
+            };
             if is_outdated(known) {
                 again.push(*tag);
             }
@@ -230,7 +275,17 @@ impl SlurmSite {
         let now = shown.unwrap_or_else(super::now);
         let (idle, idle_in) = (self.idle(&jobs, now), self.idle_in(&jobs, now));
         let (ebbs, silence) = (self.ebbs(&idle, now), None);
-        Ok((SiteStatus { site_clock, idle, idle_in, ebbs, attempts, silence }, again))
+        Ok((
+            SiteStatus {
+                site_clock,
+                idle,
+                idle_in,
+                ebbs,
+                attempts,
+                silence,
+            },
+            again,
+        ))
     }
 
     /// So many seconds Slurm has to answer, in words.
@@ -241,7 +296,8 @@ impl SlurmSite {
     /// Reads what attempts left, and does not ask Slurm, which is silent for this reason.
     async fn files_only(&self, tags: &[Tag], why: String) -> Result<SiteStatus, SiteError> {
         let mut request = Request::default();
-        tags.iter().for_each(|tag| request.line("tag", &tag.to_string()));
+        tags.iter()
+            .for_each(|tag| request.line("tag", &tag.to_string()));
         let words = ["status", &self.limit()];
         let answer = self.agent.ask(&words, request.end()).await?;
         self.note_room(&answer);
@@ -250,7 +306,9 @@ impl SlurmSite {
 
     /// Notes whether there is room for anything that is begun.
     fn note_room(&self, answer: &Answer) {
-        let words = answer.last("room").map(|line| line.split(' ').map(str::parse));
+        let words = answer
+            .last("room")
+            .map(|line| line.split(' ').map(str::parse));
         let counts: Option<Vec<u64>> = words.and_then(|words| words.collect::<Result<_, _>>().ok());
         let root = self.config.root.display();
         let trouble = match counts.as_deref() {
@@ -260,9 +318,9 @@ impl SlurmSite {
             {
                 Some(format!("the disk of {root} is full; make room there"))
             }
-            Some(&[_, _, _, files, 0]) if files > 0 => {
-                Some(format!("the disk of {root} has room for no more files; remove some there"))
-            }
+            Some(&[_, _, _, files, 0]) if files > 0 => Some(format!(
+                "the disk of {root} has room for no more files; remove some there"
+            )),
             _ => None,
         };
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
@@ -278,12 +336,21 @@ impl SlurmSite {
         let seen = |tag: &Tag| {
             let evidence = left.evidence.get(tag);
             let job = of_tag(heard.jobs(), *tag, evidence);
-            let settled = exited.get(tag).is_some_and(|over| over.is_some_and(|over| over > ALONE));
+            let settled = exited
+                .get(tag)
+                .is_some_and(|over| over.is_some_and(|over| over > ALONE));
             (*tag, judge_in_silence(job, evidence, settled, &silence))
         };
         let attempts = tags.iter().map(seen).collect();
         let (idle, idle_in, ebbs) = (Resources::default(), BTreeMap::new(), Vec::new());
-        SiteStatus { site_clock, idle, idle_in, ebbs, attempts, silence: Some(silence) }
+        SiteStatus {
+            site_clock,
+            idle,
+            idle_in,
+            ebbs,
+            attempts,
+            silence: Some(silence),
+        }
     }
 
     /// What its clock shows, its time, and what attempts left, in an answer.
@@ -308,7 +375,10 @@ impl SlurmSite {
             let is_there = evidence.is_some() || left.spooled.contains(tag);
             let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
             let is_forgotten = of_tag(jobs, **tag, evidence).is_none();
-            let over = || self.over_for(**tag, true).is_some_and(|over| over >= FILES_SETTLE);
+            let over = || {
+                self.over_for(**tag, true)
+                    .is_some_and(|over| over >= FILES_SETTLE)
+            };
             is_forgotten && is_there && !has_ended && over()
         };
         tags.iter().filter(is_lost).copied().collect()
@@ -316,7 +386,11 @@ impl SlurmSite {
 
     /// Keeps what Slurm said, if it was asked; its jobs, as far as they are known now.
     fn hear(&self, answer: &Answer, look: Look, at: Instant) -> Result<Vec<Job>, SiteError> {
-        let load = if look.asks_load { Some(self.load(answer)?) } else { None };
+        let load = if look.asks_load {
+            Some(self.load(answer)?)
+        } else {
+            None
+        };
         let mut heard = self.heard();
         heard.silent = None;
         let jobs = match look.known {
@@ -390,8 +464,13 @@ impl SlurmSite {
             ours.map(|job| job.processors).fold(0, u32::saturating_add)
         };
         let mut idle = self.total();
-        let ours = idle.processors.min(load.total).saturating_sub(sum(takes_processors));
-        let free = load.idle.saturating_sub(sum(|job| job.word == Word::Waiting));
+        let ours = idle
+            .processors
+            .min(load.total)
+            .saturating_sub(sum(takes_processors));
+        let free = load
+            .idle
+            .saturating_sub(sum(|job| job.word == Word::Waiting));
         idle.processors = ours.min(free);
         idle
     }
@@ -404,30 +483,47 @@ impl SlurmSite {
         let Some((_, load, _)) = heard.load.filter(|_| self.config.reservation.is_none()) else {
             return Vec::new();
         };
-        heard.bookings.ebbs(self.config.partition.as_deref(), load, idle, now)
+        heard
+            .bookings
+            .ebbs(self.config.partition.as_deref(), load, idle, now)
     }
 
     /// The same of each partition. In which of them our jobs are is not known: what waits, or
     /// started since Slurm was asked, is taken to be in each.
     fn idle_in(&self, jobs: &[Job], now: Timestamp) -> BTreeMap<Arc<str>, Resources> {
         let waiting = jobs.iter().filter(|job| job.word == Word::Waiting);
-        let waiting = waiting.map(|job| job.processors).fold(0, u32::saturating_add);
-        let lanes = self.facts().as_ref().map(|facts| facts.lanes.clone()).unwrap_or_default();
+        let waiting = waiting
+            .map(|job| job.processors)
+            .fold(0, u32::saturating_add);
+        let lanes = self
+            .facts()
+            .as_ref()
+            .map(|facts| facts.lanes.clone())
+            .unwrap_or_default();
         let heard = self.heard();
         let ours = heard.taken_since().saturating_add(waiting);
-        let partitions = lanes.partitions.into_iter().filter_map(|(name, partition)| {
-            let bookings = &heard.bookings;
-            let idle = match Lane::reservation_of(&name) {
-                Some(reservation) => bookings.idle_in(reservation, now),
-                None => {
-                    let kept = bookings.kept(Some(&*name), now);
-                    heard.loads.get(&name)?.idle.saturating_sub(kept)
-                }
-            };
-            let free = idle.saturating_sub(ours);
-            let processors = partition.total.processors.min(free);
-            Some((name, Resources { processors, ..partition.total }))
-        });
+        let partitions = lanes
+            .partitions
+            .into_iter()
+            .filter_map(|(name, partition)| {
+                let bookings = &heard.bookings;
+                let idle = match Lane::reservation_of(&name) {
+                    Some(reservation) => bookings.idle_in(reservation, now),
+                    None => {
+                        let kept = bookings.kept(Some(&*name), now);
+                        heard.loads.get(&name)?.idle.saturating_sub(kept)
+                    }
+                };
+                let free = idle.saturating_sub(ours);
+                let processors = partition.total.processors.min(free);
+                Some((
+                    name,
+                    Resources {
+                        processors,
+                        ..partition.total
+                    },
+                ))
+            });
         partitions.collect()
     }
 }
@@ -438,7 +534,9 @@ fn takes_processors(job: &Job) -> bool {
 
 /// Of several jobs under a tag the one that got the directory; until one has, one that may.
 fn of_tag<'a>(jobs: &'a [Job], tag: Tag, evidence: Option<&Evidence>) -> Option<&'a Job> {
-    let holder = evidence.and_then(|e| e.ready.as_ref()).and_then(|(ready, _)| ready.job.as_ref());
+    let holder = evidence
+        .and_then(|e| e.ready.as_ref())
+        .and_then(|(ready, _)| ready.job.as_ref());
     let ours = || jobs.iter().filter(|job| job.tag == tag);
     ours()
         .find(|job| Some(&job.number) == holder)

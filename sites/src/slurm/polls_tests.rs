@@ -55,8 +55,13 @@ impl Cluster {
 #[async_trait]
 impl Exec for Cluster {
     async fn run(&self, command: Command) -> Result<Output, ExecError> {
-        let Work::Script { words, .. } = &command.work else { unreachable!() };
-        let words: Vec<&str> = words[3..].iter().map(|word| word.to_str().unwrap()).collect();
+        let Work::Script { words, .. } = &command.work else {
+            unreachable!()
+        };
+        let words: Vec<&str> = words[3..]
+            .iter()
+            .map(|word| word.to_str().unwrap())
+            .collect();
         let slow = self.0.lock().unwrap().slow;
         if slow {
             tokio::task::yield_now().await;
@@ -100,7 +105,11 @@ impl Exec for Cluster {
             _ => {}
         }
         let stdout = (answer + "done\n").into_bytes();
-        Ok(Output { ended: Ended::Code(0), stdout, stderr: Vec::new() })
+        Ok(Output {
+            ended: Ended::Code(0),
+            stdout,
+            stderr: Vec::new(),
+        })
     }
 }
 
@@ -148,11 +157,18 @@ async fn accounts_are_asked_once_of_what_slurm_forgot_and_left_no_last_word() {
             seen = self::seen(&look(&site).await).clone();
         }
         let asked = cluster.asked();
-        let asked = asked.iter().filter(|asked| asked.starts_with("accounts")).count();
+        let asked = asked
+            .iter()
+            .filter(|asked| asked.starts_with("accounts"))
+            .count();
         (seen, asked)
     };
     let (preempted, asked) = lost("kept 5|PREEMPTED|2|900|901|960|/root|TAG\n").await;
-    let Observation::Ended { why: EndedBySite::Preempted, .. } = preempted else {
+    let Observation::Ended {
+        why: EndedBySite::Preempted,
+        ..
+    } = preempted
+    else {
         panic!("{preempted:?}");
     };
     assert_eq!(asked, 1);
@@ -176,7 +192,11 @@ async fn each_partition_has_what_its_own_nodes_have() {
     assert_eq!((idle["gpu"].processors, idle["gpu"].other("gpus")), (12, 8));
     cluster.say(|said| said.queue = job(5, tag(1), "PENDING", 5));
     site.forget_queue();
-    assert_eq!(look(&site).await.idle_in["gpu"].processors, 7, "what waits may wait there");
+    assert_eq!(
+        look(&site).await.idle_in["gpu"].processors,
+        7,
+        "what waits may wait there"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +204,10 @@ async fn an_attempt_gets_what_the_partition_has_that_it_names() {
     let (_, site) = site();
     let mut wanted = order(tag(1), script(""));
     wanted.resources.others.insert("gpus".into(), 2);
-    assert!(site.submit(&wanted).await.is_err(), "the site's own has none");
+    assert!(
+        site.submit(&wanted).await.is_err(),
+        "the site's own has none"
+    );
     wanted.lrm_options = vec!["--partition=gpu".into()];
     site.submit(&wanted).await.unwrap();
 }
@@ -216,7 +239,11 @@ async fn slurm_is_asked_about_what_it_has_not_said_to_go_on() {
     let (cluster, site) = site();
     look(&site).await;
     assert_eq!(*seen(&look(&site).await), Observation::Absent);
-    assert_eq!(cluster.asked(), ["queue load", "queue"], "absence is never remembered");
+    assert_eq!(
+        cluster.asked(),
+        ["queue load", "queue"],
+        "absence is never remembered"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,7 +310,10 @@ async fn what_is_removed_is_not_remembered_to_run() {
 #[tokio::test(start_paused = true)]
 async fn what_began_and_waits_again_has_time_to_be_ended_by_its_node() {
     let (cluster, site) = site();
-    let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
+    let (decided, begun) = (
+        ("decision", "go"),
+        format!("pid 13\nstart 35\nend {}", tag(1)),
+    );
     cluster.say(|said| {
         said.queue = job(5, tag(1), "RUNNING", 2);
         said.files = files(tag(1), 5, &[decided, ("begun", &begun)]);
@@ -293,10 +323,15 @@ async fn what_began_and_waits_again_has_time_to_be_ended_by_its_node() {
     tokio::time::advance(Duration::from_secs(10)).await;
     for _ in 0..5 {
         let seen_now = look(&site).await;
-        assert!(matches!(seen(&seen_now), Observation::Unknown(_)), "{seen_now:?}");
+        assert!(
+            matches!(seen(&seen_now), Observation::Unknown(_)),
+            "{seen_now:?}"
+        );
     }
     let seen_last = look(&site).await;
-    let Observation::Ended { began: true, .. } = seen(&seen_last) else { panic!("{seen_last:?}") };
+    let Observation::Ended { began: true, .. } = seen(&seen_last) else {
+        panic!("{seen_last:?}")
+    };
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,11 +352,18 @@ async fn idle_processors_follow_what_our_attempts_take_and_give_back() {
         said.files = files(tag(1), 5, &[decided, ("begun", &begun), ("exit", &exit)]);
     });
     let status = look(&site).await;
-    assert!(matches!(seen(&status), Observation::Exited(_)), "{status:?}");
+    assert!(
+        matches!(seen(&status), Observation::Exited(_)),
+        "{status:?}"
+    );
     assert_eq!(status.idle.processors, 40, "it is given back");
     assert!(cluster.asked().iter().all(|asked| asked != "load"));
     tokio::time::advance(Duration::from_secs(10)).await;
-    assert_eq!(look(&site).await.idle.processors, 0, "its nodes were asked for");
+    assert_eq!(
+        look(&site).await.idle.processors,
+        0,
+        "its nodes were asked for"
+    );
     assert_eq!(site.config.memory, DurationMs::from_secs(10));
 }
 
@@ -333,17 +375,30 @@ async fn files_are_read_while_slurm_does_not_answer() {
     cluster.say(|said| said.frozen = true);
     tokio::time::advance(Duration::from_secs(10)).await;
     let status = look(&site).await;
-    assert!(matches!(seen(&status), Observation::Unknown(_)), "never absent: {status:?}");
+    assert!(
+        matches!(seen(&status), Observation::Unknown(_)),
+        "never absent: {status:?}"
+    );
     let age = status.silence.unwrap().age.unwrap();
-    assert!(age >= DurationMs::from_secs(12), "of its latest answer: {age}");
-    let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
+    assert!(
+        age >= DurationMs::from_secs(12),
+        "of its latest answer: {age}"
+    );
+    let (decided, begun) = (
+        ("decision", "go"),
+        format!("pid 13\nstart 35\nend {}", tag(1)),
+    );
     cluster.say(|said| said.files = files(tag(1), 5, &[decided, ("begun", &begun)]));
     assert!(matches!(seen(&look(&site).await), Observation::Begun(_)));
     let exit = format!("cause code 0\nran 1\nend {}", tag(1));
     let all = [decided, ("begun", &*begun), ("exit", &*exit)];
     cluster.say(|said| said.files = files(tag(1), 5, &all));
     look(&site).await;
-    assert_eq!(cluster.asked(), ["queue load", "queue load", "", ""], "Slurm is left alone");
+    assert_eq!(
+        cluster.asked(),
+        ["queue load", "queue load", "", ""],
+        "Slurm is left alone"
+    );
     tokio::time::advance(Duration::from_secs(10)).await;
     assert!(matches!(seen(&look(&site).await), Observation::Exited(_)));
     cluster.say(|said| said.frozen = false);
@@ -356,14 +411,20 @@ async fn files_are_read_while_slurm_does_not_answer() {
 async fn what_slurm_may_have_ended_is_not_judged_while_it_does_not_answer() {
     for (cause, wait_s) in [("code 0", 7), ("signal 15", 100), ("terminated", 100)] {
         let (cluster, site) = site();
-        let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
+        let (decided, begun) = (
+            ("decision", "go"),
+            format!("pid 13\nstart 35\nend {}", tag(1)),
+        );
         let exit = format!("cause {cause}\nran 1\nend {}", tag(1));
         let all = [decided, ("begun", &*begun), ("exit", &*exit)];
         cluster.say(|said| (said.frozen, said.files) = (true, files(tag(1), 5, &all)));
         look(&site).await;
         tokio::time::advance(Duration::from_secs(wait_s)).await;
         let status = look(&site).await;
-        assert!(matches!(seen(&status), Observation::Unknown(_)), "{cause}: {status:?}");
+        assert!(
+            matches!(seen(&status), Observation::Unknown(_)),
+            "{cause}: {status:?}"
+        );
     }
 }
 
@@ -378,7 +439,10 @@ async fn disturbed(site: &SlurmSite, after: u64) -> Observation {
 #[tokio::test(start_paused = true)]
 async fn what_is_done_to_the_queue_during_a_look_makes_no_job_unknown() {
     let (cluster, site) = site();
-    let (decided, begun) = (("decision", "go"), format!("pid 13\nstart 35\nend {}", tag(1)));
+    let (decided, begun) = (
+        ("decision", "go"),
+        format!("pid 13\nstart 35\nend {}", tag(1)),
+    );
     cluster.say(|said| {
         said.queue = job(5, tag(1), "RUNNING", 2);
         said.files = files(tag(1), 5, &[decided, ("begun", &begun)]);

@@ -117,14 +117,22 @@ pub async fn probe(
     let options = super::options::of_site(config);
     let words = |verb| {
         let options = options.iter().map(String::as_str);
-        [verb, &nonce[..]].into_iter().chain(options).collect::<Vec<_>>()
+        [verb, &nonce[..]]
+            .into_iter()
+            .chain(options)
+            .collect::<Vec<_>>()
     };
-    let answer = agent.ask(&words("probe"), Request::default()).await.map_err(SiteError::from)?;
+    let answer = agent
+        .ask(&words("probe"), Request::default())
+        .await
+        .map_err(SiteError::from)?;
     let mut facts = facts(&answer);
     facts.clock_ahead_ms = clock_ahead(&agent).await?;
     let mut findings = finding::all(&answer, &facts, config);
     findings.push(bulk(&agent).await);
-    let is_well = !findings.iter().any(|finding| finding.verdict == finding::Verdict::Bad);
+    let is_well = !findings
+        .iter()
+        .any(|finding| finding.verdict == finding::Verdict::Bad);
     if trial && is_well && facts.root_is_there {
         let tried = agent.ask(&words("trial"), Request::default()).await;
         finding::add_trial(&mut findings, tried.map_err(SiteError::from), &facts);
@@ -142,11 +150,20 @@ async fn bulk(agent: &Agent) -> Finding {
         deadline: agent.deadline,
         output_max: 1_000,
     };
-    finding::of_bulk(agent.exec.run(command).await.err().map(|error| error.to_string()))
+    finding::of_bulk(
+        agent
+            .exec
+            .run(command)
+            .await
+            .err()
+            .map(|error| error.to_string()),
+    )
 }
 
 fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -154,7 +171,10 @@ fn now_ms() -> i64 {
 /// made the connection.
 async fn clock_ahead(agent: &Agent) -> Result<i64, SiteError> {
     let before = now_ms();
-    let answer = agent.ask(&["clock"], Request::default()).await.map_err(SiteError::from)?;
+    let answer = agent
+        .ask(&["clock"], Request::default())
+        .await
+        .map_err(SiteError::from)?;
     let ours = before.midpoint(now_ms());
     let theirs = answer.last("clock").and_then(seconds_to_timestamp);
     let theirs = theirs.and_then(|clock| i64::try_from(clock.0).ok());
@@ -164,7 +184,10 @@ async fn clock_ahead(agent: &Agent) -> Result<i64, SiteError> {
 fn facts(answer: &Answer) -> Facts {
     let last = |key: &str| answer.all(key).last().unwrap_or_default().to_owned();
     let setting = |name| setting(answer, name);
-    let free_kb: u64 = answer.last("free_kb").and_then(|kb| kb.parse().ok()).unwrap_or(0);
+    let free_kb: u64 = answer
+        .last("free_kb")
+        .and_then(|kb| kb.parse().ok())
+        .unwrap_or(0);
     Facts {
         account: last("account"),
         host: last("host"),
@@ -195,7 +218,10 @@ fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Partition> {
         let &[name, up, time_limit, counts, nodes, memory, gres, disk] = &fields[..] else {
             continue;
         };
-        let counts: Vec<u32> = counts.split('/').filter_map(|count| count.parse().ok()).collect();
+        let counts: Vec<u32> = counts
+            .split('/')
+            .filter_map(|count| count.parse().ok())
+            .collect();
         let (&[allocated, idle, _, whole], Ok(nodes)) = (&counts[..], nodes.parse::<u64>()) else {
             continue;
         };
@@ -245,7 +271,10 @@ mod tests {
         ];
         let found = partitions(lines.into_iter());
         assert_eq!(found.len(), 2);
-        assert_eq!((found[0].name.as_str(), found[0].is_default), ("normal", true));
+        assert_eq!(
+            (found[0].name.as_str(), found[0].is_default),
+            ("normal", true)
+        );
         assert_eq!((found[0].nodes, found[0].idle, found[0].gpus), (5, 184, 4));
         let whole = (found[0].processors, found[0].in_order);
         assert_eq!(whole, (256, 192), "drained nodes come back");

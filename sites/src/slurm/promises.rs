@@ -23,7 +23,10 @@ pub(super) fn promises(answer: &Answer, account: &str, wanted: bool) -> Finding 
         (Some(right), true) => good(WHAT, format!("{account} may make reservations ({right})")),
         (Some(right), false) => {
             let how = "grants_reservations = true in its [[site]] has it promise starts";
-            good(WHAT, format!("none; {account} may make reservations ({right}): {how}"))
+            good(
+                WHAT,
+                format!("none; {account} may make reservations ({right}): {how}"),
+            )
         }
         (None, true) => bad(
             WHAT,
@@ -31,7 +34,10 @@ pub(super) fn promises(answer: &Answer, account: &str, wanted: bool) -> Finding 
             "drop grants_reservations, or ask the cluster's operators for AdminLevel=Operator \
              (sacctmgr modify user)",
         ),
-        (None, false) => good(WHAT, format!("none: {account} may not make reservations in Slurm")),
+        (None, false) => good(
+            WHAT,
+            format!("none: {account} may not make reservations in Slurm"),
+        ),
     }
 }
 
@@ -50,7 +56,11 @@ mod tests {
             let (on, off) = (of(text, true), of(text, false));
             assert_eq!(on.verdict == Verdict::Good, may, "{on:?}");
             assert_eq!(off.verdict, Verdict::Good, "nothing is wrong: {off:?}");
-            assert_eq!(off.found.contains("grants_reservations = true"), may, "{off:?}");
+            assert_eq!(
+                off.found.contains("grants_reservations = true"),
+                may,
+                "{off:?}"
+            );
         }
         let failed = "level_failed alice is no Operator\n";
         assert_eq!(of(failed, true).verdict, Verdict::Bad, "that is no answer");

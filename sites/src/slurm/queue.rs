@@ -31,7 +31,10 @@ impl Job {
     /// As it waits.
     pub(super) fn in_queue(&self) -> InQueue {
         let behind = lets_others_go_first(&self.reason).then(|| self.reason.as_str().into());
-        InQueue { expected: self.start_at, behind }
+        InQueue {
+            expected: self.start_at,
+            behind,
+        }
     }
 
     /// Whether it may still do something.
@@ -110,7 +113,10 @@ pub(super) fn word(state: &str, reason: &str) -> Word {
 
 /// A reason may go on behind its name: "BadConstraints, ..." or "(node list)".
 fn name_of(reason: &str) -> &str {
-    reason.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default()
+    reason
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .next()
+        .unwrap_or_default()
 }
 
 /// Whether a job that waits for this may wait though what it asks for is idle: others are
@@ -133,7 +139,9 @@ fn waits(reason: &str) -> Word {
 }
 
 fn seconds(text: &str) -> Option<Timestamp> {
-    text.parse::<u64>().ok().map(|seconds| Timestamp(seconds.saturating_mul(1_000)))
+    text.parse::<u64>()
+        .ok()
+        .map(|seconds| Timestamp(seconds.saturating_mul(1_000)))
 }
 
 /// Processors of a partition that takes work.
@@ -168,8 +176,13 @@ pub(super) fn load<'a>(
             Some(partition) => name.strip_suffix('*').unwrap_or(name) == partition,
             None => name.ends_with('*'),
         };
-        let counts: Vec<u32> = counts.split('/').filter_map(|count| count.parse().ok()).collect();
-        let [allocated, idle, _, whole] = counts[..] else { continue };
+        let counts: Vec<u32> = counts
+            .split('/')
+            .filter_map(|count| count.parse().ok())
+            .collect();
+        let [allocated, idle, _, whole] = counts[..] else {
+            continue;
+        };
         if is_meant {
             let sum = found.get_or_insert_default();
             sum.total = sum.total.saturating_add(allocated).saturating_add(idle);
@@ -186,8 +199,12 @@ pub(super) fn loads<'a, L: Iterator<Item = &'a str>>(
     lines: impl Fn() -> L,
 ) -> BTreeMap<Arc<str>, Load> {
     let named = lines().filter_map(|line| line.split('|').next());
-    let names: BTreeSet<&str> = named.map(|name| name.strip_suffix('*').unwrap_or(name)).collect();
-    let each = names.into_iter().filter_map(|name| Some((name.into(), load(lines(), Some(name))?)));
+    let names: BTreeSet<&str> = named
+        .map(|name| name.strip_suffix('*').unwrap_or(name))
+        .collect();
+    let each = names
+        .into_iter()
+        .filter_map(|name| Some((name.into(), load(lines(), Some(name))?)));
     each.collect()
 }
 
@@ -216,22 +233,43 @@ mod tests {
 
     #[test]
     fn a_job_whose_name_or_comment_says_something_else_is_anothers() {
-        for (name, comment) in
-            [("wrap", "(null)"), (TAG, "(null)"), ("wrap", TAG), ("a|b", TAG), ("", "")]
-                .into_iter()
-                .chain([(&*format!("wave{TAG}"), TAG), (&*format!("wave.{TAG}."), TAG)])
-        {
-            assert_eq!(read(&line("RUNNING", name, comment)), None, "{name} {comment}");
+        for (name, comment) in [
+            ("wrap", "(null)"),
+            (TAG, "(null)"),
+            ("wrap", TAG),
+            ("a|b", TAG),
+            ("", ""),
+        ]
+        .into_iter()
+        .chain([
+            (&*format!("wave{TAG}"), TAG),
+            (&*format!("wave.{TAG}."), TAG),
+        ]) {
+            assert_eq!(
+                read(&line("RUNNING", name, comment)),
+                None,
+                "{name} {comment}"
+            );
         }
-        assert_eq!(Job::read(&line("RUNNING", TAG, TAG), "/other"), None, "of another site");
-        assert_eq!(read("slurm_load_jobs error: Invalid job id specified"), None);
+        assert_eq!(
+            Job::read(&line("RUNNING", TAG, TAG), "/other"),
+            None,
+            "of another site"
+        );
+        assert_eq!(
+            read("slurm_load_jobs error: Invalid job id specified"),
+            None
+        );
         assert_eq!(read(""), None);
     }
 
     #[test]
     fn a_job_is_ours_if_its_tag_ends_its_name() {
         let named = format!("wave_2-b.{TAG}");
-        assert_eq!(read(&line("RUNNING", &named, TAG)), read(&line("RUNNING", TAG, TAG)));
+        assert_eq!(
+            read(&line("RUNNING", &named, TAG)),
+            read(&line("RUNNING", TAG, TAG))
+        );
     }
 
     #[test]
@@ -272,7 +310,10 @@ mod tests {
         ] {
             assert_eq!(word("PENDING", passes), Word::Waiting, "{passes}");
         }
-        assert_eq!(word("PENDING", "launch failed requeued held"), Word::LaunchFailed);
+        assert_eq!(
+            word("PENDING", "launch failed requeued held"),
+            Word::LaunchFailed
+        );
         assert_eq!(word("FAILED", "JobLaunchFailure"), Word::LaunchFailed);
         assert_eq!(word("RUNNING", "PartitionTimeLimit"), Word::Running);
     }
@@ -285,7 +326,14 @@ mod tests {
             assert_eq!(seen.behind.as_deref(), Some(reason));
             assert_eq!(seen.expected, Some(Timestamp(1_795_567_551_000)));
         }
-        for reason in ["Resources", "None", "BeginTime", "Dependency", "PartitionDown", ""] {
+        for reason in [
+            "Resources",
+            "None",
+            "BeginTime",
+            "Dependency",
+            "PartitionDown",
+            "",
+        ] {
             assert!(!lets_others_go_first(reason), "{reason}");
         }
     }
@@ -299,12 +347,36 @@ mod tests {
             "odd",
         ];
         let of = |partition| load(lines.iter().copied(), partition);
-        assert_eq!(of(None), Some(Load { idle: 120, total: 138, whole: 202 }));
-        assert_eq!(of(Some("normal")), Some(Load { idle: 120, total: 138, whole: 202 }));
-        assert_eq!(of(Some("urgent")), Some(Load { idle: 2, total: 3, whole: 3 }));
+        assert_eq!(
+            of(None),
+            Some(Load {
+                idle: 120,
+                total: 138,
+                whole: 202
+            })
+        );
+        assert_eq!(
+            of(Some("normal")),
+            Some(Load {
+                idle: 120,
+                total: 138,
+                whole: 202
+            })
+        );
+        assert_eq!(
+            of(Some("urgent")),
+            Some(Load {
+                idle: 2,
+                total: 3,
+                whole: 3
+            })
+        );
         assert_eq!(of(Some("none")), None);
         let each = loads(|| lines.iter().copied());
-        assert_eq!(each.keys().map(|name| &**name).collect::<Vec<_>>(), ["normal", "urgent"]);
+        assert_eq!(
+            each.keys().map(|name| &**name).collect::<Vec<_>>(),
+            ["normal", "urgent"]
+        );
         assert_eq!(Some(each["urgent"]), of(Some("urgent")));
     }
 }

@@ -38,7 +38,9 @@ impl SlurmSite {
 fn of(answer: &Answer, live: &BTreeSet<Tag>) -> Vec<Remains> {
     let mut taken: BTreeMap<Tag, u64> = BTreeMap::new();
     for line in answer.all("takes") {
-        let Some((kilobytes, path)) = line.split_once('\t') else { continue };
+        let Some((kilobytes, path)) = line.split_once('\t') else {
+            continue;
+        };
         let tag = path.rsplit('/').next().and_then(|name| name.parse().ok());
         if let (Some(tag), Ok(kilobytes)) = (tag, kilobytes.parse::<u64>()) {
             *taken.entry(tag).or_default() += kilobytes;

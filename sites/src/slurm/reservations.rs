@@ -85,14 +85,22 @@ fn serves(seen: &ReservationSeen, request: &ReservationRequest) -> bool {
 /// A start in whole seconds, if there is one; the first second is reserved as a whole otherwise.
 fn second(start: Timestamp, request: &ReservationRequest) -> Timestamp {
     let later = up(start);
-    if later <= request.window.latest { later } else { down(start) }
+    if later <= request.window.latest {
+        later
+    } else {
+        down(start)
+    }
 }
 
 /// The next time after this at which anything changes.
 fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
     let span = Span::new(after, cospan_domain::reserve::timeline::FOREVER);
     let found: ControlFlow<Timestamp> = timeline.steps(span, |at, _| {
-        if at > after { ControlFlow::Break(at) } else { ControlFlow::Continue(()) }
+        if at > after {
+            ControlFlow::Break(at)
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     match found {
         ControlFlow::Break(at) => Some(at),
@@ -107,19 +115,31 @@ impl SlurmSite {
     }
 
     async fn lease(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
-        Ok(self.bookings().await?.find(&tag.to_string()).map(Booked::seen))
+        Ok(self
+            .bookings()
+            .await?
+            .find(&tag.to_string())
+            .map(Booked::seen))
     }
 
     async fn timetable(&self) -> Result<Timetable, SiteError> {
         let answer = self.agent.ask(&["timetable"], Request::default()).await?;
         let own = self.config.partition.as_deref();
         let load = self.load(&answer)?;
-        let now = answer.last("clock").and_then(seconds_to_timestamp).unwrap_or_else(now);
+        let now = answer
+            .last("clock")
+            .and_then(seconds_to_timestamp)
+            .unwrap_or_else(now);
         let (bookings, total) = (Bookings::read(&answer), self.total());
         let timeline = bookings.timeline(own, load, &total, now);
         let timeline = timeline.map_err(|error| SiteError::Refused(error.to_string()))?;
         let partition = partition(&answer, own).map(str::to_owned);
-        Ok(Timetable { now, partition, bookings, timeline })
+        Ok(Timetable {
+            now,
+            partition,
+            bookings,
+            timeline,
+        })
     }
 
     /// Whether Slurm can reserve what is asked for: processors alone, and memory where they bring
@@ -168,7 +188,9 @@ impl SlurmSite {
             Did::Busy => return Ok(None),
             Did::All | Did::Twice => {}
             Did::Missing | Did::InUse => {
-                return Err(SiteError::OutcomeUnknown("scontrol made no sense".to_owned()));
+                return Err(SiteError::OutcomeUnknown(
+                    "scontrol made no sense".to_owned(),
+                ));
             }
         }
         let seen = self.lease(tag).await?;
@@ -191,11 +213,15 @@ impl SlurmSite {
         let request = &order.request;
         let (timeline, window) = (&table.timeline, request.window);
         let need = timeline.amounts(&Resources::processors(request.resources.processors));
-        let Ok(need) = need else { return Ok(Agreed::Never) };
+        let Ok(need) = need else {
+            return Ok(Agreed::Never);
+        };
         let (mut from, mut later) = (window.earliest.max(table.now), LATER);
         for _ in 0..TRIES {
             let opening = Opening::after(from, need, request.length + SLACK);
-            let Some(start) = timeline.earliest(&opening) else { return Ok(Agreed::Never) };
+            let Some(start) = timeline.earliest(&opening) else {
+                return Ok(Agreed::Never);
+            };
             if !window.contains(start) {
                 return Ok(Agreed::NotBefore { next: up(start) });
             }
@@ -205,7 +231,9 @@ impl SlurmSite {
             from = next_change(timeline, start).unwrap_or(start + later);
             later = later + later;
         }
-        Ok(Agreed::NotBefore { next: up(from.max(window.latest + DurationMs(1))) })
+        Ok(Agreed::NotBefore {
+            next: up(from.max(window.latest + DurationMs(1))),
+        })
     }
 }
 
@@ -223,7 +251,9 @@ impl Reservations for SlurmSite {
         }
         let table = self.timetable().await?;
         match table.bookings.find(&order.tag.to_string()) {
-            Some(own) => Ok(Agreed::Granted { start: own.seen().start(order.request.window) }),
+            Some(own) => Ok(Agreed::Granted {
+                start: own.seen().start(order.request.window),
+            }),
             None => self.search(order, &table).await,
         }
     }
@@ -233,7 +263,9 @@ impl Reservations for SlurmSite {
     async fn modify(&self, order: &ReservationOrder) -> Result<Option<Agreed>, SiteError> {
         let seen = self.lease(order.tag).await?;
         Ok(seen.map(|seen| match serves(&seen, &order.request) {
-            true => Agreed::Granted { start: seen.start(order.request.window) },
+            true => Agreed::Granted {
+                start: seen.start(order.request.window),
+            },
             false => Agreed::Never,
         }))
     }
@@ -248,7 +280,9 @@ impl Reservations for SlurmSite {
         // Not by its word alone: a promise is made by this.
         match self.lease(tag).await? {
             Some(seen) if seen.confirmed => Ok(true),
-            Some(_) => Err(SiteError::OutcomeUnknown(format!("{tag} is not confirmed yet"))),
+            Some(_) => Err(SiteError::OutcomeUnknown(format!(
+                "{tag} is not confirmed yet"
+            ))),
             None => Ok(false),
         }
     }
@@ -271,7 +305,9 @@ impl Reservations for SlurmSite {
     async fn list(&self) -> Result<Reserved, SiteError> {
         let bookings = self.bookings().await?;
         let ours = bookings.reserved.iter();
-        Ok(ours.filter_map(|booked| Some((booked.tag()?, booked.seen()))).collect())
+        Ok(ours
+            .filter_map(|booked| Some((booked.tag()?, booked.seen())))
+            .collect())
     }
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
@@ -281,8 +317,15 @@ impl Reservations for SlurmSite {
         let free = timeline.slots(span, most).into_iter().map(|slot| {
             let mut free = timeline.kinds().resources(&slot.free);
             free.cut_to(&total);
-            let to = if slot.span.to > span.to { span.to } else { slot.span.to };
-            FreeSlot { span: Span::new(slot.span.from, to - SLACK), free }
+            let to = if slot.span.to > span.to {
+                span.to
+            } else {
+                slot.span.to
+            };
+            FreeSlot {
+                span: Span::new(slot.span.from, to - SLACK),
+                free,
+            }
         });
         Ok(free.filter(|slot| !slot.span.is_empty()).collect())
     }

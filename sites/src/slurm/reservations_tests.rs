@@ -47,7 +47,10 @@ fn at(second: u64) -> Timestamp {
 }
 
 fn said(reserved: &[&str]) -> Answer {
-    let lines: Vec<String> = reserved.iter().map(|line| format!("reserved {line}\n")).collect();
+    let lines: Vec<String> = reserved
+        .iter()
+        .map(|line| format!("reserved {line}\n"))
+        .collect();
     Answer(lines.concat() + "reserved No reservations in the system\n" + REST)
 }
 
@@ -56,12 +59,24 @@ fn reservations_are_read_in_the_layouts_of_several_versions() {
     let bookings = Bookings::read(&said(&[PART, THREADS, OLD]));
     let of = |name: &str| bookings.find(name).unwrap();
     let told = |booked: &Booked| (booked.span, booked.processors, booked.confirmed);
-    assert_eq!(told(of(TAG)), (Span::new(at(10_000), at(13_720)), 16, false));
-    assert_eq!(told(of("course")), (Span::new(at(10_000), at(17_200)), 32, true));
-    assert_eq!(told(of("maint")), (Span::new(at(20_000), at(30_000)), 64, true));
+    assert_eq!(
+        told(of(TAG)),
+        (Span::new(at(10_000), at(13_720)), 16, false)
+    );
+    assert_eq!(
+        told(of("course")),
+        (Span::new(at(10_000), at(17_200)), 32, true)
+    );
+    assert_eq!(
+        told(of("maint")),
+        (Span::new(at(20_000), at(30_000)), 64, true)
+    );
     assert_eq!(bookings.reserved.len(), 3);
     assert!(of(TAG).is_ours() && !of("course").is_ours());
-    assert_eq!((bookings.per_core(None), bookings.per_core(Some("gpu"))), (1, 2));
+    assert_eq!(
+        (bookings.per_core(None), bookings.per_core(Some("gpu"))),
+        (1, 2)
+    );
 }
 
 #[test]
@@ -72,19 +87,34 @@ fn what_is_reserved_is_nobody_elses_and_counted_once() {
     assert_eq!(bookings.idle_in("course", at(9_000)), 0, "not begun");
     assert_eq!(bookings.kept(None, now), 24 + 16);
     assert_eq!(bookings.kept(Some("gpu"), now), 0, "other nodes");
-    let load = Load { idle: 0, total: 64, whole: 64 };
+    let load = Load {
+        idle: 0,
+        total: 64,
+        whole: 64,
+    };
     let free = |now, from, to| {
-        let timeline = bookings.timeline(None, load, &Resources::processors(64), now).unwrap();
-        timeline.least_free(Span::new(at(from), at(to))).of_processors()
+        let timeline = bookings
+            .timeline(None, load, &Resources::processors(64), now)
+            .unwrap();
+        timeline
+            .least_free(Span::new(at(from), at(to)))
+            .of_processors()
     };
     assert_eq!(free(at(4_000), 4_000, 4_001), 64 - 20 - 8, "both jobs");
     assert_eq!(free(at(4_000), 6_000, 9_999), 64 - 8);
-    assert_eq!(free(now, 11_001, 13_700), 64 - 32 - 16, "what runs inside is inside");
+    assert_eq!(
+        free(now, 11_001, 13_700),
+        64 - 32 - 16,
+        "what runs inside is inside"
+    );
     assert_eq!(free(now, 18_000, 19_000), 64);
     assert_eq!(free(now, 20_000, 20_001), 0);
     let idle = Resources::processors(16);
     let ebbs = bookings.ebbs(None, load, &idle, now);
-    let ebbs: Vec<(u64, u32)> = ebbs.iter().map(|e| (e.at.0 / SECOND, e.left.processors)).collect();
+    let ebbs: Vec<(u64, u32)> = ebbs
+        .iter()
+        .map(|e| (e.at.0 / SECOND, e.left.processors))
+        .collect();
     assert_eq!(ebbs, [(20_000, 0)], "the maintenance");
 }
 
@@ -120,15 +150,23 @@ struct Said {
 #[async_trait]
 impl Exec for Cluster {
     async fn run(&self, command: Command) -> Result<Output, ExecError> {
-        let Work::Script { words, .. } = &command.work else { unreachable!() };
-        let words: Vec<&str> = words[3..].iter().map(|word| word.to_str().unwrap()).collect();
+        let Work::Script { words, .. } = &command.work else {
+            unreachable!()
+        };
+        let words: Vec<&str> = words[3..]
+            .iter()
+            .map(|word| word.to_str().unwrap())
+            .collect();
         let mut said = self.0.lock().unwrap();
         let load = "load normal*|up|0/64/0/64|1-0|1:00:00\n";
         let answer = match words[0] {
             "describe" => format!("{load}config SelectTypeParameters = CR_CORE\n"),
             "timetable" => {
                 let shown = if said.is_made { &said.shows } else { "" };
-                format!("clock 1000.0\n{load}{}{shown}members normal*|1|n[0-3]\n", said.before)
+                format!(
+                    "clock 1000.0\n{load}{}{shown}members normal*|1|n[0-3]\n",
+                    said.before
+                )
             }
             _ => {
                 said.asked.push(words.join(" "));
@@ -142,12 +180,19 @@ impl Exec for Cluster {
             }
         };
         let stdout = (answer + "done\n").into_bytes();
-        Ok(Output { ended: Ended::Code(0), stdout, stderr: Vec::new() })
+        Ok(Output {
+            ended: Ended::Code(0),
+            stdout,
+            stderr: Vec::new(),
+        })
     }
 }
 
 fn site(cluster: &Arc<Cluster>) -> SlurmSite {
-    let all = Resources { processors: 64, others: [("gpus".into(), 4)].into() };
+    let all = Resources {
+        processors: 64,
+        others: [("gpus".into(), 4)].into(),
+    };
     let name = "there".parse().unwrap();
     let mut config = SlurmConfig::new(name, "/r".into(), all, vec!["/bin/true".into()]);
     config.reservations = true;
@@ -162,8 +207,18 @@ fn tag() -> ReservationTag {
 fn order(window: StartWindow) -> ReservationOrder {
     let length = DurationMs::from_secs(3_600);
     let resources = Resources::processors(16);
-    let request = ReservationRequest { resources, length, window, flexible: false };
-    ReservationOrder { tag: tag(), number: 1, request, keep_for: DurationMs::from_secs(1_800) }
+    let request = ReservationRequest {
+        resources,
+        length,
+        window,
+        flexible: false,
+    };
+    ReservationOrder {
+        tag: tag(),
+        number: 1,
+        request,
+        keep_for: DurationMs::from_secs(1_800),
+    }
 }
 
 #[tokio::test]
@@ -173,15 +228,20 @@ async fn starts_are_tried_in_turn_as_what_is_promised_ends() {
         let mut said = cluster.0.lock().unwrap();
         said.before = format!("reserved {OLD}\n").replace("CoreCnt=64", "CoreCnt=32");
         said.refuses = vec!["Requested nodes are busy"; 2];
-        said.shows =
-            format!("reserved {PART}\n").replace("=10000", "=30000").replace("=13720", "=33720");
+        said.shows = format!("reserved {PART}\n")
+            .replace("=10000", "=30000")
+            .replace("=13720", "=33720");
     }
     let window = StartWindow::new(at(10_000), at(40_000));
     let answer = site(&cluster).request(&order(window)).await;
     assert_eq!(answer, Ok(Agreed::Granted { start: at(30_000) }));
     let asked = cluster.0.lock().unwrap().asked.clone();
-    let with =
-        |from: u64| format!("reserve {TAG} {from} {} 16 normal 00:30:00", from + 3_600 + 120);
+    let with = |from: u64| {
+        format!(
+            "reserve {TAG} {from} {} 16 normal 00:30:00",
+            from + 3_600 + 120
+        )
+    };
     assert_eq!(asked, [with(10_000), with(20_000), with(30_000)]);
 }
 
@@ -191,7 +251,9 @@ async fn a_search_in_vain_ends_and_names_a_start_after_the_window() {
     cluster.0.lock().unwrap().refuses = vec!["Requested nodes are busy"; 100];
     let window = StartWindow::new(at(10_000), at(90_000));
     let answer = site(&cluster).request(&order(window)).await;
-    let Ok(Agreed::NotBefore { next }) = answer else { panic!("{answer:?}") };
+    let Ok(Agreed::NotBefore { next }) = answer else {
+        panic!("{answer:?}")
+    };
     assert!(next > at(90_000));
     assert_eq!(cluster.0.lock().unwrap().asked.len(), 6);
 }
@@ -209,14 +271,21 @@ async fn what_cannot_be_reserved_is_refused_without_asking() {
 async fn an_account_without_the_right_is_told_what_to_do() {
     let cluster = Arc::new(Cluster::default());
     cluster.0.lock().unwrap().refuses = vec!["Invalid user id"];
-    let answer = site(&cluster).request(&order(StartWindow::exactly(at(10_000)))).await;
-    let Err(SiteError::Refused(why)) = &answer else { panic!("{answer:?}") };
+    let answer = site(&cluster)
+        .request(&order(StartWindow::exactly(at(10_000))))
+        .await;
+    let Err(SiteError::Refused(why)) = &answer else {
+        panic!("{answer:?}")
+    };
     assert!(why.contains("AdminLevel=Operator"), "{why}");
 }
 
 /// Changes one byte of a line, drops one, or cuts it off there.
 fn mutated(line: &str, number: u64) -> String {
-    let random = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1) >> 17;
+    let random = number
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1)
+        >> 17;
     let mut bytes = line.as_bytes().to_vec();
     let place = (random >> 8) as usize % bytes.len();
     match random % 4 {
@@ -240,7 +309,10 @@ async fn a_garbled_answer_never_becomes_another_grant() {
             Ok(answer) => {
                 assert_eq!(answer, Agreed::Granted { start: at(10_000) }, "{shown}");
                 let kept = kept.unwrap();
-                assert!(kept.processors >= 16 && kept.span.to >= at(13_720 - 1), "{shown}");
+                assert!(
+                    kept.processors >= 16 && kept.span.to >= at(13_720 - 1),
+                    "{shown}"
+                );
                 granted += 1;
             }
             Err(SiteError::OutcomeUnknown(_)) => refused += 1,

@@ -22,15 +22,24 @@ pub fn time(text: &str) -> Option<DurationMs> {
             _ => return None,
         },
     };
-    let parts = [(days, 86_400_000), (hours, 3_600_000), (minutes, 60_000), (seconds, 1_000)];
+    let parts = [
+        (days, 86_400_000),
+        (hours, 3_600_000),
+        (minutes, 60_000),
+        (seconds, 1_000),
+    ];
     parts
         .iter()
-        .try_fold(0_u64, |sum, (count, ms)| sum.checked_add(count.checked_mul(*ms)?))
+        .try_fold(0_u64, |sum, (count, ms)| {
+            sum.checked_add(count.checked_mul(*ms)?)
+        })
         .map(DurationMs)
 }
 
 fn whole(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 /// By partition, from lines of `sinfo`: its default time, else its longest, if it has either.
@@ -43,7 +52,9 @@ pub(super) fn of_partitions<'a>(
         let name = fields.next()?;
         let mut times = fields.skip(2).map(time);
         let (longest, default) = (times.next().flatten(), times.next().flatten());
-        let time = default.or(longest).filter(|time| *time > DurationMs::ZERO)?;
+        let time = default
+            .or(longest)
+            .filter(|time| *time > DurationMs::ZERO)?;
         Some((name.strip_suffix('*').unwrap_or(name).into(), time))
     };
     lines.filter_map(of_line).collect()
@@ -54,7 +65,10 @@ pub(super) fn longest<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<Arc<
     let of_line = |line: &'a str| {
         let mut fields = line.split('|');
         let name = fields.next()?;
-        let longest = fields.nth(2).and_then(time).filter(|time| *time > DurationMs::ZERO);
+        let longest = fields
+            .nth(2)
+            .and_then(time)
+            .filter(|time| *time > DurationMs::ZERO);
         Some((name.strip_suffix('*').unwrap_or(name).into(), longest?))
     };
     lines.filter_map(of_line).collect()
@@ -76,7 +90,17 @@ mod tests {
         ] {
             assert_eq!(time(text), Some(DurationMs::from_secs(seconds)), "{text}");
         }
-        for text in ["", "x", "1:2:3:4", "-1", "1-", "UNLIMITED", "1h", "1-2-3", "999999999999-0"] {
+        for text in [
+            "",
+            "x",
+            "1:2:3:4",
+            "-1",
+            "1-",
+            "UNLIMITED",
+            "1h",
+            "1-2-3",
+            "999999999999-0",
+        ] {
             assert_eq!(time(text), None, "{text}");
         }
     }
@@ -97,6 +121,9 @@ mod tests {
         assert_eq!(of_partitions(lines.into_iter()), expected.into());
         let longest = |name: &str| longest(lines.into_iter()).get(name).copied();
         assert_eq!(longest("normal"), Some(minutes(1_440)));
-        assert_eq!((longest("endless"), longest("urgent"), longest("odd")), (None, None, None));
+        assert_eq!(
+            (longest("endless"), longest("urgent"), longest("odd")),
+            (None, None, None)
+        );
     }
 }

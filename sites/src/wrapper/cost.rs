@@ -61,7 +61,12 @@ pub fn measure(root: &Path, length: Duration, shell: &str) -> Result<WrapperCost
         }
         per_s.push((at_once, rate));
     }
-    Ok(WrapperCost { bare_program_ms, spawn_per_s, wrapper_ms, per_s })
+    Ok(WrapperCost {
+        bare_program_ms,
+        spawn_per_s,
+        wrapper_ms,
+        per_s,
+    })
 }
 
 struct Bench {
@@ -77,14 +82,24 @@ impl Bench {
         fs::write(&script, SCRIPT)?;
         fs::create_dir(root.join("attempts"))?;
         fs::create_dir(root.join("spool"))?;
-        Ok(Self { root: root.to_path_buf(), script, shell, made: AtomicU64::new(0) })
+        Ok(Self {
+            root: root.to_path_buf(),
+            script,
+            shell,
+            made: AtomicU64::new(0),
+        })
     }
 
     /// Prepares, spawns, opens the gate, waits; the time from spawn to end.
     fn wrapped(&self) -> Result<Duration> {
         let job = JobId(self.made.fetch_add(1, Ordering::Relaxed));
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
-        let tag = Tag { instance: InstanceId::from_random(1), job, component, attempt };
+        let tag = Tag {
+            instance: InstanceId::from_random(1),
+            job,
+            component,
+            attempt,
+        };
         self.prepare(tag)?;
         let directory = self.root.join("attempts").join(tag.to_string());
         let started = Instant::now();
@@ -101,7 +116,10 @@ impl Bench {
         }
         // As an adapter does, for which it costs next to nothing.
         fs::create_dir(directory.join("work"))?;
-        fs::write(directory.join("go.tmp"), encode_go(tag, &go(), Timestamp(0), None))?;
+        fs::write(
+            directory.join("go.tmp"),
+            encode_go(tag, &go(), Timestamp(0), None),
+        )?;
         fs::hard_link(directory.join("go.tmp"), directory.join("decision"))?;
         if let Some(pid) = Pid::from_raw(child.id().try_into()?) {
             kill_process(pid, Signal::USR2)?;
@@ -135,7 +153,10 @@ impl Bench {
             seldom: None,
             warning: None,
         };
-        Ok(fs::write(spool.join("params"), command.encode(tag, &pace, &seal()))?)
+        Ok(fs::write(
+            spool.join("params"),
+            command.encode(tag, &pace, &seal()),
+        )?)
     }
 }
 
@@ -157,7 +178,11 @@ fn go() -> Go {
 
 fn bare() -> Result<Duration> {
     let started = Instant::now();
-    Command::new("/bin/true").stdin(Stdio::null()).process_group(0).spawn()?.wait()?;
+    Command::new("/bin/true")
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()?
+        .wait()?;
     Ok(started.elapsed())
 }
 
@@ -189,5 +214,7 @@ fn repeat(
 
 fn median_ms(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
-    times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+    times
+        .get(times.len() / 2)
+        .map_or(0.0, |time| time.as_secs_f64() * 1000.0)
 }

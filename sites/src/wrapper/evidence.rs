@@ -47,11 +47,18 @@ impl Evidence {
         seal: &Seal,
         file: impl Fn(&str) -> Result<Option<Found<'f>>, E>,
     ) -> Result<Self, E> {
-        let files = (file("ready")?, file("decision")?, file("begun")?, file("exit")?);
+        let files = (
+            file("ready")?,
+            file("decision")?,
+            file("begun")?,
+            file("exit")?,
+        );
         let (ready, decision, begun, exit) = files;
         let trouble = file("trouble")?;
         let all = [&ready, &decision, &begun, &exit, &trouble];
-        let replaced = all.iter().any(|found| matches!(found, Some(Found::Spoiled)));
+        let replaced = all
+            .iter()
+            .any(|found| matches!(found, Some(Found::Spoiled)));
         let sealed = |bytes: &[u8], tag| state::exit(bytes, tag, seal);
         let decided = |bytes: &[u8], tag| state::decision(bytes, tag, seal);
         // An `exit` that was opened and not written: its disk is full.
@@ -109,21 +116,34 @@ impl Evidence {
         // Without `begun` it ended between the opening of the gate and its start.
         let began_at = self.begun.as_ref().map(|(_, at)| *at);
         let began_at = began_at.or_else(|| self.decision.map(|(_, at)| at));
-        Exit { cause: cause.clone(), began_at: began_at.unwrap_or(ended_at), ended_at }
+        Exit {
+            cause: cause.clone(),
+            began_at: began_at.unwrap_or(ended_at),
+            ended_at,
+        }
     }
 
     /// Where it stands, if its processes live.
     pub(crate) fn standing(&self) -> Observation {
         // Where it runs, for people and for its siblings: all of its nodes.
         let nodes = |ready: &Ready| ready.nodes.as_ref().unwrap_or(&ready.host).as_str().into();
-        let host = || self.ready.as_ref().map_or_else(|| "".into(), |(ready, _)| nodes(ready));
+        let host = || {
+            self.ready
+                .as_ref()
+                .map_or_else(|| "".into(), |(ready, _)| nodes(ready))
+        };
         match (self.last_word(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
-            (None, Some((_, at)), _) => Observation::Begun(Begun { host: host(), at: *at }),
+            (None, Some((_, at)), _) => Observation::Begun(Begun {
+                host: host(),
+                at: *at,
+            }),
             (None, None, _) if self.spoiled => Observation::Unknown(SPOILED.to_owned()),
-            (None, None, Some((_, at))) => {
-                Observation::Ready(AtGate { host: host(), since: *at, held_at: *at })
-            }
+            (None, None, Some((_, at))) => Observation::Ready(AtGate {
+                host: host(),
+                since: *at,
+                held_at: *at,
+            }),
             (None, None, None) => Observation::Starting,
         }
     }
@@ -154,8 +174,15 @@ pub(crate) fn observed(
         | Verdict::TooLate
         | Verdict::Succeeded
         | Verdict::Failed => by_file(),
-        Verdict::Ended(why) => Observation::Ended { began, why, detail: detail() },
-        Verdict::Lost => Observation::Vanished { began, detail: detail() },
+        Verdict::Ended(why) => Observation::Ended {
+            began,
+            why,
+            detail: detail(),
+        },
+        Verdict::Lost => Observation::Vanished {
+            began,
+            detail: detail(),
+        },
     }
 }
 
@@ -166,7 +193,9 @@ const SPOILED: &str = "its state files were replaced or made unreadable";
 const UNTOLD: &str = "its files, or why it was ended, may still be told";
 
 fn is_forged(tag: Tag, found: &Option<Found<'_>>, counts: impl Fn(&[u8]) -> bool) -> bool {
-    let Some(Found::File(bytes, _)) = found else { return false };
+    let Some(Found::File(bytes, _)) = found else {
+        return false;
+    };
     state::complete_lines(bytes, tag).is_some() && !counts(bytes)
 }
 

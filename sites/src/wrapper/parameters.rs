@@ -73,7 +73,11 @@ impl Command {
         };
         Self {
             executable,
-            arguments: program.arguments.iter().map(|a| a.as_bytes().to_vec()).collect(),
+            arguments: program
+                .arguments
+                .iter()
+                .map(|a| a.as_bytes().to_vec())
+                .collect(),
             environment: program
                 .environment
                 .iter()
@@ -103,7 +107,11 @@ impl Command {
             line(&mut out, "seldom_s", &format!("{poll} {after}"));
         }
         if let Some(Warning { signal, before }) = &pace.warning {
-            line(&mut out, "warn", &format!("{signal} {}", before.as_secs_ceil()));
+            line(
+                &mut out,
+                "warn",
+                &format!("{signal} {}", before.as_secs_ceil()),
+            );
         }
         if let Some(earlier) = &self.earlier {
             line(&mut out, "earlier", &earlier.to_string());
@@ -122,7 +130,9 @@ impl Command {
             value(&mut out, &format!("env {name}"), content);
         }
         value(&mut out, "exe", &self.executable);
-        self.arguments.iter().for_each(|argument| value(&mut out, "arg", argument));
+        self.arguments
+            .iter()
+            .for_each(|argument| value(&mut out, "arg", argument));
         end(&mut out, tag);
         out
     }
@@ -156,7 +166,11 @@ pub fn staged_program(order: &AttemptOrder) -> Option<String> {
         Executable::Staged(file) => file.name.as_str().rsplit('/').next().unwrap_or_default(),
         Executable::AtSite(_) => "",
     };
-    let name = if matches!(name, "" | "." | "..") { "program" } else { name };
+    let name = if matches!(name, "" | "." | "..") {
+        "program"
+    } else {
+        name
+    };
     Some(format!("program/{name}"))
 }
 
@@ -175,7 +189,9 @@ pub(crate) struct Written {
 pub(crate) fn written(order: &AttemptOrder, root: &Path, pace: &Pace, seal: &Seal) -> Written {
     let tag = order.tag;
     let program = staged_program(order);
-    let staged = program.as_ref().map(|p| root.join("attempts").join(tag.to_string()).join(p));
+    let staged = program
+        .as_ref()
+        .map(|p| root.join("attempts").join(tag.to_string()).join(p));
     let staged = staged.as_ref().map(|p| p.as_os_str().as_bytes());
     let mut command = Command::of(&order.program, staged);
     command.earlier = order.earlier;
@@ -190,18 +206,25 @@ pub(crate) fn written(order: &AttemptOrder, root: &Path, pace: &Pace, seal: &Sea
 
 fn placed_inputs(root: &Path, order: &AttemptOrder, program: Option<String>) -> Vec<PlacedInput> {
     let store = root.join(STORE);
-    let source =
-        |digest: Digest| store.join(digest.to_string()).into_os_string().into_encoded_bytes();
+    let source = |digest: Digest| {
+        store
+            .join(digest.to_string())
+            .into_os_string()
+            .into_encoded_bytes()
+    };
     let read = order.inputs.iter().map(|(content, path)| PlacedInput {
         kind: PlacedAs::Input,
         source: source(content.digest),
         target: format!("work/{path}"),
     });
-    let run = order.staged_executable.zip(program).map(|(digest, target)| PlacedInput {
-        kind: PlacedAs::Program,
-        source: source(digest),
-        target,
-    });
+    let run = order
+        .staged_executable
+        .zip(program)
+        .map(|(digest, target)| PlacedInput {
+            kind: PlacedAs::Program,
+            source: source(digest),
+            target,
+        });
     read.chain(run).collect()
 }
 
@@ -221,7 +244,9 @@ pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput], outputs: &[RelPath]) -> V
             out.push(b'\n');
         }
     }
-    outputs.iter().for_each(|path| value(&mut out, "output", path.as_str().as_bytes()));
+    outputs
+        .iter()
+        .for_each(|path| value(&mut out, "output", path.as_str().as_bytes()));
     end(&mut out, tag);
     out
 }
@@ -242,7 +267,11 @@ pub fn encode_go(tag: Tag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Ve
 /// by the site's clock, and its end: whoever writes it at the site knows that clock.
 pub fn encode_go_for_site(go: &Go) -> Vec<u8> {
     let mut out = go_lines(go);
-    line(&mut out, "start_by_ms", &go.start_by.0.min(LATEST_MS).to_string());
+    line(
+        &mut out,
+        "start_by_ms",
+        &go.start_by.0.min(LATEST_MS).to_string(),
+    );
     out
 }
 
@@ -254,9 +283,15 @@ fn go_lines(go: &Go) -> Vec<u8> {
     line(&mut out, "rank", &go.rank.to_string());
     for (index, peer) in go.peers.iter().enumerate() {
         // A host name comes from the other site: nothing in it may end the line.
-        let host: String =
-            peer.host.chars().filter(|c| !c.is_control() && !c.is_whitespace()).collect();
-        let rest = format!("{index} {} {} {} {host}", peer.attempt, peer.site, peer.processors);
+        let host: String = peer
+            .host
+            .chars()
+            .filter(|c| !c.is_control() && !c.is_whitespace())
+            .collect();
+        let rest = format!(
+            "{index} {} {} {} {host}",
+            peer.attempt, peer.site, peer.processors
+        );
         line(&mut out, "peer", &rest);
     }
     out

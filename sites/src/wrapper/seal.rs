@@ -69,7 +69,9 @@ impl Seal {
 /// The secret is nobody's to read.
 impl fmt::Debug for Seal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Seal").field(&self.0.map(|key| key.from)).finish_non_exhaustive()
+        f.debug_tuple("Seal")
+            .field(&self.0.map(|key| key.from))
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,6 +103,9 @@ mod tests {
 
     #[test]
     fn what_is_printed_of_it_says_nothing_of_the_secret() {
-        assert_eq!(format!("{:?}", Seal::new([0x5a; 32], JobId(6))), "Seal(Some(JobId(6)), ..)");
+        assert_eq!(
+            format!("{:?}", Seal::new([0x5a; 32], JobId(6))),
+            "Seal(Some(JobId(6)), ..)"
+        );
     }
 }

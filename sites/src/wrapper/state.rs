@@ -44,12 +44,17 @@ pub fn complete_lines(bytes: &[u8], tag: Tag) -> Option<Vec<&str>> {
 }
 
 fn field<'a>(lines: &[&'a str], key: &str) -> Option<&'a str> {
-    lines.iter().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+    lines
+        .iter()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
 }
 
 fn process(lines: &[&str]) -> Option<ProcessName> {
     let pid = field(lines, "pid")?.parse().ok().filter(|pid| *pid > 1)?;
-    Some(ProcessName { pid, start: field(lines, "start")?.parse().ok()? })
+    Some(ProcessName {
+        pid,
+        start: field(lines, "start")?.parse().ok()?,
+    })
 }
 
 /// Reads `ready`.
@@ -60,7 +65,9 @@ pub fn ready(bytes: &[u8], tag: Tag) -> Option<Ready> {
         wrapper: process(&lines)?,
         boot: field(&lines, "boot")?.to_owned(),
         job: field(&lines, "job").map(str::to_owned),
-        nodes: field(&lines, "nodes").filter(|list| is_list(list)).map(str::to_owned),
+        nodes: field(&lines, "nodes")
+            .filter(|list| is_list(list))
+            .map(str::to_owned),
     })
 }
 
@@ -79,7 +86,9 @@ pub(crate) fn verdict(line: &str, tag: Tag, seal: &Seal) -> Option<GateState> {
     let mut words = line.split(' ');
     match words.next()? {
         "go" => Some(GateState::Opened),
-        "void" => seal.proves(tag, Sealed::Void, words.next()).then_some(GateState::Voided),
+        "void" => seal
+            .proves(tag, Sealed::Void, words.next())
+            .then_some(GateState::Voided),
         _ => None,
     }
 }
@@ -167,13 +176,21 @@ mod tests {
         for odd in ["nodes ", "nodes a b", "nodes $(id)"] {
             assert_eq!(nodes(odd), None, "{odd}");
         }
-        assert_eq!(nodes(&format!("nodes {}", "n,".repeat(2_000))), None, "too many");
+        assert_eq!(
+            nodes(&format!("nodes {}", "n,".repeat(2_000))),
+            None,
+            "too many"
+        );
     }
 
     #[test]
     fn a_process_that_would_be_everybody_is_no_process() {
         for pid in ["0", "1", "-1", "x"] {
-            assert_eq!(ready(READY.replace("12", pid).as_bytes(), tag()), None, "{pid}");
+            assert_eq!(
+                ready(READY.replace("12", pid).as_bytes(), tag()),
+                None,
+                "{pid}"
+            );
         }
     }
 
@@ -186,7 +203,11 @@ mod tests {
             exit(text.as_bytes(), tag(), &seal)
         };
         assert_eq!(read(&format!("word {word}\n")), Some(ExitCause::Code(0)));
-        for forged in [String::new(), "word \n".to_owned(), format!("word {}\n", &word[1..])] {
+        for forged in [
+            String::new(),
+            "word \n".to_owned(),
+            format!("word {}\n", &word[1..]),
+        ] {
             assert_eq!(read(&forged), None, "{forged:?}");
         }
         assert_eq!(decision(b"void\nend cabcdefgh-1-0-1\n", tag(), &seal), None);
@@ -202,7 +223,10 @@ mod tests {
         assert_eq!(read("signal 9"), Some(ExitCause::Signal(9)));
         assert_eq!(read("walltime signal 15"), Some(ExitCause::WallTime));
         assert_eq!(read("terminated code 0"), Some(ExitCause::Terminated));
-        assert!(matches!(read("unstarted missing"), Some(ExitCause::CouldNotStart(_))));
+        assert!(matches!(
+            read("unstarted missing"),
+            Some(ExitCause::CouldNotStart(_))
+        ));
         assert_eq!(read("unstarted late"), Some(ExitCause::TooLate));
         assert_eq!(read("code"), None);
         assert_eq!(read("fine"), None);

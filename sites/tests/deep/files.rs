@@ -12,7 +12,12 @@ use super::grow::{DEEP, below, grow, leaf, limit_descriptors};
 fn area(root: &Path) -> FileArea {
     let agent = vec![env!("CARGO_BIN_EXE_site-agent").into()];
     let stall = std::time::Duration::from_secs(120);
-    let config = AreaConfig { root: root.into(), attempts: "attempts".into(), agent, stall };
+    let config = AreaConfig {
+        root: root.into(),
+        attempts: "attempts".into(),
+        agent,
+        stall,
+    };
     let area = FileArea::new(config).unwrap();
     area.prepare().unwrap();
     area
@@ -40,7 +45,9 @@ fn directory_of_ten_thousand_levels_is_refused_as_content() {
     grow(&place.path().join("files/deep"), DEEP);
     let deep = user("deep");
     assert_eq!(area.stamp(&deep), Ok(None));
-    let Err(SiteError::Refused(why)) = area.list(&deep) else { panic!("it is listed") };
+    let Err(SiteError::Refused(why)) = area.list(&deep) else {
+        panic!("it is listed")
+    };
     assert!(why.contains("more than 128 levels deep; pack it"), "{why}");
     let InspectStatus::Failed(SiteError::Refused(why)) = inspect(&area, &deep) else {
         panic!("it is content")
@@ -59,7 +66,9 @@ fn directory_of_as_many_levels_as_may_be_takes_few_descriptors() {
     assert!(area.stamp(&fine).unwrap().is_some());
     assert_eq!(area.list(&fine).unwrap().unwrap().leaves().len(), 129);
     let done = inspect(&area, &fine);
-    let InspectStatus::Done(found) = done else { panic!("{done:?}") };
+    let InspectStatus::Done(found) = done else {
+        panic!("{done:?}")
+    };
     assert!(found.directory);
 }
 
@@ -74,7 +83,9 @@ fn directory_whose_paths_would_fill_the_memory_is_refused_as_content() {
         at = below(&at, &long);
     }
     (0..5_000).for_each(|n| leaf(&at, &n.to_string()));
-    let Err(SiteError::Refused(why)) = area.list(&user("long")) else { panic!("it is listed") };
+    let Err(SiteError::Refused(why)) = area.list(&user("long")) else {
+        panic!("it is listed")
+    };
     assert!(why.contains("have more than 134217728 bytes"), "{why}");
     assert_eq!(area.stamp(&user("long")), Ok(None));
 }

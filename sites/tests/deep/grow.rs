@@ -21,7 +21,10 @@ pub(crate) struct FewDescriptors {
 pub(crate) fn limit_descriptors() -> FewDescriptors {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let few = Rlimit { current: Some(128), ..getrlimit(Resource::Nofile) };
+    let few = Rlimit {
+        current: Some(128),
+        ..getrlimit(Resource::Nofile)
+    };
     setrlimit(Resource::Nofile, few).unwrap();
     FewDescriptors { _alone: alone }
 }
@@ -32,7 +35,13 @@ pub(crate) fn below(parent: &OwnedFd, name: &str) -> OwnedFd {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => panic!("{error}"),
     }
-    openat(parent, name, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    openat(
+        parent,
+        name,
+        OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .unwrap()
 }
 
 /// Makes so many directories, each in the one before, and opens the last one.

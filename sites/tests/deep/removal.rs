@@ -20,7 +20,11 @@ use crate::support::unprivileged::unprivileged;
 fn await_empty(directory: &Path) {
     let begun = Instant::now();
     while fs::read_dir(directory).unwrap().next().is_some() {
-        assert!(begun.elapsed() < Duration::from_secs(600), "{} stays", directory.display());
+        assert!(
+            begun.elapsed() < Duration::from_secs(600),
+            "{} stays",
+            directory.display()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -179,7 +183,10 @@ fn what_cannot_be_removed_is_told_and_all_else_goes() {
     let top = root.clone();
     unprivileged(move || {
         let error = remove_tree(&top).unwrap_err();
-        assert!(error.to_string().contains("\"their-file\" in it stays"), "{error}");
+        assert!(
+            error.to_string().contains("\"their-file\" in it stays"),
+            "{error}"
+        );
         assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
         let left: Vec<_> = fs::read_dir(top.join("d/d")).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{left:?}");

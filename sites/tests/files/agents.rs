@@ -34,7 +34,10 @@ fn a_second_control_plane_finds_the_copy_running_and_sees_it_complete() {
         stall: DEADLINE,
     })
     .unwrap();
-    assert!(matches!(second.copy_status(&order), Ok(CopyStatus::Running { .. })));
+    assert!(matches!(
+        second.copy_status(&order),
+        Ok(CopyStatus::Running { .. })
+    ));
     second.start_copy(&order, &world.a.as_source()).unwrap();
     // A process that was just started has no command line yet.
     wait_for(|| (world.agents_of(&order).len() == 1).then_some(()));
@@ -62,7 +65,10 @@ fn two_copies_of_one_content_at_once_both_complete_and_leave_one() {
         // A name of its own, as the slower of two agents may still read the last one.
         let name = format!("x{round}");
         let first = order(world.file(&name, &noise(round, 200_000)), &name);
-        let second = CopyOrder { nonce: "other-1".into(), ..first.clone() };
+        let second = CopyOrder {
+            nonce: "other-1".into(),
+            ..first.clone()
+        };
         world.start(&first);
         world.start(&second);
         assert_eq!(world.end_of(&first), CopyStatus::Complete);
@@ -80,10 +86,14 @@ fn a_stopped_copy_says_so_and_goes_on_from_what_it_has() {
     let arrived = some_arrived(&world, &slow);
     world.b.stop_copy(&slow, false).unwrap();
     assert_eq!(world.agents_of(&slow), Vec::<i32>::new());
-    let CopyStatus::Failed { blame, detail } = world.status(&slow) else { panic!() };
+    let CopyStatus::Failed { blame, detail } = world.status(&slow) else {
+        panic!()
+    };
     assert_eq!(blame, CopyBlame::Process);
     assert!(detail.contains("stopped"), "{detail}");
-    let kept = std::fs::metadata(world.task(&slow).join("data")).unwrap().len();
+    let kept = std::fs::metadata(world.task(&slow).join("data"))
+        .unwrap()
+        .len();
     assert!(kept >= arrived, "{kept} of {arrived} bytes kept");
 
     // So slow a link that only what was kept can be there when progress is first seen.
@@ -94,7 +104,13 @@ fn a_stopped_copy_says_so_and_goes_on_from_what_it_has() {
         other => panic!("{other:?}"),
     });
     world.b.stop_copy(&slower, false).unwrap();
-    assert_eq!(world.copy(&CopyOrder { limit: None, ..slow }), CopyStatus::Complete);
+    assert_eq!(
+        world.copy(&CopyOrder {
+            limit: None,
+            ..slow
+        }),
+        CopyStatus::Complete
+    );
 }
 
 #[test]
@@ -129,11 +145,19 @@ fn a_frozen_agent_runs_until_it_is_stopped_for_good() {
 fn a_term_from_outside_ends_a_copy_cleanly_and_a_kill_without_a_word() {
     let world = World::new();
     let order = slow(&world);
-    for (signal, expected) in [(Signal::TERM, "stopped by a signal"), (Signal::KILL, "killed")] {
+    for (signal, expected) in [
+        (Signal::TERM, "stopped by a signal"),
+        (Signal::KILL, "killed"),
+    ] {
         world.start(&order);
         some_arrived(&world, &order);
-        world.agents_of(&order).iter().for_each(|pid| kill(*pid, signal));
-        let CopyStatus::Failed { blame, detail } = world.end_of(&order) else { panic!() };
+        world
+            .agents_of(&order)
+            .iter()
+            .for_each(|pid| kill(*pid, signal));
+        let CopyStatus::Failed { blame, detail } = world.end_of(&order) else {
+            panic!()
+        };
         assert_eq!(blame, CopyBlame::Process);
         assert!(detail.contains(expected), "{detail}");
     }
@@ -156,7 +180,10 @@ fn copies_over_one_link_together_keep_to_its_bandwidth() {
     }
     let seconds = started.elapsed().as_secs_f64();
     let ratio = (3 * BYTES_EACH) as f64 / seconds / BYTES_PER_SECOND as f64;
-    assert!(ratio <= 1.1, "{ratio:.3} of the link's bandwidth in {seconds:.2} s");
+    assert!(
+        ratio <= 1.1,
+        "{ratio:.3} of the link's bandwidth in {seconds:.2} s"
+    );
     println!("{ratio:.3} of the link's bandwidth");
 }
 
@@ -169,7 +196,10 @@ fn an_agent_that_is_handed_another_lock_does_not_touch_the_task() {
     let task = world.task(&order);
     let name = task.file_name().unwrap();
     let started = Instant::now();
-    for lock in [std::fs::File::open("/dev/null"), std::fs::File::open(task.join("lock"))] {
+    for lock in [
+        std::fs::File::open("/dev/null"),
+        std::fs::File::open(task.join("lock")),
+    ] {
         let mut second = std::process::Command::new(agent())
             .args(["copy".as_ref(), world.path("b").as_os_str(), name])
             .stdin(lock.unwrap())

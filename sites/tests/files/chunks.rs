@@ -8,7 +8,10 @@ use crate::world::{World, limited, noise, order, wait_for};
 /// An order for a part of a user's file at `a`.
 fn chunk(of: Content, part: Part, path: &str) -> CopyOrder {
     let chunk = Chunk::of_part(of, part);
-    CopyOrder { chunk: Some(chunk), ..order(chunk.content(), path) }
+    CopyOrder {
+        chunk: Some(chunk),
+        ..order(chunk.content(), path)
+    }
 }
 
 fn part(before: u64, own: u64, total: u64) -> Part {
@@ -27,9 +30,14 @@ fn chunks_of_a_file_are_the_file_together() {
         together.extend(std::fs::read(world.in_store(order.content.digest)).unwrap());
     }
     assert!(together == bytes);
-    assert!(!world.in_store(of.digest).exists(), "the file itself stays where it is");
+    assert!(
+        !world.in_store(of.digest).exists(),
+        "the file itself stays where it is"
+    );
     wait_for(|| {
-        (world.left_in("incoming"), world.left_in("trash")).eq(&(vec![], vec![])).then_some(())
+        (world.left_in("incoming"), world.left_in("trash"))
+            .eq(&(vec![], vec![]))
+            .then_some(())
     });
 }
 
@@ -38,7 +46,11 @@ fn an_empty_chunk_arrives_too() {
     let world = World::new();
     let order = chunk(world.file("x", b"ab"), part(0, 1, 3), "x");
     assert_eq!(world.copy(&order), CopyStatus::Complete);
-    assert!(std::fs::read(world.in_store(order.content.digest)).unwrap().is_empty());
+    assert!(
+        std::fs::read(world.in_store(order.content.digest))
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
@@ -50,7 +62,9 @@ fn a_chunk_of_a_file_that_is_another_elsewhere_is_the_sources_fault() {
     world.file("x", &bytes);
     let order = chunk(of, part(0, 1, 2), "x");
     let status = world.copy(&order);
-    let CopyStatus::Failed { blame, detail } = status else { panic!("{status:?}") };
+    let CopyStatus::Failed { blame, detail } = status else {
+        panic!("{status:?}")
+    };
     assert_eq!(blame, CopyBlame::Source);
     assert!(detail.contains("not what was ordered"), "{detail}");
     assert!(!world.b.has_content(order.content.digest).unwrap());
@@ -63,7 +77,11 @@ fn a_directory_is_not_cut() {
     let of = world.file("d/x", b"abc");
     let order = chunk(of, part(0, 1, 3), "d");
     let status = world.copy(&order);
-    let CopyStatus::Failed { blame: CopyBlame::Source, detail } = status else {
+    let CopyStatus::Failed {
+        blame: CopyBlame::Source,
+        detail,
+    } = status
+    else {
         panic!("{status:?}")
     };
     assert!(detail.contains("a directory"), "{detail}");

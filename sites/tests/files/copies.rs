@@ -32,11 +32,16 @@ fn files_of_all_sizes_arrive_whole_read_only_and_leave_nothing_behind() {
         assert_eq!(world.copy(&order), CopyStatus::Complete);
         let path = world.in_store(order.content.digest);
         assert!(std::fs::read(&path).unwrap() == bytes, "{length} bytes");
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o555);
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+            0o555
+        );
         assert!(world.b.has_content(order.content.digest).unwrap());
     }
     wait_for(|| {
-        (world.left_in("incoming"), world.left_in("trash")).eq(&(vec![], vec![])).then_some(())
+        (world.left_in("incoming"), world.left_in("trash"))
+            .eq(&(vec![], vec![]))
+            .then_some(())
     });
 }
 
@@ -45,7 +50,10 @@ fn starting_a_copy_of_what_is_there_is_complete_at_once() {
     let world = World::new();
     let first = order(world.file("x", b"abc"), "x");
     assert_eq!(world.copy(&first), CopyStatus::Complete);
-    let second = CopyOrder { nonce: "inst-2".into(), ..first };
+    let second = CopyOrder {
+        nonce: "inst-2".into(),
+        ..first
+    };
     world.start(&second);
     assert_eq!(world.status(&second), CopyStatus::Complete);
 }
@@ -71,7 +79,10 @@ fn one_wrong_bit_is_the_sources_fault_and_never_in_the_store() {
     let order = order(wanted, "x");
     let status = world.copy(&order);
     assert_eq!(blame(&status), CopyBlame::Source);
-    assert!(detail(&status).contains(&content(&bytes).digest.to_string()), "{status:?}");
+    assert!(
+        detail(&status).contains(&content(&bytes).digest.to_string()),
+        "{status:?}"
+    );
     assert!(!world.b.has_content(wanted.digest).unwrap());
 }
 
@@ -84,7 +95,10 @@ fn a_short_a_long_and_a_missing_source_are_the_sources_fault() {
         world.file("x", other);
         assert_eq!(blame(&world.copy(&order(wanted, "x"))), CopyBlame::Source);
     }
-    assert_eq!(blame(&world.copy(&order(wanted, "missing"))), CopyBlame::Source);
+    assert_eq!(
+        blame(&world.copy(&order(wanted, "missing"))),
+        CopyBlame::Source
+    );
     std::fs::rename(world.path("a"), world.path("gone")).unwrap();
     let status = world.copy(&order(wanted, "x"));
     assert_eq!(blame(&status), CopyBlame::Source);
@@ -120,13 +134,19 @@ fn partial_data_that_went_bad_is_found_and_copied_anew() {
 fn a_full_disk_is_the_destinations_fault_before_a_byte_is_written() {
     let world = World::new();
     let huge = 8 << 40;
-    std::fs::File::create(world.path("a/files/x")).unwrap().set_len(huge).unwrap();
+    std::fs::File::create(world.path("a/files/x"))
+        .unwrap()
+        .set_len(huge)
+        .unwrap();
     let mut wanted = content(b"whatever");
     wanted.size = Bytes(huge);
     let order = order(wanted, "x");
     let status = world.copy(&order);
     assert_eq!(blame(&status), CopyBlame::Destination);
-    assert!(detail(&status).contains("No space left on device"), "{status:?}");
+    assert!(
+        detail(&status).contains("No space left on device"),
+        "{status:?}"
+    );
     assert!(!world.task(&order).join("data").exists());
 }
 
@@ -160,7 +180,9 @@ fn a_root_that_is_gone_is_missed_and_one_that_returns_goes_on() {
     let not_sent = |result: Result<(), SiteError>| matches!(result, Err(SiteError::NotSent(_)));
     assert!(not_sent(world.b.start_copy(&order, &world.a.as_source())));
     assert!(not_sent(world.b.copy_status(&order).map(drop)));
-    assert!(not_sent(world.b.has_content(order.content.digest).map(drop)));
+    assert!(not_sent(
+        world.b.has_content(order.content.digest).map(drop)
+    ));
     assert!(not_sent(world.b.delete_content(order.content.digest)));
     assert!(!world.path("b").exists(), "nothing is made in its place");
     std::fs::rename(world.path("away"), world.path("b")).unwrap();
@@ -176,9 +198,16 @@ fn a_destination_that_vanishes_during_the_copy_is_never_the_sources_fault() {
     // the store that is prepared anew, and complete.
     wait_for(|| world.task(&order).join("agent").exists().then_some(()));
     std::fs::remove_dir_all(world.path("b/store")).unwrap();
-    let status =
-        wait_for(|| world.agents_of(&order).is_empty().then(|| world.b.copy_status(&order)));
-    assert!(matches!(status, Err(SiteError::NotSent(_))), "unknown without store: {status:?}");
+    let status = wait_for(|| {
+        world
+            .agents_of(&order)
+            .is_empty()
+            .then(|| world.b.copy_status(&order))
+    });
+    assert!(
+        matches!(status, Err(SiteError::NotSent(_))),
+        "unknown without store: {status:?}"
+    );
     world.b.prepare().unwrap();
     // A dying process loses its command line, by which it was found, before its lock.
     assert_eq!(blame(&world.end_of(&order)), CopyBlame::Destination);
@@ -190,11 +219,20 @@ fn a_nonce_that_is_no_name_and_a_link_that_carries_nothing_are_refused() {
     let world = World::new();
     let good = order(world.file("x", b"abc"), "x");
     for nonce in ["", "../x", "a/b", "a.b", &"n".repeat(65)] {
-        let bad = CopyOrder { nonce: nonce.into(), ..good.clone() };
+        let bad = CopyOrder {
+            nonce: nonce.into(),
+            ..good.clone()
+        };
         let started = world.b.start_copy(&bad, &world.a.as_source());
-        assert!(matches!(started, Err(SiteError::Refused(_))), "{nonce:?}: {started:?}");
+        assert!(
+            matches!(started, Err(SiteError::Refused(_))),
+            "{nonce:?}: {started:?}"
+        );
     }
-    let dead_link = CopyOrder { limit: Some(BitsPerSecond(0)), ..good };
+    let dead_link = CopyOrder {
+        limit: Some(BitsPerSecond(0)),
+        ..good
+    };
     let started = world.b.start_copy(&dead_link, &world.a.as_source());
     assert!(matches!(started, Err(SiteError::Refused(_))), "{started:?}");
 }

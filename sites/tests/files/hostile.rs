@@ -112,12 +112,30 @@ fn paths_that_lead_out_are_refused_and_links_inside_are_followed() {
     symlink("x", world.path("a/files/inside")).unwrap();
     for path in ["absolute", "relative", "sideways"] {
         let read = world.a.read(&user(path), Bytes(0), 100);
-        assert!(matches!(read, Err(SiteError::Refused(_))), "{path}: {read:?}");
+        assert!(
+            matches!(read, Err(SiteError::Refused(_))),
+            "{path}: {read:?}"
+        );
         let status = world.copy(&order(content(SECRET), path));
-        assert!(matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. }), "{path}");
+        assert!(
+            matches!(
+                status,
+                CopyStatus::Failed {
+                    blame: CopyBlame::Source,
+                    ..
+                }
+            ),
+            "{path}"
+        );
     }
-    assert_eq!(world.a.read(&user("inside"), Bytes(0), 100).unwrap().bytes, PUBLIC);
-    assert_eq!(world.copy(&order(content(PUBLIC), "inside")), CopyStatus::Complete);
+    assert_eq!(
+        world.a.read(&user("inside"), Bytes(0), 100).unwrap().bytes,
+        PUBLIC
+    );
+    assert_eq!(
+        world.copy(&order(content(PUBLIC), "inside")),
+        CopyStatus::Complete
+    );
 }
 
 #[test]
@@ -130,8 +148,18 @@ fn what_an_attempt_left_is_read_below_its_work_directory_only() {
     std::fs::write(attempt.join("stdout"), b"printed").unwrap();
     symlink("../stdout", attempt.join("work/sly")).unwrap();
     let place = |path: &str| FilePlace::Output(tag, RelPath::new(path).unwrap());
-    assert_eq!(world.a.read(&place("out/result"), Bytes(0), 100).unwrap().bytes, PUBLIC);
-    assert!(matches!(world.a.read(&place("sly"), Bytes(0), 100), Err(SiteError::Refused(_))));
+    assert_eq!(
+        world
+            .a
+            .read(&place("out/result"), Bytes(0), 100)
+            .unwrap()
+            .bytes,
+        PUBLIC
+    );
+    assert!(matches!(
+        world.a.read(&place("sly"), Bytes(0), 100),
+        Err(SiteError::Refused(_))
+    ));
     let own = RelPath::new(&format!("{ATTEMPTS}/{tag}/stdout")).unwrap();
     assert_eq!(world.a.read_own(&own, Bytes(2), 3).unwrap().bytes, b"int");
 
@@ -165,7 +193,12 @@ fn a_source_that_grows_shrinks_or_changes_during_the_copy_is_found() {
     let changes: [&dyn Fn(&Path); 4] = [
         &|path| write_at(path, 2_000_000),
         &|path| {
-            std::fs::File::options().write(true).open(path).unwrap().set_len(1_999_999).unwrap()
+            std::fs::File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_len(1_999_999)
+                .unwrap()
         },
         &|path| write_at(path, 0),
         &|path| write_at(path, 1_999_999),
@@ -173,7 +206,13 @@ fn a_source_that_grows_shrinks_or_changes_during_the_copy_is_found() {
     for (number, change) in changes.into_iter().enumerate() {
         let (world, order, status) = disturbed(change);
         assert!(
-            matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. }),
+            matches!(
+                status,
+                CopyStatus::Failed {
+                    blame: CopyBlame::Source,
+                    ..
+                }
+            ),
             "change {number}: {status:?}"
         );
         assert!(!world.b.has_content(order.content.digest).unwrap());
@@ -198,7 +237,13 @@ fn pipes_and_sockets_are_refused_without_waiting_for_anybody() {
     let _socket = std::os::unix::net::UnixListener::bind(world.path("a/files/socket")).unwrap();
     for path in ["d", "d/pipe", "socket"] {
         let status = inspect(&world.a, &user(path));
-        assert!(matches!(status, InspectStatus::Failed(SiteError::Refused(_))), "{status:?}");
+        assert!(
+            matches!(status, InspectStatus::Failed(SiteError::Refused(_))),
+            "{status:?}"
+        );
     }
-    assert!(matches!(world.a.read(&user("d/pipe"), Bytes(0), 1), Err(SiteError::Refused(_))));
+    assert!(matches!(
+        world.a.read(&user("d/pipe"), Bytes(0), 1),
+        Err(SiteError::Refused(_))
+    ));
 }

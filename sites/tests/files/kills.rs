@@ -32,7 +32,10 @@ fn make_goods(world: &World, round: u64) -> Goods {
         }
     }
     let content = inspected(&world.a, &user(&name)).content;
-    Goods { content, expected: snapshot(&path) }
+    Goods {
+        content,
+        expected: snapshot(&path),
+    }
 }
 
 fn check_store(path: &Path, expected: &Snapshot) {
@@ -48,7 +51,10 @@ fn kill_after(world: &World, order: &CopyOrder, wait: Duration) -> bool {
     agents.iter().for_each(|pid| kill(*pid, Signal::KILL));
     match world.end_of(order) {
         CopyStatus::Complete => false,
-        CopyStatus::Failed { blame: CopyBlame::Process, .. } => !agents.is_empty(),
+        CopyStatus::Failed {
+            blame: CopyBlame::Process,
+            ..
+        } => !agents.is_empty(),
         other => panic!("{other:?}"),
     }
 }
@@ -59,7 +65,10 @@ fn after_a_hundred_kills_every_copy_is_right_and_none_was_ever_wrong() {
     let (mut struck, mut completed, mut seed) = (0, 0, 0_u64);
     let started = Instant::now();
     while struck < KILLS {
-        assert!(started.elapsed() < DEADLINE * 3, "only {struck} kills struck");
+        assert!(
+            started.elapsed() < DEADLINE * 3,
+            "only {struck} kills struck"
+        );
         let goods = make_goods(&world, completed);
         let order = order(goods.content, &format!("x{completed}"));
         let path = world.in_store(goods.content.digest);
@@ -76,7 +85,10 @@ fn after_a_hundred_kills_every_copy_is_right_and_none_was_ever_wrong() {
         assert_eq!(world.copy(&order), CopyStatus::Complete);
         assert!(path.exists());
         check_store(&path, &goods.expected);
-        assert!(!world.task(&order).exists(), "an agent's leavings are removed");
+        assert!(
+            !world.task(&order).exists(),
+            "an agent's leavings are removed"
+        );
         completed += 1;
     }
     println!("{struck} kills struck, {completed} copies completed");

@@ -40,8 +40,12 @@ fn deleting_is_idempotent_and_what_was_deleted_can_come_again() {
 fn what_an_interrupted_deletion_left_goes_with_the_next() {
     let world = World::new();
     let digest = content(b"abc").digest;
-    std::fs::create_dir_all(world.path("b/trash").join(format!("store.{digest}.0/half/gone")))
-        .unwrap();
+    std::fs::create_dir_all(
+        world
+            .path("b/trash")
+            .join(format!("store.{digest}.0/half/gone")),
+    )
+    .unwrap();
     world.b.delete_content(digest).unwrap();
     assert_eq!(world.left_in("trash"), Vec::<String>::new());
 }
@@ -95,7 +99,10 @@ fn a_source_deleted_during_the_copy_is_the_sources_fault_or_arrives_whole() {
         let path = world.path("a/files/d").join(format!("f{number:02}"));
         std::fs::write(path, noise(number, 50_000)).unwrap();
     }
-    let order = limited(order(inspected(&world.a, &user("d")).content, "d"), 1_000_000);
+    let order = limited(
+        order(inspected(&world.a, &user("d")).content, "d"),
+        1_000_000,
+    );
     world.start(&order);
     wait_for(|| match world.status(&order) {
         CopyStatus::Running { done: Bytes(0) } => None,
@@ -104,7 +111,16 @@ fn a_source_deleted_during_the_copy_is_the_sources_fault_or_arrives_whole() {
     });
     std::fs::remove_dir_all(world.path("a/files/d")).unwrap();
     let status = world.end_of(&order);
-    assert!(matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. }), "{status:?}");
+    assert!(
+        matches!(
+            status,
+            CopyStatus::Failed {
+                blame: CopyBlame::Source,
+                ..
+            }
+        ),
+        "{status:?}"
+    );
 }
 
 #[test]
@@ -112,7 +128,10 @@ fn a_sweep_takes_our_dead_copies_and_nobody_elses() {
     let world = World::new();
     let content = world.file("x", &noise(1, 20_000_000));
     let copy = |nonce: &str| {
-        let order = CopyOrder { nonce: nonce.into(), ..order(content, "x") };
+        let order = CopyOrder {
+            nonce: nonce.into(),
+            ..order(content, "x")
+        };
         let order = limited(order, 100_000);
         world.start(&order);
         order
@@ -120,12 +139,19 @@ fn a_sweep_takes_our_dead_copies_and_nobody_elses() {
     let (live, dead, foreign) = (copy("mine-1"), copy("mine-2"), copy("theirs-1"));
     std::fs::create_dir_all(world.path("b/trash/store.old.0/x")).unwrap();
     let digest = content.digest;
-    let expected: Vec<_> = ["mine-1", "mine-2", "theirs-1"].map(|n| (digest, n.to_owned())).into();
+    let expected: Vec<_> = ["mine-1", "mine-2", "theirs-1"]
+        .map(|n| (digest, n.to_owned()))
+        .into();
     let mut copies = world.b.copies().unwrap();
     copies.sort();
     assert_eq!(copies, expected);
 
-    assert_eq!(world.b.sweep("mine-", &BTreeSet::from(["mine-1".to_owned()])), Ok(1));
+    assert_eq!(
+        world
+            .b
+            .sweep("mine-", &BTreeSet::from(["mine-1".to_owned()])),
+        Ok(1)
+    );
     assert_eq!(world.status(&dead), CopyStatus::Absent);
     assert_eq!(world.agents_of(&dead), Vec::<i32>::new());
     for kept in [&live, &foreign] {
@@ -142,9 +168,21 @@ fn pieces_are_what_was_asked_for_and_no_more_than_there_is() {
     world.file("x", &bytes);
     let piece = |offset, limit| world.a.read(&user("x"), Bytes(offset), limit).unwrap();
     let size = Bytes(bytes.len() as u64);
-    assert_eq!(piece(3, 4), Piece { bytes: bytes[3..7].to_vec(), size });
+    assert_eq!(
+        piece(3, 4),
+        Piece {
+            bytes: bytes[3..7].to_vec(),
+            size
+        }
+    );
     assert_eq!(piece(size.0 - 2, 100).bytes, bytes[bytes.len() - 2..]);
-    assert_eq!(piece(size.0 + 5, 100), Piece { bytes: vec![], size });
+    assert_eq!(
+        piece(size.0 + 5, 100),
+        Piece {
+            bytes: vec![],
+            size
+        }
+    );
     assert_eq!(piece(u64::MAX, 100).bytes, b"");
     assert_eq!(piece(0, 0).bytes, b"");
     assert_eq!(piece(0, u32::MAX).bytes, bytes[..PIECE_MAX_BYTES as usize]);
@@ -162,31 +200,57 @@ fn an_inspection_can_be_asked_for_forgotten_and_killed() {
     assert_eq!(world.a.inspect_status(&place), Ok(InspectStatus::Absent));
     assert_eq!(inspected(&world.a, &place).content, content(b"abc"));
     world.file("x", b"abcd");
-    assert_eq!(inspected(&world.a, &place).content, content(b"abcd"), "found out anew");
+    assert_eq!(
+        inspected(&world.a, &place).content,
+        content(b"abcd"),
+        "found out anew"
+    );
     world.a.forget_inspect(&place).unwrap();
     assert_eq!(world.a.inspect_status(&place), Ok(InspectStatus::Absent));
     let missing = inspect(&world.a, &FilePlace::Store(content(b"none").digest));
-    assert!(matches!(missing, InspectStatus::Failed(SiteError::Refused(_))), "{missing:?}");
+    assert!(
+        matches!(missing, InspectStatus::Failed(SiteError::Refused(_))),
+        "{missing:?}"
+    );
     assert_eq!(world.a.sweep("mine-", &BTreeSet::new()), Ok(0));
-    assert_eq!(std::fs::read_dir(world.path("a/inspect")).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(world.path("a/inspect")).unwrap().count(),
+        0
+    );
 
     // Reads for so long that it is certainly killed before its end.
-    std::fs::File::create(world.path("a/files/huge")).unwrap().set_len(4 << 40).unwrap();
+    std::fs::File::create(world.path("a/files/huge"))
+        .unwrap()
+        .set_len(4 << 40)
+        .unwrap();
     world.a.start_inspect(&user("huge")).unwrap();
     let running = wait_for(|| match world.a.inspect_status(&user("huge")).unwrap() {
         InspectStatus::Running { done: Bytes(0) } => None,
         other => Some(other),
     });
-    assert!(matches!(running, InspectStatus::Running { .. }), "{running:?}");
-    let agent = std::fs::read_dir(world.path("a/inspect")).unwrap().next().unwrap().unwrap();
+    assert!(
+        matches!(running, InspectStatus::Running { .. }),
+        "{running:?}"
+    );
+    let agent = std::fs::read_dir(world.path("a/inspect"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     let agent: serde_json::Value =
         serde_json::from_slice(&std::fs::read(agent.path().join("agent")).unwrap()).unwrap();
-    kill(agent["pid"].as_i64().unwrap().try_into().unwrap(), Signal::KILL);
+    kill(
+        agent["pid"].as_i64().unwrap().try_into().unwrap(),
+        Signal::KILL,
+    );
     let killed = wait_for(|| match world.a.inspect_status(&user("huge")).unwrap() {
         InspectStatus::Running { .. } => None,
         other => Some(other),
     });
-    assert!(matches!(killed, InspectStatus::Failed(SiteError::NotSent(_))), "{killed:?}");
+    assert!(
+        matches!(killed, InspectStatus::Failed(SiteError::NotSent(_))),
+        "{killed:?}"
+    );
 }
 
 #[test]
@@ -201,7 +265,9 @@ fn an_outcome_torn_by_a_crash_is_a_death_and_not_a_success() {
         "{\"inspected\":{\"digest\":\"x\",\"size_bytes\":1,\"directory\":false}}",
     ] {
         std::fs::write(world.task(&order).join("outcome"), torn).unwrap();
-        let CopyStatus::Failed { blame, .. } = world.status(&order) else { panic!("{torn}") };
+        let CopyStatus::Failed { blame, .. } = world.status(&order) else {
+            panic!("{torn}")
+        };
         assert_eq!(blame, CopyBlame::Process, "{torn:?}");
     }
     assert_eq!(world.copy(&order), CopyStatus::Complete);

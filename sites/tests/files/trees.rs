@@ -31,7 +31,13 @@ pub(crate) fn snapshot(path: &Path) -> Snapshot {
         collect(path, path, &mut found);
     } else {
         let bytes = std::fs::read(path).unwrap();
-        found.insert(PathBuf::new(), Node::File { bytes, executable: false });
+        found.insert(
+            PathBuf::new(),
+            Node::File {
+                bytes,
+                executable: false,
+            },
+        );
     }
     found
 }
@@ -47,7 +53,10 @@ fn collect(root: &Path, directory: &Path, found: &mut Snapshot) {
             Node::Link(std::fs::read_link(&path).unwrap())
         } else {
             let executable = meta.permissions().mode() & 0o111 != 0;
-            Node::File { bytes: std::fs::read(&path).unwrap(), executable }
+            Node::File {
+                bytes: std::fs::read(&path).unwrap(),
+                executable,
+            }
         };
         found.insert(path.strip_prefix(root).unwrap().into(), node);
     }
@@ -58,7 +67,10 @@ fn build(root: &Path, tree: &Snapshot) {
     for (path, node) in tree {
         let path = root.join(path);
         // Where a file stands in the way, the tree is a little smaller.
-        if path.parent().is_none_or(|parent| std::fs::create_dir_all(parent).is_err()) {
+        if path
+            .parent()
+            .is_none_or(|parent| std::fs::create_dir_all(parent).is_err())
+        {
             continue;
         }
         match node {
@@ -76,7 +88,11 @@ fn build(root: &Path, tree: &Snapshot) {
 }
 
 fn nodes() -> impl Strategy<Value = Node> {
-    let file = (0_u64..1000, prop_oneof![Just(0), 1_usize..200, Just(1_100_000)], any::<bool>());
+    let file = (
+        0_u64..1000,
+        prop_oneof![Just(0), 1_usize..200, Just(1_100_000)],
+        any::<bool>(),
+    );
     prop_oneof![
         2 => Just(Node::Directory),
         6 => file.prop_map(|(seed, length, executable)| {
@@ -157,7 +173,9 @@ fn a_tree_with_a_link_that_leads_out_is_refused_by_name() {
         std::fs::create_dir_all(world.path("a/files/d/e")).unwrap();
         symlink(target, world.path("a/files/d/sly")).unwrap();
         let status = inspect(&world.a, &user("d"));
-        let InspectStatus::Failed(SiteError::Refused(why)) = status else { panic!("{status:?}") };
+        let InspectStatus::Failed(SiteError::Refused(why)) = status else {
+            panic!("{status:?}")
+        };
         assert!(why.contains("sly") && why.contains(target), "{why}");
     }
 }
@@ -187,7 +205,16 @@ fn a_file_that_arrived_wrong_inside_a_tree_is_found() {
     let good = order(inspected(&world.a, &user("d")).content, "d");
     std::fs::write(world.path("a/files/d/x"), noise(2, 10_000)).unwrap();
     let status = world.copy(&good);
-    assert!(matches!(status, CopyStatus::Failed { blame: CopyBlame::Source, .. }), "{status:?}");
+    assert!(
+        matches!(
+            status,
+            CopyStatus::Failed {
+                blame: CopyBlame::Source,
+                ..
+            }
+        ),
+        "{status:?}"
+    );
     std::fs::write(world.path("a/files/d/x"), noise(1, 10_000)).unwrap();
     // A whole file of the right length that went bad after an earlier try sealed it.
     std::fs::create_dir_all(world.task(&good).join("data")).unwrap();
@@ -202,7 +229,10 @@ fn a_file_is_not_taken_for_the_directory_whose_manifest_it_contains() {
     let world = World::new();
     std::fs::create_dir(world.path("a/files/d")).unwrap();
     let directory = inspected(&world.a, &user("d")).content;
-    let forged = CopyOrder { nonce: "inst-2".into(), ..order(directory, "forged") };
+    let forged = CopyOrder {
+        nonce: "inst-2".into(),
+        ..order(directory, "forged")
+    };
     world.file("forged", b"cospan manifest 1\n");
     assert!(matches!(world.copy(&forged), CopyStatus::Failed { .. }));
     assert!(!world.b.has_content(directory.digest).unwrap());

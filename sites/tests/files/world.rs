@@ -71,19 +71,26 @@ impl World {
 
     /// Where a copy keeps its state.
     pub(crate) fn task(&self, order: &CopyOrder) -> PathBuf {
-        self.path("b/incoming").join(format!("{}.{}", order.content.digest, order.nonce))
+        self.path("b/incoming")
+            .join(format!("{}.{}", order.content.digest, order.nonce))
     }
 
     /// The agents of a copy, found without asking Cospan.
     pub(crate) fn agents_of(&self, order: &CopyOrder) -> Vec<i32> {
         let (root, task) = (self.path("b"), self.task(order));
-        let wanted = [root.as_os_str().as_bytes(), task.file_name().unwrap().as_bytes()];
+        let wanted = [
+            root.as_os_str().as_bytes(),
+            task.file_name().unwrap().as_bytes(),
+        ];
         let running = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
             let entry = entry.ok()?;
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
             let command = std::fs::read(entry.path().join("cmdline")).ok()?;
             let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
-            wanted.iter().all(|word| words.contains(word)).then_some(pid)
+            wanted
+                .iter()
+                .all(|word| words.contains(word))
+                .then_some(pid)
         });
         running.collect()
     }
@@ -115,7 +122,10 @@ pub(crate) fn area(root: &Path, agent: Vec<PathBuf>) -> FileArea {
 
 pub(crate) fn content(bytes: &[u8]) -> Content {
     let digest = Digest(*blake3::hash(bytes).as_bytes());
-    Content { digest, size: Bytes(bytes.len() as u64) }
+    Content {
+        digest,
+        size: Bytes(bytes.len() as u64),
+    }
 }
 
 pub(crate) fn user(path: &str) -> FilePlace {
@@ -127,14 +137,20 @@ pub(crate) fn order(content: Content, path: &str) -> CopyOrder {
     CopyOrder {
         content,
         chunk: None,
-        source: CopySource { site: SiteName::new("a").unwrap(), place: user(path) },
+        source: CopySource {
+            site: SiteName::new("a").unwrap(),
+            place: user(path),
+        },
         nonce: "inst-1".into(),
         limit: None,
     }
 }
 
 pub(crate) fn limited(order: CopyOrder, bytes_per_second: u64) -> CopyOrder {
-    CopyOrder { limit: Some(BitsPerSecond(bytes_per_second * 8)), ..order }
+    CopyOrder {
+        limit: Some(BitsPerSecond(bytes_per_second * 8)),
+        ..order
+    }
 }
 
 /// Asks again until there is an answer.

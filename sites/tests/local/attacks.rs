@@ -53,7 +53,12 @@ async fn a_payload_that_kills_its_wrapper_and_claims_success_has_none() {
         signal(pid_in(&fixture, tag, "ready"), Signal::KILL);
         let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
         let seen = await_seen(&*fixture.site, tag, over).await;
-        let Observation::Ended { began: true, why: EndedBySite::Spoiled, .. } = seen else {
+        let Observation::Ended {
+            began: true,
+            why: EndedBySite::Spoiled,
+            ..
+        } = seen
+        else {
             panic!("{seen:?}")
         };
         assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
@@ -91,8 +96,11 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
             );
             start(&*fixture.site, &order(tag(1), script(&text))).await;
             await_printed(&*fixture.site, tag(1), "begun").await;
-            std::fs::write(fixture.root().join(format!("attempts/{}/work/go", tag(1))), "")
-                .unwrap();
+            std::fs::write(
+                fixture.root().join(format!("attempts/{}/work/go", tag(1))),
+                "",
+            )
+            .unwrap();
             await_that(|| asleep(&fixture)).await;
             // Whoever looks at it afresh has nothing but its files.
             for site in [fixture.site.clone() as _, fixture.reopened()] {
@@ -108,7 +116,11 @@ fn whatever_a_payload_does_to_the_files_it_can_be_ended_and_removed() {
             await_seen(&*site, tag(1), over).await;
             await_idle(&*site, 8).await;
             site.remove_attempt(tag(1)).await.unwrap();
-            assert_eq!(site.list_attempts().await.unwrap(), [], "after {obstacle:?}");
+            assert_eq!(
+                site.list_attempts().await.unwrap(),
+                [],
+                "after {obstacle:?}"
+            );
         }
     });
 }
@@ -125,7 +137,11 @@ fn a_payload_that_hides_its_files_and_kills_its_wrapper_has_an_error_of_its_own(
             start(&*fixture.site, &order(tag(1), script(&text))).await;
             let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
             let seen = await_seen(&*fixture.site, tag(1), over).await;
-            let Observation::Ended { why: EndedBySite::Spoiled, .. } = seen else {
+            let Observation::Ended {
+                why: EndedBySite::Spoiled,
+                ..
+            } = seen
+            else {
                 panic!("after {obstacle:?}: {seen:?}")
             };
             fixture.site.remove_attempt(tag(1)).await.unwrap();
@@ -134,10 +150,12 @@ fn a_payload_that_hides_its_files_and_kills_its_wrapper_has_an_error_of_its_own(
 }
 
 fn asleep(fixture: &LocalSiteFixture) -> bool {
-    processes_naming(&fixture.root().join("attempts")).into_iter().any(|pid| {
-        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        arguments == b"sleep\x00300\x00"
-    })
+    processes_naming(&fixture.root().join("attempts"))
+        .into_iter()
+        .any(|pid| {
+            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            arguments == b"sleep\x00300\x00"
+        })
 }
 
 async fn await_that(holds: impl Fn() -> bool) {
@@ -160,7 +178,10 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
             "rm ../ready ../begun ../decision; kill -KILL $PPID; sleep 300",
             EndedBySite::WrapperKilled,
         ),
-        (": > ../exit; kill -KILL $PPID; sleep 300", EndedBySite::WrapperKilled),
+        (
+            ": > ../exit; kill -KILL $PPID; sleep 300",
+            EndedBySite::WrapperKilled,
+        ),
         (
             "sed 's/^boot .*/boot another/' ../ready > new; mv new ../ready; kill -KILL $PPID; sleep 300",
             EndedBySite::WrapperKilled,
@@ -170,20 +191,39 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
             EndedBySite::Spoiled,
         ),
         (&forges, EndedBySite::Spoiled),
-        ("rm -rf $COSPAN_ATTEMPT_DIR; kill -KILL $PPID; sleep 300", EndedBySite::Spoiled),
+        (
+            "rm -rf $COSPAN_ATTEMPT_DIR; kill -KILL $PPID; sleep 300",
+            EndedBySite::Spoiled,
+        ),
         ("rm -rf $COSPAN_ATTEMPT_DIR; exit 1", EndedBySite::Spoiled),
-        ("rm -rf $COSPAN_ATTEMPT_DIR; sleep 300", EndedBySite::Spoiled),
-        ("mv $COSPAN_ATTEMPT_DIR ../../../away; kill -KILL $PPID; sleep 300", EndedBySite::Spoiled),
+        (
+            "rm -rf $COSPAN_ATTEMPT_DIR; sleep 300",
+            EndedBySite::Spoiled,
+        ),
+        (
+            "mv $COSPAN_ATTEMPT_DIR ../../../away; kill -KILL $PPID; sleep 300",
+            EndedBySite::Spoiled,
+        ),
     ];
     for (deed, expected) in deeds {
         let fixture = LocalSiteFixture::new();
-        start(&*fixture.site, &order(tag(1), script(&format!("sleep 0.1; {deed}")))).await;
+        start(
+            &*fixture.site,
+            &order(tag(1), script(&format!("sleep 0.1; {deed}"))),
+        )
+        .await;
         let over = |seen: &Observation| {
-            matches!(seen, Observation::Ended { .. } | Observation::Vanished { .. })
+            matches!(
+                seen,
+                Observation::Ended { .. } | Observation::Vanished { .. }
+            )
         };
         for _ in 0..3 {
             let seen = await_seen(&*fixture.site, tag(1), over).await;
-            let Observation::Ended { began: true, why, .. } = seen else {
+            let Observation::Ended {
+                began: true, why, ..
+            } = seen
+            else {
                 panic!("after {deed:?}: {seen:?}")
             };
             assert_eq!(why, expected, "after {deed:?}");
@@ -191,14 +231,21 @@ async fn a_payload_that_ends_its_own_attempt_is_not_charged_to_its_site() {
         assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
         await_idle(&*fixture.site, 8).await;
         fixture.site.remove_attempt(tag(1)).await.unwrap();
-        assert_eq!(await_seen(&*fixture.site, tag(1), |_| true).await, Observation::Absent);
+        assert_eq!(
+            await_seen(&*fixture.site, tag(1), |_| true).await,
+            Observation::Absent
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrapper_that_its_payload_stopped_goes_on() {
     let fixture = LocalSiteFixture::new();
-    start(&*fixture.site, &order(tag(1), script("kill -STOP $PPID; exit 3"))).await;
+    start(
+        &*fixture.site,
+        &order(tag(1), script("kill -STOP $PPID; exit 3")),
+    )
+    .await;
     assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Code(3));
     await_idle(&*fixture.site, 8).await;
 }

@@ -34,7 +34,10 @@ async fn every_attempt_of_many_is_called() {
     let fixture = fixture();
     for job in 1..=40 {
         start(&*fixture.site, &order(tag(job), script("exit 0"))).await;
-        assert_eq!(await_exit(&*fixture.site, tag(job)).await, ExitCause::Code(0));
+        assert_eq!(
+            await_exit(&*fixture.site, tag(job)).await,
+            ExitCause::Code(0)
+        );
     }
 }
 
@@ -50,8 +53,10 @@ async fn an_attempt_whose_bell_died_with_its_owner_is_called_by_the_next() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_whose_shell_hears_no_bell_is_called_through_busybox() {
-    let Some(busybox) =
-        ["/bin/busybox", "/usr/bin/busybox"].map(Path::new).into_iter().find(|at| at.exists())
+    let Some(busybox) = ["/bin/busybox", "/usr/bin/busybox"]
+        .map(Path::new)
+        .into_iter()
+        .find(|at| at.exists())
     else {
         return;
     };

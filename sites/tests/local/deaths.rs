@@ -32,7 +32,10 @@ async fn a_wrapper_killed_at_the_gate_is_seen_to_have_vanished_before_it_began()
     bring_to_gate(&*fixture.site, &order(tag(1), script(WAITS))).await;
     signal(pid_in(&fixture, tag(1), "ready"), Signal::KILL);
     let seen = await_seen(&*fixture.site, tag(1), is_vanished).await;
-    assert!(matches!(seen, Observation::Vanished { began: false, .. }), "{seen:?}");
+    assert!(
+        matches!(seen, Observation::Vanished { began: false, .. }),
+        "{seen:?}"
+    );
     await_idle(&*fixture.site, 8).await;
     await_nobody(&fixture).await;
 }
@@ -46,7 +49,10 @@ async fn the_payload_of_a_killed_wrapper_is_ended_before_its_end_is_told() {
     let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
     let seen = await_seen(&*fixture.site, tag(1), over).await;
     let why = EndedBySite::WrapperKilled;
-    assert!(matches!(seen, Observation::Ended { began: true, why: w, .. } if w == why), "{seen:?}");
+    assert!(
+        matches!(seen, Observation::Ended { began: true, why: w, .. } if w == why),
+        "{seen:?}"
+    );
     assert!(processes_naming(&fixture.root().join("attempts")).is_empty());
     await_idle(&*fixture.site, 8).await;
 }
@@ -73,7 +79,10 @@ async fn a_payload_killed_from_outside_is_its_own_end_and_not_the_wrappers() {
     start(&*fixture.site, &order(tag(1), script(WAITS))).await;
     await_printed(&*fixture.site, tag(1), "begun").await;
     signal(pid_in(&fixture, tag(1), "begun"), Signal::KILL);
-    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Signal(9));
+    assert_eq!(
+        await_exit(&*fixture.site, tag(1)).await,
+        ExitCause::Signal(9)
+    );
     await_nobody(&fixture).await;
 }
 
@@ -86,7 +95,8 @@ async fn a_payload_is_not_ended_because_somebody_set_the_clock() {
     // By the clock as it is now it began long ago.
     let begun = fixture.root().join(format!("attempts/{}/begun", tag(1)));
     let file = std::fs::File::options().append(true).open(begun).unwrap();
-    file.set_modified(std::time::SystemTime::now() - DAYS).unwrap();
+    file.set_modified(std::time::SystemTime::now() - DAYS)
+        .unwrap();
     let next = fixture.reopened();
     for _ in 0..3 {
         await_seen(&*next, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
@@ -103,7 +113,11 @@ async fn stopped_processes_are_ended_as_well() {
         await_printed(&*fixture.site, tag(1), "begun").await;
         signal(pid_in(&fixture, tag(1), who), Signal::STOP);
         fixture.site.cancel(tag(1), None).await.unwrap();
-        assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Terminated, "{who}");
+        assert_eq!(
+            await_exit(&*fixture.site, tag(1)).await,
+            ExitCause::Terminated,
+            "{who}"
+        );
         await_idle(&*fixture.site, 8).await;
         await_nobody(&fixture).await;
     }
@@ -126,7 +140,10 @@ async fn what_left_its_group_is_found_by_its_environment() {
     start(&*fixture.site, &order(tag(1), script(runaway))).await;
     await_printed(&*fixture.site, tag(1), "away").await;
     fixture.site.cancel(tag(1), None).await.unwrap();
-    assert_eq!(await_exit(&*fixture.site, tag(1)).await, ExitCause::Terminated);
+    assert_eq!(
+        await_exit(&*fixture.site, tag(1)).await,
+        ExitCause::Terminated
+    );
     await_nobody(&fixture).await;
 }
 
@@ -153,10 +170,15 @@ async fn ended_wrappers_do_not_stay_as_zombies() {
     for job in 1..=5 {
         start(&*fixture.site, &order(tag(job), script("exit 0"))).await;
     }
-    let wrappers: Vec<u32> = (1..=5).map(|job| pid_in(&fixture, tag(job), "ready")).collect();
+    let wrappers: Vec<u32> = (1..=5)
+        .map(|job| pid_in(&fixture, tag(job), "ready"))
+        .collect();
     let started = Instant::now();
     // Nobody asks for their status any more.
-    while wrappers.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+    while wrappers
+        .iter()
+        .any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists())
+    {
         assert!(started.elapsed() < PATIENCE, "a zombie is left");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -168,11 +190,24 @@ async fn a_change_is_hinted_at_without_any_poll() {
     let mut changes = fixture.site.changes().unwrap();
     let site: &dyn Site = &*fixture.site;
     site.submit(&order(tag(1), script("exit 0"))).await.unwrap();
-    tokio::time::timeout(PATIENCE, changes.changed()).await.unwrap().unwrap();
-    assert!(fixture.root().join(format!("attempts/{}/ready", tag(1))).exists());
+    tokio::time::timeout(PATIENCE, changes.changed())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        fixture
+            .root()
+            .join(format!("attempts/{}/ready", tag(1)))
+            .exists()
+    );
     changes.mark_unchanged();
-    site.decide_gate(tag(1), &cospan_sites::contract::go()).await.unwrap();
-    tokio::time::timeout(PATIENCE, changes.changed()).await.unwrap().unwrap();
+    site.decide_gate(tag(1), &cospan_sites::contract::go())
+        .await
+        .unwrap();
+    tokio::time::timeout(PATIENCE, changes.changed())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(await_exit(site, tag(1)).await, ExitCause::Code(0));
     assert_eq!(printed(site, tag(1)).await, "");
 }

@@ -31,10 +31,19 @@ async fn a_root_that_another_control_plane_has_is_refused_with_both_names_until_
     let second = owned_by(&fixture, 2);
     let refusal = second.take().unwrap_err().to_string();
     let process = format!("(process {})", std::process::id());
-    for word in [&*instance(1), &instance(2), "on host", &process, "stop the other"] {
+    for word in [
+        &*instance(1),
+        &instance(2),
+        "on host",
+        &process,
+        "stop the other",
+    ] {
         assert!(refusal.contains(word), "{word} is not in: {refusal}");
     }
-    assert!(second.status(&[]).await.is_err(), "nor does it do anything there");
+    assert!(
+        second.status(&[]).await.is_err(),
+        "nor does it do anything there"
+    );
     first.status(&[]).await.unwrap();
     drop(first);
     second.status(&[]).await.unwrap();
@@ -49,8 +58,14 @@ fn a_root_that_was_anothers_on_another_host_is_refused_until_its_name_is_removed
     let written = |number| format!("instance {}\nhost elsewhere\npid 7\n", instance(number));
     std::fs::write(&owner, written(1)).unwrap();
     let refusal = owned_by(&fixture, 2).take().unwrap_err().to_string();
-    assert!(refusal.contains(&format!("remove {}", owner.display())), "{refusal}");
-    assert!(refusal.contains("on host elsewhere (process 7)"), "{refusal}");
+    assert!(
+        refusal.contains(&format!("remove {}", owner.display())),
+        "{refusal}"
+    );
+    assert!(
+        refusal.contains("on host elsewhere (process 7)"),
+        "{refusal}"
+    );
     std::fs::remove_file(&owner).unwrap();
     owned_by(&fixture, 2).take().unwrap();
     // The same one, which has moved with its store.
@@ -105,7 +120,8 @@ async fn a_payload_is_told_to_have_run_as_long_as_it_has_whoever_set_the_clock()
     // The clock of now is an hour ahead of the one that the wrapper wrote by.
     let file = fixture.root().join(format!("attempts/{}/begun", tag(1)));
     let file = std::fs::File::options().append(true).open(file).unwrap();
-    file.set_modified(std::time::SystemTime::now() - HOUR).unwrap();
+    file.set_modified(std::time::SystemTime::now() - HOUR)
+        .unwrap();
     let next = fixture.reopened();
     let is_begun = |seen: &Observation| matches!(seen, Observation::Begun(_));
     await_seen(&*next, tag(1), is_begun).await;
@@ -118,7 +134,10 @@ async fn a_payload_is_told_to_have_run_as_long_as_it_has_whoever_set_the_clock()
     };
     let (now, at): (Timestamp, Timestamp) = told().await;
     let ran = now.since(at).0;
-    assert!(u128::from(ran) <= submitted.elapsed().as_millis() + 100, "it ran for {ran} ms");
+    assert!(
+        u128::from(ran) <= submitted.elapsed().as_millis() + 100,
+        "it ran for {ran} ms"
+    );
     assert_eq!(told().await.1, at, "the same at each look");
     next.cancel(tag(1), None).await.unwrap();
 }

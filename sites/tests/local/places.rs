@@ -72,8 +72,16 @@ async fn a_marker_that_a_power_cut_left_cut_off_is_told_and_mended_at_the_next_s
     let whole = std::fs::read(&marker).unwrap();
     for left in [Vec::new(), whole[..14].to_vec(), vec![0; whole.len()]] {
         std::fs::write(&marker, &left).unwrap();
-        let said = fixture.site.status(&[tag(1)]).await.unwrap_err().to_string();
-        assert!(said.contains("cut off") && said.contains("start the server again"), "{said}");
+        let said = fixture
+            .site
+            .status(&[tag(1)])
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains("cut off") && said.contains("start the server again"),
+            "{said}"
+        );
         fixture.site.take().unwrap();
         assert_eq!(std::fs::read(&marker).unwrap(), whole, "{left:?}");
         fixture.site.status(&[tag(1)]).await.unwrap();
@@ -105,8 +113,12 @@ async fn a_wrapper_that_a_power_cut_left_empty_is_put_in_place_before_it_runs_an
     bring_to_gate(&*fixture.site, &order(tag(1), script("exit 0"))).await;
     fixture.site.cancel(tag(1), None).await.unwrap();
     await_idle(&*fixture.site, 8).await;
-    let names = std::fs::read_dir(fixture.root()).unwrap().map(|entry| entry.unwrap().path());
-    let wrapper = names.into_iter().find(|path| path.extension().is_some_and(|end| end == "sh"));
+    let names = std::fs::read_dir(fixture.root())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let wrapper = names
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|end| end == "sh"));
     std::fs::write(wrapper.unwrap(), "").unwrap();
     let mut config = fixture.config();
     config.owner = Some(InstanceId::from_random(1));
@@ -122,7 +134,10 @@ async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
     let fixture = LocalSiteFixture::new();
     let tools = tempfile::tempdir().unwrap();
     let (sync, said) = (tools.path().join("sync"), tools.path().join("said"));
-    let noted = format!("#!/bin/sh\nls exit >> {0} 2>&1\necho \"$@\" >> {0}\n", said.display());
+    let noted = format!(
+        "#!/bin/sh\nls exit >> {0} 2>&1\necho \"$@\" >> {0}\n",
+        said.display()
+    );
     std::fs::write(&sync, noted).unwrap();
     std::fs::set_permissions(&sync, PermissionsExt::from_mode(0o755)).unwrap();
     let mut config = fixture.config();
@@ -132,8 +147,9 @@ async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
     let run = async |job: u64, payload: &str| {
         let _ = std::fs::remove_file(&said);
         let mut order = order(tag(job), script(payload));
-        order.outputs =
-            ["a b", "tree", "c/d", "missing"].map(|path| RelPath::new(path).unwrap()).into();
+        order.outputs = ["a b", "tree", "c/d", "missing"]
+            .map(|path| RelPath::new(path).unwrap())
+            .into();
         bring_to_gate(&site, &order).await;
         site.decide_gate(tag(job), &go()).await.unwrap();
         let ended = |seen: &Observation| matches!(seen, Observation::Exited(_));
@@ -142,9 +158,19 @@ async fn what_is_collected_is_on_the_disk_before_its_payload_has_succeeded() {
     };
     let told = run(1, "mkdir tree c; echo > 'a b'; echo > c/d; echo > other").await;
     let lines: Vec<&str> = told.lines().collect();
-    assert_eq!((lines[1], lines[3], lines.len()), ("-f work/tree", "work/a b work/c/d", 4));
-    assert!(lines[0].contains("No such file") && lines[2].contains("No such file"), "{told}");
-    assert_eq!(run(2, "echo > 'a b'; exit 3").await, "", "nothing of a failure is collected");
+    assert_eq!(
+        (lines[1], lines[3], lines.len()),
+        ("-f work/tree", "work/a b work/c/d", 4)
+    );
+    assert!(
+        lines[0].contains("No such file") && lines[2].contains("No such file"),
+        "{told}"
+    );
+    assert_eq!(
+        run(2, "echo > 'a b'; exit 3").await,
+        "",
+        "nothing of a failure is collected"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -182,7 +208,10 @@ async fn what_others_use_is_not_idle() {
     let answer = fixture.site.submit(&order(tag(1), script("exit 0"))).await;
     assert!(matches!(answer, Err(SiteError::SiteFull(_))), "{answer:?}");
     std::fs::write(&load, "a few").unwrap();
-    assert!(fixture.site.status(&[]).await.is_err(), "garbage is no load of zero");
+    assert!(
+        fixture.site.status(&[]).await.is_err(),
+        "garbage is no load of zero"
+    );
 }
 
 /// An attempt as a control plane left it a minute ago that died in the middle of its submission:
@@ -197,7 +226,12 @@ fn given_up(fixture: &LocalSiteFixture, tag: Tag, log: Option<&str>) -> PathBuf 
     let made = fixture.root().join(format!("entry-{tag}"));
     std::fs::write(&made, format!("processors 3\nlongest_ms 1000\nend {tag}\n")).unwrap();
     let minute_ago = std::time::SystemTime::now() - Duration::from_secs(60);
-    std::fs::File::options().write(true).open(&made).unwrap().set_modified(minute_ago).unwrap();
+    std::fs::File::options()
+        .write(true)
+        .open(&made)
+        .unwrap()
+        .set_modified(minute_ago)
+        .unwrap();
     let path = fixture.root().join(format!("live/{tag}"));
     std::fs::rename(made, &path).unwrap();
     path
@@ -209,7 +243,10 @@ async fn a_submission_that_was_given_up_half_way_holds_nothing_for_long() {
     for (tag, log) in [(tag(1), None), (tag(2), Some(""))] {
         let path = given_up(&fixture, tag, log);
         await_idle(&*fixture.site, 8).await;
-        assert_eq!(await_seen(&*fixture.site, tag, |_| true).await, Observation::Absent);
+        assert_eq!(
+            await_seen(&*fixture.site, tag, |_| true).await,
+            Observation::Absent
+        );
         assert!(!path.exists());
     }
 }
@@ -220,7 +257,13 @@ async fn what_a_wrapper_said_that_was_never_ready_is_told() {
     given_up(&fixture, tag(1), Some("cannot fork\n"));
     let said = |seen: &Observation| matches!(seen, Observation::Vanished { .. });
     let lost = await_seen(&*fixture.site, tag(1), said).await;
-    let Observation::Vanished { began: false, detail } = lost else { panic!("{lost:?}") };
+    let Observation::Vanished {
+        began: false,
+        detail,
+    } = lost
+    else {
+        panic!("{lost:?}")
+    };
     assert!(detail.contains("cannot fork"), "{detail}");
 }
 
@@ -228,11 +271,27 @@ async fn what_a_wrapper_said_that_was_never_ready_is_told() {
 async fn a_submission_cut_off_before_its_start_is_not_found_and_makes_room() {
     let fixture = LocalSiteFixture::new();
     let path = fixture.root().join(format!("live/{}", tag(1)));
-    std::fs::write(&path, format!("processors 8\nlongest_ms 1000\nend {}\n", tag(1))).unwrap();
+    std::fs::write(
+        &path,
+        format!("processors 8\nlongest_ms 1000\nend {}\n", tag(1)),
+    )
+    .unwrap();
     std::fs::create_dir(fixture.root().join(format!("spool/{}", tag(1)))).unwrap();
     assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 0);
-    assert!(fixture.site.find_by_tag(tag(1)).await.unwrap().found.is_empty());
-    let shut = fixture.site.decide_gate(tag(1), &GateDecision::Void).await.unwrap();
+    assert!(
+        fixture
+            .site
+            .find_by_tag(tag(1))
+            .await
+            .unwrap()
+            .found
+            .is_empty()
+    );
+    let shut = fixture
+        .site
+        .decide_gate(tag(1), &GateDecision::Void)
+        .await
+        .unwrap();
     assert_eq!(shut, GateState::Voided);
     let mut again = order(tag(2), script("exit 0"));
     again.resources = Resources::processors(8);

@@ -13,7 +13,10 @@ fn host(name: &str) -> HostName {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_program_leaves_running_holds_up_no_measurement() {
     let fixture = LocalSiteFixture::new();
-    assert_eq!(fixture.site.round_trip(&host("busy")).await, Ok(DurationUs(11_500)));
+    assert_eq!(
+        fixture.site.round_trip(&host("busy")).await,
+        Ok(DurationUs(11_500))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

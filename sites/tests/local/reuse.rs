@@ -13,12 +13,25 @@ struct Bystander(Child);
 
 impl Bystander {
     fn new() -> Self {
-        Self(Command::new("sleep").arg("600").process_group(0).spawn().unwrap())
+        Self(
+            Command::new("sleep")
+                .arg("600")
+                .process_group(0)
+                .spawn()
+                .unwrap(),
+        )
     }
 
     fn start_time(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-        stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap()
+        stat.rsplit_once(") ")
+            .unwrap()
+            .1
+            .split(' ')
+            .nth(19)
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 }
 
@@ -30,7 +43,10 @@ impl Drop for Bystander {
 }
 
 fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned()
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap()
+        .trim()
+        .to_owned()
 }
 
 /// What an attempt leaves whose processes' numbers are the bystander's now.
@@ -51,16 +67,29 @@ async fn ends_without_touching(start_differs: bool, boot_differs: bool) {
     let fixture = LocalSiteFixture::new();
     let mut bystander = Bystander::new();
     let start = bystander.start_time() - u64::from(start_differs);
-    let boot = if boot_differs { "another".to_owned() } else { boot() };
+    let boot = if boot_differs {
+        "another".to_owned()
+    } else {
+        boot()
+    };
     forge(&fixture, bystander.0.id(), start, &boot);
     let site = fixture.site();
     let _ = site.decide_gate(tag(1), &GateDecision::Void).await;
     site.cancel(tag(1), None).await.unwrap();
-    let seen =
-        await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Vanished { .. })).await;
-    assert!(matches!(seen, Observation::Vanished { began: true, .. }), "{seen:?}");
+    let seen = await_seen(&*site, tag(1), |seen| {
+        matches!(seen, Observation::Vanished { .. })
+    })
+    .await;
+    assert!(
+        matches!(seen, Observation::Vanished { began: true, .. }),
+        "{seen:?}"
+    );
     assert_eq!(site.status(&[]).await.unwrap().idle.processors, 8);
-    assert_eq!(bystander.0.try_wait().unwrap(), None, "the bystander was ended");
+    assert_eq!(
+        bystander.0.try_wait().unwrap(),
+        None,
+        "the bystander was ended"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

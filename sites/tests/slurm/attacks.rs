@@ -45,7 +45,9 @@ async fn await_that(what: &str, holds: impl Fn() -> bool) {
 
 fn is_there(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
@@ -59,20 +61,36 @@ async fn await_left(fixture: &SlurmSiteFixture, tag: Tag) -> String {
 /// A connection that is lost in the middle of a removal leaves it half done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_removal_that_was_cut_short_left_is_swept_later() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
     let make = |name: &str, ago: &str| {
         let place = fixture.root().join("gone").join(name);
         fs::create_dir_all(place.join("work/closed")).unwrap();
         let mut touch = std::process::Command::new("touch");
-        assert!(touch.args(["-d", ago]).arg(&place).status().unwrap().success());
+        assert!(
+            touch
+                .args(["-d", ago])
+                .arg(&place)
+                .status()
+                .unwrap()
+                .success()
+        );
         place
     };
     let (old, new) = (make("old", "1 hour ago"), make("new", "now"));
-    fs::set_permissions(old.join("work"), std::os::unix::fs::PermissionsExt::from_mode(0o000))
-        .unwrap();
+    fs::set_permissions(
+        old.join("work"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o000),
+    )
+    .unwrap();
     assert_eq!(site.list_attempts().await, Ok(Vec::new()));
-    assert_eq!((old.exists(), new.exists()), (false, true), "a removal may be under way");
+    assert_eq!(
+        (old.exists(), new.exists()),
+        (false, true),
+        "a removal may be under way"
+    );
 }
 
 /// Its end may be told before Slurm has tidied it up.
@@ -86,7 +104,9 @@ async fn remove(site: &dyn Site, tag: Tag) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
     for (number, deed) in (1..).zip(DEEDS) {
         let text = format!(
@@ -96,7 +116,10 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
         start(&*site, &order(tag(number), script(&text))).await;
     }
     for (number, deed) in (1..).zip(DEEDS) {
-        await_that(deed, || fixture.root().join(format!("done-{number}")).exists()).await;
+        await_that(deed, || {
+            fixture.root().join(format!("done-{number}")).exists()
+        })
+        .await;
         let seen = await_seen(&*site, tag(number), |_| true).await;
         let goes_on = matches!(seen, Observation::Begun(_) | Observation::Unknown(_));
         assert!(goes_on, "after {deed:?}: {seen:?}");
@@ -113,7 +136,11 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
             };
             await_seen(&*site, tag(number), told).await;
         } else {
-            assert_eq!(await_exit(&*site, tag(number)).await, ExitCause::Code(3), "after {deed:?}");
+            assert_eq!(
+                await_exit(&*site, tag(number)).await,
+                ExitCause::Code(3),
+                "after {deed:?}"
+            );
         }
         remove(&*site, tag(number)).await;
     }
@@ -122,7 +149,9 @@ async fn whatever_a_payload_does_to_the_files_it_runs_on_and_has_its_own_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payload_that_kills_its_wrapper_ends_with_an_error_of_its_own() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
     // Each takes Slurm some seconds.
     let all = || (1..).zip(DEEDS.into_iter().step_by(3));
@@ -133,7 +162,11 @@ async fn a_payload_that_kills_its_wrapper_ends_with_an_error_of_its_own() {
     for (number, deed) in all() {
         let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });
         let seen = await_seen(&*site, tag(number), over).await;
-        let Observation::Ended { why: EndedBySite::Spoiled, .. } = seen else {
+        let Observation::Ended {
+            why: EndedBySite::Spoiled,
+            ..
+        } = seen
+        else {
             panic!("after {deed:?}: {seen:?}")
         };
         remove(&*site, tag(number)).await;
@@ -142,7 +175,9 @@ async fn a_payload_that_kills_its_wrapper_ends_with_an_error_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_payload_left_is_over_before_its_success_is_told() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
     start(&*site, &order(tag(1), script(&format!("{LEAVES} exit 0")))).await;
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
@@ -152,12 +187,24 @@ async fn what_a_payload_left_is_over_before_its_success_is_told() {
 /// Its wrapper could not end it, because it was killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_payload_of_a_killed_wrapper_left_is_over_when_it_is_removed() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
-    start(&*site, &order(tag(1), script(&format!("{LEAVES} kill -KILL $PPID; sleep 300")))).await;
+    start(
+        &*site,
+        &order(
+            tag(1),
+            script(&format!("{LEAVES} kill -KILL $PPID; sleep 300")),
+        ),
+    )
+    .await;
     let left = await_left(&fixture, tag(1)).await;
     let over = |seen: &Observation| {
-        matches!(seen, Observation::Vanished { .. } | Observation::Ended { .. })
+        matches!(
+            seen,
+            Observation::Vanished { .. } | Observation::Ended { .. }
+        )
     };
     await_seen(&*site, tag(1), over).await;
     remove(&*site, tag(1)).await;

@@ -27,7 +27,10 @@ enum During {
 }
 
 fn cuts() -> u64 {
-    std::env::var("COSPAN_TEST_SSH_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
+    std::env::var("COSPAN_TEST_SSH_CUTS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(10)
 }
 
 /// Repeats what may be repeated until it is known to be done. With `cut` the connection goes
@@ -53,7 +56,10 @@ async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
             }
             Err(error) => panic!("{error}"),
         }
-        assert!(started.elapsed() < PATIENCE, "the connection does not come back");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "the connection does not come back"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
         answer = call().await;
     }
@@ -72,17 +78,26 @@ async fn await_seen(
         if awaited(seen) {
             return seen.clone();
         }
-        assert!(started.elapsed() < PATIENCE, "{tag} is {seen:?} for too long");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{tag} is {seen:?} for too long"
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 /// Takes some attempts through their lives.
 async fn lives(during: During) {
-    let Some(fixture) = SlurmSiteFixture::offered_over_ssh() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered_over_ssh() else {
+        return;
+    };
     let (fixture, site) = (&fixture, &fixture.site());
     let ran = fixture.root().with_file_name("ran");
-    let ends = if during == During::Cancel { "exec sleep 600" } else { "exit 0" };
+    let ends = if during == During::Cancel {
+        "exec sleep 600"
+    } else {
+        "exit 0"
+    };
     let text = format!("echo \"$COSPAN_TAG\" | tee -a '{}'; {ends}", ran.display());
     let tags: Vec<Tag> = (0..cuts()).map(tag).collect();
     let cut = |at, number: usize| (during == at).then_some(number as u64);
@@ -94,7 +109,10 @@ async fn lives(during: During) {
     for (number, tag) in tags.iter().enumerate() {
         let status = || async { site.status(&tags).await };
         insist(fixture, cut(During::Status, number), status).await;
-        await_seen(fixture, site, *tag, |seen| matches!(seen, Observation::Ready(_))).await;
+        await_seen(fixture, site, *tag, |seen| {
+            matches!(seen, Observation::Ready(_))
+        })
+        .await;
     }
     for (number, tag) in tags.iter().enumerate() {
         let gate = || async { site.decide_gate(*tag, &go()).await };
@@ -110,11 +128,16 @@ async fn lives(during: During) {
             while !has_run().contains(&tag.to_string()) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            insist(fixture, Some(number as u64), || async { site.cancel(*tag, None).await }).await;
+            insist(fixture, Some(number as u64), || async {
+                site.cancel(*tag, None).await
+            })
+            .await;
         }
         let exited = |seen: &Observation| matches!(seen, Observation::Exited(_));
         let seen = await_seen(fixture, site, *tag, exited).await;
-        let Observation::Exited(exit) = seen else { panic!("{seen:?}") };
+        let Observation::Exited(exit) = seen else {
+            panic!("{seen:?}")
+        };
         let wanted = match during {
             During::Cancel => ExitCause::Terminated,
             _ => ExitCause::Code(0),
@@ -160,16 +183,29 @@ async fn cuts_during_cancellations_lose_and_double_nothing() {
 /// From another site's directory on this machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copies_go_on_after_cuts_and_arrive_whole() {
-    let Some(fixture) = SlurmSiteFixture::offered_over_ssh() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered_over_ssh() else {
+        return;
+    };
     let (fixture, site) = (&fixture, &fixture.site());
     let place = FilePlace::User(RelPath::new("big").unwrap());
     for number in 0..cuts() {
-        let bytes: Vec<u8> = (0..6_000_000_u32).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..6_000_000_u32)
+            .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+            .collect();
         let bytes = [&number.to_le_bytes()[..], &bytes].concat();
         let content = fixture.put_neighbours_file("big", &bytes);
-        let source = CopySource { site: fixture.neighbour(), place: place.clone() };
+        let source = CopySource {
+            site: fixture.neighbour(),
+            place: place.clone(),
+        };
         let nonce = format!("cut-{number}");
-        let copy = CopyOrder { content, chunk: None, source, nonce, limit: None };
+        let copy = CopyOrder {
+            content,
+            chunk: None,
+            source,
+            nonce,
+            limit: None,
+        };
         let start = || async { site.start_copy(&copy).await };
         insist(fixture, Some(number), start).await;
         let started = Instant::now();

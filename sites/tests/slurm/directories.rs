@@ -24,7 +24,13 @@ async fn bring(
     content: Content,
     cut: bool,
 ) {
-    let order = CopyOrder { content, chunk: None, source, nonce: "n-1".to_owned(), limit: None };
+    let order = CopyOrder {
+        content,
+        chunk: None,
+        source,
+        nonce: "n-1".to_owned(),
+        limit: None,
+    };
     site.start_copy(&order).await.unwrap();
     if cut {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -45,7 +51,9 @@ async fn bring(
 /// As an input with its modes and links, as the output of a job, and into the site's store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
-    let Some(fixture) = SlurmSiteFixture::offered_over_ssh() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered_over_ssh() else {
+        return;
+    };
     let site = fixture.site();
     let planted = fixture.neighbours_files().join("tree");
     std::fs::create_dir(&planted).unwrap();
@@ -57,19 +65,31 @@ async fn a_directory_is_input_and_output_of_a_job_over_ssh() {
     let place = FilePlace::User(RelPath::new("tree").unwrap());
     let found = fixture.inspect_neighbours(&place).await;
     assert!(found.directory);
-    let source = CopySource { site: fixture.neighbour(), place };
+    let source = CopySource {
+        site: fixture.neighbour(),
+        place,
+    };
     bring(&fixture, &*site, source, found.content, true).await;
     let mut order = order(tag(1), script(PAYLOAD));
     order.inputs = vec![(found.content, RelPath::new("input").unwrap())];
     assert_eq!(run(&*site, &order).await, ExitCause::Code(0));
-    assert_eq!(printed(&*site, tag(1)).await, "it runs\nwords\nby way of a link\n");
+    assert_eq!(
+        printed(&*site, tag(1)).await,
+        "it runs\nwords\nby way of a link\n"
+    );
     let output = FilePlace::Output(tag(1), RelPath::new("out").unwrap());
     let left: Inspected = site.inspect(&output).await.unwrap();
     assert!(left.directory && left.content.size == found.content.size);
     assert_ne!(left.content, found.content, "it has a file more");
-    let source = CopySource { site: site.name().clone(), place: output };
+    let source = CopySource {
+        site: site.name().clone(),
+        place: output,
+    };
     bring(&fixture, &*site, source, left.content, false).await;
     let tool = format!("store/{}/tool", left.content.digest);
-    let mode = std::fs::metadata(fixture.root().join(tool)).unwrap().permissions().mode();
+    let mode = std::fs::metadata(fixture.root().join(tool))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o555);
 }

@@ -35,7 +35,9 @@ async fn run_all(site: &Arc<dyn Site>) -> Vec<cospan_domain::ids::Tag> {
 /// No success, and nobody's error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
     let tags = run_all(&site).await;
     for tag in &tags {
@@ -45,7 +47,12 @@ async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
         let over =
             |seen: &Observation| !matches!(seen, Observation::Begun(_) | Observation::Unknown(_));
         let seen = await_seen(&*site, tag, over).await;
-        let Observation::Ended { began: true, why, .. } = seen else { panic!("{tag}: {seen:?}") };
+        let Observation::Ended {
+            began: true, why, ..
+        } = seen
+        else {
+            panic!("{tag}: {seen:?}")
+        };
         assert_eq!(why, EndedBySite::Cancelled, "{tag}");
     }
 }
@@ -53,17 +60,27 @@ async fn what_an_operator_cancelled_is_never_success_and_nobodys_error() {
 /// It never ran, and its site is well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_operator_took_out_of_the_queue_is_nobodys_error() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
     let mut all = order(tag(1), script("exit 0"));
     all.resources = site.describe().await.unwrap().total;
     bring_to_gate(&*site, &all).await;
     site.submit(&order(tag(2), script("exit 0"))).await.unwrap();
-    await_seen(&*site, tag(2), |seen| matches!(seen, Observation::Queued(_))).await;
+    await_seen(&*site, tag(2), |seen| {
+        matches!(seen, Observation::Queued(_))
+    })
+    .await;
     fixture.slurm(&["scancel", &format!("--name={}", tag(2))]);
     let ended = |seen: &Observation| matches!(seen, Observation::Ended { .. });
     let seen = await_seen(&*site, tag(2), ended).await;
-    let Observation::Ended { began: false, why, .. } = seen else { panic!("{seen:?}") };
+    let Observation::Ended {
+        began: false, why, ..
+    } = seen
+    else {
+        panic!("{seen:?}")
+    };
     assert_eq!(why, EndedBySite::Cancelled);
     site.cancel(tag(1), None).await.unwrap();
 }

@@ -43,7 +43,11 @@ fn agent() -> String {
 fn skipped<T>(needed: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("?").to_owned();
     // Not by a macro for tests: their output is kept back when they pass.
-    let told = writeln!(std::io::stderr(), "SKIPPED {test}: it needs {needed} in {}", file!());
+    let told = writeln!(
+        std::io::stderr(),
+        "SKIPPED {test}: it needs {needed} in {}",
+        file!()
+    );
     told.unwrap();
     None
 }
@@ -78,7 +82,10 @@ pub struct SlurmSiteFixture {
 impl SlurmSiteFixture {
     /// `None`, loudly, where there is no cluster for tests.
     pub fn offered() -> Option<Self> {
-        match (variable("COSPAN_TEST_SLURM_CONF"), variable("COSPAN_TEST_SLURM_ROOT")) {
+        match (
+            variable("COSPAN_TEST_SLURM_CONF"),
+            variable("COSPAN_TEST_SLURM_ROOT"),
+        ) {
             (Some(conf), Some(place)) => Some(Self::new(&conf, &place, None)),
             _ => skipped("a real Slurm; see COSPAN_TEST_SLURM_CONF"),
         }
@@ -86,7 +93,10 @@ impl SlurmSiteFixture {
 
     /// A cluster where the account may make reservations; `None`, loudly, where there is none.
     pub fn offered_granting() -> Option<Self> {
-        match (variable("COSPAN_TEST_SLURM_GRANTING"), variable("COSPAN_TEST_SLURM_ROOT")) {
+        match (
+            variable("COSPAN_TEST_SLURM_GRANTING"),
+            variable("COSPAN_TEST_SLURM_ROOT"),
+        ) {
             (Some(conf), Some(place)) => {
                 let mut fixture = Self::new(&conf, &place.join("granting"), None);
                 fixture.config.reservations = true;
@@ -98,14 +108,21 @@ impl SlurmSiteFixture {
 
     /// For whom an administrator reserves.
     pub fn user(&self) -> String {
-        let name = std::process::Command::new("id").arg("-un").output().unwrap();
+        let name = std::process::Command::new("id")
+            .arg("-un")
+            .output()
+            .unwrap();
         format!("users={}", String::from_utf8(name.stdout).unwrap().trim())
     }
 
     /// The same cluster by way of SSH; `None`, loudly, where that is not offered.
     pub fn offered_over_ssh() -> Option<Self> {
         let host = std::env::var("COSPAN_TEST_SLURM_SSH").ok();
-        let known = (variable("COSPAN_TEST_SLURM_CONF"), variable("COSPAN_TEST_SLURM_ROOT"), host);
+        let known = (
+            variable("COSPAN_TEST_SLURM_CONF"),
+            variable("COSPAN_TEST_SLURM_ROOT"),
+            host,
+        );
         let (Some(conf), Some(place), Some(host)) = known else {
             return skipped("a real Slurm behind an sshd; see COSPAN_TEST_SLURM_SSH");
         };
@@ -153,12 +170,21 @@ impl SlurmSiteFixture {
         let local = LocalConfig::new(near.0.clone(), near.1.clone(), total, agent);
         LocalSite::new(local).unwrap().initialise().unwrap();
         config.neighbours.extend([near]);
-        let fixture = Self { cluster, place, config, ssh, broken: AtomicU32::new(0), _turn: turn };
+        let fixture = Self {
+            cluster,
+            place,
+            config,
+            ssh,
+            broken: AtomicU32::new(0),
+            _turn: turn,
+        };
         let site = fixture.make();
         // The fixture is made outside of the test's own runtime.
         std::thread::scope(|scope| {
             let made = scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build();
                 runtime.unwrap().block_on(site.initialise()).unwrap();
             });
             made.join().unwrap();
@@ -169,11 +195,18 @@ impl SlurmSiteFixture {
     /// Ends all jobs, and all reservations once no job is in them.
     fn clear(&self) {
         let listed = self.slurm(&["squeue", "-h", "-o", "%i"]);
-        listed.lines().for_each(|number| drop(self.slurm(&["scancel", number])));
+        listed
+            .lines()
+            .for_each(|number| drop(self.slurm(&["scancel", number])));
         for _ in 0..100 {
             let all = self.slurm(&["scontrol", "-o", "show", "reservation"]);
             let name = |line: &str| {
-                Some(line.strip_prefix("ReservationName=")?.split(' ').next()?.to_owned())
+                Some(
+                    line.strip_prefix("ReservationName=")?
+                        .split(' ')
+                        .next()?
+                        .to_owned(),
+                )
             };
             let names: Vec<String> = all.lines().filter_map(name).collect();
             if names.is_empty() {
@@ -202,7 +235,11 @@ impl SlurmSiteFixture {
         let ssh = self.ssh.as_ref().unwrap();
         let client = |words: &[&str]| {
             let mut client = tokio::process::Command::new("ssh");
-            client.arg("-S").arg(&ssh.socket).args(["-o", "ProxyCommand=false"]).args(words);
+            client
+                .arg("-S")
+                .arg(&ssh.socket)
+                .args(["-o", "ProxyCommand=false"])
+                .args(words);
             client.stdin(std::process::Stdio::null());
             client
         };
@@ -213,7 +250,10 @@ impl SlurmSiteFixture {
         }
         let told = client(&["-O", "check", &ssh.host]).output().await.unwrap();
         let told = String::from_utf8_lossy(&told.stderr).into_owned();
-        let pid = told.split("pid=").nth(1).and_then(|rest| rest.split(')').next()?.parse().ok());
+        let pid = told
+            .split("pid=")
+            .nth(1)
+            .and_then(|rest| rest.split(')').next()?.parse().ok());
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
@@ -227,7 +267,10 @@ impl SlurmSiteFixture {
     /// Puts a user's file there.
     pub fn put_neighbours_file(&self, name: &str, bytes: &[u8]) -> Content {
         std::fs::write(self.neighbours_files().join(name), bytes).unwrap();
-        Content { digest: Digest(*blake3::hash(bytes).as_bytes()), size: Bytes(bytes.len() as u64) }
+        Content {
+            digest: Digest(*blake3::hash(bytes).as_bytes()),
+            size: Bytes(bytes.len() as u64),
+        }
     }
 
     /// Where users' files are there.
@@ -305,7 +348,10 @@ impl Drop for SlurmSiteFixture {
         }
         if let Some(ssh) = &self.ssh {
             let mut client = std::process::Command::new("ssh");
-            client.arg("-S").arg(&ssh.socket).args(["-O", "exit", &ssh.host]);
+            client
+                .arg("-S")
+                .arg(&ssh.socket)
+                .args(["-O", "exit", &ssh.host]);
             client.stderr(std::process::Stdio::null());
             let _ = client.status();
         }

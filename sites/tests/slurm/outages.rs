@@ -38,14 +38,22 @@ impl Outage {
         let fixture = SlurmSiteFixture::offered()?;
         let orders = fixture.orders()?;
         let site = fixture.site();
-        Some(Self { fixture, site, orders, was_killed: Cell::new(false) })
+        Some(Self {
+            fixture,
+            site,
+            orders,
+            was_killed: Cell::new(false),
+        })
     }
 
     /// Has something done to the controller, and waits until it is.
     async fn have(&self, what: &str) {
         self.was_killed.set(self.was_killed.get() || what == "kill");
         self.order(what);
-        within("the order is carried out", || async { self.is_done().then_some(()) }).await;
+        within("the order is carried out", || async {
+            self.is_done().then_some(())
+        })
+        .await;
     }
 
     fn order(&self, what: &str) {
@@ -124,10 +132,15 @@ impl Outage {
         let started = Instant::now();
         let mut last = String::new();
         while !alive.is_empty() {
-            assert!(started.elapsed() < PATIENCE, "not over within {PATIENCE:?}: {last}");
+            assert!(
+                started.elapsed() < PATIENCE,
+                "not over within {PATIENCE:?}: {last}"
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
             let tags: Vec<Tag> = alive.values().copied().collect();
-            let Ok(status) = self.site.status(&tags).await else { continue };
+            let Ok(status) = self.site.status(&tags).await else {
+                continue;
+            };
             last = format!("{:?}", status.attempts);
             for (tag, seen) in status.attempts {
                 match self.step(tag, &seen).await {
@@ -147,7 +160,10 @@ impl Outage {
     async fn again(&self, tag: Tag) -> Option<Tag> {
         self.site.decide_gate(tag, &GateDecision::Void).await.ok()?;
         self.site.cancel(tag, None).await.ok()?;
-        let next = Tag { attempt: Attempt(tag.attempt.0 + 1), ..tag };
+        let next = Tag {
+            attempt: Attempt(tag.attempt.0 + 1),
+            ..tag
+        };
         let submit = || async { self.site.submit(&self.payload(next)).await.ok() };
         within("Slurm takes another attempt", submit).await;
         Some(next)
@@ -196,7 +212,10 @@ async fn within<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnM
         if let Some(found) = look().await {
             return found;
         }
-        assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "{what}: not within {PATIENCE:?}"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -204,13 +223,25 @@ async fn within<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnM
 /// What Slurm forgot is found to be absent, never while it is away, and given to it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submissions_acknowledged_before_a_kill_are_not_lost_or_doubled() {
-    let Some(outage) = Outage::offered() else { return };
+    let Some(outage) = Outage::offered() else {
+        return;
+    };
     for number in 0..MANY {
-        outage.site.submit(&outage.payload(tag(number))).await.unwrap();
+        outage
+            .site
+            .submit(&outage.payload(tag(number)))
+            .await
+            .unwrap();
     }
     outage.have("kill").await;
     let away = outage.site.find_by_tag(tag(0)).await;
-    assert!(matches!(away, Err(SiteError::NotSent(_) | SiteError::OutcomeUnknown(_))), "{away:?}");
+    assert!(
+        matches!(
+            away,
+            Err(SiteError::NotSent(_) | SiteError::OutcomeUnknown(_))
+        ),
+        "{away:?}"
+    );
     let told = outage.site.status(&[tag(0)]).await;
     // What its files say is known, and Slurm's silence is said with it.
     let is_known = told.as_ref().is_ok_and(|status| {
@@ -227,13 +258,17 @@ async fn submissions_acknowledged_before_a_kill_are_not_lost_or_doubled() {
 /// they were cancelled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancels_that_a_killed_controller_forgot_hold() {
-    let Some(outage) = Outage::offered() else { return };
+    let Some(outage) = Outage::offered() else {
+        return;
+    };
     let site = &outage.site;
     let total = site.describe().await.unwrap().total;
     let mut filler = order(tag(100), script("sleep 600"));
     filler.resources = Resources::processors(total.processors);
     site.submit(&filler).await.unwrap();
-    outage.await_seen(tag(100), |seen| matches!(seen, Observation::Ready(_))).await;
+    outage
+        .await_seen(tag(100), |seen| matches!(seen, Observation::Ready(_)))
+        .await;
     for number in 0..MANY {
         site.submit(&outage.payload(tag(number))).await.unwrap();
     }
@@ -243,31 +278,45 @@ async fn cancels_that_a_killed_controller_forgot_hold() {
     }
     outage.have("kill").await;
     outage.have("up").await;
-    within("the filler ends", || async { site.cancel(tag(100), None).await.ok() }).await;
+    within("the filler ends", || async {
+        site.cancel(tag(100), None).await.ok()
+    })
+    .await;
     // Whatever came back begins now, and ends at its closed gate.
     outage.await_empty_queue().await;
     assert_eq!(outage.attempts_that_ran(), [], "none of them began");
     for number in 0..MANY {
         let seen = site.status(&[tag(number)]).await.unwrap().attempts[&tag(number)].clone();
-        assert!(!matches!(seen, Observation::Begun(_) | Observation::Exited(_)), "{seen:?}");
+        assert!(
+            !matches!(seen, Observation::Begun(_) | Observation::Exited(_)),
+            "{seen:?}"
+        );
     }
 }
 
 /// Slurm has not told the node yet that they are to end, or has: whoever cancels looks again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeated() {
-    let Some(outage) = Outage::offered() else { return };
+    let Some(outage) = Outage::offered() else {
+        return;
+    };
     let site = &outage.site;
     let tags: Vec<Tag> = (0..MANY).map(tag).collect();
     for tag in &tags {
-        site.submit(&order(*tag, script("sleep 600"))).await.unwrap();
+        site.submit(&order(*tag, script("sleep 600")))
+            .await
+            .unwrap();
     }
     for tag in &tags {
-        outage.await_seen(*tag, |seen| matches!(seen, Observation::Ready(_))).await;
+        outage
+            .await_seen(*tag, |seen| matches!(seen, Observation::Ready(_)))
+            .await;
         site.decide_gate(*tag, &go()).await.unwrap();
     }
     for tag in &tags {
-        outage.await_seen(*tag, |seen| matches!(seen, Observation::Begun(_))).await;
+        outage
+            .await_seen(*tag, |seen| matches!(seen, Observation::Begun(_)))
+            .await;
     }
     for tag in &tags {
         site.cancel(*tag, None).await.unwrap();
@@ -286,7 +335,11 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
                 _ => None,
             }
         };
-        assert_eq!(within("it ends", ended).await, ExitCause::Terminated, "{tag}");
+        assert_eq!(
+            within("it ends", ended).await,
+            ExitCause::Terminated,
+            "{tag}"
+        );
     }
     outage.await_empty_queue().await;
 }
@@ -295,11 +348,16 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
 /// starts them anew, and calls them cancelled when their node will not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_ended_well_while_its_controller_was_killed_runs_once() {
-    let Some(outage) = Outage::offered() else { return };
+    let Some(outage) = Outage::offered() else {
+        return;
+    };
     let site = &outage.site;
     let (started, mut tags) = (Instant::now(), Vec::new());
     for round in 0.. {
-        assert!(started.elapsed() < PATIENCE, "the controller forgot nothing in {round} rounds");
+        assert!(
+            started.elapsed() < PATIENCE,
+            "the controller forgot nothing in {round} rounds"
+        );
         let these: Vec<Tag> = (round * MANY..(round + 1) * MANY).map(tag).collect();
         tags.extend(&these);
         tokio::time::sleep(Duration::from_secs(6)).await;
@@ -307,7 +365,9 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
             site.submit(&outage.payload(*tag)).await.unwrap();
         }
         for tag in &these {
-            outage.await_seen(*tag, |seen| !matches!(seen, Observation::Queued(_))).await;
+            outage
+                .await_seen(*tag, |seen| !matches!(seen, Observation::Queued(_)))
+                .await;
         }
         outage.have("kill").await;
         outage.run_to_exit(&these).await;
@@ -328,10 +388,14 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
 /// Whoever gets no answer asks again, and most of all that was asked is done in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn submissions_to_a_frozen_controller_run_once() {
-    let Some(outage) = Outage::offered() else { return };
+    let Some(outage) = Outage::offered() else {
+        return;
+    };
     let site = &outage.site;
     site.describe().await.unwrap();
-    let orders: Vec<_> = (0..MANY).map(|number| outage.payload(tag(number))).collect();
+    let orders: Vec<_> = (0..MANY)
+        .map(|number| outage.payload(tag(number)))
+        .collect();
     outage.have("freeze").await;
     let mut calls = tokio::task::JoinSet::new();
     for order in orders.clone() {
@@ -339,8 +403,10 @@ async fn submissions_to_a_frozen_controller_run_once() {
         calls.spawn(async move { site.submit(&order).await });
     }
     for answer in calls.join_all().await {
-        let is_unknown =
-            matches!(answer, Err(SiteError::OutcomeUnknown(_) | SiteError::NotSent(_)));
+        let is_unknown = matches!(
+            answer,
+            Err(SiteError::OutcomeUnknown(_) | SiteError::NotSent(_))
+        );
         assert!(is_unknown, "{answer:?}");
     }
     outage.have("thaw").await;
@@ -351,25 +417,39 @@ async fn submissions_to_a_frozen_controller_run_once() {
     outage.await_empty_queue().await;
     let mut ran = outage.attempts_that_ran();
     ran.sort_unstable();
-    assert_eq!(ran, (0..MANY).map(tag).collect::<Vec<_>>(), "each ran, and once");
+    assert_eq!(
+        ran,
+        (0..MANY).map(tag).collect::<Vec<_>>(),
+        "each ran, and once"
+    );
 }
 
 /// By an operator, for longer than all of its wall time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_slurm_suspends_loses_nothing_of_its_wall_time() {
-    let Some(outage) = Outage::offered() else { return };
+    let Some(outage) = Outage::offered() else {
+        return;
+    };
     let site = &outage.site;
     let mut sleeps = order(tag(1), script("sleep 8"));
     sleeps.wall_time = DurationMs::from_secs(6);
     let number = site.submit(&sleeps).await.unwrap().lrm_id;
-    outage.await_seen(tag(1), |seen| matches!(seen, Observation::Ready(_))).await;
+    outage
+        .await_seen(tag(1), |seen| matches!(seen, Observation::Ready(_)))
+        .await;
     site.decide_gate(tag(1), &go()).await.unwrap();
-    outage.await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    outage
+        .await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_)))
+        .await;
     outage.have(&format!("suspend {number}")).await;
     tokio::time::sleep(Duration::from_secs(7)).await;
     outage.have(&format!("resume {number}")).await;
-    let seen = outage.await_seen(tag(1), |seen| matches!(seen, Observation::Exited(_))).await;
-    let Observation::Exited(exit) = seen else { unreachable!() };
+    let seen = outage
+        .await_seen(tag(1), |seen| matches!(seen, Observation::Exited(_)))
+        .await;
+    let Observation::Exited(exit) = seen else {
+        unreachable!()
+    };
     assert_eq!(exit.cause, ExitCause::Code(0));
 }
 
@@ -377,31 +457,49 @@ async fn what_slurm_suspends_loses_nothing_of_its_wall_time() {
 /// taken to be gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starts_and_ends_are_seen_while_the_controller_is_frozen() {
-    let Some(outage) = Outage::offered() else { return };
+    let Some(outage) = Outage::offered() else {
+        return;
+    };
     let site = &outage.site;
     for number in 0..2 {
         let text = if number == 0 { "sleep 1" } else { "sleep 600" };
-        site.submit(&order(tag(number), script(text))).await.unwrap();
-        outage.await_seen(tag(number), |seen| matches!(seen, Observation::Ready(_))).await;
+        site.submit(&order(tag(number), script(text)))
+            .await
+            .unwrap();
+        outage
+            .await_seen(tag(number), |seen| matches!(seen, Observation::Ready(_)))
+            .await;
     }
     outage.have("freeze").await;
     // Its gate needs nobody's answer.
     for number in 0..2 {
         site.decide_gate(tag(number), &go()).await.unwrap();
     }
-    outage.await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
+    outage
+        .await_seen(tag(1), |seen| matches!(seen, Observation::Begun(_)))
+        .await;
     let look = || async {
         let status = site.status(&[tag(0), tag(1), tag(9)]).await.unwrap();
         let silence = status.silence.as_ref()?;
         assert!(silence.age.is_some(), "{silence}");
-        assert!(matches!(status.attempts[&tag(9)], Observation::Unknown(_)), "{status:?}");
+        assert!(
+            matches!(status.attempts[&tag(9)], Observation::Unknown(_)),
+            "{status:?}"
+        );
         matches!(status.attempts[&tag(0)], Observation::Exited(_)).then_some(())
     };
     within("its end is seen", look).await;
     outage.have("thaw").await;
-    let seen = outage.await_seen(tag(0), |seen| matches!(seen, Observation::Exited(_))).await;
-    let Observation::Exited(exit) = seen else { unreachable!() };
+    let seen = outage
+        .await_seen(tag(0), |seen| matches!(seen, Observation::Exited(_)))
+        .await;
+    let Observation::Exited(exit) = seen else {
+        unreachable!()
+    };
     assert_eq!(exit.cause, ExitCause::Code(0));
-    within("the other ends", || async { site.cancel(tag(1), None).await.ok() }).await;
+    within("the other ends", || async {
+        site.cancel(tag(1), None).await.ok()
+    })
+    .await;
     outage.await_empty_queue().await;
 }

@@ -22,7 +22,9 @@ const SCRIPT: &str = "#!/bin/bash -l\n\
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_with_a_login_shell_finds_its_modules() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let (site, home) = (fixture.site(), fixture.root().join("files/home"));
     let solve = home.join("mpi/bin/solve");
     fs::create_dir_all(solve.parent().unwrap()).unwrap();
@@ -30,12 +32,23 @@ async fn a_script_with_a_login_shell_finds_its_modules() {
     fs::set_permissions(&solve, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(home.join(".bash_profile"), PROFILE).unwrap();
     let mut program = program("/bin/sh", &["-c", LAUNCHER, "job.sh", SCRIPT, "--"]);
-    program.environment.insert("HOME".into(), home.display().to_string().into());
+    program
+        .environment
+        .insert("HOME".into(), home.display().to_string().into());
     start(&*site, &order(tag(1), program)).await;
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
     let said = printed(&*site, tag(1)).await;
     let (first, rest) = said.split_once('\n').unwrap();
-    let account = first.rsplit_once(" of ").unwrap().1.split_once(',').unwrap().0;
-    assert_eq!(first, format!("loaded gcc mpi, user {account} of {account}, job known"));
+    let account = first
+        .rsplit_once(" of ")
+        .unwrap()
+        .1
+        .split_once(',')
+        .unwrap()
+        .0;
+    assert_eq!(
+        first,
+        format!("loaded gcc mpi, user {account} of {account}, job known")
+    );
     assert_eq!(rest, "solved\n");
 }

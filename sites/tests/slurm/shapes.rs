@@ -15,7 +15,9 @@ use super::fixture::SlurmSiteFixture;
 /// Slurm takes all of these, and never starts them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_can_never_run_is_recognised_by_its_reason() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
     let plain = |number| order(tag(number), script("echo ran"));
     let mut long = plain(1);
@@ -27,7 +29,12 @@ async fn what_can_never_run_is_recognised_by_its_reason() {
         site.submit(&never).await.unwrap();
         let ended = |seen: &Observation| matches!(seen, Observation::Ended { .. });
         let seen = await_seen(&*site, never.tag, ended).await;
-        let Observation::Ended { began: false, why, .. } = seen else { panic!("{seen:?}") };
+        let Observation::Ended {
+            began: false, why, ..
+        } = seen
+        else {
+            panic!("{seen:?}")
+        };
         assert_eq!(why, EndedBySite::NeverRuns, "{:?}", never.lrm_options);
         site.cancel(never.tag, None).await.unwrap();
     }
@@ -36,7 +43,9 @@ async fn what_can_never_run_is_recognised_by_its_reason() {
 /// Nothing of ours is exported, and `srun` finds its programs all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
-    let Some(fixture) = SlurmSiteFixture::offered() else { return };
+    let Some(fixture) = SlurmSiteFixture::offered() else {
+        return;
+    };
     let site = fixture.site();
     let text = "srun sh -c 'echo on $SLURMD_NODENAME $SLURM_PROCID'; echo told $COSPAN_HOSTS";
     let mut wide = order(tag(1), script(text));
@@ -45,7 +54,9 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
     wide.lrm_options = shape.map(Into::into).into();
     site.submit(&wide).await.unwrap();
     let at_gate = |seen: &Observation| matches!(seen, Observation::Ready(_));
-    let Observation::Ready(at) = await_seen(&*site, tag(1), at_gate).await else { panic!() };
+    let Observation::Ready(at) = await_seen(&*site, tag(1), at_gate).await else {
+        panic!()
+    };
     let GateDecision::Go(go) = go() else { panic!() };
     let peer = Peer {
         attempt: Attempt(1),
@@ -53,7 +64,11 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
         host: at.host.to_string(),
         processors: 4,
     };
-    let open = GateDecision::Go(Go { rank: ComponentIndex(0), peers: vec![peer], ..go });
+    let open = GateDecision::Go(Go {
+        rank: ComponentIndex(0),
+        peers: vec![peer],
+        ..go
+    });
     site.decide_gate(tag(1), &open).await.unwrap();
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(0));
     let said = printed(&*site, tag(1)).await;
@@ -61,7 +76,10 @@ async fn an_attempt_on_two_nodes_knows_both_and_starts_on_both() {
     let ran: Vec<String> = said.lines().filter_map(ran).collect();
     assert_eq!(ran.len(), 4, "{said}");
     let nodes: BTreeSet<&str> = ran.iter().map(String::as_str).collect();
-    let told = said.lines().find_map(|line| line.strip_prefix("told ")).unwrap();
+    let told = said
+        .lines()
+        .find_map(|line| line.strip_prefix("told "))
+        .unwrap();
     assert_eq!(told.split('+').collect::<BTreeSet<_>>(), nodes, "{said}");
     assert_eq!(nodes.len(), 2, "{said}");
 }

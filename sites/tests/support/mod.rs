@@ -1,6 +1,11 @@
 //! A local site in a directory of its own.
 
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "parts for test programs")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "parts for test programs"
+)]
 
 pub mod unprivileged;
 
@@ -56,7 +61,10 @@ impl LocalSiteFixture {
         change(&mut config);
         let site = LocalSite::new(config).unwrap();
         site.initialise().unwrap();
-        Self { place, site: Arc::new(site) }
+        Self {
+            place,
+            site: Arc::new(site),
+        }
     }
 
     pub fn root(&self) -> PathBuf {
@@ -73,7 +81,10 @@ fn config(root: &Path) -> LocalConfig {
     let mut config = LocalConfig::new(
         SiteName::new("here").unwrap(),
         root.to_path_buf(),
-        Resources { processors: 8, others: [("gpus".into(), 2)].into() },
+        Resources {
+            processors: 8,
+            others: [("gpus".into(), 2)].into(),
+        },
         agent,
     );
     config.grace = DurationMs::from_secs(1);
@@ -139,7 +150,9 @@ pub fn processes_naming(path: &Path) -> Vec<u32> {
     };
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| *pid != std::process::id()).filter(names_it).collect()
+    pids.filter(|pid| *pid != std::process::id())
+        .filter(names_it)
+        .collect()
 }
 
 pub fn kill(pid: u32) {
@@ -155,5 +168,9 @@ pub fn signal(pid: u32, signal: rustix::process::Signal) {
 pub fn pid_in(fixture: &LocalSiteFixture, tag: cospan_domain::ids::Tag, file: &str) -> u32 {
     let path = fixture.root().join(format!("attempts/{tag}/{file}"));
     let text = std::fs::read_to_string(path).unwrap();
-    text.lines().find_map(|line| line.strip_prefix("pid ")).unwrap().parse().unwrap()
+    text.lines()
+        .find_map(|line| line.strip_prefix("pid "))
+        .unwrap()
+        .parse()
+        .unwrap()
 }

@@ -42,7 +42,10 @@ fn no_payload_finds_the_words_that_end_an_attempt() {
         bench.running(&command).wait();
         let printed = String::from_utf8_lossy(&bench.printed()).into_owned();
         assert!(printed.contains("searched"));
-        assert!(!words[1..].iter().any(|word| printed.contains(word)), "{printed}");
+        assert!(
+            !words[1..].iter().any(|word| printed.contains(word)),
+            "{printed}"
+        );
     });
 }
 
@@ -66,7 +69,12 @@ fn whatever_a_payload_does_to_the_files_its_own_end_is_told() {
         for shell in shells() {
             let bench = Bench::anywhere(shell);
             for obstacle in OBSTACLES {
-                assert!(bench.running(&script(&format!("{obstacle}; exit 3"))).wait().success());
+                assert!(
+                    bench
+                        .running(&script(&format!("{obstacle}; exit 3")))
+                        .wait()
+                        .success()
+                );
                 assert_eq!(bench.exit(), Some(ExitCause::Code(3)), "after {obstacle:?}");
                 bench.clear();
             }
@@ -80,12 +88,18 @@ const LEAVES: &str = "setsid sh -c 'echo $$ > left; exec sleep 300' & \
 
 fn is_there(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 fn left(bench: &Bench, file: &str) -> u32 {
-    fs::read_to_string(bench.path("work").join(file)).unwrap().trim().parse().unwrap()
+    fs::read_to_string(bench.path("work").join(file))
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -95,7 +109,9 @@ fn what_left_its_session_is_over_before_its_payload_is_called_over() {
         let behind = "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do \
                       $(:)$(:)$(:)$(:)$(:)$(:)$(:)$(:)$(:)$(:); done";
         for rest in [":", "sleep 2", behind] {
-            bench.running(&script(&format!("{LEAVES} {rest}; exit 4"))).wait();
+            bench
+                .running(&script(&format!("{LEAVES} {rest}; exit 4")))
+                .wait();
             assert_eq!(bench.exit(), Some(ExitCause::Code(4)));
             assert!(!is_there(left(bench, "left")), "after {rest:?}");
             bench.clear();
@@ -120,10 +136,14 @@ fn what_another_attempt_left_is_not_touched() {
         let other = |attempt: String| {
             let mut command = std::process::Command::new("setsid");
             command.args(["--fork", "sh", "-c", "echo $$; exec sleep 300"]);
-            command.env("COSPAN_ATTEMPT_DIR", attempt).env("A_LAST_ONE", "1");
+            command
+                .env("COSPAN_ATTEMPT_DIR", attempt)
+                .env("A_LAST_ONE", "1");
             let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
             let mut line = String::new();
-            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            BufReader::new(child.stdout.take().unwrap())
+                .read_line(&mut line)
+                .unwrap();
             child.wait().unwrap();
             line.trim().parse::<u32>().unwrap()
         };
@@ -135,7 +155,11 @@ fn what_another_attempt_left_is_not_touched() {
         assert!(!is_there(left(bench, "left")));
         for pid in others.into_iter().chain(later) {
             assert!(is_there(pid));
-            kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+            kill_process(
+                Pid::from_raw(pid.try_into().unwrap()).unwrap(),
+                Signal::KILL,
+            )
+            .unwrap();
         }
     });
 }
@@ -156,6 +180,9 @@ fn what_an_earlier_attempt_left_is_over_before_the_next_one_runs() {
         // What nobody has waited for yet is over, too.
         let looks = format!("cat /proc/{one}/stat /proc/{other}/stat | grep -v ') Z '; exit 0");
         bench.running(&script(&looks)).wait();
-        assert_eq!((bench.exit(), bench.printed()), (Some(ExitCause::Code(0)), Vec::new()));
+        assert_eq!(
+            (bench.exit(), bench.printed()),
+            (Some(ExitCause::Code(0)), Vec::new())
+        );
     }
 }

@@ -13,7 +13,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::bench::{Bench, go, our_tag, script, shells, with_each_shell};
 
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_millis()
+        .try_into()
+        .unwrap()
 }
 
 /// A decision as it stands at a site: whoever writes it there adds the start by its clock.
@@ -66,11 +71,22 @@ fn all_nodes_of_a_batch_job_stand_in_ready_as_they_were_written() {
         assert!(wrapper.wait().success());
         ready.nodes
     };
-    assert_eq!(given("n[1-3,07],m", &["batch"]).as_deref(), Some("n[1-3,07],m"));
-    for (list, more) in [("n1", &["batch"][..]), ("n[1-3]", &[]), ("a,b\nend x", &["batch"])] {
+    assert_eq!(
+        given("n[1-3,07],m", &["batch"]).as_deref(),
+        Some("n[1-3,07],m")
+    );
+    for (list, more) in [
+        ("n1", &["batch"][..]),
+        ("n[1-3]", &[]),
+        ("a,b\nend x", &["batch"]),
+    ] {
         assert_eq!(given(list, more), None, "{list}");
     }
-    assert_eq!(given(&"n,".repeat(1_500), &["batch"]), None, "it would be longer than any file");
+    assert_eq!(
+        given(&"n,".repeat(1_500), &["batch"]),
+        None,
+        "it would be longer than any file"
+    );
 }
 
 #[test]
@@ -84,7 +100,10 @@ fn a_start_in_the_sites_time_is_kept_whenever_its_gate_was_seen_open() {
         let printed = String::from_utf8(bench.printed()).unwrap();
         // `date` of some systems knows whole seconds only.
         let began: u64 = printed.trim().parse().unwrap();
-        assert!((start - 20..start + 5_000).contains(&began), "{began}, not {start}");
+        assert!(
+            (start - 20..start + 5_000).contains(&began),
+            "{began}, not {start}"
+        );
     });
 }
 
@@ -100,16 +119,28 @@ fn a_start_is_kept_on_a_node_whose_own_clock_is_wrong() {
         fs::write(&date, text).unwrap();
         fs::set_permissions(&date, fs::Permissions::from_mode(0o755)).unwrap();
         let path = format!("PATH={}:/usr/bin:/bin", bin.path().display());
-        let shell = ["env".to_owned(), path].into_iter().chain(shells().swap_remove(0));
+        let shell = ["env".to_owned(), path]
+            .into_iter()
+            .chain(shells().swap_remove(0));
         let bench = Bench::new(shell.collect());
         let wrapper = bench.at_gate_with(&["batch"], &script("/bin/date +%s%3N"));
         let start = now_ms() + 1_500;
-        let in_time = Go { start_by: Timestamp(start + 30_000), ..go() };
+        let in_time = Go {
+            start_by: Timestamp(start + 30_000),
+            ..go()
+        };
         bench.decide_with(&decision(&in_time, start));
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::Code(0)), "{how_far}");
-        let began: u64 = String::from_utf8(bench.printed()).unwrap().trim().parse().unwrap();
-        assert!((start - 20..start + 5_000).contains(&began), "{how_far}: {began}, not {start}");
+        let began: u64 = String::from_utf8(bench.printed())
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        assert!(
+            (start - 20..start + 5_000).contains(&began),
+            "{how_far}: {began}, not {start}"
+        );
     }
 }
 
@@ -117,7 +148,10 @@ fn a_start_is_kept_on_a_node_whose_own_clock_is_wrong() {
 fn nothing_starts_after_the_last_moment_in_the_sites_time() {
     with_each_shell(|bench| {
         let wrapper = bench.at_gate_with(&["batch"], &script("echo ran"));
-        let late = Go { start_by: Timestamp(now_ms() - 1_000), ..go() };
+        let late = Go {
+            start_by: Timestamp(now_ms() - 1_000),
+            ..go()
+        };
         bench.decide_with(&decision(&late, now_ms() - 3_000));
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::TooLate));

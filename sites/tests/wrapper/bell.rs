@@ -25,7 +25,11 @@ fn listening() -> impl Iterator<Item = Vec<String>> {
 
 /// Busybox, also where it is the `sh` of the system.
 fn is_deaf(shell: &[String]) -> bool {
-    let help = Command::new(&shell[0]).args(&shell[1..]).arg("--help").output().unwrap();
+    let help = Command::new(&shell[0])
+        .args(&shell[1..])
+        .arg("--help")
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&help.stderr).contains("BusyBox")
 }
 
@@ -97,8 +101,11 @@ fn a_signal_is_heard_beside_the_bell() {
         await_alone(&ended);
         ended.signal(Signal::TERM);
         assert!(ended.wait().success());
-        let decision =
-            state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag(), &seal());
+        let decision = state::decision(
+            &fs::read(bench.path("decision")).unwrap(),
+            our_tag(),
+            &seal(),
+        );
         assert_eq!((decision, bench.exit()), (Some(GateState::Voided), None));
     }
 }
@@ -125,7 +132,10 @@ fn a_shell_that_cannot_listen_hangs_up_so_that_whoever_rings_knows() {
         let bench = Bench::new(shell);
         let (wrapper, mut bell) = with_bell(&bench, LONG);
         bench.decide(GateState::Opened);
-        assert!(bell.write_all(b"\n").is_err(), "it is rung in vain, and nobody knows");
+        assert!(
+            bell.write_all(b"\n").is_err(),
+            "it is rung in vain, and nobody knows"
+        );
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::Code(4)));
     }
@@ -138,8 +148,11 @@ fn a_wrapper_whose_bell_nobody_rings_closes_its_gate_in_time() {
         bench.pace.hold_max = DurationMs::from_secs(1);
         let (wrapper, _bell) = with_bell(&bench, SHORT);
         assert!(wrapper.wait().success());
-        let decision =
-            state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag(), &seal());
+        let decision = state::decision(
+            &fs::read(bench.path("decision")).unwrap(),
+            our_tag(),
+            &seal(),
+        );
         assert_eq!((decision, bench.exit()), (Some(GateState::Voided), None));
     }
 }

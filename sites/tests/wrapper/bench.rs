@@ -20,11 +20,16 @@ use rustix::process::{Pid, Signal, kill_process};
 pub fn shells() -> Vec<Vec<String>> {
     let candidates: [&[&str]; 4] = [&["sh"], &["dash"], &["busybox", "sh"], &["bash", "--posix"]];
     let works = |command: &&[&str]| {
-        let tried = Command::new(command[0]).args(&command[1..]).args(["-c", "exit 7"]).output();
+        let tried = Command::new(command[0])
+            .args(&command[1..])
+            .args(["-c", "exit 7"])
+            .output();
         tried.is_ok_and(|output| output.status.code() == Some(7))
     };
     let found = candidates.into_iter().filter(works);
-    found.map(|command| command.iter().map(|word| (*word).to_owned()).collect()).collect()
+    found
+        .map(|command| command.iter().map(|word| (*word).to_owned()).collect())
+        .collect()
 }
 
 /// Runs a test once for each shell.
@@ -65,11 +70,20 @@ impl Bench {
             seldom: None,
             warning: None,
         };
-        Self { place, shell, pace, tag: our_tag() }
+        Self {
+            place,
+            shell,
+            pace,
+            tag: our_tag(),
+        }
     }
 
     pub fn path(&self, file: &str) -> PathBuf {
-        self.place.path().join("attempts").join(self.tag.to_string()).join(file)
+        self.place
+            .path()
+            .join("attempts")
+            .join(self.tag.to_string())
+            .join(file)
     }
 
     pub fn spool(&self) -> PathBuf {
@@ -78,8 +92,11 @@ impl Bench {
 
     pub fn prepare(&self, command: &parameters::Command) {
         fs::create_dir_all(self.spool()).unwrap();
-        fs::write(self.spool().join("params"), command.encode(self.tag, &self.pace, &seal()))
-            .unwrap();
+        fs::write(
+            self.spool().join("params"),
+            command.encode(self.tag, &self.pace, &seal()),
+        )
+        .unwrap();
     }
 
     /// Starts a wrapper; its own messages go nowhere.
@@ -166,7 +183,9 @@ impl Bench {
 
     pub fn await_printed(&self, text: &str) {
         let text = text.as_bytes();
-        self.await_file("stdout", |bytes| bytes.windows(text.len()).any(|part| part == text));
+        self.await_file("stdout", |bytes| {
+            bytes.windows(text.len()).any(|part| part == text)
+        });
     }
 
     pub fn exit(&self) -> Option<ExitCause> {
@@ -175,13 +194,19 @@ impl Bench {
 
     /// Its number, once it has begun.
     pub fn payload(&self) -> u32 {
-        state::begun(&fs::read(self.path("begun")).unwrap(), self.tag).unwrap().pid
+        state::begun(&fs::read(self.path("begun")).unwrap(), self.tag)
+            .unwrap()
+            .pid
     }
 
     /// How long the payload ran, by the wrapper's clock.
     pub fn ran_hundredths(&self) -> u64 {
         let exit = std::fs::read_to_string(self.path("exit")).unwrap();
-        exit.lines().find_map(|line| line.strip_prefix("ran ")).unwrap().parse().unwrap()
+        exit.lines()
+            .find_map(|line| line.strip_prefix("ran "))
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 
     pub fn printed(&self) -> Vec<u8> {
@@ -258,14 +283,20 @@ pub fn seal() -> Seal {
 /// Hundredths of a second since this machine started.
 pub fn uptime() -> u64 {
     let text = fs::read_to_string("/proc/uptime").unwrap();
-    text.split(' ').next().unwrap().replace('.', "").parse().unwrap()
+    text.split(' ')
+        .next()
+        .unwrap()
+        .replace('.', "")
+        .parse()
+        .unwrap()
 }
 
 /// Names below a directory, for seeing that nothing was touched.
 pub fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }

@@ -17,9 +17,18 @@ use super::bench::{Bench, Wrapper, names, our_tag, script, seal, shells, uptime,
 fn a_second_wrapper_of_the_same_attempt_ends_and_touches_nothing() {
     with_each_shell(|bench| {
         let first = bench.at_gate(&script("echo ran"));
-        let before = (names(&bench.path("")), fs::read(bench.path("ready")).unwrap());
+        let before = (
+            names(&bench.path("")),
+            fs::read(bench.path("ready")).unwrap(),
+        );
         assert_eq!(bench.spawn().wait().code(), Some(EXIT_TAKEN));
-        assert_eq!((names(&bench.path("")), fs::read(bench.path("ready")).unwrap()), before);
+        assert_eq!(
+            (
+                names(&bench.path("")),
+                fs::read(bench.path("ready")).unwrap()
+            ),
+            before
+        );
         bench.decide(GateState::Opened);
         first.wait();
         assert_eq!(bench.printed(), b"ran\n");
@@ -75,7 +84,11 @@ fn race(shell: Vec<String>, delay: Duration) {
     std::thread::sleep(delay);
     let decided = bench.decide(GateState::Opened);
     wrapper.wait();
-    let expected: &[u8] = if decided == GateState::Opened { b"ran\n" } else { b"" };
+    let expected: &[u8] = if decided == GateState::Opened {
+        b"ran\n"
+    } else {
+        b""
+    };
     assert_eq!(bench.printed(), expected);
     assert_eq!(bench.exit().is_some(), decided == GateState::Opened);
 }
@@ -102,7 +115,10 @@ fn a_gate_that_is_opened_after_the_last_moment_starts_nothing() {
         bench.open_until(uptime() - 1);
         wrapper.signal(Signal::USR2);
         assert!(wrapper.wait().success(), "that is no fault of its site");
-        assert_eq!((bench.printed(), bench.exit()), (vec![], Some(ExitCause::TooLate)));
+        assert_eq!(
+            (bench.printed(), bench.exit()),
+            (vec![], Some(ExitCause::TooLate))
+        );
         let written = fs::read_to_string(bench.path("exit")).unwrap();
         assert!(written.starts_with("cause unstarted late\n"), "{written}");
         assert!(!bench.path("begun").exists());
@@ -116,7 +132,10 @@ fn a_gate_that_is_opened_before_the_last_moment_lets_in() {
         bench.open_until(uptime() + 100 * 3_600);
         wrapper.signal(Signal::USR2);
         assert!(wrapper.wait().success());
-        assert_eq!((bench.printed(), bench.exit()), (b"ran\n".into(), Some(ExitCause::Code(0))));
+        assert_eq!(
+            (bench.printed(), bench.exit()),
+            (b"ran\n".into(), Some(ExitCause::Code(0)))
+        );
     });
 }
 
@@ -133,7 +152,10 @@ fn a_wrapper_that_is_stopped_until_after_the_last_moment_starts_nothing() {
         }
         wrapper.signal(Signal::CONT);
         assert!(wrapper.wait().success());
-        assert_eq!((bench.printed(), bench.exit()), (vec![], Some(ExitCause::TooLate)));
+        assert_eq!(
+            (bench.printed(), bench.exit()),
+            (vec![], Some(ExitCause::TooLate))
+        );
     });
 }
 
@@ -159,8 +181,11 @@ fn a_wrapper_told_to_end_at_the_gate_closes_it() {
         let wrapper = bench.at_gate(&script("echo ran"));
         wrapper.signal(Signal::TERM);
         assert!(wrapper.wait().success());
-        let decision =
-            state::decision(&fs::read(bench.path("decision")).unwrap(), our_tag(), &seal());
+        let decision = state::decision(
+            &fs::read(bench.path("decision")).unwrap(),
+            our_tag(),
+            &seal(),
+        );
         assert_eq!((decision, bench.exit()), (Some(GateState::Voided), None));
     });
 }
@@ -169,12 +194,20 @@ fn a_wrapper_told_to_end_at_the_gate_closes_it() {
 fn naps(wrapper: &Wrapper) -> Vec<String> {
     let children = |pid: u32| {
         let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        listed.unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+        listed
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .collect()
     };
     let below: Vec<u32> = children(wrapper.id());
-    let sleepers = below.into_iter().flat_map(|alarm| -> Vec<u32> { children(alarm) });
+    let sleepers = below
+        .into_iter()
+        .flat_map(|alarm| -> Vec<u32> { children(alarm) });
     let line = |pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    sleepers.filter_map(|pid| Some(line(pid).strip_prefix("sleep\0")?.to_owned())).collect()
+    sleepers
+        .filter_map(|pid| Some(line(pid).strip_prefix("sleep\0")?.to_owned()))
+        .collect()
 }
 
 #[test]
@@ -187,7 +220,10 @@ fn a_wrapper_that_waits_for_long_looks_less_often_and_sees_its_gate_all_the_same
         for nap in ["1\0", "3\0"] {
             let started = Instant::now();
             while naps(&wrapper) != [nap] {
-                assert!(started.elapsed() < PATIENCE, "it does not sleep for {nap:?}");
+                assert!(
+                    started.elapsed() < PATIENCE,
+                    "it does not sleep for {nap:?}"
+                );
                 std::thread::sleep(Duration::from_millis(5));
             }
         }

@@ -42,7 +42,11 @@ fn a_burst_of_alarms_ends_no_payload_before_its_time() {
         fs::write(bench.path("work/stop"), "").unwrap();
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::Code(6)));
-        assert!(bench.ran_hundredths() < 100 * 300, "{}", bench.ran_hundredths());
+        assert!(
+            bench.ran_hundredths() < 100 * 300,
+            "{}",
+            bench.ran_hundredths()
+        );
     });
 }
 
@@ -93,7 +97,9 @@ fn int_ends_a_payload_too() {
 #[test]
 fn what_ignores_term_is_killed_after_the_grace_also_when_stopped() {
     with_each_shell(|bench| {
-        let wrapper = bench.running(&script("trap '' TERM; echo begun; kill -STOP $$; sleep 300"));
+        let wrapper = bench.running(&script(
+            "trap '' TERM; echo begun; kill -STOP $$; sleep 300",
+        ));
         bench.await_printed("begun");
         wrapper.signal(Signal::TERM);
         assert!(wrapper.wait().success());
@@ -106,8 +112,9 @@ fn the_wall_time_counts_from_the_opening_of_the_gate() {
     for shell in shells() {
         let mut bench = Bench::new(shell);
         bench.pace.wall_time = DurationMs::from_secs(1);
-        let wrapper =
-            bench.running(&script("trap 'echo asked; exit 0' TERM; while :; do sleep 0.05; done"));
+        let wrapper = bench.running(&script(
+            "trap 'echo asked; exit 0' TERM; while :; do sleep 0.05; done",
+        ));
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::WallTime));
         assert_eq!(bench.printed(), b"asked\n");
@@ -125,7 +132,10 @@ fn a_payload_that_outlives_the_gates_alarm_is_ended_at_its_wall_time() {
         assert!(wrapper.wait().success());
         assert_eq!(bench.exit(), Some(ExitCause::WallTime));
         let ran = bench.ran_hundredths();
-        assert!((300..1_000).contains(&ran), "it ran for {ran} hundredths of a second");
+        assert!(
+            (300..1_000).contains(&ran),
+            "it ran for {ran} hundredths of a second"
+        );
     }
 }
 
@@ -177,7 +187,10 @@ fn no_alarm_outlives_its_wrapper() {
         let started = std::time::Instant::now();
         // Alarms carry the attempt's directory in their environment.
         while processes_naming(&ours) > 0 {
-            assert!(started.elapsed() < cospan_sites::contract::PATIENCE, "a process is left");
+            assert!(
+                started.elapsed() < cospan_sites::contract::PATIENCE,
+                "a process is left"
+            );
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     });
@@ -198,7 +211,10 @@ fn await_gone(pid: u32) {
     let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
     let started = std::time::Instant::now();
     while rustix::process::test_kill_process(pid).is_ok() {
-        assert!(started.elapsed() < cospan_sites::contract::PATIENCE, "{pid:?} is left");
+        assert!(
+            started.elapsed() < cospan_sites::contract::PATIENCE,
+            "{pid:?} is left"
+        );
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

@@ -46,7 +46,12 @@ fn a_payload_that_ends_when_it_is_warned_ends_in_its_own_way() {
 fn the_wall_time_holds_also_if_the_warning_is_due_at_once() {
     for shell in shells() {
         let bench = warned(shell, 1, 1);
-        assert!(bench.running(&script("trap '' USR1; sleep 300")).wait().success());
+        assert!(
+            bench
+                .running(&script("trap '' USR1; sleep 300"))
+                .wait()
+                .success()
+        );
         // The signal may come before the shell has begun to ignore it.
         let causes = [ExitCause::WallTime, ExitCause::Signal(10)];
         assert!(bench.exit().is_some_and(|cause| causes.contains(&cause)));
@@ -72,7 +77,10 @@ fn with_peers_at(bench: &Bench, lists_hosts: bool, at: [(&str, u32); 2]) -> Stri
         processors,
     };
     let [delft, leiden] = at;
-    go.peers = vec![peer("delft", delft.0, delft.1), peer("leiden", leiden.0, leiden.1)];
+    go.peers = vec![
+        peer("delft", delft.0, delft.1),
+        peer("leiden", leiden.0, leiden.1),
+    ];
     let wrapper = bench.at_gate(&command);
     assert_eq!(bench.decide_as(GateState::Opened, &go), GateState::Opened);
     wrapper.signal(Signal::USR2);
@@ -102,7 +110,16 @@ fn all_nodes_of_a_component_are_told_each_with_its_share() {
 
 #[test]
 fn a_list_of_nodes_that_is_none_comes_to_an_end() {
-    for odd in ["n[1-", "n[", "[]", "n[a-z]", ",,[,", "n[5-2]", "n]1[", "n[1-999999999999]"] {
+    for odd in [
+        "n[1-",
+        "n[",
+        "[]",
+        "n[a-z]",
+        ",,[,",
+        "n[5-2]",
+        "n]1[",
+        "n[1-999999999999]",
+    ] {
         with_each_shell(|bench| {
             let printed = with_peers_at(bench, true, [(odd, 6), ("c1", 3)]);
             assert!(printed.ends_with("c1 3 leiden 1\n"), "{odd}: {printed}");

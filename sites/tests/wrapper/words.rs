@@ -20,15 +20,22 @@ fn run(shell: &[String], command: &cospan_sites::wrapper::parameters::Command) -
     let bench = Bench::new(shell.to_vec());
     bench.running(command).wait();
     let trouble = std::fs::read_to_string(bench.path("trouble"));
-    assert_eq!(bench.exit(), Some(ExitCause::Code(0)), "{shell:?} {trouble:?}");
+    assert_eq!(
+        bench.exit(),
+        Some(ExitCause::Code(0)),
+        "{shell:?} {trouble:?}"
+    );
     bench.printed()
 }
 
 #[test]
 fn arguments_arrive_byte_for_byte() {
     for shell in shells() {
-        let mut runner =
-            TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
+        let mut runner = TestRunner::new(Config {
+            cases: 12,
+            failure_persistence: None,
+            ..Config::default()
+        });
         let property = |words: Vec<Vec<u8>>| {
             let arguments: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             let format: &[u8] = b"%s\\0";
@@ -44,13 +51,19 @@ fn arguments_arrive_byte_for_byte() {
 #[test]
 fn variables_arrive_byte_for_byte() {
     for shell in shells() {
-        let mut runner =
-            TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
+        let mut runner = TestRunner::new(Config {
+            cases: 12,
+            failure_persistence: None,
+            ..Config::default()
+        });
         let property = |words: Vec<Vec<u8>>| {
             let mut command = command("/usr/bin/env", &[b"-0"]);
             let name = |index: usize| format!("VARIABLE_{index}");
-            command.environment =
-                words.iter().enumerate().map(|(i, word)| (name(i), word.clone())).collect();
+            command.environment = words
+                .iter()
+                .enumerate()
+                .map(|(i, word)| (name(i), word.clone()))
+                .collect();
             let printed = run(&shell, &command);
             let seen: Vec<&[u8]> = printed.split(|b| *b == 0).collect();
             for (index, word) in words.iter().enumerate() {
@@ -80,11 +93,18 @@ fn names_of_the_shells_own_variables_do_it_no_harm() {
             "PATH", "IFS", "OPTIND", "PPID", "UID", "ENV", "PS4", "CDPATH", "LC_ALL", "tag",
             "payload",
         ];
-        command.environment =
-            hostile.iter().map(|name| ((*name).to_owned(), b"/nowhere".to_vec())).collect();
+        command.environment = hostile
+            .iter()
+            .map(|name| ((*name).to_owned(), b"/nowhere".to_vec()))
+            .collect();
         let printed = String::from_utf8(run(&shell, &command)).unwrap();
         for name in hostile {
-            assert!(printed.lines().any(|line| line == format!("{name}=/nowhere")), "{name}");
+            assert!(
+                printed
+                    .lines()
+                    .any(|line| line == format!("{name}=/nowhere")),
+                "{name}"
+            );
         }
     }
 }

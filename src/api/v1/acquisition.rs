@@ -44,11 +44,16 @@ pub enum AcquisitionModeName {
 impl AcquisitionDocument {
     /// The key of a length that is zero, if there is one.
     pub(super) fn zero(&self) -> Option<&'static str> {
-        let given =
-            [("acquisition.patience", self.patience), ("acquisition.max_hold", self.max_hold)];
+        let given = [
+            ("acquisition.patience", self.patience),
+            ("acquisition.max_hold", self.max_hold),
+        ];
         let zero =
             |length: &Option<Length>| length.is_some_and(|given| given.0 == DurationMs::ZERO);
-        given.into_iter().find(|(_, length)| zero(length)).map(|(key, _)| key)
+        given
+            .into_iter()
+            .find(|(_, length)| zero(length))
+            .map(|(key, _)| key)
     }
 }
 
@@ -63,7 +68,10 @@ impl From<AcquisitionDocument> for AcquisitionOptions {
         };
         let deadline = given(document.patience, defaults.deadline);
         let max_hold = given(document.max_hold, defaults.max_hold);
-        Self { mode, limits: QueueLimits { deadline, max_hold } }
+        Self {
+            mode,
+            limits: QueueLimits { deadline, max_hold },
+        }
     }
 }
 

@@ -17,21 +17,33 @@ use super::{number, text};
 #[serde(deny_unknown_fields)]
 pub struct JobSelection {
     /// These jobs, at most 10,000; nothing else may be given then.
-    #[serde(default, deserialize_with = "number::list", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "number::list",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub ids: Vec<u64>,
     /// All unfinished jobs that the other fields let through. Must be `true` if no ids are given,
     /// so that nobody means all by accident.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
     /// Only jobs with a component at this site.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
     /// Only jobs in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateName>,
     /// Only jobs of this key.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<KeyText>)]
     pub owner: Option<KeyName>,
     /// Only the runs of the sweep that begins with this job.
@@ -65,10 +77,14 @@ impl FromStr for StateName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = PhaseKind::ALL.into_iter().find(|kind| kind.as_str() == text);
+        let found = PhaseKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == text);
         found.map(StateName).ok_or_else(|| {
-            let known: Vec<String> =
-                PhaseKind::ALL.iter().map(|kind| kind.as_str().to_owned()).collect();
+            let known: Vec<String> = PhaseKind::ALL
+                .iter()
+                .map(|kind| kind.as_str().to_owned())
+                .collect();
             match super::parse::nearest(text, &known) {
                 Some(nearest) => format!("{text:?} is no state; did you mean {nearest:?}?"),
                 None => format!("{text:?} is no state; known are {}", known.join(", ")),

@@ -49,7 +49,11 @@ pub struct JobDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flexible: Option<FlexibleDocument>,
     /// Placement policy; the server's default if left out.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<PolicyText>)]
     pub policy: Option<PolicyName>,
     /// Class of its placement queue. Left out: as the server's rules give it, else low.
@@ -104,7 +108,11 @@ pub struct JobDocument {
     /// What runs it: `default` (components only start together), `parallel` (each also finds
     /// the others in a file), `sweep` (many independent runs). Left out: sweep with a `[sweep]`
     /// table, else default.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<RunnerText>)]
     pub runner: Option<RunnerName>,
     /// What the runs of a sweep differ in.
@@ -234,7 +242,11 @@ pub struct ComponentDocument {
     #[schema(value_type = ComponentText)]
     pub name: ComponentName,
     /// The site, for a fixed request.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
     /// It begins so long after the start that its job is promised (`[reservation]`), and its
@@ -244,7 +256,11 @@ pub struct ComponentDocument {
     #[schema(example = "10m")]
     pub start_after: Option<Length>,
     /// Processors that it needs. Left out: what `nodes` and `tasks_per_node` make.
-    #[serde(default, deserialize_with = "number::positive", skip_serializing_if = "is_zero")]
+    #[serde(
+        default,
+        deserialize_with = "number::positive",
+        skip_serializing_if = "is_zero"
+    )]
     #[schema(minimum = 1)]
     pub processors: u32,
     /// Nodes that it needs at its site, which must have as many.
@@ -307,7 +323,11 @@ pub struct ComponentDocument {
     #[schema(value_type = BTreeMap<VariableText, String>)]
     pub environment: BTreeMap<Arc<str>, Arc<str>>,
     /// Directory it starts in, below its work directory.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<PathText>)]
     pub directory: Option<RelPath>,
     /// Shell lines run before it (`module load gcc`).
@@ -346,7 +366,11 @@ pub struct OverrideDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Arc<str>>,
     /// Another directory to start in.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<PathText>)]
     pub directory: Option<RelPath>,
     /// Options handed to the site's resource manager as they are.

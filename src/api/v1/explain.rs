@@ -143,7 +143,14 @@ pub struct MapPlace {
 }
 
 impl From<&SiteBid> for BidReport {
-    fn from(SiteBid { site, answer, nearer, lacks_gflops }: &SiteBid) -> Self {
+    fn from(
+        SiteBid {
+            site,
+            answer,
+            nearer,
+            lacks_gflops,
+        }: &SiteBid,
+    ) -> Self {
         let place = |bid: &Bid| MapPlace {
             x: bid.x,
             y: bid.y,
@@ -179,7 +186,11 @@ pub struct ClassReport {
 impl From<Classified> for ClassReport {
     fn from(classified: Classified) -> Self {
         let Classified { class, given, rule } = classified;
-        Self { class: class.into(), given, rule: rule.map(|number| number as u64) }
+        Self {
+            class: class.into(),
+            given,
+            rule: rule.map(|number| number as u64),
+        }
     }
 }
 
@@ -207,7 +218,10 @@ pub struct RefusedReport {
 
 impl From<&DominantRefusal> for RefusedReport {
     fn from(refused: &DominantRefusal) -> Self {
-        Self { code: refused.code.as_str().into(), sites: refused.sites }
+        Self {
+            code: refused.code.as_str().into(),
+            sites: refused.sites,
+        }
     }
 }
 

@@ -16,6 +16,8 @@ impl Serialize for Factor {
 
 impl<'de> Deserialize<'de> for Factor {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Weight::new(f64::deserialize(from)?).map(Factor).map_err(Error::custom)
+        Weight::new(f64::deserialize(from)?)
+            .map(Factor)
+            .map_err(Error::custom)
     }
 }

@@ -31,12 +31,18 @@ impl From<&Job> for JobReport {
             frozen_by: job.frozen_by.as_ref().map(ToString::to_string),
             held: job.held.as_deref().map(str::to_owned),
             round: job.round.0,
-            placed: job.placed_by.as_ref().filter(|_| job.is_placed()).map(PlacedReport::from),
+            placed: job
+                .placed_by
+                .as_ref()
+                .filter(|_| job.is_placed())
+                .map(PlacedReport::from),
             sweep: job.spec.run.task.as_ref().map(TaskReport::from),
             inputs_here: job.inputs_here,
             start_at: job.start_at.map(Instant),
             reservation: ReservationReport::of(job),
-            components: components.filter_map(|index| component(job, index)).collect(),
+            components: components
+                .filter_map(|index| component(job, index))
+                .collect(),
             setbacks: (&job.setbacks).into(),
             instants: (&*job.instants).into(),
             accounting: job.into(),
@@ -124,7 +130,9 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
         avoid: Vec::new(),
         outputs: Vec::new(),
     };
-    let Some(state) = state else { return Some(report) };
+    let Some(state) = state else {
+        return Some(report);
+    };
     if let Some(placement) = &state.placement {
         report.site = Some(placement.site.to_string());
         report.transfer_time_ms = Some(placement.transfer_time.0);
@@ -141,7 +149,11 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     report.avoid = state.avoid.iter().map(ToString::to_string).collect();
     report.outputs = outputs(spec, state);
     show_run(&mut report, &state.run);
-    if let Some(restart) = state.restart.as_ref().filter(|_| matches!(state.run, Run::Idle)) {
+    if let Some(restart) = state
+        .restart
+        .as_ref()
+        .filter(|_| matches!(state.run, Run::Idle))
+    {
         report.since = Some(Instant(restart.since));
         report.detail = Some(restart_detail(restart.step).into());
     }
@@ -156,12 +168,15 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
     report.lrm_id = run.lrm_id().map(ToString::to_string);
     match run {
         Run::Idle => {}
-        Run::Submitted { waits: Some(waits), .. } => {
+        Run::Submitted {
+            waits: Some(waits), ..
+        } => {
             report.since = Some(Instant(waits.since));
             report.detail = Some(match waits.expected_start {
                 Some(at) => {
-                    let told =
-                        waits.told_at.map(|told| format!("said at {} that it ", Instant(told)));
+                    let told = waits
+                        .told_at
+                        .map(|told| format!("said at {} that it ", Instant(told)));
                     let told = told.unwrap_or_default();
                     format!(
                         "in the queue of its site, which {told}expects to start it at {}",
@@ -173,8 +188,10 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
         }
         Run::Intended { at } | Run::Submitted { at, .. } => report.since = Some(Instant(*at)),
         Run::Uncertain { settled_at, .. } => {
-            report.detail =
-                Some(format!("perhaps submitted; known after {}", Instant(*settled_at)));
+            report.detail = Some(format!(
+                "perhaps submitted; known after {}",
+                Instant(*settled_at)
+            ));
         }
         Run::AtGate { host, since, .. } | Run::Running { host, since, .. } => {
             report.since = Some(Instant(*since));
@@ -266,7 +283,11 @@ impl From<&Instants> for InstantsReport {
 
 impl From<&Job> for JobRow {
     fn from(job: &Job) -> Self {
-        let placed = job.components.iter().filter_map(|c| c.placement.as_ref()).map(|p| &p.site);
+        let placed = job
+            .components
+            .iter()
+            .filter_map(|c| c.placement.as_ref())
+            .map(|p| &p.site);
         let mut sites: Vec<String> = if job.components.is_empty() {
             job.spec
                 .components

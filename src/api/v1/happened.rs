@@ -35,7 +35,8 @@ impl<'j> Names<'j> {
     }
 
     fn name(&self, component: ComponentIndex) -> String {
-        self.known(component).unwrap_or_else(|| component.to_string())
+        self.known(component)
+            .unwrap_or_else(|| component.to_string())
     }
 }
 
@@ -43,17 +44,26 @@ impl<'j> Names<'j> {
 pub(crate) fn abort_cause(cause: &AbortCause, names: &Names<'_>) -> String {
     match cause {
         AbortCause::ClaimLost { component, detail } => {
-            format!("the claim of component {} was lost: {detail}", names.name(*component))
+            format!(
+                "the claim of component {} was lost: {detail}",
+                names.name(*component)
+            )
         }
         AbortCause::InputLost { detail } => format!("input did not arrive: {detail}"),
         AbortCause::SiteError { component, detail } => {
-            format!("the site failed component {}: {detail}", names.name(*component))
+            format!(
+                "the site failed component {}: {detail}",
+                names.name(*component)
+            )
         }
         AbortCause::StartMissed { component } => {
             format!("component {} did not begin in time", names.name(*component))
         }
         AbortCause::Unreachable { component } => {
-            format!("the site of component {} stopped answering", names.name(*component))
+            format!(
+                "the site of component {} stopped answering",
+                names.name(*component)
+            )
         }
         AbortCause::Application { component, detail } => {
             format!("component {} failed: {detail}", names.name(*component))
@@ -61,7 +71,10 @@ pub(crate) fn abort_cause(cause: &AbortCause, names: &Names<'_>) -> String {
         AbortCause::Cancelled => "a user asked for it".into(),
         AbortCause::Preempted { by } => format!("preempted by job {by}, of a higher class"),
         AbortCause::Barred { component, detail } => {
-            format!("component {} is not let in now: {detail}", names.name(*component))
+            format!(
+                "component {} is not let in now: {detail}",
+                names.name(*component)
+            )
         }
         AbortCause::Drained { site } => format!("site {site} is drained"),
         AbortCause::ReservationChanged { by } => format!("{by} wants another start"),
@@ -129,10 +142,18 @@ impl EventReport {
 impl EventReport {
     /// An event; with the names of components, as far as they are known.
     pub fn of(event: &JobEvent, names: &Names<'_>) -> Self {
-        let mut report =
-            Self { at: Some(event.at.into()), event: event.what.name().into(), ..Self::default() };
+        let mut report = Self {
+            at: Some(event.at.into()),
+            event: event.what.name().into(),
+            ..Self::default()
+        };
         match &event.what {
-            Happened::JobPlaced { round, placements, start_estimate, by } => {
+            Happened::JobPlaced {
+                round,
+                placements,
+                start_estimate,
+                by,
+            } => {
                 report.policy = by.as_ref().map(|by| by.policy.to_string());
                 report.rule = by.as_ref().map(|by| by.rule.as_str().into());
                 let refused = by.as_ref().and_then(|by| by.refused.as_ref());
@@ -146,9 +167,10 @@ impl EventReport {
             Happened::ClaimMissed { next_claim, detail } => {
                 report.detail(detail).until(*next_claim)
             }
-            Happened::ComponentsClaimed { components, preempting } => {
-                claimed(report, components, preempting, names)
-            }
+            Happened::ComponentsClaimed {
+                components,
+                preempting,
+            } => claimed(report, components, preempting, names),
             Happened::GoDecided { start_at, .. } => report.until(*start_at),
             Happened::JobRequeued { not_before } => report.until(*not_before),
             Happened::RoundAborted { why, then } => {
@@ -167,10 +189,14 @@ impl EventReport {
                 report.by = Some(by.to_string());
                 report
             }
-            Happened::EndTold { target, problem: None } => report.detail(format!("to {target}")),
-            Happened::EndTold { target, problem: Some(problem) } => {
-                report.detail(format!("to {target}: given up: {problem}"))
-            }
+            Happened::EndTold {
+                target,
+                problem: None,
+            } => report.detail(format!("to {target}")),
+            Happened::EndTold {
+                target,
+                problem: Some(problem),
+            } => report.detail(format!("to {target}: given up: {problem}")),
             Happened::JobHeld { reason } | Happened::JobFailed { reason } => report.detail(reason),
             Happened::InputsArrived
             | Happened::AvoidanceLapsed
@@ -181,7 +207,9 @@ impl EventReport {
             | Happened::JobFinished => report,
             of_component => {
                 let mut report = of_a_component(report, of_component, names);
-                report.name = report.component.and_then(|index| names.known(ComponentIndex(index)));
+                report.name = report
+                    .component
+                    .and_then(|index| names.known(ComponentIndex(index)));
                 report
             }
         }
@@ -212,17 +240,23 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
             }
         }
         Happened::ReservationMoveSought { wish, by, .. } => wanted_start(report.by(by), *wish),
-        Happened::ReservationForwardSought { wanted, freed, anew } => {
-            forward(report, wanted, freed, anew.is_some())
-        }
+        Happened::ReservationForwardSought {
+            wanted,
+            freed,
+            anew,
+        } => forward(report, wanted, freed, anew.is_some()),
         Happened::ReservationMoved => report.detail("what was promised before is given back"),
         Happened::ReservationStayed { failure, next } => {
-            let report =
-                report.detail(format!("{}; the promise stays as it was", not_had(*failure)));
+            let report = report.detail(format!(
+                "{}; the promise stays as it was",
+                not_had(*failure)
+            ));
             next.iter().fold(report, |report, next| report.until(*next))
         }
         Happened::StartAnnounced => report.detail("it starts soon, as promised"),
-        Happened::NoticeTold { target, problem, .. } => match problem {
+        Happened::NoticeTold {
+            target, problem, ..
+        } => match problem {
             None => report.detail(format!("of its promised start: to {target}")),
             Some(problem) => {
                 report.detail(format!("of its promised start: not to {target}: {problem}"))
@@ -238,7 +272,10 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
         }
         Happened::UnreservedChosen { claimed } => {
             report.components = claimed.iter().map(|one| one.component.0).collect();
-            report.sites = claimed.iter().map(|one| one.placement.site.to_string()).collect();
+            report.sites = claimed
+                .iter()
+                .map(|one| one.placement.site.to_string())
+                .collect();
             report.detail("no site that grants reservations could hold it: claimed at the start")
         }
         Happened::ReservationForgone { failure, next } => {
@@ -261,14 +298,22 @@ fn forward(
     if anew {
         let divided = divided(wanted);
         return report
-            .detail(format!("more is free: it would be complete earlier divided into {divided}"))
+            .detail(format!(
+                "more is free: it would be complete earlier divided into {divided}"
+            ))
             .until(wanted.window.earliest);
     }
-    let sites: BTreeSet<&SiteName> = wanted.parts.iter().filter_map(|p| p.sites.first()).collect();
+    let sites: BTreeSet<&SiteName> = wanted
+        .parts
+        .iter()
+        .filter_map(|p| p.sites.first())
+        .collect();
     let sites: Vec<&str> = sites.into_iter().map(SiteName::as_str).collect();
     let sites = sites.join(", ");
     report
-        .detail(format!("more is free: reservations that begin earlier are looked for, at {sites}"))
+        .detail(format!(
+            "more is free: reservations that begin earlier are looked for, at {sites}"
+        ))
         .until(wanted.window.earliest)
 }
 
@@ -286,7 +331,9 @@ fn divided(wanted: &Coallocation) -> String {
 fn wanted_start(report: EventReport, wish: ReservationWish) -> EventReport {
     let StartWindow { earliest, latest } = wish.window;
     let latest = Instant(latest);
-    report.detail(format!("a start up to {latest} is wanted")).until(earliest)
+    report
+        .detail(format!("a start up to {latest} is wanted"))
+        .until(earliest)
 }
 
 /// Why there is no such reservation.
@@ -302,7 +349,9 @@ fn not_had(failure: Failure) -> &'static str {
 
 fn reservation_answer(report: EventReport, outcome: Outcome) -> EventReport {
     let refused = |report: EventReport, detail: &str, next: Option<Timestamp>| match next {
-        Some(next) => report.detail(format!("{detail}; perhaps later")).until(next),
+        Some(next) => report
+            .detail(format!("{detail}; perhaps later"))
+            .until(next),
         None => report.detail(detail),
     };
     match outcome {
@@ -320,7 +369,12 @@ fn claimed(
     names: &Names<'_>,
 ) -> EventReport {
     let list = |numbers: Vec<String>| numbers.join(", ");
-    let claimed = list(components.iter().map(|component| names.name(*component)).collect());
+    let claimed = list(
+        components
+            .iter()
+            .map(|component| names.name(*component))
+            .collect(),
+    );
     report.components = components.iter().map(|component| component.0).collect();
     match preempting {
         [] => report.detail(format!("components {claimed}")),
@@ -333,13 +387,21 @@ fn claimed(
 
 fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -> EventReport {
     match what {
-        Happened::ComponentMoved { component, placement } => {
+        Happened::ComponentMoved {
+            component,
+            placement,
+        } => {
             report.sites = vec![placement.site.to_string()];
             report.about(*component)
         }
-        Happened::ComponentFailed { component, why, next_claim } => {
-            report.about(*component).detail(abort_cause(why, names)).until(*next_claim)
-        }
+        Happened::ComponentFailed {
+            component,
+            why,
+            next_claim,
+        } => report
+            .about(*component)
+            .detail(abort_cause(why, names))
+            .until(*next_claim),
         Happened::AttemptRenewed { component }
         | Happened::ClaimGivenBack { component }
         | Happened::AttemptSeen { component }
@@ -353,26 +415,44 @@ fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -
             report.lrm_id = Some(lrm_id.to_string());
             report.about(*component)
         }
-        Happened::StartDeferred { component, not_before } => {
-            report.about(*component).until(*not_before)
-        }
-        Happened::WaitingAtSite { component, expected_start } => {
+        Happened::StartDeferred {
+            component,
+            not_before,
+        } => report.about(*component).until(*not_before),
+        Happened::WaitingAtSite {
+            component,
+            expected_start,
+        } => {
             report.until = expected_start.map(Instant);
             report.about(*component)
         }
-        Happened::SubmissionUncertain { component, settled_at } => {
-            report.about(*component).until(*settled_at)
-        }
-        Happened::AttemptAbsent { component, look_at, .. } => {
-            report.about(*component).until(*look_at)
-        }
-        Happened::ComponentReady { component, host, .. } => {
+        Happened::SubmissionUncertain {
+            component,
+            settled_at,
+        } => report.about(*component).until(*settled_at),
+        Happened::AttemptAbsent {
+            component, look_at, ..
+        } => report.about(*component).until(*look_at),
+        Happened::ComponentReady {
+            component, host, ..
+        } => {
             report.host = Some(host.to_string());
             report.about(*component)
         }
-        Happened::AttemptEnded { component, attempt, how } => {
+        Happened::AttemptEnded {
+            component,
+            attempt,
+            how,
+        } => {
             report.attempt = Some(attempt.0);
-            report.state = Some(Run::Ended { how: how.clone(), at: Timestamp(0) }.as_str().into());
+            report.state = Some(
+                Run::Ended {
+                    how: how.clone(),
+                    at: Timestamp(0),
+                }
+                .as_str()
+                .into(),
+            );
             report.detail = ending_detail(how);
             report.about(*component)
         }
@@ -381,7 +461,11 @@ fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -
             report.sites = vec![charge.site.to_string()];
             report.about(*component).detail(&charge.detail)
         }
-        Happened::OutputFound { component, output, content } => {
+        Happened::OutputFound {
+            component,
+            output,
+            content,
+        } => {
             report.output = Some(*output);
             report.about(*component).with_content(content)
         }

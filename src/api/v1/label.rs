@@ -28,7 +28,9 @@ pub struct Demand(pub Constraint);
 fn word(text: &str) -> Option<Arc<str>> {
     let valid = !text.is_empty()
         && text.len() <= 255
-        && text.chars().all(|c| c.is_alphanumeric() || "._-+/:".contains(c));
+        && text
+            .chars()
+            .all(|c| c.is_alphanumeric() || "._-+/:".contains(c));
     valid.then(|| text.into())
 }
 
@@ -39,15 +41,26 @@ fn number(text: &str) -> Option<u64> {
 
 fn parse_demand(text: &str) -> Option<Constraint> {
     if let Some((key, least)) = text.split_once(">=") {
-        return Some(Constraint { key: word(key.trim())?, rule: Rule::AtLeast(number(least)?) });
+        return Some(Constraint {
+            key: word(key.trim())?,
+            rule: Rule::AtLeast(number(least)?),
+        });
     }
     if let Some((key, value)) = text.split_once("!=") {
-        return Some(Constraint { key: word(key.trim())?, rule: Rule::IsNot(word(value.trim())?) });
+        return Some(Constraint {
+            key: word(key.trim())?,
+            rule: Rule::IsNot(word(value.trim())?),
+        });
     }
     let (key, values) = text.split_once('=')?;
     let key = word(key.trim())?;
     let rule = if values.contains('|') {
-        Rule::OneOf(values.split('|').map(|value| word(value.trim())).collect::<Option<_>>()?)
+        Rule::OneOf(
+            values
+                .split('|')
+                .map(|value| word(value.trim()))
+                .collect::<Option<_>>()?,
+        )
     } else {
         Rule::Is(word(values.trim())?)
     };
@@ -58,7 +71,9 @@ impl FromStr for Demand {
     type Err = InvalidDemand;
 
     fn from_str(text: &str) -> Result<Self, InvalidDemand> {
-        parse_demand(text).map(Demand).ok_or_else(|| InvalidDemand(text.chars().take(80).collect()))
+        parse_demand(text)
+            .map(Demand)
+            .ok_or_else(|| InvalidDemand(text.chars().take(80).collect()))
     }
 }
 
@@ -106,11 +121,15 @@ impl FromStr for Place {
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some((key, value)) = text.split_once('=') {
             let label = word(key.trim()).zip(word(value.trim()));
-            return label.map(|(key, value)| Place(Where::Label(key, value))).ok_or_else(|| {
-                format!("{text:?} is neither a site's name nor a label like \"arch=x86_64\"")
-            });
+            return label
+                .map(|(key, value)| Place(Where::Label(key, value)))
+                .ok_or_else(|| {
+                    format!("{text:?} is neither a site's name nor a label like \"arch=x86_64\"")
+                });
         }
-        SiteName::new(text).map(|site| Place(Where::Site(site))).map_err(|error| error.to_string())
+        SiteName::new(text)
+            .map(|site| Place(Where::Site(site)))
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -138,11 +157,19 @@ mod tests {
 
     #[test]
     fn every_demand_is_read_back_as_it_was_written() {
-        for text in ["arch=x86_64", "os!=windows", "mpi=mpich|openmpi", "nodes>=4"] {
+        for text in [
+            "arch=x86_64",
+            "os!=windows",
+            "mpi=mpich|openmpi",
+            "nodes>=4",
+        ] {
             let demand: Demand = text.parse().unwrap();
             assert_eq!(demand.to_string(), text);
         }
-        let one = Demand(Constraint { key: "a".into(), rule: Rule::OneOf(["b".into()].into()) });
+        let one = Demand(Constraint {
+            key: "a".into(),
+            rule: Rule::OneOf(["b".into()].into()),
+        });
         assert_eq!(one.to_string().parse(), Ok(one));
     }
 
@@ -156,8 +183,14 @@ mod tests {
 
     #[test]
     fn a_place_is_a_site_or_a_label() {
-        assert_eq!("delft".parse(), Ok(Place(Where::Site(SiteName::new("delft").unwrap()))));
-        assert_eq!("arch=arm64".parse(), Ok(Place(Where::Label("arch".into(), "arm64".into()))));
+        assert_eq!(
+            "delft".parse(),
+            Ok(Place(Where::Site(SiteName::new("delft").unwrap())))
+        );
+        assert_eq!(
+            "arch=arm64".parse(),
+            Ok(Place(Where::Label("arch".into(), "arm64".into())))
+        );
         assert!("not a site".parse::<Place>().is_err());
         assert!("=x".parse::<Place>().is_err());
     }

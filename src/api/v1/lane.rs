@@ -65,7 +65,11 @@ impl LaneReport {
 impl From<Got> for GotReport {
     fn from(got: Got) -> Self {
         let Ask { processors, time } = got.ask;
-        Self { processors, wall_time_ms: time.0, at: got.at.into() }
+        Self {
+            processors,
+            wall_time_ms: time.0,
+            at: got.at.into(),
+        }
     }
 }
 
@@ -83,13 +87,24 @@ impl From<&Waited> for WaitReport {
 
 impl fmt::Display for GotReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} processors for {}", self.processors, DurationMs(self.wall_time_ms))
+        write!(
+            f,
+            "{} processors for {}",
+            self.processors,
+            DurationMs(self.wall_time_ms)
+        )
     }
 }
 
 impl fmt::Display for WaitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { processors, asked_at, why, until, .. } = self;
+        let Self {
+            processors,
+            asked_at,
+            why,
+            until,
+            ..
+        } = self;
         let length = DurationMs(self.wall_time_ms);
         write!(
             f,

@@ -52,13 +52,20 @@ pub fn last_lines(tail: &[u8], whole: bool) -> (Vec<String>, bool) {
     }
     let first = lines.len().saturating_sub(LINES);
     let shortened = !whole || first > 0 || lines.iter().any(|line| line.chars().count() > WIDTH);
-    (lines[first..].iter().map(|line| harmless(line)).collect(), shortened)
+    (
+        lines[first..].iter().map(|line| harmless(line)).collect(),
+        shortened,
+    )
 }
 
 /// A line that moves no cursor, hides nothing, and turns no other text around.
 fn harmless(line: &str) -> String {
     // A terminal would show what comes behind the last return to the line's beginning.
-    let shown = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
+    let shown = line
+        .trim_end_matches('\r')
+        .rsplit('\r')
+        .next()
+        .unwrap_or_default();
     let harmless = |c: char| match c {
         '\t' => ' ',
         c if is_hidden(c) => char::REPLACEMENT_CHARACTER,
@@ -79,7 +86,10 @@ mod tests {
     fn the_last_ten_lines_are_told_and_that_there_is_more() {
         let text: String = (1..=30).map(|n| format!("line {n}\n")).collect();
         let (lines, shortened) = last_lines(text.as_bytes(), true);
-        assert_eq!((lines.len(), lines[0].as_str(), shortened), (10, "line 21", true));
+        assert_eq!(
+            (lines.len(), lines[0].as_str(), shortened),
+            (10, "line 21", true)
+        );
         let (lines, shortened) = last_lines(b"only this\n\n", true);
         assert_eq!((lines, shortened), (vec!["only this".to_owned()], false));
         assert_eq!(last_lines(b"", true), (Vec::new(), false));

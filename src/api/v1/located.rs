@@ -21,14 +21,21 @@ pub(super) struct Located<'t> {
 
 impl<'t> From<Spanned<DeTable<'t>>> for Located<'t> {
     fn from(table: Spanned<DeTable<'t>>) -> Self {
-        Self { table, plain: BTreeMap::new() }
+        Self {
+            table,
+            plain: BTreeMap::new(),
+        }
     }
 }
 
 /// Reads a text. `yaml`: what stands without quotes may be a text. `None` if it has what TOML has no word for, as anchors and tags, or is not valid.
 pub(super) fn read(text: &str, yaml: bool) -> Option<Located<'_>> {
     let parser = Parser::new_from_str(text);
-    let mut reader = Reader { text, parser, plain: BTreeMap::new() };
+    let mut reader = Reader {
+        text,
+        parser,
+        plain: BTreeMap::new(),
+    };
     let (event, span) = loop {
         match reader.next()? {
             (Event::StreamStart | Event::DocumentStart(..), _) => {}
@@ -48,7 +55,10 @@ pub(super) fn read(text: &str, yaml: bool) -> Option<Located<'_>> {
         _ => return None,
     };
     let plain = if yaml { reader.plain } else { BTreeMap::new() };
-    Some(Located { table: Spanned::new(range, table), plain })
+    Some(Located {
+        table: Spanned::new(range, table),
+        plain,
+    })
 }
 
 struct Reader<'t> {

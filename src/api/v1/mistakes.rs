@@ -48,10 +48,17 @@ pub fn read(text: &str, format: Format) -> Result<Vec<JobDocument>, Vec<ParseErr
         },
     };
     let odd = documents.iter().enumerate().flat_map(|(index, document)| {
-        let place = if is_list { format!("job[{index}].") } else { String::new() };
+        let place = if is_list {
+            format!("job[{index}].")
+        } else {
+            String::new()
+        };
         implausible(document)
             .into_iter()
-            .map(move |(key, error)| ParseError { key: format!("{place}{key}"), ..error })
+            .map(move |(key, error)| ParseError {
+                key: format!("{place}{key}"),
+                ..error
+            })
     });
     found.extend(odd.map(|error| match &located {
         Some(located) => with_line(text, located.table.get_ref(), error),
@@ -68,19 +75,42 @@ pub fn read(text: &str, format: Format) -> Result<Vec<JobDocument>, Vec<ParseErr
     // What is missing is told where its table begins.
     found.sort_by_key(|error| (error.line, error.column));
     found.dedup();
-    if found.is_empty() { Ok(documents) } else { Err(found) }
+    if found.is_empty() {
+        Ok(documents)
+    } else {
+        Err(found)
+    }
 }
 
 /// What a document says that can be read and yet cannot be meant.
 fn implausible(document: &JobDocument) -> Vec<(String, ParseError)> {
-    let error = |problem: String| ParseError { problem, ..ParseError::default() };
+    let error = |problem: String| ParseError {
+        problem,
+        ..ParseError::default()
+    };
     let mut found = Vec::new();
-    let known: Vec<String> = POLICIES.iter().map(|policy| policy.name().to_owned()).collect();
-    if let Some(policy) = document.policy.as_ref().filter(|name| !known.contains(&name.to_string()))
+    let known: Vec<String> = POLICIES
+        .iter()
+        .map(|policy| policy.name().to_owned())
+        .collect();
+    if let Some(policy) = document
+        .policy
+        .as_ref()
+        .filter(|name| !known.contains(&name.to_string()))
     {
-        let problem = format!("there is no policy {:?}; there are: {}", policy, known.join(", "));
+        let problem = format!(
+            "there is no policy {:?}; there are: {}",
+            policy,
+            known.join(", ")
+        );
         let nearest = nearest(policy.as_str(), &known);
-        found.push(("policy".to_owned(), ParseError { nearest, ..error(problem) }));
+        found.push((
+            "policy".to_owned(),
+            ParseError {
+                nearest,
+                ..error(problem)
+            },
+        ));
     }
     let mut first = BTreeMap::new();
     for (index, component) in document.component.iter().enumerate() {
@@ -111,7 +141,15 @@ impl<'a> Mending<'a> {
     fn of(text: &'a str, is_list: bool, located: &Located<'a>) -> Self {
         let Located { table, plain } = located;
         let (said, taken_out, found) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        Self { text, is_list, table: table.clone(), plain: plain.clone(), said, taken_out, found }
+        Self {
+            text,
+            is_list,
+            table: table.clone(),
+            plain: plain.clone(),
+            said,
+            taken_out,
+            found,
+        }
     }
 
     /// What could be read in the end, and everything that was wrong.
@@ -145,7 +183,9 @@ impl<'a> Mending<'a> {
             if !self.taken_out.contains(&key) {
                 self.found.push(told);
             }
-            let Some(table) = table_at(self.table.get_mut(), path) else { return false };
+            let Some(table) = table_at(self.table.get_mut(), path) else {
+                return false;
+            };
             return put_in(table, &field, round);
         }
         if self.as_text(path) {
@@ -162,7 +202,11 @@ impl<'a> Mending<'a> {
             }
             _ => None,
         });
-        let key = match told.key.strip_suffix(']').and_then(|key| key.rsplit_once('[')) {
+        let key = match told
+            .key
+            .strip_suffix(']')
+            .and_then(|key| key.rsplit_once('['))
+        {
             Some((list, _)) => list,
             None => told.key.as_str(),
         };
@@ -173,8 +217,12 @@ impl<'a> Mending<'a> {
 
     /// What YAML has without quotes may be meant as a text: then it is one from now on.
     fn as_text(&mut self, path: &[Segment]) -> bool {
-        let Some(value) = value_at(self.table.get_mut(), path) else { return false };
-        let Some(text) = self.plain.remove(&value.span().start) else { return false };
+        let Some(value) = value_at(self.table.get_mut(), path) else {
+            return false;
+        };
+        let Some(text) = self.plain.remove(&value.span().start) else {
+            return false;
+        };
         *value.get_mut() = DeValue::String(Cow::Owned(text));
         true
     }
@@ -188,17 +236,27 @@ fn value_at<'t, 'a>(
     let is_key = |segment: &Segment| matches!(segment, Segment::Map { .. });
     let last = path.iter().rposition(is_key)?;
     let (before, rest) = path.split_at(last);
-    let [Segment::Map { key }, indices @ ..] = rest else { return None };
+    let [Segment::Map { key }, indices @ ..] = rest else {
+        return None;
+    };
     let value = table_at(table, before)?.get_mut(key.as_str())?;
-    indices.iter().try_fold(value, |value, step| match (value.get_mut(), step) {
-        (DeValue::Array(items), Segment::Seq { index }) => items.get_mut(*index),
-        _ => None,
-    })
+    indices
+        .iter()
+        .try_fold(value, |value, step| match (value.get_mut(), step) {
+            (DeValue::Array(items), Segment::Seq { index }) => items.get_mut(*index),
+            _ => None,
+        })
 }
 
 /// The field of "missing field `x`".
 fn missing(problem: &str) -> Option<String> {
-    Some(problem.strip_prefix("missing field `")?.split('`').next()?.to_owned())
+    Some(
+        problem
+            .strip_prefix("missing field `")?
+            .split('`')
+            .next()?
+            .to_owned(),
+    )
 }
 
 fn put_in(table: &mut DeTable<'_>, field: &str, round: usize) -> bool {
@@ -218,8 +276,12 @@ fn put_in(table: &mut DeTable<'_>, field: &str, round: usize) -> bool {
 /// The table that a path leads to.
 fn table_at<'t, 'a>(table: &'t mut DeTable<'a>, path: &[Segment]) -> Option<&'t mut DeTable<'a>> {
     let mut steps = path.iter();
-    let Some(step) = steps.next() else { return Some(table) };
-    let Segment::Map { key } = step else { return None };
+    let Some(step) = steps.next() else {
+        return Some(table);
+    };
+    let Segment::Map { key } = step else {
+        return None;
+    };
     let mut value = table.get_mut(key.as_str())?.get_mut();
     loop {
         match (value, steps.as_slice()) {
@@ -238,7 +300,11 @@ fn with_line(text: &str, table: &DeTable<'_>, error: ParseError) -> ParseError {
     match start_of(table, &error.key) {
         Some(start) => {
             let (line, column) = parse::line_and_column(text, start);
-            ParseError { line: Some(line), column: Some(column), ..error }
+            ParseError {
+                line: Some(line),
+                column: Some(column),
+                ..error
+            }
         }
         None => error,
     }
@@ -267,7 +333,11 @@ mod tests {
     use super::*;
 
     fn told_in(text: &str, format: Format) -> Vec<String> {
-        read(text, format).unwrap_err().iter().map(ToString::to_string).collect()
+        read(text, format)
+            .unwrap_err()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     fn told(text: &str) -> Vec<String> {
@@ -303,11 +373,17 @@ mod tests {
             (Format::Json, json, [1, 2, 5, 7, 8, 9]),
         ] {
             let said = told_in(text, format);
-            let said: Vec<_> = said.iter().filter(|told| !told.contains("missing")).collect();
+            let said: Vec<_> = said
+                .iter()
+                .filter(|told| !told.contains("missing"))
+                .collect();
             assert_eq!(said.len(), WRONG.len(), "{format:?}: {said:#?}");
             for ((wrong, line), said) in WRONG.iter().zip(lines).zip(said) {
                 let wrong = wrong.split(" integer `1`").next().unwrap();
-                assert!(said.starts_with(&format!("line {line}: {wrong}")), "{format:?}: {said}");
+                assert!(
+                    said.starts_with(&format!("line {line}: {wrong}")),
+                    "{format:?}: {said}"
+                );
             }
         }
     }
@@ -317,11 +393,20 @@ mod tests {
         let text = "name: 007\npolicy: 12\nwall_time: 90\ncomponent: []\nrerunable: true\n";
         let said = told_in(text, Format::Yaml);
         assert!(!said.iter().any(|told| told.contains("name:")), "{said:#?}");
-        assert!(said.iter().any(|told| told.contains("rerunable")), "{said:#?}");
+        assert!(
+            said.iter().any(|told| told.contains("rerunable")),
+            "{said:#?}"
+        );
         let list = "- wall_time: 1h\n  polic: x\n- wall_time: 1h\n  polic: x\n";
         let said = told_in(list, Format::Yaml);
-        assert!(said.iter().any(|told| told.contains("line 2: [0].polic")), "{said:#?}");
-        assert!(said.iter().any(|told| told.contains("line 4: [1].polic")), "{said:#?}");
+        assert!(
+            said.iter().any(|told| told.contains("line 2: [0].polic")),
+            "{said:#?}"
+        );
+        assert!(
+            said.iter().any(|told| told.contains("line 4: [1].polic")),
+            "{said:#?}"
+        );
     }
 
     #[test]
@@ -341,7 +426,10 @@ mod tests {
         ];
         assert_eq!(said.len(), lines.len(), "{said:#?}");
         for line in lines {
-            assert!(said.iter().any(|told| told.contains(line)), "{line} is not in {said:#?}");
+            assert!(
+                said.iter().any(|told| told.contains(line)),
+                "{line} is not in {said:#?}"
+            );
         }
     }
 
@@ -351,7 +439,10 @@ mod tests {
                     executable = \"x\"\narguments = [1, \"b\"]\n";
         let said = told(text);
         assert_eq!(said.len(), 3, "{said:#?}");
-        assert!(!said.iter().any(|told| told.contains("missing")), "{said:#?}");
+        assert!(
+            !said.iter().any(|told| told.contains("missing")),
+            "{said:#?}"
+        );
     }
 
     #[test]
@@ -359,15 +450,21 @@ mod tests {
         let job = |policy: &str| format!("[[job]]\nwall_time = \"1s\"\npolicy = \"{policy}\"\n");
         let said = told(&(job("worst-fit") + &job("wrost-fit")));
         assert_eq!(said.len(), 1, "{said:#?}");
-        assert!(said[0].starts_with("line 6: job[1].policy: there is no policy"), "{said:#?}");
+        assert!(
+            said[0].starts_with("line 6: job[1].policy: there is no policy"),
+            "{said:#?}"
+        );
         assert!(read("no toml at all", Format::Toml).unwrap_err().len() == 1);
     }
 
     #[test]
     fn whatever_is_wrong_the_end_is_found() {
-        for text in
-            ["component = 3\n", "component = [3]\n", "wall_time = {}\n[[job]]\n", "job = 1\n"]
-        {
+        for text in [
+            "component = 3\n",
+            "component = [3]\n",
+            "wall_time = {}\n[[job]]\n",
+            "job = 1\n",
+        ] {
             assert!(!told(text).is_empty(), "{text}");
         }
     }

@@ -49,17 +49,25 @@ impl Moment {
 fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     let on = |date: jiff::civil::Date, time: &str| {
         let time: Time = time.trim().parse().ok()?;
-        date.to_datetime(time).to_zoned_datetime(now.time_zone().clone()).ok()
+        date.to_datetime(time)
+            .to_zoned_datetime(now.time_zone().clone())
+            .ok()
     };
     if text == "now" {
         return Some(now.clone());
     }
     if let Some(length) = text.strip_prefix("in ").or_else(|| text.strip_prefix('+')) {
         let length: Length = length.trim().parse().ok()?;
-        let at = now.checked_add(i64::try_from(length.0.0).ok()?.milliseconds()).ok()?;
+        let at = now
+            .checked_add(i64::try_from(length.0.0).ok()?.milliseconds())
+            .ok()?;
         // To the second, as it is shown: a window of maintenance is named by its begin.
         return at
-            .round(ZonedDateTimeRound::new().smallest(Unit::Second).mode(RoundMode::Ceil))
+            .round(
+                ZonedDateTimeRound::new()
+                    .smallest(Unit::Second)
+                    .mode(RoundMode::Ceil),
+            )
             .ok();
     }
     if let Some(time) = text.strip_prefix("today ") {
@@ -80,9 +88,23 @@ fn relative(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
 
 fn absolute(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     let zone = now.time_zone();
-    let local = || text.parse::<DateTime>().ok()?.to_zoned_datetime(zone.clone()).ok();
-    let utc = || Some(text.parse::<jiff::Timestamp>().ok()?.to_zoned_datetime(zone.clone()));
-    text.parse::<ZonedDateTime>().ok().or_else(utc).or_else(local)
+    let local = || {
+        text.parse::<DateTime>()
+            .ok()?
+            .to_zoned_datetime(zone.clone())
+            .ok()
+    };
+    let utc = || {
+        Some(
+            text.parse::<jiff::Timestamp>()
+                .ok()?
+                .to_zoned_datetime(zone.clone()),
+        )
+    };
+    text.parse::<ZonedDateTime>()
+        .ok()
+        .or_else(utc)
+        .or_else(local)
 }
 
 impl FromStr for Moment {
@@ -120,7 +142,11 @@ mod tests {
     /// What it means in central Europe, in UTC; `now` is local there.
     fn read(text: &str, now: &str) -> String {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        let now = now.parse::<DateTime>().unwrap().to_zoned_datetime(zone).unwrap();
+        let now = now
+            .parse::<DateTime>()
+            .unwrap()
+            .to_zoned_datetime(zone)
+            .unwrap();
         Moment::read(text, &now).map_or_else(|error| error.to_string(), |at| at.to_string())
     }
 
@@ -142,16 +168,31 @@ mod tests {
         ] {
             assert_eq!(read(text, NOW), utc, "{text}");
         }
-        assert_eq!(read("+1s", "2026-11-26 10:00:30.250"), "2026-11-26T09:00:32.000Z");
+        assert_eq!(
+            read("+1s", "2026-11-26 10:00:30.250"),
+            "2026-11-26T09:00:32.000Z"
+        );
     }
 
     #[test]
     fn local_times_are_right_across_daylight_saving() {
         // Clocks go forward on 29 March 2026 at 02:00, and back on 25 October at 03:00.
-        assert_eq!(read("tomorrow 09:00", "2026-03-27 12:00"), "2026-03-28T08:00:00.000Z");
-        assert_eq!(read("tomorrow 09:00", "2026-03-28 12:00"), "2026-03-29T07:00:00.000Z");
-        assert_eq!(read("tomorrow 09:00", "2026-10-24 12:00"), "2026-10-25T08:00:00.000Z");
-        assert_eq!(read("in 24h", "2026-03-28 12:00"), "2026-03-29T11:00:00.000Z");
+        assert_eq!(
+            read("tomorrow 09:00", "2026-03-27 12:00"),
+            "2026-03-28T08:00:00.000Z"
+        );
+        assert_eq!(
+            read("tomorrow 09:00", "2026-03-28 12:00"),
+            "2026-03-29T07:00:00.000Z"
+        );
+        assert_eq!(
+            read("tomorrow 09:00", "2026-10-24 12:00"),
+            "2026-10-25T08:00:00.000Z"
+        );
+        assert_eq!(
+            read("in 24h", "2026-03-28 12:00"),
+            "2026-03-29T11:00:00.000Z"
+        );
     }
 
     #[test]
@@ -170,7 +211,10 @@ mod tests {
             "in -5s",
         ] {
             let told = read(text, "2026-11-26 10:00");
-            assert!(told.contains("is not a time; write it like"), "{text}: {told}");
+            assert!(
+                told.contains("is not a time; write it like"),
+                "{text}: {told}"
+            );
         }
     }
 }

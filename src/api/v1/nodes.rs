@@ -21,12 +21,18 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
     let (nodes, each) = match (document.nodes, document.tasks_per_node) {
         (None, Some(_)) => return refuse("tasks_per_node", "give the number of nodes as well"),
         (None, None) if document.processors == 0 => {
-            return refuse("processors", "is missing; give it, or nodes and tasks_per_node");
+            return refuse(
+                "processors",
+                "is missing; give it, or nodes and tasks_per_node",
+            );
         }
         (None, None) => return Ok(()),
         (Some(nodes), each) => (nodes, each),
     };
-    let all = match (each.map(|each| nodes.checked_mul(each)), document.processors) {
+    let all = match (
+        each.map(|each| nodes.checked_mul(each)),
+        document.processors,
+    ) {
         (None, 0) => return refuse("processors", "is missing; give it, or tasks_per_node"),
         (None, given) => given,
         (Some(None), _) => return refuse("nodes", "are more than 4294967295 processors in all"),
@@ -41,7 +47,10 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
     }
     let mut options = document.at.values().flat_map(|change| &change.lrm_options);
     if let Some(own) = options.find(|option| OWN.iter().any(|own| option.starts_with(own))) {
-        return Err(("nodes", format!("the option {own} of the resource manager says so too")));
+        return Err((
+            "nodes",
+            format!("the option {own} of the resource manager says so too"),
+        ));
     }
     document.processors = all;
     demand(document, NODES, nodes);
@@ -49,7 +58,12 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
     let mut words: Vec<Arc<str>> = vec![format!("--nodes={nodes}").into()];
     words.extend(each.map(|each| format!("--ntasks-per-node={each}").into()));
     let at_slurm = Place(Where::Label("lrm".into(), "slurm".into()));
-    document.at.entry(at_slurm).or_default().lrm_options.extend(words);
+    document
+        .at
+        .entry(at_slurm)
+        .or_default()
+        .lrm_options
+        .extend(words);
     (document.nodes, document.tasks_per_node) = (None, None);
     Ok(())
 }
@@ -57,7 +71,10 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
 /// What every site has is not asked for.
 fn demand(document: &mut ComponentDocument, key: &str, least: u32) {
     if least > 1 {
-        let constraint = Constraint { key: key.into(), rule: Rule::AtLeast(least.into()) };
+        let constraint = Constraint {
+            key: key.into(),
+            rule: Rule::AtLeast(least.into()),
+        };
         document.constraints.push(Demand(constraint));
     }
 }
@@ -85,7 +102,10 @@ mod tests {
                     at.\"lrm=slurm\".lrm_options = [\"--nodes=3\"]\n";
         assert_eq!(uneven, read(said).into_spec().unwrap());
         let one = read("nodes = 1\nprocessors = 1\n").into_spec().unwrap();
-        assert!(one.components[0].constraints.is_empty(), "every site has that");
+        assert!(
+            one.components[0].constraints.is_empty(),
+            "every site has that"
+        );
     }
 
     #[test]
@@ -93,10 +113,26 @@ mod tests {
         for (lines, key, problem) in [
             ("", "processors", "is missing"),
             ("nodes = 2\n", "processors", "is missing"),
-            ("tasks_per_node = 2\nprocessors = 4\n", "tasks_per_node", "number of nodes"),
-            ("nodes = 2\ntasks_per_node = 4\nprocessors = 9\n", "processors", "nodes are 8"),
-            ("nodes = 5\nprocessors = 4\n", "nodes", "more than there are"),
-            ("nodes = 70000\ntasks_per_node = 70000\n", "nodes", "4294967295"),
+            (
+                "tasks_per_node = 2\nprocessors = 4\n",
+                "tasks_per_node",
+                "number of nodes",
+            ),
+            (
+                "nodes = 2\ntasks_per_node = 4\nprocessors = 9\n",
+                "processors",
+                "nodes are 8",
+            ),
+            (
+                "nodes = 5\nprocessors = 4\n",
+                "nodes",
+                "more than there are",
+            ),
+            (
+                "nodes = 70000\ntasks_per_node = 70000\n",
+                "nodes",
+                "4294967295",
+            ),
             (
                 "nodes = 2\nprocessors = 2\nat.\"lrm=slurm\".lrm_options = [\"-N2\"]\n",
                 "nodes",

@@ -29,7 +29,10 @@ struct WholeVisitor<T> {
 
 impl<T: Whole> WholeVisitor<T> {
     fn new(least: u64) -> Self {
-        Self { least, kind: PhantomData }
+        Self {
+            least,
+            kind: PhantomData,
+        }
     }
 }
 
@@ -131,5 +134,8 @@ where
     D: Deserializer<'de>,
 {
     let map = BTreeMap::<Arc<str>, Positive<u64>>::deserialize(from)?;
-    Ok(map.into_iter().map(|(name, Positive(count))| (name, count)).collect())
+    Ok(map
+        .into_iter()
+        .map(|(name, Positive(count))| (name, count))
+        .collect())
 }

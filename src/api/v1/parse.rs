@@ -35,8 +35,10 @@ impl Format {
 
     /// What a text without a name looks like.
     pub fn guess(text: &str) -> Format {
-        let mut lines =
-            text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+        let mut lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty() && !l.starts_with('#'));
         match lines.next() {
             Some(line) if line.starts_with('{') => Format::Json,
             // A list in JSON, unless it is a table's header of TOML.
@@ -116,7 +118,9 @@ pub(super) struct Jobs {
 /// Whether a text is a list of jobs.
 pub(super) fn is_list(text: &str, format: Format) -> bool {
     let mut lines = text.lines().map(str::trim);
-    let first = lines.clone().find(|l| !l.is_empty() && !l.starts_with('#') && *l != "---");
+    let first = lines
+        .clone()
+        .find(|l| !l.is_empty() && !l.starts_with('#') && *l != "---");
     match format {
         Format::Toml => lines.any(|l| l.starts_with("[[job]]")),
         Format::Json => first.is_some_and(|l| l.starts_with('[')),
@@ -146,11 +150,17 @@ pub fn read_json<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
     let value = with_path(&mut from, |error| {
         let full = error.to_string();
         // Its place is told by the line; it would only be said twice.
-        let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |(before, _)| before);
+        let problem = full
+            .rsplit_once(" at line ")
+            .map_or(full.as_str(), |(before, _)| before);
         place(error.line() as u64, error.column() as u64, problem)
     })?;
     from.end().map_err(|error| {
-        place(error.line() as u64, error.column() as u64, "more text after the end of the document")
+        place(
+            error.line() as u64,
+            error.column() as u64,
+            "more text after the end of the document",
+        )
     })?;
     Ok(value)
 }
@@ -166,7 +176,10 @@ fn located(text: &str, error: &toml::de::Error) -> ParseError {
             let (line, column) = line_and_column(text, span.start);
             place(line, column, error.message())
         }
-        None => ParseError { problem: error.message().into(), ..ParseError::default() },
+        None => ParseError {
+            problem: error.message().into(),
+            ..ParseError::default()
+        },
     }
 }
 
@@ -193,9 +206,13 @@ fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
         })
     });
     result.map_err(|error: serde_saphyr::Error| {
-        let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
+        let (line, column) = error
+            .location()
+            .map_or((0, 0), |at| (at.line(), at.column()));
         let full = error.to_string();
-        let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |(before, _)| before);
+        let problem = full
+            .rsplit_once(" at line ")
+            .map_or(full.as_str(), |(before, _)| before);
         finish(place(line, column, problem), found.unwrap_or_default())
     })
 }
@@ -229,7 +246,9 @@ fn path_of(path: &serde_path_to_error::Path) -> String {
 /// Turns serde's words for an unknown key into ours, with the nearest known key.
 fn finish(mut error: ParseError, path: String) -> ParseError {
     error.key = path;
-    let Some((kind, unknown, known)) = unknown_key(&error.problem) else { return error };
+    let Some((kind, unknown, known)) = unknown_key(&error.problem) else {
+        return error;
+    };
     error.nearest = nearest(&unknown, &known);
     error.problem = match &error.nearest {
         Some(_) => format!("unknown {kind} `{unknown}`"),
@@ -246,8 +265,12 @@ pub(crate) fn unknown_key(message: &str) -> Option<(&'static str, String, Vec<St
     };
     let (unknown, rest) = rest.split_once("`, ")?;
     // Some readers put the known ones into backticks, some do not.
-    let list = rest.trim_start_matches("expected ").trim_start_matches("one of ");
-    let words = list.split([',', ' ', '`']).filter(|word| !word.is_empty() && *word != "or");
+    let list = rest
+        .trim_start_matches("expected ")
+        .trim_start_matches("one of ");
+    let words = list
+        .split([',', ' ', '`'])
+        .filter(|word| !word.is_empty() && *word != "or");
     let known = words.map(str::to_owned).collect();
     Some((kind, unknown.chars().take(80).collect(), known))
 }

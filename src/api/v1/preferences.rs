@@ -102,7 +102,9 @@ impl<'de> Deserialize<'de> for ScoreNumber {
         let score = Score::new(f64::deserialize(from)?).filter(|score| *score > Score(0));
         let most = Score::MAX.as_f64();
         let wrong = || format!("a result must be above 0 and at most {most}; it counts millionths");
-        score.map(ScoreNumber).ok_or_else(|| D::Error::custom(wrong()))
+        score
+            .map(ScoreNumber)
+            .ok_or_else(|| D::Error::custom(wrong()))
     }
 }
 
@@ -160,7 +162,8 @@ mod tests {
             Ok(document) => document.into_spec().unwrap(),
             Err(error) => return error.to_string(),
         };
-        spec.validate(&SpecLimits::default()).map_or_else(|e| e.to_string(), |()| "fine".into())
+        spec.validate(&SpecLimits::default())
+            .map_or_else(|e| e.to_string(), |()| "fine".into())
     }
 
     #[test]
@@ -170,10 +173,19 @@ mod tests {
              [[preferences.benchmark]]\nname = \"b1\"\nreference = 0.25\nrun_time = \"2h\"\n"
         );
         assert_eq!(told(&given), "fine");
-        let spec = parse(&job(&given), Format::Toml).unwrap().into_spec().unwrap();
+        let spec = parse(&job(&given), Format::Toml)
+            .unwrap()
+            .into_spec()
+            .unwrap();
         let shown = toml::to_string(&JobDocument::from(&spec)).unwrap();
-        assert!(shown.contains("reference = 0.25") && shown.contains("earliest-start"), "{shown}");
-        assert_eq!(parse(&shown, Format::Toml).unwrap().into_spec().unwrap(), spec);
+        assert!(
+            shown.contains("reference = 0.25") && shown.contains("earliest-start"),
+            "{shown}"
+        );
+        assert_eq!(
+            parse(&shown, Format::Toml).unwrap().into_spec().unwrap(),
+            spec
+        );
     }
 
     #[test]
@@ -188,8 +200,14 @@ mod tests {
             ("[preferences]\n".to_owned(), "drop `[preferences]`"),
             (format!("{RESERVED}{}", benchmark("b", "0")), "above 0"),
             (format!("{RESERVED}{}", benchmark("b", "-1.5")), "above 0"),
-            (format!("{RESERVED}{}", benchmark("b b", "1")), "no name of a benchmark"),
-            (format!("{RESERVED}{0}{0}", benchmark("b", "1")), "given twice"),
+            (
+                format!("{RESERVED}{}", benchmark("b b", "1")),
+                "no name of a benchmark",
+            ),
+            (
+                format!("{RESERVED}{0}{0}", benchmark("b", "1")),
+                "given twice",
+            ),
         ];
         for (given, problem) in cases {
             assert!(told(&given).contains(problem), "{given}: {}", told(&given));

@@ -303,6 +303,10 @@ mod tests {
     fn no_two_kinds_share_a_code() {
         let codes: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes.len(), Code::ALL.len());
-        assert!(codes.iter().all(|code| code.len() == 5 && code.starts_with('C')));
+        assert!(
+            codes
+                .iter()
+                .all(|code| code.len() == 5 && code.starts_with('C'))
+        );
     }
 }

@@ -80,8 +80,12 @@ impl FromStr for Length {
             // A bare number is refused, also 0: nobody knows which unit was meant.
             let has_unit = text.bytes().last().is_some_and(|b| b.is_ascii_alphabetic());
             let is_plain = has_unit && !has_calendar_unit(text);
-            let length = is_plain.then(|| humantime::parse_duration(text).ok()).flatten();
-            length.and_then(|length| u64::try_from(length.as_millis()).ok()).map(DurationMs)
+            let length = is_plain
+                .then(|| humantime::parse_duration(text).ok())
+                .flatten();
+            length
+                .and_then(|length| u64::try_from(length.as_millis()).ok())
+                .map(DurationMs)
         };
         length.map(Length).ok_or_else(|| InvalidQuantity {
             text: text.chars().take(40).collect(),
@@ -96,14 +100,22 @@ impl FromStr for Length {
 fn has_calendar_unit(text: &str) -> bool {
     let mut units = text.split(|c: char| !c.is_ascii_alphabetic());
     units.any(|unit| {
-        matches!(unit, "M" | "month" | "months" | "y" | "yr" | "yrs" | "year" | "years")
+        matches!(
+            unit,
+            "M" | "month" | "months" | "y" | "yr" | "yrs" | "year" | "years"
+        )
     })
 }
 
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 5] =
-            [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
+        const UNITS: [(u64, &str); 5] = [
+            (86_400_000, "d"),
+            (3_600_000, "h"),
+            (60_000, "m"),
+            (1000, "s"),
+            (1, "ms"),
+        ];
         let mut rest = self.0.0;
         if rest == 0 {
             return f.write_str("0s");
@@ -130,20 +142,30 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
         // A bare number is refused: nobody knows whether bytes were meant.
         let has_unit = text.bytes().last().is_some_and(|b| b.is_ascii_alphabetic());
-        let size = has_unit.then(|| parse_size::parse_size(text).ok()).flatten();
-        size.map(|size| Size(Bytes(size))).ok_or_else(|| InvalidQuantity {
-            text: text.chars().take(40).collect(),
-            what: "a size",
-            examples: "\"4GB\" or \"512MiB\"",
-        })
+        let size = has_unit
+            .then(|| parse_size::parse_size(text).ok())
+            .flatten();
+        size.map(|size| Size(Bytes(size)))
+            .ok_or_else(|| InvalidQuantity {
+                text: text.chars().take(40).collect(),
+                what: "a size",
+                examples: "\"4GB\" or \"512MiB\"",
+            })
     }
 }
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 4] =
-            [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-        match UNITS.iter().find(|(unit, _)| self.0.0 > 0 && self.0.0.is_multiple_of(*unit)) {
+        const UNITS: [(u64, &str); 4] = [
+            (1_000_000_000_000, "TB"),
+            (1_000_000_000, "GB"),
+            (1_000_000, "MB"),
+            (1_000, "kB"),
+        ];
+        match UNITS
+            .iter()
+            .find(|(unit, _)| self.0.0 > 0 && self.0.0.is_multiple_of(*unit))
+        {
             Some((bytes, unit)) => write!(f, "{}{unit}", self.0.0 / bytes),
             None => write!(f, "{}B", self.0.0),
         }
@@ -165,7 +187,9 @@ impl From<Timestamp> for Instant {
 impl From<SystemTime> for Instant {
     fn from(at: SystemTime) -> Self {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
+        Self(Timestamp(
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+        ))
     }
 }
 
@@ -175,7 +199,10 @@ impl FromStr for Instant {
     fn from_str(text: &str) -> Result<Self, InvalidQuantity> {
         // Nothing of ours happened before 1970.
         let of = |ms: i64| Instant(Timestamp(u64::try_from(ms).unwrap_or(0)));
-        let parsed = text.parse().ok().map(|at: jiff::Timestamp| of(at.as_millisecond()));
+        let parsed = text
+            .parse()
+            .ok()
+            .map(|at: jiff::Timestamp| of(at.as_millisecond()));
         let plain = || humantime::parse_rfc3339_weak(text).ok().map(Instant::from);
         parsed.or_else(plain).ok_or_else(|| InvalidQuantity {
             text: text.chars().take(40).collect(),
@@ -217,7 +244,16 @@ mod tests {
 
     #[test]
     fn lengths_without_unit_or_beyond_all_bounds_are_refused() {
-        for text in ["", "90", "-5s", "1h-30m", "1:2:3:4", "00:61:00", "1-", "99999999999999d"] {
+        for text in [
+            "",
+            "90",
+            "-5s",
+            "1h-30m",
+            "1:2:3:4",
+            "00:61:00",
+            "1-",
+            "99999999999999d",
+        ] {
             assert_eq!(ms(text), None, "{text}");
         }
         let error = "90".parse::<Length>().unwrap_err().to_string();
@@ -226,7 +262,9 @@ mod tests {
 
     #[test]
     fn months_and_years_are_no_lengths() {
-        for text in ["90M", "1M", "1month", "2 months", "1h 1M", "1y", "1year", "1yr 2d"] {
+        for text in [
+            "90M", "1M", "1month", "2 months", "1h 1M", "1y", "1year", "1yr 2d",
+        ] {
             assert_eq!(ms(text), None, "{text}");
         }
         assert_eq!(ms("30d"), Some(30 * 86_400_000));
@@ -244,8 +282,14 @@ mod tests {
 
     #[test]
     fn an_instant_beyond_the_calendar_is_written_as_its_end() {
-        assert_eq!(Instant(Timestamp(u64::MAX)).to_string(), "9999-12-31T23:59:59.999Z");
-        assert_eq!("2026-03-01T12:00:00Z".parse(), Ok(Instant(Timestamp(1_772_366_400_000))));
+        assert_eq!(
+            Instant(Timestamp(u64::MAX)).to_string(),
+            "9999-12-31T23:59:59.999Z"
+        );
+        assert_eq!(
+            "2026-03-01T12:00:00Z".parse(),
+            Ok(Instant(Timestamp(1_772_366_400_000)))
+        );
     }
 
     proptest! {

@@ -57,9 +57,18 @@ pub struct CandidateReport {
 impl RankingReport {
     /// Those of a job's components that are to be told of, by part of its reservation.
     pub fn of(job: &Job, is_told_of: impl Fn(ComponentIndex) -> bool) -> Vec<Self> {
-        let Some(reservation) = job.reservation.as_deref() else { return Vec::new() };
-        let search = reservation.moving().map_or(&reservation.search, |(search, _)| search);
-        let parts = search.job.rankings.iter().zip(&search.job.parts).enumerate();
+        let Some(reservation) = job.reservation.as_deref() else {
+            return Vec::new();
+        };
+        let search = reservation
+            .moving()
+            .map_or(&reservation.search, |(search, _)| search);
+        let parts = search
+            .job
+            .rankings
+            .iter()
+            .zip(&search.job.parts)
+            .enumerate();
         let parts = parts.filter(|(_, (_, part))| is_told_of(part.component));
         let report = |(index, (ranking, part)): (usize, (&Ranking, &Part))| {
             let name = job.name_of(part.component).unwrap_or_default();
@@ -76,12 +85,18 @@ impl RankingReport {
         kept: Option<&str>,
     ) -> Self {
         let (mut order, by) = ranking.best_first();
-        let rest: Vec<usize> =
-            (0..ranking.candidates.len()).filter(|index| !order.contains(index)).collect();
+        let rest: Vec<usize> = (0..ranking.candidates.len())
+            .filter(|index| !order.contains(index))
+            .collect();
         order.extend(rest);
         let candidate = |index: usize| {
             let candidate = &ranking.candidates[index];
-            CandidateReport::of(ranking, candidate, lead, kept == Some(candidate.site.as_str()))
+            CandidateReport::of(
+                ranking,
+                candidate,
+                lead,
+                kept == Some(candidate.site.as_str()),
+            )
         };
         let fell_back = by != ranking.objective && by == Objective::EarliestStart;
         Self {
@@ -95,13 +110,19 @@ impl RankingReport {
 
 /// The site whose reservation a part has.
 fn kept(search: &Search, part: usize) -> Option<&str> {
-    search.reserved().get(part)?.as_ref().map(|held| held.site.as_str())
+    search
+        .reserved()
+        .get(part)?
+        .as_ref()
+        .map(|held| held.site.as_str())
 }
 
 impl CandidateReport {
     fn of(ranking: &Ranking, candidate: &Candidate, lead: DurationMs, is_kept: bool) -> Self {
         let prediction = ranking.prediction(candidate);
-        let done = prediction.and_then(|it| it.to_delivery).map(|it| ranking.since + it + lead);
+        let done = prediction
+            .and_then(|it| it.to_delivery)
+            .map(|it| ranking.since + it + lead);
         let (state, next) = match candidate.found {
             _ if is_kept => ("chosen", None),
             Found::Granted(_) => ("granted", None),

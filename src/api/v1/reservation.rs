@@ -104,7 +104,10 @@ pub struct ReservationDocument {
 impl ReservationDocument {
     /// Only a reservation that it shares.
     pub fn sharing(name: ReservationName) -> Self {
-        Self { shared: Some(name), ..Self::default() }
+        Self {
+            shared: Some(name),
+            ..Self::default()
+        }
     }
 
     /// Whether it says that nothing is to be promised, and keeps the rest for later.
@@ -120,7 +123,10 @@ impl ReservationDocument {
         let own = self.earliest.is_some() || self.latest.is_some() || self.within.is_some();
         let wanted = self.wanted.is_some() || self.reserve_after.is_some();
         let wanted = wanted || self.unreserved.is_some();
-        match (&self.shared, own || wanted || self.tolerance.is_some() || self.flexible) {
+        match (
+            &self.shared,
+            own || wanted || self.tolerance.is_some() || self.flexible,
+        ) {
             (Some(_), true) => {
                 let problem = "names a reservation that has its time already; drop it, or the rest";
                 Err(("reservation.use", problem))
@@ -156,7 +162,14 @@ impl ReservationDocument {
         let tolerance = tolerance.unwrap_or(TOLERANCE.min(latest.since(earliest)));
         let unreserved = self.unreserved == Some(WhereUnreserved::Claim);
         let (flexible, exempt) = (self.flexible, false);
-        Ok(ReservationWish { window, tolerance, flexible, reserve_after, unreserved, exempt })
+        Ok(ReservationWish {
+            window,
+            tolerance,
+            flexible,
+            reserve_after,
+            unreserved,
+            exempt,
+        })
     }
 
     /// How long sites are not asked, if its latest start is so far away.
@@ -165,7 +178,10 @@ impl ReservationDocument {
         until_latest: DurationMs,
     ) -> Result<Option<DurationMs>, (&'static str, &'static str)> {
         let wrong = |problem| Err(("reservation.reserve_after", problem));
-        match (self.wanted.unwrap_or_default(), self.reserve_after.map(|after| after.0)) {
+        match (
+            self.wanted.unwrap_or_default(),
+            self.reserve_after.map(|after| after.0),
+        ) {
             (Wanted::IfNeeded, None) => Ok(Some(RESERVE_AFTER.min(DurationMs(until_latest.0 / 2)))),
             (Wanted::IfNeeded, Some(after)) if after > until_latest => {
                 wrong("reaches past the latest start: nobody would be asked; lower it")
@@ -272,10 +288,16 @@ impl ReservationReport {
         wish.or(job.reservation.as_ref().and(job.spec.run.reservation))?;
         let moving = job.reservation.as_deref().and_then(Reservation::moving);
         let wish = moving.map(|(_, wish)| wish).or(wish);
-        let held = job.reservation.iter().flat_map(|reservation| held(job, reservation));
+        let held = job
+            .reservation
+            .iter()
+            .flat_map(|reservation| held(job, reservation));
         Some(Self {
             state: state(job).into(),
-            start: job.promised_start().filter(|_| job.is_placed()).map(Instant),
+            start: job
+                .promised_start()
+                .filter(|_| job.is_placed())
+                .map(Instant),
             next: job.reservation_refused_until().map(Instant),
             asks_at: asks_at(job).map(Instant),
             earliest: wish.map(|wish| Instant(wish.window.earliest)),
@@ -362,7 +384,10 @@ pub(crate) fn part_name(
 
 /// Components that are not reserved, each with the site that is asked first.
 pub(crate) fn unreserved(job: &Job) -> impl Iterator<Item = UnreservedReport> + '_ {
-    let reservation = job.reservation.iter().filter(|reservation| !reservation.spent);
+    let reservation = job
+        .reservation
+        .iter()
+        .filter(|reservation| !reservation.spent);
     let claimed = reservation.flat_map(|reservation| &reservation.claimed);
     claimed.map(|one| UnreservedReport {
         component: job.name_of(one.component).unwrap_or_default(),
@@ -373,7 +398,8 @@ pub(crate) fn unreserved(job: &Job) -> impl Iterator<Item = UnreservedReport> + 
 /// When sites are asked for the reservation of a job that waits for idle processors until then.
 pub(crate) fn asks_at(job: &Job) -> Option<Timestamp> {
     let latest = job.reservation_wish()?.window.latest;
-    job.reservation_asked_at().filter(|time| job.claims_first() && *time <= latest)
+    job.reservation_asked_at()
+        .filter(|time| job.claims_first() && *time <= latest)
 }
 
 fn state(job: &Job) -> &'static str {
@@ -389,7 +415,11 @@ fn state(job: &Job) -> &'static str {
         };
     }
     let Some(reservation) = &job.reservation else {
-        return if matches!(job.phase, Phase::Failed { .. }) { "refused" } else { "wanted" };
+        return if matches!(job.phase, Phase::Failed { .. }) {
+            "refused"
+        } else {
+            "wanted"
+        };
     };
     let given_up = reservation.search.given_up;
     match reservation.search.standing() {

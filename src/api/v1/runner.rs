@@ -85,16 +85,21 @@ impl<'de> Deserialize<'de> for ValueText {
 }
 
 fn row(values: BTreeMap<Arc<str>, ValueText>) -> Row {
-    values.into_iter().map(|(name, ValueText(value))| (name, value)).collect()
+    values
+        .into_iter()
+        .map(|(name, ValueText(value))| (name, value))
+        .collect()
 }
 
 impl SweepDocument {
     fn into_sweep(self) -> Result<Sweep, SpecProblem> {
         let text = |values: Vec<ValueText>| values.into_iter().map(|ValueText(v)| v).collect();
         let over = match (self.grid, self.list, self.array) {
-            (Some(axes), None, None) => {
-                Over::Grid(axes.into_iter().map(|(name, values)| (name, text(values))).collect())
-            }
+            (Some(axes), None, None) => Over::Grid(
+                axes.into_iter()
+                    .map(|(name, values)| (name, text(values)))
+                    .collect(),
+            ),
             (None, Some(rows), None) => Over::List(rows.into_iter().map(row).collect()),
             (None, None, Some(text)) => Over::Array(text.parse::<Indices>()?),
             _ => {
@@ -104,7 +109,10 @@ impl SweepDocument {
                 });
             }
         };
-        Ok(Sweep { over, at_once: self.at_once })
+        Ok(Sweep {
+            over,
+            at_once: self.at_once,
+        })
     }
 }
 
@@ -194,13 +202,19 @@ impl From<Signal> for SignalName {
 
 impl From<WarningDocument> for Warning {
     fn from(document: WarningDocument) -> Warning {
-        Warning { signal: document.signal.into(), before: document.before.0 }
+        Warning {
+            signal: document.signal.into(),
+            before: document.before.0,
+        }
     }
 }
 
 impl From<Warning> for WarningDocument {
     fn from(warning: Warning) -> WarningDocument {
-        WarningDocument { signal: warning.signal.into(), before: Length(warning.before) }
+        WarningDocument {
+            signal: warning.signal.into(),
+            before: Length(warning.before),
+        }
     }
 }
 
@@ -248,8 +262,13 @@ impl From<RunnerError> for SpecProblem {
             RunnerError::Placeholder { name, known, .. } => nearest(name, known),
             _ => None,
         };
-        let hint = close.map(|close| format!("; did you mean {close:?}?")).unwrap_or_default();
-        SpecProblem { key: error.key().to_owned(), problem: format!("{error}{hint}") }
+        let hint = close
+            .map(|close| format!("; did you mean {close:?}?"))
+            .unwrap_or_default();
+        SpecProblem {
+            key: error.key().to_owned(),
+            problem: format!("{error}{hint}"),
+        }
     }
 }
 
@@ -263,12 +282,22 @@ impl JobDocument {
         max_tasks: usize,
         max_bytes: Bytes,
     ) -> Result<Vec<JobSpec>, SpecProblem> {
-        let sweep = self.sweep.take().map(SweepDocument::into_sweep).transpose()?;
+        let sweep = self
+            .sweep
+            .take()
+            .map(SweepDocument::into_sweep)
+            .transpose()?;
         let named = self.runner.is_some();
         let mut spec = self.into_spec()?;
         if sweep.is_some() && !named {
             spec.run.runner = cospan_domain::ids::RunnerName::new("sweep").ok();
         }
-        Ok(Described { spec, sweep, max_tasks, max_bytes }.jobs()?)
+        Ok(Described {
+            spec,
+            sweep,
+            max_tasks,
+            max_bytes,
+        }
+        .jobs()?)
     }
 }

@@ -157,7 +157,9 @@ impl PartialSchema for Factor {
             .minimum(Some(0))
             .maximum(Some(1000))
             .multiple_of(Some(0.001))
-            .description(Some("How much a dimension counts, with at most three decimals."))
+            .description(Some(
+                "How much a dimension counts, with at most three decimals.",
+            ))
             .build()
             .into()
     }
@@ -175,7 +177,9 @@ impl PartialSchema for ScoreNumber {
             .schema_type(Type::Number)
             .minimum(Some(0.000_001))
             .maximum(Some(Score::MAX.as_f64()))
-            .description(Some("A result of a benchmark, above 0; it is kept to the millionth."))
+            .description(Some(
+                "A result of a benchmark, above 0; it is kept to the millionth.",
+            ))
             .build()
             .into()
     }
@@ -210,10 +214,15 @@ impl PartialSchema for Unreachable {
             .property("rerun_after", Length::schema())
             .required("rerun_after")
             .additional_properties(Some(AdditionalProperties::FreeForm(false)));
-        let wait = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["wait"]));
+        let wait = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(["wait"]));
         let text = "What to do when a site stops answering: wait until it answers, or run again \
                     after this time, although the lost component may still run.";
-        let either = OneOfBuilder::new().item(wait).item(rerun).description(Some(text));
+        let either = OneOfBuilder::new()
+            .item(wait)
+            .item(rerun)
+            .description(Some(text));
         Schema::OneOf(either.build()).into()
     }
 }

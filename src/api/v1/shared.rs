@@ -104,7 +104,10 @@ fn keys<T: FromIterator<KeyName>>(
     member: &'static str,
     names: &[String],
 ) -> Result<T, (&'static str, String)> {
-    let keys = names.iter().map(|name| KeyName::new(name)).collect::<Result<T, _>>();
+    let keys = names
+        .iter()
+        .map(|name| KeyName::new(name))
+        .collect::<Result<T, _>>();
     keys.map_err(|error| (member, error.to_string()))
 }
 
@@ -172,7 +175,10 @@ impl SharedDocument {
         let mut parts =
             BTreeMap::from([(self.site.clone(), Resources::processors(self.processors))]);
         for SharedPart { site, processors } in &self.also {
-            if parts.insert(site.clone(), Resources::processors(*processors)).is_some() {
+            if parts
+                .insert(site.clone(), Resources::processors(*processors))
+                .is_some()
+            {
                 return Err((
                     "also",
                     format!("names {site} twice; say once what it is to reserve"),
@@ -269,7 +275,10 @@ impl SharedReport {
             }
             used += jobs().map(|job| used_ms(job, site, part, now)).sum::<u64>();
         }
-        let parts = group.parts().iter().map(|(site, part)| SharedPartReport::of(site, part, now));
+        let parts = group
+            .parts()
+            .iter()
+            .map(|(site, part)| SharedPartReport::of(site, part, now));
         // Not all sites may have been asked yet.
         let processors = match shared.together {
             Some(_) => shared.wish.parts.values().map(|part| part.processors).sum(),
@@ -283,13 +292,22 @@ impl SharedReport {
             start: Instant(group.start(now)),
             until: Instant(group.until(now)),
             by: shared.by.to_string(),
-            allowed: shared.wish.allowed.iter().map(ToString::to_string).collect(),
+            allowed: shared
+                .wish
+                .allowed
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             serial: shared.serial.0,
             next: next(shared).map(Instant),
             jobs: unfinished.map(|job| job.id.0).collect::<Vec<_>>(),
             reserved_s: reserved_ms / 1_000,
             used_s: used / 1_000,
-            parts: if shared.together.is_some() { parts.collect() } else { Vec::new() },
+            parts: if shared.together.is_some() {
+                parts.collect()
+            } else {
+                Vec::new()
+            },
         })
     }
 
@@ -313,7 +331,9 @@ impl SharedReport {
                 first.is_some_and(|(at, part)| *at == site && part.serial == shared.serial);
             is_first.then_some(group)
         });
-        groups.filter_map(|group| Self::of(&group, view, now)).collect()
+        groups
+            .filter_map(|group| Self::of(&group, view, now))
+            .collect()
     }
 
     /// Its sites, and which of them have lost their parts.
@@ -344,7 +364,9 @@ impl SharedPartReport {
 
 /// For how long processors of it were used by a job.
 fn used_ms(job: &Job, site: &SiteName, shared: &SharedReservation, now: Timestamp) -> u64 {
-    let Some(started) = job.instants.started else { return 0 };
+    let Some(started) = job.instants.started else {
+        return 0;
+    };
     let ended = match job.phase {
         Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => at,
         _ => now,
@@ -353,7 +375,10 @@ fn used_ms(job: &Job, site: &SiteName, shared: &SharedReservation, now: Timestam
     let under = job.components.iter().enumerate().filter(|(_, component)| {
         let promised = component.acquisition().promised();
         promised.is_some_and(|it| it.shared && it.serial == shared.serial)
-            && component.placement.as_ref().is_some_and(|placed| placed.site == *site)
+            && component
+                .placement
+                .as_ref()
+                .is_some_and(|placed| placed.site == *site)
     });
     let processors = under.map(|(index, _)| job.processors_of(ComponentIndex(index as u32)));
     processors.map(u64::from).sum::<u64>() * ran
@@ -385,7 +410,9 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
 
 /// Of all parts together: what is still being done somewhere is not done.
 fn state_of(group: &Group<'_>, now: Timestamp) -> &'static str {
-    let Some((_, leader)) = group.leader(now) else { return "over" };
+    let Some((_, leader)) = group.leader(now) else {
+        return "over";
+    };
     // What was ended at one site, and is not lost there alone, is ended at the others before long.
     let ends = |part: &SharedReservation| match part.end() {
         Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != Accord::Kept,
@@ -412,9 +439,17 @@ pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
     };
     let sites: Vec<&str> = match group.kept(now).next() {
         Some(_) => group.kept(now).map(|(site, _)| site.as_str()).collect(),
-        None => group.parts().iter().map(|(site, _)| site.as_str()).collect(),
+        None => group
+            .parts()
+            .iter()
+            .map(|(site, _)| site.as_str())
+            .collect(),
     };
-    let (site, start, until) = (sites.join(", "), group.start(now), Instant(group.until(now)));
+    let (site, start, until) = (
+        sites.join(", "),
+        group.start(now),
+        Instant(group.until(now)),
+    );
     Some(match state_of(&group, now) {
         "confirmed" if now < start => {
             format!("reservation {name} at {site} begins at {}", Instant(start))
@@ -432,6 +467,9 @@ pub fn turn(job: &Job, view: &View, now: Timestamp) -> Option<String> {
 }
 
 fn ahead(id: JobId, name: &ReservationName, view: &View) -> usize {
-    let before = view.jobs.range(..id).filter(|(_, job)| job.shares() == Some(name));
+    let before = view
+        .jobs
+        .range(..id)
+        .filter(|(_, job)| job.shares() == Some(name));
     before.filter(|(_, job)| !job.is_final()).count()
 }

@@ -117,14 +117,27 @@ pub struct FreeStep {
 
 impl From<FreeLater> for TimelineReport {
     fn from(said: FreeLater) -> Self {
-        let state = |state: &str| Self { state: state.into(), ..Self::default() };
+        let state = |state: &str| Self {
+            state: state.into(),
+            ..Self::default()
+        };
         match said {
             FreeLater::GrantsNone => state("grants-none"),
-            FreeLater::Silent(why) => Self { problem: Some(why), ..state("silent") },
+            FreeLater::Silent(why) => Self {
+                problem: Some(why),
+                ..state("silent")
+            },
             FreeLater::Told { steps, until } => {
-                let step = |(from, processors)| FreeStep { from: Instant(from), processors };
+                let step = |(from, processors)| FreeStep {
+                    from: Instant(from),
+                    processors,
+                };
                 let steps = steps.into_iter().map(step).collect();
-                Self { steps, known_until: until.map(Instant), ..state("answered") }
+                Self {
+                    steps,
+                    known_until: until.map(Instant),
+                    ..state("answered")
+                }
             }
         }
     }

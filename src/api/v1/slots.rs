@@ -70,12 +70,18 @@ impl SlotsReport {
             let mut report = SiteSlots::of(said);
             shortened |= report.starts.len() > most;
             report.starts.truncate(most);
-            SiteSlots { site: ToString::to_string(name), ..report }
+            SiteSlots {
+                site: ToString::to_string(name),
+                ..report
+            }
         };
         let sites = startable.sites.iter().map(site).collect();
         let together = startable.together.iter().take(most).map(|common| {
             let StartWindow { earliest, latest } = common.window;
-            let sites = common.sites.iter().map(|(name, parts)| (name.to_string(), *parts));
+            let sites = common
+                .sites
+                .iter()
+                .map(|(name, parts)| (name.to_string(), *parts));
             TogetherSlot {
                 earliest: Instant(earliest),
                 latest: Instant(latest),
@@ -83,16 +89,26 @@ impl SlotsReport {
             }
         });
         let together = together.collect();
-        Self { sites, together, shortened }
+        Self {
+            sites,
+            together,
+            shortened,
+        }
     }
 }
 
 impl SiteSlots {
     fn of(said: &SiteStarts) -> Self {
-        let state = |state: &str| Self { state: state.into(), ..Self::default() };
+        let state = |state: &str| Self {
+            state: state.into(),
+            ..Self::default()
+        };
         match said {
             SiteStarts::GrantsNone => state("grants-none"),
-            SiteStarts::Silent(why) => Self { problem: Some(why.clone()), ..state("silent") },
+            SiteStarts::Silent(why) => Self {
+                problem: Some(why.clone()),
+                ..state("silent")
+            },
             SiteStarts::Told { starts, until } => {
                 let slots = starts.iter().map(|starts| StartSlot {
                     earliest: Instant(starts.window.earliest),
@@ -100,7 +116,11 @@ impl SiteSlots {
                     components: starts.parts,
                 });
                 let known_until = until.map(Instant);
-                Self { starts: slots.collect(), known_until, ..state("answered") }
+                Self {
+                    starts: slots.collect(),
+                    known_until,
+                    ..state("answered")
+                }
             }
         }
     }

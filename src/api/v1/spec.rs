@@ -47,7 +47,10 @@ pub struct SpecProblem {
 }
 
 fn wrong<T>(key: impl Into<String>, problem: impl Into<String>) -> Result<T, SpecProblem> {
-    Err(SpecProblem { key: key.into(), problem: problem.into() })
+    Err(SpecProblem {
+        key: key.into(),
+        problem: problem.into(),
+    })
 }
 
 impl JobDocument {
@@ -58,9 +61,16 @@ impl JobDocument {
     /// Fields that contradict each other.
     pub fn into_spec(self) -> Result<JobSpec, SpecProblem> {
         let fixed = !self.component.is_empty() && self.component.iter().all(|c| c.site.is_some());
-        let molding = self.flexible.as_ref().map(FlexibleDocument::molding).unwrap_or_default();
+        let molding = self
+            .flexible
+            .as_ref()
+            .map(FlexibleDocument::molding)
+            .unwrap_or_default();
         let request = request_of(self.request, self.flexible, fixed)?;
-        let on_unreachable = match (self.on_unreachable.map(OnUnreachable::from), self.rerunnable) {
+        let on_unreachable = match (
+            self.on_unreachable.map(OnUnreachable::from),
+            self.rerunnable,
+        ) {
             (Some(OnUnreachable::RerunAfter(_)), false) => {
                 return wrong(
                     "on_unreachable",
@@ -74,15 +84,34 @@ impl JobDocument {
             (None, true) => OnUnreachable::RerunAfter(RERUN_AFTER),
             (None, false) => OnUnreachable::Wait,
         };
-        if let Some(key) = self.acquisition.as_ref().and_then(AcquisitionDocument::zero) {
+        if let Some(key) = self
+            .acquisition
+            .as_ref()
+            .and_then(AcquisitionDocument::zero)
+        {
             return wrong(key, "must be above 0");
         }
-        let wish = self.reservation.as_ref().map(ReservationDocument::wish).transpose();
-        let reservation = wish.or_else(|(key, problem)| wrong(key, problem))?.flatten();
-        let declines = self.reservation.as_ref().is_some_and(ReservationDocument::declines);
-        let preferences = self.preferences.filter(|_| !declines).map(Preferences::from);
+        let wish = self
+            .reservation
+            .as_ref()
+            .map(ReservationDocument::wish)
+            .transpose();
+        let reservation = wish
+            .or_else(|(key, problem)| wrong(key, problem))?
+            .flatten();
+        let declines = self
+            .reservation
+            .as_ref()
+            .is_some_and(ReservationDocument::declines);
+        let preferences = self
+            .preferences
+            .filter(|_| !declines)
+            .map(Preferences::from);
         let within = self.reservation.and_then(|reservation| reservation.shared);
-        let named = self.weights.iter().map(|(name, factor)| (&**name, factor.0));
+        let named = self
+            .weights
+            .iter()
+            .map(|(name, factor)| (&**name, factor.0));
         let weights = match Weights::of(named) {
             Err(error) => return wrong("weights", error.to_string()),
             Ok(weights) => Some(weights).filter(|_| !self.weights.is_empty()),
@@ -136,7 +165,10 @@ fn request_of(
         (Some(RequestName::Flexible) | None, Some(bounds)) => Request::Flexible(bounds.into()),
         (Some(RequestName::Flexible), None) => Request::Flexible(Flexible::default()),
         (Some(RequestName::Fixed | RequestName::NonFixed), Some(_)) => {
-            return wrong("flexible", "the request is not flexible; set `request = \"flexible\"`");
+            return wrong(
+                "flexible",
+                "the request is not flexible; set `request = \"flexible\"`",
+            );
         }
         (Some(RequestName::Fixed), None) => Request::Fixed,
         (None, None) if fixed => Request::Fixed,
@@ -160,14 +192,22 @@ fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentS
         let key = format!("{key}.at.{place}");
         Ok((place.0, override_of(&key, change)?))
     });
-    let restart = document.restart.map(|change| override_of(&format!("{key}.restart"), change));
+    let restart = document
+        .restart
+        .map(|change| override_of(&format!("{key}.restart"), change));
     let inputs = document.input.into_iter().enumerate();
     let outputs = document.output.into_iter().enumerate();
     Ok(ComponentSpec {
         name: document.name,
         site: document.site,
         resources,
-        constraints: exact(document.constraints.into_iter().map(|demand| demand.0).collect()),
+        constraints: exact(
+            document
+                .constraints
+                .into_iter()
+                .map(|demand| demand.0)
+                .collect(),
+        ),
         program: Program {
             executable: executable(&key, document.executable)?,
             arguments: document.arguments,
@@ -186,7 +226,10 @@ fn component(index: usize, mut document: ComponentDocument) -> Result<ComponentS
             .map(exact)?,
         at: at.collect::<Result<_, SpecProblem>>()?,
         restart: restart.transpose()?.map(Box::new),
-        start_after: document.start_after.map(|after| after.0).unwrap_or_default(),
+        start_after: document
+            .start_after
+            .map(|after| after.0)
+            .unwrap_or_default(),
     })
 }
 
@@ -202,13 +245,22 @@ fn resources(key: &str, document: &ComponentDocument) -> Result<Resources, SpecP
     for (field, name, count) in named {
         let Some(count) = count else { continue };
         if count == 0 {
-            return wrong(format!("{key}.{field}"), "must be above 0; leave it out for none");
+            return wrong(
+                format!("{key}.{field}"),
+                "must be above 0; leave it out for none",
+            );
         }
         if others.insert(name.into(), count).is_some() {
-            return wrong(format!("{key}.{field}"), format!("is also given as resources.{name}"));
+            return wrong(
+                format!("{key}.{field}"),
+                format!("is also given as resources.{name}"),
+            );
         }
     }
-    Ok(Resources { processors: document.processors, others })
+    Ok(Resources {
+        processors: document.processors,
+        others,
+    })
 }
 
 fn bound(
@@ -217,9 +269,15 @@ fn bound(
     size_bytes: Option<u64>,
 ) -> Result<Option<Content>, SpecProblem> {
     match (digest, size_bytes) {
-        (Some(digest), Some(size)) => Ok(Some(Content { digest, size: Bytes(size) })),
+        (Some(digest), Some(size)) => Ok(Some(Content {
+            digest,
+            size: Bytes(size),
+        })),
         (None, None) => Ok(None),
-        _ => wrong(key, "digest and size_bytes go together; give both or neither"),
+        _ => wrong(
+            key,
+            "digest and size_bytes go together; give both or neither",
+        ),
     }
 }
 
@@ -247,7 +305,10 @@ fn executable(key: &str, document: ExecutableDocument) -> Result<Executable, Spe
         ExecutableDocument::Staged(file) => {
             let key = format!("{key}.executable");
             let bound = bound(&key, file.digest, file.size_bytes)?;
-            Executable::Staged(FileRef { name: named(&key, file.file, file.upload)?, bound })
+            Executable::Staged(FileRef {
+                name: named(&key, file.file, file.upload)?,
+                bound,
+            })
         }
     })
 }
@@ -259,18 +320,30 @@ fn input(key: &str, document: InputDocument) -> Result<Input, SpecProblem> {
         Some(path) => path,
         None => match last_part(&name) {
             Some(path) => path,
-            None => return wrong(key, "its name ends in no file name; say where: path = \"...\""),
+            None => {
+                return wrong(
+                    key,
+                    "its name ends in no file name; say where: path = \"...\"",
+                );
+            }
         },
     };
     let feed = match document.read {
         FeedDocument::Whole => Feed::Whole,
         FeedDocument::Chunk => Feed::Chunk,
     };
-    Ok(Input { file: FileRef { name, bound }, path, feed })
+    Ok(Input {
+        file: FileRef { name, bound },
+        path,
+        feed,
+    })
 }
 
 fn last_part(name: &LogicalName) -> Option<RelPath> {
-    name.as_str().rsplit('/').next().and_then(|part| RelPath::new(part).ok())
+    name.as_str()
+        .rsplit('/')
+        .next()
+        .and_then(|part| RelPath::new(part).ok())
 }
 
 fn output(key: &str, document: OutputDocument) -> Result<Output, SpecProblem> {
@@ -278,18 +351,30 @@ fn output(key: &str, document: OutputDocument) -> Result<Output, SpecProblem> {
         (Some(site), Some(register)) => Collect::ToSite { site, register },
         (None, None) => Collect::Fetch,
         (Some(_), None) => {
-            return wrong(key, "names a site but no logical name; add register = \"...\"");
+            return wrong(
+                key,
+                "names a site but no logical name; add register = \"...\"",
+            );
         }
         (None, Some(_)) => {
-            return wrong(key, "has a logical name but no site to keep it; add site = \"...\"");
+            return wrong(
+                key,
+                "has a logical name but no site to keep it; add site = \"...\"",
+            );
         }
     };
-    Ok(Output { path: document.path, collect })
+    Ok(Output {
+        path: document.path,
+        collect,
+    })
 }
 
 fn override_of(key: &str, document: OverrideDocument) -> Result<Override, SpecProblem> {
     Ok(Override {
-        executable: document.executable.map(|e| executable(key, e)).transpose()?,
+        executable: document
+            .executable
+            .map(|e| executable(key, e))
+            .transpose()?,
         arguments: document.arguments,
         environment: document.environment,
         setup: document.setup,
@@ -317,13 +402,23 @@ impl From<&JobSpec> for JobDocument {
                 .filter(|shown| *shown != AcquisitionDocument::default()),
             reservation: reservation(spec),
             preferences: spec.run.preferences.as_ref().map(PreferencesDocument::from),
-            weights: spec.run.weights.iter().flat_map(Weights::named).map(factor).collect(),
+            weights: spec
+                .run
+                .weights
+                .iter()
+                .flat_map(Weights::named)
+                .map(factor)
+                .collect(),
             // A run of a sweep is shown as the one job that it is.
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
             sweep: None,
             warning: spec.run.warning.map(WarningDocument::from),
             notify: spec.run.notify.iter().cloned().map(Target).collect(),
-            component: spec.components.iter().map(ComponentDocument::from).collect(),
+            component: spec
+                .components
+                .iter()
+                .map(ComponentDocument::from)
+                .collect(),
         }
     }
 }
@@ -369,7 +464,9 @@ impl From<&ComponentSpec> for ComponentDocument {
             setup: program.setup,
             input: spec.inputs.iter().map(InputDocument::from).collect(),
             output: spec.outputs.iter().map(OutputDocument::from).collect(),
-            at: at.map(|(place, change)| (Place(place.clone()), change.into())).collect(),
+            at: at
+                .map(|(place, change)| (Place(place.clone()), change.into()))
+                .collect(),
             restart: spec.restart.as_deref().map(OverrideDocument::from),
             start_after: Some(Length(spec.start_after)).filter(|it| it.0 > DurationMs::ZERO),
         }
@@ -412,7 +509,11 @@ impl From<&Output> for OutputDocument {
             Collect::Fetch => (None, None),
             Collect::ToSite { site, register } => (Some(site.clone()), Some(register.clone())),
         };
-        Self { path: output.path.clone(), site, register }
+        Self {
+            path: output.path.clone(),
+            site,
+            register,
+        }
     }
 }
 

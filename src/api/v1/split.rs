@@ -28,11 +28,19 @@ pub struct SplitReport {
 impl SplitReport {
     /// That of a job whose sites are asked for it, or promise it; `None` if it has none.
     pub(crate) fn of(job: &Job) -> Option<Self> {
-        let reservation = job.reservation.as_deref().filter(|reservation| !reservation.spent)?;
+        let reservation = job
+            .reservation
+            .as_deref()
+            .filter(|reservation| !reservation.spent)?;
         let split = reservation.split?;
         let parts = &reservation.search.job.parts;
         let processors = parts.iter().map(|part| part.resources.processors).sum();
-        Some(Self::in_shape(&job.spec, split.shape, processors, parts.len()))
+        Some(Self::in_shape(
+            &job.spec,
+            split.shape,
+            processors,
+            parts.len(),
+        ))
     }
 
     /// That of a job in one of its shapes, over so many sites.
@@ -42,7 +50,11 @@ impl SplitReport {
             shapes: spec.shapes().count() as u32,
             sites: sites as u32,
             run_time_ms: spec.time_in(shape, 1).0,
-            overhead: if sites > 1 { spec.run.molding.overhead } else { 0 },
+            overhead: if sites > 1 {
+                spec.run.molding.overhead
+            } else {
+                0
+            },
             wall_time_ms: spec.time_in(shape, sites).0,
         }
     }
@@ -50,9 +62,19 @@ impl SplitReport {
 
 impl fmt::Display for SplitReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { processors, shapes, sites, overhead, .. } = *self;
+        let Self {
+            processors,
+            shapes,
+            sites,
+            overhead,
+            ..
+        } = *self;
         let (alone, all) = (DurationMs(self.run_time_ms), DurationMs(self.wall_time_ms));
-        let several = if sites == 1 { "at 1 site".into() } else { format!("over {sites} sites") };
+        let several = if sites == 1 {
+            "at 1 site".into()
+        } else {
+            format!("over {sites} sites")
+        };
         write!(f, "{processors} processors {several} for {all}")?;
         if overhead > 0 {
             write!(f, " ({alone} and {overhead} % as it spans sites)")?;

@@ -88,12 +88,18 @@ fn a_full_document_says_everything_that_a_specification_can_hold() {
     spec.validate(&SpecLimits::default()).unwrap();
     assert_eq!(spec.request, Request::Fixed);
     assert_eq!(spec.wall_time, DurationMs::from_secs(36 * 3600));
-    assert_eq!(spec.on_unreachable, OnUnreachable::RerunAfter(DurationMs::from_secs(2700)));
+    assert_eq!(
+        spec.on_unreachable,
+        OnUnreachable::RerunAfter(DurationMs::from_secs(2700))
+    );
     assert_eq!(spec.run.runner.as_ref().unwrap().as_str(), "parallel");
     assert_eq!(spec.run.warning.unwrap().before, DurationMs::from_secs(90));
     assert_eq!(spec.run.notify.len(), 2);
     let solver = &spec.components[0];
-    assert_eq!(solver.restart.as_ref().unwrap().arguments, Some(vec!["--resume".into()]));
+    assert_eq!(
+        solver.restart.as_ref().unwrap().arguments,
+        Some(vec!["--resume".into()])
+    );
     assert_eq!(solver.resources.others["memory_mb"], 4_000);
     assert_eq!(solver.resources.others["disk_mb"], 10_000);
     assert_eq!(solver.resources.others["gpus"], 2);
@@ -105,7 +111,11 @@ fn a_full_document_says_everything_that_a_specification_can_hold() {
     assert_eq!(solver.outputs[1].collect, Collect::Fetch);
     let arm = &solver.at[&Where::Label("arch".into(), "arm64".into())];
     assert_eq!(arm.arguments.as_deref(), Some(&[][..]));
-    let delft = solver.at.values().find(|change| change.executable.is_some()).unwrap();
+    let delft = solver
+        .at
+        .values()
+        .find(|change| change.executable.is_some())
+        .unwrap();
     assert!(
         matches!(&delft.executable, Some(Executable::Staged(file)) if file.name.as_str() == "solver-delft")
     );
@@ -120,9 +130,15 @@ fn a_specification_is_shown_as_a_document_that_means_the_same() {
     assert_eq!(again, shown);
     assert_eq!(again.into_spec().unwrap(), spec);
     let toml = toml::to_string(&shown).unwrap();
-    assert_eq!(parse(&toml, Format::Toml).unwrap().into_spec().unwrap(), spec);
+    assert_eq!(
+        parse(&toml, Format::Toml).unwrap().into_spec().unwrap(),
+        spec
+    );
     // JSON is YAML.
-    assert_eq!(parse(&json, Format::Yaml).unwrap().into_spec().unwrap(), spec);
+    assert_eq!(
+        parse(&json, Format::Yaml).unwrap().into_spec().unwrap(),
+        spec
+    );
 }
 
 #[test]
@@ -146,11 +162,22 @@ executable = "/bin/true"
     let offsets: Vec<DurationMs> = spec.components.iter().map(|one| one.start_after).collect();
     assert_eq!(offsets, [DurationMs::ZERO, DurationMs::from_secs(600)]);
     let shown = toml::to_string(&JobDocument::from(&spec)).unwrap();
-    assert_eq!(parse(&shown, Format::Toml).unwrap().into_spec().unwrap(), spec);
+    assert_eq!(
+        parse(&shown, Format::Toml).unwrap().into_spec().unwrap(),
+        spec
+    );
     let declined = text.replace("[reservation]", "[reservation]\nwanted = \"no\"");
     let declined = parse(&declined, Format::Toml).unwrap().into_spec().unwrap();
-    let error = declined.validate(&SpecLimits::default()).unwrap_err().to_string();
-    for words in ["\"movie\"", "`start_after`", "wanted = \"always\"", "--start"] {
+    let error = declined
+        .validate(&SpecLimits::default())
+        .unwrap_err()
+        .to_string();
+    for words in [
+        "\"movie\"",
+        "`start_after`",
+        "wanted = \"always\"",
+        "--start",
+    ] {
         assert!(error.contains(words), "{words} is not in {error}");
     }
 }
@@ -164,7 +191,11 @@ fn the_three_notations_say_the_same() {
         "wall_time: 90s\ncomponent:\n  - name: a\n    processors: 2\n    executable: /bin/true\n";
     assert_eq!(parse(toml, Format::Toml).unwrap(), json);
     assert_eq!(parse(yaml, Format::Yaml).unwrap(), json);
-    for (text, format) in [(SMALL_JSON, Format::Json), (toml, Format::Toml), (yaml, Format::Yaml)] {
+    for (text, format) in [
+        (SMALL_JSON, Format::Json),
+        (toml, Format::Toml),
+        (yaml, Format::Yaml),
+    ] {
         assert_eq!(Format::guess(text), format, "{text}");
     }
     let staged = "wall_time: 90s\ncomponent:\n  - name: a\n    processors: 2\n    executable: {file: run.sh}\n";
@@ -173,10 +204,16 @@ fn the_three_notations_say_the_same() {
 
 #[test]
 fn what_is_left_out_has_sensible_defaults() {
-    let spec = parse(SMALL_JSON, Format::Json).unwrap().into_spec().unwrap();
+    let spec = parse(SMALL_JSON, Format::Json)
+        .unwrap()
+        .into_spec()
+        .unwrap();
     assert_eq!(spec.request, Request::NonFixed);
     assert!(spec.rerunnable);
-    assert_eq!(spec.on_unreachable, OnUnreachable::RerunAfter(DurationMs::from_secs(1800)));
+    assert_eq!(
+        spec.on_unreachable,
+        OnUnreachable::RerunAfter(DurationMs::from_secs(1800))
+    );
     let fixed = SMALL_JSON.replace("\"processors\"", "\"site\":\"delft\",\"processors\"");
     let spec = parse(&fixed, Format::Json).unwrap().into_spec().unwrap();
     assert_eq!(spec.request, Request::Fixed);
@@ -227,7 +264,9 @@ fn a_number_out_of_its_range_is_refused_with_the_range_in_every_format() {
         (Format::Toml, |n| {
             format!("wall_time = '90s'\n[[component]]\nname = 'a'\nprocessors = {n}\n")
         }),
-        (Format::Json, |n| SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{n}"))),
+        (Format::Json, |n| {
+            SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{n}"))
+        }),
         (Format::Yaml, |n| {
             format!("wall_time: 90s\ncomponent:\n  - name: a\n    processors: {n}\n")
         }),
@@ -241,7 +280,10 @@ fn a_number_out_of_its_range_is_refused_with_the_range_in_every_format() {
         let numbers = ["0", "-3", "1.5", "4294967296", &huge, "\"2\"", "true"].map(str::to_owned);
         for wrong in numbers.iter().chain(&words) {
             let error = refused(&document(wrong), format);
-            assert_eq!(error.key, "component[0].processors", "{format:?} {wrong}: {error}");
+            assert_eq!(
+                error.key, "component[0].processors",
+                "{format:?} {wrong}: {error}"
+            );
             let range = "expected a whole number from 1 to 4294967295";
             assert!(error.problem.contains(range), "{format:?} {wrong}: {error}");
             let known = error.line.is_some() && error.column.is_some();
@@ -257,8 +299,16 @@ fn quantities_that_are_none_or_negative_are_refused_at_their_place() {
         refused(&text, Format::Json);
     }
     for (from, to, key) in [
-        ("\"processors\":2", "\"processors\":2,\"memory\":\"4\"", "component[0].memory"),
-        ("\"processors\":2", "\"processors\":2,\"gpus\":0", "component[0].gpus"),
+        (
+            "\"processors\":2",
+            "\"processors\":2,\"memory\":\"4\"",
+            "component[0].memory",
+        ),
+        (
+            "\"processors\":2",
+            "\"processors\":2,\"gpus\":0",
+            "component[0].gpus",
+        ),
         (
             "\"processors\":2",
             "\"processors\":2,\"resources\":{\"x\":-1}",
@@ -267,13 +317,20 @@ fn quantities_that_are_none_or_negative_are_refused_at_their_place() {
         ("90s", "90", "wall_time"),
         ("90s", "-90s", "wall_time"),
         ("\"90s\"", "\"90s\",\"max_retries\":-1", "max_retries"),
-        ("\"90s\"", "\"90s\",\"max_claim_tries\":0", "max_claim_tries"),
+        (
+            "\"90s\"",
+            "\"90s\",\"max_claim_tries\":0",
+            "max_claim_tries",
+        ),
     ] {
         let text = SMALL_JSON.replace(from, to);
         assert_ne!(text, SMALL_JSON);
         let error = refused(&text, Format::Json);
         // A map read as a whole tells only where the map is.
-        assert!(key.starts_with(&error.key) && !error.key.is_empty(), "{to}: {error}");
+        assert!(
+            key.starts_with(&error.key) && !error.key.is_empty(),
+            "{to}: {error}"
+        );
     }
 }
 
@@ -282,7 +339,10 @@ fn a_zero_or_endless_wall_time_is_refused() {
     for wrong in ["0s", "5000000h"] {
         let text = SMALL_JSON.replace("90s", wrong);
         let spec = parse(&text, Format::Json).unwrap().into_spec().unwrap();
-        let error = spec.validate(&SpecLimits::default()).unwrap_err().to_string();
+        let error = spec
+            .validate(&SpecLimits::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("wall time"), "{error}");
     }
 }
@@ -318,8 +378,14 @@ fn fields_that_contradict_each_other_are_named() {
         assert!(error.problem.contains(problem), "{error}");
     }
     for (extra, key) in [
-        (r#""rerunnable":false,"on_unreachable":{"rerun_after":"1h"}"#, "on_unreachable"),
-        (r#""on_unreachable":{"rerun_after":"0s"}"#, "on_unreachable.rerun_after"),
+        (
+            r#""rerunnable":false,"on_unreachable":{"rerun_after":"1h"}"#,
+            "on_unreachable",
+        ),
+        (
+            r#""on_unreachable":{"rerun_after":"0s"}"#,
+            "on_unreachable.rerun_after",
+        ),
     ] {
         let text = SMALL_JSON.replace("\"wall_time\"", &format!("{extra},\"wall_time\""));
         let error = parse(&text, Format::Json).unwrap().into_spec().unwrap_err();
@@ -328,7 +394,10 @@ fn fields_that_contradict_each_other_are_named() {
     for (extra, problem) in [
         (r#""output":[{"path":"x","site":"delft"}]"#, "register"),
         (r#""output":[{"path":"x","register":"y"}]"#, "site"),
-        (r#""memory":"1GB","resources":{"memory_mb":5}"#, "resources.memory_mb"),
+        (
+            r#""memory":"1GB","resources":{"memory_mb":5}"#,
+            "resources.memory_mb",
+        ),
         (r#""input":[{"file":"a/.."}]"#, "path"),
     ] {
         let text = SMALL_JSON.replace("\"processors\"", &format!("{extra},\"processors\""));

@@ -50,37 +50,59 @@ impl TreeReport {
     pub fn of(listing: &Listing) -> Result<Self, String> {
         if listing.leaves().len() > ENTRIES_MAX {
             let many = listing.leaves().len();
-            return Err(format!("it has {many} entries, and at most {ENTRIES_MAX} are listed"));
+            return Err(format!(
+                "it has {many} entries, and at most {ENTRIES_MAX} are listed"
+            ));
         }
-        Ok(Self { entries: listing.leaves().iter().map(entry).collect::<Result<_, _>>()? })
+        Ok(Self {
+            entries: listing
+                .leaves()
+                .iter()
+                .map(entry)
+                .collect::<Result<_, _>>()?,
+        })
     }
 
     /// The entries as a site tells them; whoever makes them anew checks them first.
     pub fn into_leaves(self) -> Vec<Leaf> {
         let leaf = |entry| match entry {
             TreeEntry::Directory { path } => (path, LeafKind::Directory),
-            TreeEntry::File { path, size_bytes: size, executable } => {
-                (path, LeafKind::File { executable, size })
-            }
+            TreeEntry::File {
+                path,
+                size_bytes: size,
+                executable,
+            } => (path, LeafKind::File { executable, size }),
             TreeEntry::Link { path, target } => (path, LeafKind::Link(target.into_bytes())),
         };
         let leaves = self.entries.into_iter().map(leaf);
-        leaves.map(|(path, kind)| Leaf { path: path.into_bytes(), kind }).collect()
+        leaves
+            .map(|(path, kind)| Leaf {
+                path: path.into_bytes(),
+                kind,
+            })
+            .collect()
     }
 }
 
 fn entry(leaf: &Leaf) -> Result<TreeEntry, String> {
     let text = |bytes: &[u8]| {
         let odd = || format!("{:?} in it is no UTF-8", String::from_utf8_lossy(bytes));
-        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| odd())
+        std::str::from_utf8(bytes)
+            .map(str::to_owned)
+            .map_err(|_| odd())
     };
     let path = text(&leaf.path)?;
     RelPath::new(&path).map_err(|error| error.to_string())?;
     Ok(match &leaf.kind {
         LeafKind::Directory => TreeEntry::Directory { path },
-        LeafKind::File { executable, size } => {
-            TreeEntry::File { path, size_bytes: *size, executable: *executable }
-        }
-        LeafKind::Link(target) => TreeEntry::Link { path, target: text(target)? },
+        LeafKind::File { executable, size } => TreeEntry::File {
+            path,
+            size_bytes: *size,
+            executable: *executable,
+        },
+        LeafKind::Link(target) => TreeEntry::Link {
+            path,
+            target: text(target)?,
+        },
     })
 }

@@ -16,7 +16,11 @@ pub const FILE_NAME_MAX: usize = 255;
 pub struct UploadRequest {
     /// The logical name that it is to have. Left out: one of its own, made of the key, the digest
     /// and `file_name`.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<FileText>)]
     pub name: Option<LogicalName>,
     /// What it is called where it comes from; without any folder.
@@ -31,7 +35,11 @@ pub struct UploadRequest {
     #[schema(value_type = DigestText)]
     pub digest: Digest,
     /// The site that is to have it; one that can hold it if left out.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
     /// The name may point to other content until now.

@@ -43,7 +43,9 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     let few = if quick { 100 } else { 400 };
     let cpu = |name: &str, policy: &'static str| {
         let place = place.join(name);
-        scene_of(&place, in_messages(), MANY_SITES, 0, move |s| cpu_per_job(s, few, policy))
+        scene_of(&place, in_messages(), MANY_SITES, 0, move |s| {
+            cpu_per_job(s, few, policy)
+        })
     };
     // All that is not the round is the same under another policy.
     let round = cpu("rounds", POLICY)? - cpu("no-rounds", "worst-fit")?;
@@ -51,7 +53,12 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     report.floor("floor_messages_per_s", 1.0 / floor, "1/s");
     let messages = (3 * MANY_SITES + 2) as f64;
     report.figure("bid_round_1000_sites_ms", round * 1e3, "ms", "");
-    report.figure("bid_round_over_floor", round / (messages * floor), "", "<= 2.5");
+    report.figure(
+        "bid_round_over_floor",
+        round / (messages * floor),
+        "",
+        "<= 2.5",
+    );
     Ok(())
 }
 
@@ -78,7 +85,10 @@ fn answer_us(quick: bool) -> Result<f64> {
 
 fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
     let spec = JobSpec::clone(&*job(&[1])?);
-    Ok(Arc::new(JobSpec { policy: Some(PolicyName::new(policy)?), ..spec }))
+    Ok(Arc::new(JobSpec {
+        policy: Some(PolicyName::new(policy)?),
+        ..spec
+    }))
 }
 
 /// Waits until every site has said that it has room.
@@ -88,20 +98,34 @@ async fn make_room(scene: &Scene) -> Result<()> {
         let report = plane.shared().live.site(site.name())?;
         Some(report.idle.as_ref()?.1.processors == ROOM)
     };
-    let all_have =
-        |plane: &ControlPlane| scene.sites.iter().all(|site| has_room(plane, site) == Some(true));
+    let all_have = |plane: &ControlPlane| {
+        scene
+            .sites
+            .iter()
+            .all(|site| has_room(plane, site) == Some(true))
+    };
     scene.until("all sites have room", all_have).await
 }
 
 async fn all_placed(scene: &Scene) -> Result<()> {
-    scene.until("all are placed", |plane| Scene::count(plane, PhaseKind::Queued) == 0).await
+    scene
+        .until("all are placed", |plane| {
+            Scene::count(plane, PhaseKind::Queued) == 0
+        })
+        .await
 }
 
 /// Jobs a second that are durably placed by rounds, and messages of a round.
 async fn by_rounds(scene: Scene, jobs: usize) -> Result<(f64, f64)> {
-    scene.sites.iter().for_each(|site| site.swallow_submissions());
+    scene
+        .sites
+        .iter()
+        .for_each(|site| site.swallow_submissions());
     scene.fill(jobs, |_| job_under(POLICY)).await?;
-    ensure!(Scene::count(&scene.plane, PhaseKind::Queued) == jobs, "nothing fits before its time");
+    ensure!(
+        Scene::count(&scene.plane, PhaseKind::Queued) == jobs,
+        "nothing fits before its time"
+    );
     // No round covered the first of them: it keeps its place, and may be announced again.
     let interval = scene.plane.shared().settings.bids.interval;
     tokio::time::sleep(Duration::from_millis(interval.0)).await;
@@ -121,14 +145,21 @@ async fn by_rounds(scene: Scene, jobs: usize) -> Result<(f64, f64)> {
 /// Processor time of this thread, in seconds, as Linux counts it.
 fn cpu() -> Result<f64> {
     let counts = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    let nanoseconds = counts.split(' ').next().context("no time")?.parse::<u64>()?;
+    let nanoseconds = counts
+        .split(' ')
+        .next()
+        .context("no time")?
+        .parse::<u64>()?;
     Ok(nanoseconds as f64 / 1e9)
 }
 
 /// Processor time of the actors for each job that is submitted and placed under a policy, in
 /// seconds. Sites have said what they have before that.
 async fn cpu_per_job(scene: Scene, jobs: usize, policy: &'static str) -> Result<f64> {
-    scene.sites.iter().for_each(|site| site.swallow_submissions());
+    scene
+        .sites
+        .iter()
+        .for_each(|site| site.swallow_submissions());
     make_room(&scene).await?;
     let before = cpu()?;
     scene.fill(jobs, |_| job_under(policy)).await?;
@@ -183,7 +214,9 @@ impl Handler<Word> for Relay {
 fn message_floor() -> Result<f64> {
     actix_web::rt::System::new().block_on(async {
         let relay = |done, awaited, to| Relay { done, awaited, to }.start();
-        let many: Vec<_> = (0..MANY_SITES).map(|_| relay(None, 0, Vec::new())).collect();
+        let many: Vec<_> = (0..MANY_SITES)
+            .map(|_| relay(None, 0, Vec::new()))
+            .collect();
         let (done, is_done) = oneshot::channel();
         // One answer more than whole rounds, which begins the first.
         let awaited = FLOOR_ROUNDS * MANY_SITES as u32 + 1;

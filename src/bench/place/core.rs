@@ -42,15 +42,21 @@ const DECIDE: [(&str, &str); 6] = [
     ("cluster-minimization", "decide_cm_us"),
     ("flexible-cluster-minimization", "decide_fcm_us"),
     ("connected-cluster-minimization", "decide_connected_cm_us"),
-    ("connected-flexible-cluster-minimization", "decide_connected_fcm_us"),
+    (
+        "connected-flexible-cluster-minimization",
+        "decide_connected_fcm_us",
+    ),
 ];
 
 /// A decision on a job of one component, by each policy: the slowest of several settings.
 pub(super) fn decisions(report: &mut Report, quick: bool) -> Result<()> {
     let batches = if quick { 1 } else { BATCHES };
     let away_from_files = |index| if index % FILE_SITE == 0 { 0 } else { 5_000 };
-    let grids =
-        [grid(|_| 5_000)?, grid(|index| 5_000 + 37 * index as u32)?, grid(away_from_files)?];
+    let grids = [
+        grid(|_| 5_000)?,
+        grid(|index| 5_000 + 37 * index as u32)?,
+        grid(away_from_files)?,
+    ];
     let mut worst: f64 = 0.0;
     for policy in POLICIES {
         let mut slowest: f64 = 0.0;
@@ -72,27 +78,42 @@ pub(super) fn decisions(report: &mut Report, quick: bool) -> Result<()> {
 pub(super) fn components() -> [ComponentRequest; 3] {
     let plain = ComponentRequest::of_resources(Resources::processors(4));
     let mut demanding = plain.clone();
-    demanding.constraints =
-        vec![Constraint { key: "arch".into(), rule: Rule::Is("x86_64".into()) }];
+    demanding.constraints = vec![Constraint {
+        key: "arch".into(),
+        rule: Rule::Is("x86_64".into()),
+    }];
     demanding.resources.others = [("memory_mb".into(), 1)].into();
     let mut reading = demanding.clone();
-    reading.inputs = [Content { digest: Digest([1; 32]), size: Bytes(4_000_000_000) }].into();
+    reading.inputs = [Content {
+        digest: Digest([1; 32]),
+        size: Bytes(4_000_000_000),
+    }]
+    .into();
     [plain, demanding, reading]
 }
 
 pub(super) fn request(policy: &str, component: ComponentRequest) -> Result<PlacementRequest> {
     let name = PolicyName::new(policy)?;
-    let serves =
-        |request: &Request| POLICIES.iter().any(|p| p.name() == policy && p.serves(request));
+    let serves = |request: &Request| {
+        POLICIES
+            .iter()
+            .any(|p| p.name() == policy && p.serves(request))
+    };
     let flexible = Request::Flexible(Flexible::default());
-    let kind = if serves(&flexible) { flexible } else { Request::NonFixed };
+    let kind = if serves(&flexible) {
+        flexible
+    } else {
+        Request::NonFixed
+    };
     Ok(PlacementRequest::new(name, kind, true, vec![component]))
 }
 
 /// 100 sites: eight files with three replicas each, and a link between every two.
 pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
-    let resources =
-        |processors| Resources { processors, others: [("memory_mb".into(), 1 << 40)].into() };
+    let resources = |processors| Resources {
+        processors,
+        others: [("memory_mb".into(), 1 << 40)].into(),
+    };
     let names: Vec<SiteName> = (0..SITES)
         .map(|index| SiteName::new(&format!("site{index:03}")))
         .collect::<Result<_, _>>()?;
@@ -107,17 +128,31 @@ pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
             lanes: None,
         })),
         acceptance: Acceptance::Open,
-        idle: Some(Belief { idle: resources(idle(index)), asked_at: Timestamp(0) }),
+        idle: Some(Belief {
+            idle: resources(idle(index)),
+            asked_at: Timestamp(0),
+        }),
         serves_files: true,
         ..GridSite::unheard(name.clone())
     });
-    let pairs = names.iter().flat_map(|from| names.iter().map(move |to| (from, to)));
+    let pairs = names
+        .iter()
+        .flat_map(|from| names.iter().map(move |to| (from, to)));
     let links = pairs.map(|(from, to)| (from.clone(), to.clone(), BitsPerSecond(100_000_000)));
     let replicas: BTreeMap<Digest, BTreeSet<SiteName>> = (0..8u8)
-        .map(|file| (Digest([file; 32]), (0..3).map(|i| names[i * FILE_SITE].clone()).collect()))
+        .map(|file| {
+            (
+                Digest([file; 32]),
+                (0..3).map(|i| names[i * FILE_SITE].clone()).collect(),
+            )
+        })
         .collect();
     let network = Arc::new(Network::from_links(links));
-    Ok(Arc::new(GridSnapshot::new(sites, network, Arc::new(replicas))))
+    Ok(Arc::new(GridSnapshot::new(
+        sites,
+        network,
+        Arc::new(replicas),
+    )))
 }
 
 /// Mean microseconds of one decision.
@@ -153,7 +188,9 @@ pub(super) fn scans(report: &mut Report, most: u64) -> Result<()> {
         let of_class = |class: fn(u64) -> Priority| -> Result<(f64, f64)> {
             let mut queues = queues(jobs, class)?;
             let runs = (0..RUNS as u64).map(|run| scan(&mut queues, &grid, run));
-            Ok(runs.fold((f64::INFINITY, 0.0), |best, run| (best.0.min(run.0), best.1.max(run.1))))
+            Ok(runs.fold((f64::INFINITY, 0.0), |best, run| {
+                (best.0.min(run.0), best.1.max(run.1))
+            }))
         };
         // A scan counts the tries of the class whose turn it is.
         let apart = of_class(|job| Priority::ALL[(job % 4) as usize])?;

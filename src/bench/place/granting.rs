@@ -19,7 +19,10 @@ impl Grants {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Ledger<ReservationTag>) -> T) -> Result<T, SiteError> {
-        Ok(act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        Ok(act(&mut self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)))
     }
 }
 

@@ -17,7 +17,11 @@ pub(super) use stub::{NAME_LABEL, PROCESSORS};
 
 pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let mut report = Report::new("place");
-    report.floor("floor_fdatasync_per_s", floors::fdatasync_per_s(place)?, "1/s");
+    report.floor(
+        "floor_fdatasync_per_s",
+        floors::fdatasync_per_s(place)?,
+        "1/s",
+    );
     crate::cli::progress("decisions and scans");
     core::decisions(&mut report, quick)?;
     core::scans(&mut report, if quick { 10_000 } else { 100_000 })?;

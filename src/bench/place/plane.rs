@@ -49,10 +49,16 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
     let share = move |count: usize| if quick { count / 10 } else { count };
     crate::cli::progress("placements that become durable");
     let plain = || job(&[1]);
-    let rate = scene(&place.join("durable"), 1, 0, move |s| durable(s, share(20_000), plain))?;
+    let rate = scene(&place.join("durable"), 1, 0, move |s| {
+        durable(s, share(20_000), plain)
+    })?;
     report.figure("place_durable_per_s", rate, "1/s", ">= 10000");
     // Where sites bid the number of sites counts: see `bids`.
-    for policy in POLICIES.iter().copied().filter(|policy| !policy.takes_bids()) {
+    for policy in POLICIES
+        .iter()
+        .copied()
+        .filter(|policy| !policy.takes_bids())
+    {
         let of_policy = move || job_under(policy);
         let at = place.join(policy.name());
         let rate = scene(&at, 1, 0, move |s| durable(s, share(5_000), of_policy))?;
@@ -60,20 +66,34 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
         report.figure(name, rate, "1/s", "");
     }
     crate::cli::progress("a scan beside which everybody else has a turn");
-    let stall =
-        scene_of(&place.join("stall"), often_scanned(), 100, 3, move |s| stall(s, share(100_000)))?;
+    let stall = scene_of(&place.join("stall"), often_scanned(), 100, 3, move |s| {
+        stall(s, share(100_000))
+    })?;
     report.figure("arbiter_stall_max_ms", stall * 1e3, "ms", "<= 5");
     crate::cli::progress("one job that fits among many that do not");
     let mut freed = scene(&place.join("freed"), 1, 0, move |s| freed(s, share(10_000)))?;
-    report.figure("freed_to_placed_p50_ms", at(&mut freed, 0.5) * 1e3, "ms", "");
-    report.figure("freed_to_placed_p99_ms", at(&mut freed, 0.99) * 1e3, "ms", "<= 10");
+    report.figure(
+        "freed_to_placed_p50_ms",
+        at(&mut freed, 0.5) * 1e3,
+        "ms",
+        "",
+    );
+    report.figure(
+        "freed_to_placed_p99_ms",
+        at(&mut freed, 0.99) * 1e3,
+        "ms",
+        "<= 10",
+    );
     crate::cli::progress("jobs of three components, until they run");
-    let rate = scene(&place.join("coalloc"), 3, PROCESSORS, move |s| coalloc(s, share(2_000)))?;
+    let rate = scene(&place.join("coalloc"), 3, PROCESSORS, move |s| {
+        coalloc(s, share(2_000))
+    })?;
     report.figure("coalloc_3x_per_s", rate, "1/s", ">= 500");
     crate::cli::progress("a thousand sites, of which a hundred fall silent");
     let median = |name: &str, silent: usize| -> Result<f64> {
-        let mut taken =
-            scene(&place.join(name), 1_000, 64, move |s| one_by_one(s, share(400), silent))?;
+        let mut taken = scene(&place.join(name), 1_000, 64, move |s| {
+            one_by_one(s, share(400), silent)
+        })?;
         Ok(at(&mut taken, 0.5))
     };
     let (well, ill) = (median("well", 0)?, median("ill", 100)?);
@@ -85,7 +105,10 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
 /// The value below which this share of them lies.
 fn at(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(f64::NAN)
+    values
+        .get(((values.len() as f64 - 1.0) * share).round() as usize)
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 /// A control plane and its sites.
@@ -148,7 +171,12 @@ pub(crate) fn granting_scene<T: 'static, W: Future<Output = Result<T>> + 'static
     sites: usize,
     work: impl FnOnce(Scene) -> W + 'static,
 ) -> Result<T> {
-    scene_at(place, default_settings(), named(sites, StubSite::granting)?, work)
+    scene_at(
+        place,
+        default_settings(),
+        named(sites, StubSite::granting)?,
+        work,
+    )
 }
 
 fn named(sites: usize, stub: impl Fn(SiteName) -> Result<StubSite>) -> Result<Vec<Arc<StubSite>>> {
@@ -208,7 +236,10 @@ fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<Co
         epoch: opened.epoch,
         view: view_of(loaded),
         metrics: Arc::new(Metrics::new(&prometheus::Registry::new())?),
-        sites: sites.iter().map(|site| Arc::clone(site) as Arc<dyn Site>).collect(),
+        sites: sites
+            .iter()
+            .map(|site| Arc::clone(site) as Arc<dyn Site>)
+            .collect(),
         store: opened.journal,
         messenger: Arc::new(Nobody),
         on_fatal: Box::new(|problem| {
@@ -238,7 +269,11 @@ impl Scene {
     /// How many jobs are in this phase, as counted already: to look at each of them would
     /// take more of the arbiter's time than to place them.
     pub(crate) fn count(plane: &ControlPlane, phase: PhaseKind) -> usize {
-        let gauge = plane.shared().metrics.jobs.with_label_values(&[phase.as_str()]);
+        let gauge = plane
+            .shared()
+            .metrics
+            .jobs
+            .with_label_values(&[phase.as_str()]);
         usize::try_from(gauge.get()).unwrap_or(0)
     }
 
@@ -255,7 +290,9 @@ impl Scene {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, placed).await.context("a job was not placed in time")?
+        tokio::time::timeout(PATIENCE, placed)
+            .await
+            .context("a job was not placed in time")?
     }
 
     async fn ask(&self, what: Ask) -> Result<ApiAnswer> {
@@ -265,15 +302,27 @@ impl Scene {
     }
 
     async fn submit(&self, specs: Vec<Arc<JobSpec>>) -> Result<Vec<JobId>> {
-        let one = |spec| Submission { allow_unplaceable: true, ..Submission::of(spec) };
-        let answer = self.ask(Ask::Submit(specs.into_iter().map(one).collect())).await?;
-        let ApiAnswer::Submitted(jobs) = answer else { bail!("no jobs in the answer") };
+        let one = |spec| Submission {
+            allow_unplaceable: true,
+            ..Submission::of(spec)
+        };
+        let answer = self
+            .ask(Ask::Submit(specs.into_iter().map(one).collect()))
+            .await?;
+        let ApiAnswer::Submitted(jobs) = answer else {
+            bail!("no jobs in the answer")
+        };
         Ok(jobs.iter().map(|job| job.id).collect())
     }
 
     /// Counted tries of a waiting job that failed.
     async fn tries(&self, job: JobId) -> Result<u32> {
-        Ok(self.plane.standing(job).await.context("the job does not wait")?.tries)
+        Ok(self
+            .plane
+            .standing(job)
+            .await
+            .context("the job does not wait")?
+            .tries)
     }
 
     /// So many jobs, in batches; their numbers.
@@ -285,7 +334,10 @@ impl Scene {
         let mut ids = Vec::new();
         for first in (0..count).step_by(BATCH) {
             let numbers = first..count.min(first + BATCH);
-            ids.extend(self.submit(numbers.map(&job).collect::<Result<_>>()?).await?);
+            ids.extend(
+                self.submit(numbers.map(&job).collect::<Result<_>>()?)
+                    .await?,
+            );
         }
         Ok(ids)
     }
@@ -315,10 +367,17 @@ async fn durable(scene: Scene, jobs: usize, job: impl Fn() -> Result<Arc<JobSpec
     let site = scene.sites.first().context("a site")?.clone();
     site.swallow_submissions();
     scene.fill(jobs, |_| job()).await?;
-    ensure!(Scene::count(&scene.plane, PhaseKind::Queued) == jobs, "nothing fits before its time");
+    ensure!(
+        Scene::count(&scene.plane, PhaseKind::Queued) == jobs,
+        "nothing fits before its time"
+    );
     let begun = Instant::now();
     site.set_idle(PROCESSORS);
-    scene.until("all are placed", |plane| Scene::count(plane, PhaseKind::Queued) == 0).await?;
+    scene
+        .until("all are placed", |plane| {
+            Scene::count(plane, PhaseKind::Queued) == 0
+        })
+        .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
 }
 
@@ -326,7 +385,9 @@ async fn durable(scene: Scene, jobs: usize, job: impl Fn() -> Result<Arc<JobSpec
 /// queue in which nothing fits is scanned: by events, and in its turn, when every try counts.
 async fn stall(scene: Scene, jobs: usize) -> Result<f64> {
     // Nothing idle is as large as the smallest of them.
-    let ids = scene.fill(jobs, |number| job(&[4 + (number * 7_919 % 1_000) as u32])).await?;
+    let ids = scene
+        .fill(jobs, |number| job(&[4 + (number * 7_919 % 1_000) as u32]))
+        .await?;
     let last = *ids.last().context("a job")?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = scene.tries(last).await?;
@@ -341,13 +402,19 @@ async fn stall(scene: Scene, jobs: usize) -> Result<f64> {
         }
     }
     let counted = scene.tries(last).await? - before;
-    ensure!(counted >= 2, "only {counted} whole scans were made of {jobs} jobs");
+    ensure!(
+        counted >= 2,
+        "only {counted} whole scans were made of {jobs} jobs"
+    );
     Ok(longest.as_secs_f64())
 }
 
 /// A job of this size in this class.
 fn classed(processors: u32, priority: Priority) -> Result<Arc<JobSpec>> {
-    Ok(Arc::new(JobSpec { priority, ..JobSpec::clone(&*job(&[processors])?) }))
+    Ok(Arc::new(JobSpec {
+        priority,
+        ..JobSpec::clone(&*job(&[processors])?)
+    }))
 }
 
 /// Seconds from the site's word until the placement of the one job that fits is durable: of
@@ -362,11 +429,20 @@ async fn freed(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
     let ids = scene
         .fill(jobs, |number| {
             let class = Priority::ALL[number * 7_919 % Priority::ALL.len()];
-            classed(if fits.contains(&number) { 4 } else { 8 + (number % 100) as u32 }, class)
+            classed(
+                if fits.contains(&number) {
+                    4
+                } else {
+                    8 + (number % 100) as u32
+                },
+                class,
+            )
         })
         .await?;
-    let small: Vec<JobId> =
-        small.into_iter().filter_map(|number| ids.get(number).copied()).collect();
+    let small: Vec<JobId> = small
+        .into_iter()
+        .filter_map(|number| ids.get(number).copied())
+        .collect();
     scene.ask(Ask::Freeze(small.clone())).await?;
     let mut taken = Vec::new();
     for id in small {
@@ -390,9 +466,15 @@ async fn coalloc(scene: Scene, jobs: usize) -> Result<f64> {
     let begun = Instant::now();
     for first in (0..jobs).step_by(BATCH) {
         let count = BATCH.min(jobs - first);
-        scene.submit((0..count).map(|_| job(&[1, 1, 1])).collect::<Result<_>>()?).await?;
+        scene
+            .submit((0..count).map(|_| job(&[1, 1, 1])).collect::<Result<_>>()?)
+            .await?;
     }
-    scene.until("all run", |plane| Scene::count(plane, PhaseKind::Running) == jobs).await?;
+    scene
+        .until("all run", |plane| {
+            Scene::count(plane, PhaseKind::Running) == jobs
+        })
+        .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
 }
 
@@ -403,7 +485,12 @@ async fn one_by_one(scene: Scene, jobs: usize, silent: usize) -> Result<Vec<f64>
     for number in 0..jobs {
         if number == jobs / 2 {
             let step = scene.sites.len() / silent.max(1);
-            scene.sites.iter().step_by(step).take(silent).for_each(|site| site.fall_silent());
+            scene
+                .sites
+                .iter()
+                .step_by(step)
+                .take(silent)
+                .for_each(|site| site.fall_silent());
         }
         let mut commits = scene.plane.shared().subscribe();
         let begun = Instant::now();

@@ -38,12 +38,20 @@ impl Life {
     fn seen(self) -> Observation {
         let (host, at) = (HOST.into(), Timestamp(0));
         match self {
-            Life::AtGate => Observation::Ready(AtGate { host, since: at, held_at: at }),
+            Life::AtGate => Observation::Ready(AtGate {
+                host,
+                since: at,
+                held_at: at,
+            }),
             Life::Runs => Observation::Begun(Begun { host, at }),
             Life::NeverRan => Observation::Void,
             Life::Killed => {
                 let cause = ExitCause::Signal(SIGKILL);
-                Observation::Exited(Exit { cause, began_at: at, ended_at: at })
+                Observation::Exited(Exit {
+                    cause,
+                    began_at: at,
+                    ended_at: at,
+                })
             }
         }
     }
@@ -77,7 +85,10 @@ impl StubSite {
 
     /// One that grants reservations, and where nothing else fits.
     pub(super) fn granting(name: SiteName) -> anyhow::Result<Self> {
-        Ok(Self { grants: Some(Grants::new(PROCESSORS)?), ..Self::new(name, 0) })
+        Ok(Self {
+            grants: Some(Grants::new(PROCESSORS)?),
+            ..Self::new(name, 0)
+        })
     }
 
     /// So many processors are idle from now on; whoever watches is told.
@@ -124,7 +135,11 @@ impl Attempts for StubSite {
     async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
         self.heard().await;
         let seen = |attempts: &mut BTreeMap<Tag, Life>| {
-            let one = |tag| attempts.get(tag).map_or(Observation::Absent, |life| life.seen());
+            let one = |tag| {
+                attempts
+                    .get(tag)
+                    .map_or(Observation::Absent, |life| life.seen())
+            };
             tags.iter().map(|tag| (*tag, one(tag))).collect()
         };
         Ok(SiteStatus {
@@ -145,7 +160,9 @@ impl Attempts for StubSite {
         self.with(|attempts| attempts.insert(order.tag, Life::AtGate));
         self.tell();
         let lrm_id = LrmId::new(&order.tag.to_string());
-        Ok(Submitted { lrm_id: lrm_id.map_err(|e| SiteError::Refused(e.to_string()))? })
+        Ok(Submitted {
+            lrm_id: lrm_id.map_err(|e| SiteError::Refused(e.to_string()))?,
+        })
     }
 
     async fn find_by_tag(&self, _: Tag) -> Result<TagLookup, SiteError> {
@@ -157,7 +174,11 @@ impl Attempts for StubSite {
         self.heard().await;
         self.with(|attempts| {
             if let Some(life) = attempts.get_mut(&tag) {
-                *life = if matches!(life, Life::Runs) { Life::Killed } else { Life::NeverRan };
+                *life = if matches!(life, Life::Runs) {
+                    Life::Killed
+                } else {
+                    Life::NeverRan
+                };
             }
         });
         self.tell();
@@ -186,7 +207,11 @@ impl Gate for StubSite {
         let life = if open { Life::Runs } else { Life::NeverRan };
         self.with(|attempts| attempts.insert(tag, life));
         self.tell();
-        Ok(if open { GateState::Opened } else { GateState::Voided })
+        Ok(if open {
+            GateState::Opened
+        } else {
+            GateState::Voided
+        })
     }
 }
 
@@ -228,7 +253,9 @@ impl Site for StubSite {
     }
 
     fn reservations(&self) -> Option<&dyn Reservations> {
-        self.grants.as_ref().map(|grants| grants as &dyn Reservations)
+        self.grants
+            .as_ref()
+            .map(|grants| grants as &dyn Reservations)
     }
 
     fn changes(&self) -> Option<watch::Receiver<u64>> {

@@ -27,7 +27,11 @@ const PLANNED: usize = 1_000;
 const META_EACH: u64 = 5;
 const MINUTE: u64 = 60_000;
 const NOW: Timestamp = Timestamp(30 * MINUTE);
-const ALLOWED: Operations = Operations { shift: true, remap: true, mold: false };
+const ALLOWED: Operations = Operations {
+    shift: true,
+    remap: true,
+    mold: false,
+};
 
 /// Sites with jobs that run and jobs that wait.
 struct Scene {
@@ -54,7 +58,12 @@ pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
     }
     ensure!(moved > 0, "no early end moved anything");
     let each = moved as f64 / ends.len() as f64;
-    report.figure("reschedule_one_us", quantile(&mut one, 0.99), "us", "<= 300");
+    report.figure(
+        "reschedule_one_us",
+        quantile(&mut one, 0.99),
+        "us",
+        "<= 300",
+    );
     report.figure("reschedule_one_p50_us", quantile(&mut one, 0.5), "us", "");
     report.figure("reschedule_ms", quantile(&mut ends, 0.99), "ms", "<= 50");
     report.figure("reschedule_p50_ms", quantile(&mut ends, 0.5), "ms", "");
@@ -98,7 +107,12 @@ impl Scene {
             }
         }
         metas.retain(|id, _| plans.meta(*id).is_some_and(|plan| plan.start > NOW));
-        Ok(Self { plans, names, metas, running })
+        Ok(Self {
+            plans,
+            names,
+            metas,
+            running,
+        })
     }
 
     /// Microseconds of a search for each job that spans sites and waits, after an early end.
@@ -114,12 +128,19 @@ impl Scene {
             };
             let mut free = Vec::new();
             for name in &self.names {
-                let Some(mut timeline) = plans.timeline(name).cloned() else { continue };
-                let part = job.shapes[present.shape].resources.portion(present.at(name));
+                let Some(mut timeline) = plans.timeline(name).cloned() else {
+                    continue;
+                };
+                let part = job.shapes[present.shape]
+                    .resources
+                    .portion(present.at(name));
                 timeline.release(present.span(), &timeline.amounts(&part)?);
                 free.push((name, timeline));
             }
-            let sites: Vec<_> = free.iter().map(|(name, time)| SiteOffer { name, time }).collect();
+            let sites: Vec<_> = free
+                .iter()
+                .map(|(name, time)| SiteOffer { name, time })
+                .collect();
             let begin = Instant::now();
             black_box(reschedule(black_box(job), present, ALLOWED, &sites, 0, NOW));
             taken.push(begin.elapsed().as_secs_f64() * 1e6);
@@ -135,7 +156,10 @@ fn run_time(chance: &mut StdRng) -> DurationMs {
 
 fn meta(processors: u32, run_time: DurationMs) -> MetaJob {
     MetaJob {
-        shapes: vec![Shape { resources: Resources::processors(processors), run_time }],
+        shapes: vec![Shape {
+            resources: Resources::processors(processors),
+            run_time,
+        }],
         ready: Timestamp(0),
         latest: FOREVER,
         overhead: PerMillion(200_000),

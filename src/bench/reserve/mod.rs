@@ -25,5 +25,8 @@ pub(super) fn bench(place: &Path, quick: bool, log: Option<&ClusterLog>) -> Resu
 /// The value below which this share of them lies.
 fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(f64::NAN)
+    values
+        .get(((values.len() as f64 - 1.0) * share).round() as usize)
+        .copied()
+        .unwrap_or(f64::NAN)
 }

@@ -33,22 +33,41 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()> {
     let share = move |count: usize| if quick { count / 10 } else { count };
     crate::cli::progress("jobs with one reservation each at one site");
-    let rate = granting_scene(&place.join("one"), 1, move |s| promised(s, share(10_000), &[1]))?;
+    let rate = granting_scene(&place.join("one"), 1, move |s| {
+        promised(s, share(10_000), &[1])
+    })?;
     report.figure("reserve_jobs_per_min", rate * 60.0, "1/min", ">= 30000");
     for clients in CLIENTS {
         crate::cli::progress(&format!("jobs of {clients} clients at a time"));
         let place = place.join(format!("of-{clients}"));
         let (rate, mean) = granting_scene(&place, 1, move |s| by_turns(s, clients, share(2_000)))?;
-        report.figure(format!("reserve_per_min_{clients}_clients"), rate * 60.0, "1/min", "");
-        report.figure(format!("reserve_response_ms_{clients}_clients"), mean * 1e3, "ms", "");
+        report.figure(
+            format!("reserve_per_min_{clients}_clients"),
+            rate * 60.0,
+            "1/min",
+            "",
+        );
+        report.figure(
+            format!("reserve_response_ms_{clients}_clients"),
+            mean * 1e3,
+            "ms",
+            "",
+        );
     }
     crate::cli::progress("co-allocations of three components");
     let parts = &[1, 1, 1];
-    let rate = granting_scene(&place.join("three"), 3, move |s| promised(s, share(2_000), parts))?;
+    let rate = granting_scene(&place.join("three"), 3, move |s| {
+        promised(s, share(2_000), parts)
+    })?;
     report.figure("coalloc_per_s", rate, "1/s", ">= 300");
     crate::cli::progress("augmenting paths of length 3");
     let mut taken = granting_scene(&place.join("path"), 3, move |s| augmented(s, share(200)))?;
-    report.figure("augment_ms", quantile(&mut taken, 0.99) * 1e3, "ms", "<= 10");
+    report.figure(
+        "augment_ms",
+        quantile(&mut taken, 0.99) * 1e3,
+        "ms",
+        "<= 10",
+    );
     report.figure("augment_p50_ms", quantile(&mut taken, 0.5) * 1e3, "ms", "");
     Ok(())
 }
@@ -58,7 +77,10 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
 async fn by_turns(scene: Scene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
     let (begun, each) = (Instant::now(), jobs / clients);
     let client = |client| one_by_one(&scene, client, each);
-    let waited = join_all((0..clients).map(client)).await.into_iter().sum::<Result<f64>>()?;
+    let waited = join_all((0..clients).map(client))
+        .await
+        .into_iter()
+        .sum::<Result<f64>>()?;
     let done = (each * clients) as f64;
     Ok((done / begun.elapsed().as_secs_f64(), waited / done))
 }
@@ -69,13 +91,21 @@ async fn one_by_one(scene: &Scene, client: usize, jobs: usize) -> Result<f64> {
     for _ in 0..jobs {
         let earliest = scene.plane.now() + HOUR + DurationMs(client as u64);
         let window = StartWindow::new(earliest, earliest + YEAR);
-        let wish = ReservationWish { window, ..ReservationWish::default() };
+        let wish = ReservationWish {
+            window,
+            ..ReservationWish::default()
+        };
         let mut spec = JobSpec::clone(&*job(&[1])?);
         spec.run.reservation = Some(wish);
         let spec = Arc::new(spec);
         let mut commits = scene.plane.shared().subscribe();
         let begun = Instant::now();
-        let id = scene.fill(1, |_| Ok(spec.clone())).await?.into_iter().next().context("a job")?;
+        let id = scene
+            .fill(1, |_| Ok(spec.clone()))
+            .await?
+            .into_iter()
+            .next()
+            .context("a job")?;
         Scene::placed(&mut commits, id).await?;
         waited += begun.elapsed().as_secs_f64();
     }
@@ -88,7 +118,10 @@ async fn promised(scene: Scene, jobs: usize, components: &'static [u32]) -> Resu
     let wish = |number: usize| {
         let earliest = earliest + DurationMs(number as u64 * 1_000);
         let window = StartWindow::new(earliest, earliest + DAY);
-        ReservationWish { window, ..ReservationWish::default() }
+        ReservationWish {
+            window,
+            ..ReservationWish::default()
+        }
     };
     let begun = Instant::now();
     scene
@@ -98,7 +131,11 @@ async fn promised(scene: Scene, jobs: usize, components: &'static [u32]) -> Resu
             Ok(Arc::new(spec))
         })
         .await?;
-    scene.until("all are promised a start", |p| Scene::count(p, PhaseKind::Placed) == jobs).await?;
+    scene
+        .until("all are promised a start", |p| {
+            Scene::count(p, PhaseKind::Placed) == jobs
+        })
+        .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
 }
 
@@ -110,7 +147,12 @@ async fn augmented(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
     for number in 0..jobs {
         let spec = crossed(first + DurationMs(number as u64 * 2 * DAY.0))?;
         let mut commits = scene.plane.shared().subscribe();
-        let id = scene.fill(1, |_| Ok(spec.clone())).await?.into_iter().next().context("a job")?;
+        let id = scene
+            .fill(1, |_| Ok(spec.clone()))
+            .await?
+            .into_iter()
+            .next()
+            .context("a job")?;
         taken.push(tokio::time::timeout(PATIENCE, path(&mut commits, id)).await??);
     }
     Ok(taken)
@@ -121,11 +163,17 @@ async fn augmented(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
 fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
     let mut spec = JobSpec::clone(&*job(&[PROCESSORS; 3])?);
     let window = StartWindow::exactly(start);
-    spec.run.reservation = Some(ReservationWish { window, ..ReservationWish::default() });
+    spec.run.reservation = Some(ReservationWish {
+        window,
+        ..ReservationWish::default()
+    });
     let sites = [&["s000", "s001"][..], &["s001", "s002"], &["s000"]];
     for (component, sites) in spec.components.iter_mut().zip(sites) {
         let rule = Rule::OneOf(sites.iter().map(|site| (*site).into()).collect());
-        component.constraints.push(Constraint { key: NAME_LABEL.into(), rule });
+        component.constraints.push(Constraint {
+            key: NAME_LABEL.into(),
+            rule,
+        });
     }
     Ok(Arc::new(spec))
 }
@@ -136,7 +184,9 @@ async fn path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
     let mut begun = None;
     loop {
         let committed = commits.recv().await?;
-        let Change::Job { new, .. } = &*committed.change else { continue };
+        let Change::Job { new, .. } = &*committed.change else {
+            continue;
+        };
         let Some(reservation) = new.reservation.as_deref().filter(|_| new.id == id) else {
             continue;
         };

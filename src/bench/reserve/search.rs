@@ -45,11 +45,20 @@ struct Searched {
 const NARROWING: [u64; 4] = [60, 15, 5, 1];
 
 pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
-    let (bookings, draws) = if quick { (BOOKINGS / 10, 30) } else { (BOOKINGS, 300) };
+    let (bookings, draws) = if quick {
+        (BOOKINGS / 10, 30)
+    } else {
+        (BOOKINGS, 300)
+    };
     crate::cli::progress("co-allocations of 8 components over 100 sites");
     let mut chance = StdRng::seed_from_u64(3);
     let ledgers = (0..SITES)
-        .map(|number| Ok((SiteName::new(&format!("s{number:03}"))?, site(bookings, &mut chance)?)))
+        .map(|number| {
+            Ok((
+                SiteName::new(&format!("s{number:03}"))?,
+                site(bookings, &mut chance)?,
+            ))
+        })
         .collect::<Result<Ledgers>>()?;
     let end = bookings as u64 * APART;
     let mut searched = Vec::new();
@@ -62,13 +71,33 @@ pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
     let mut times: Vec<f64> = searched.iter().map(|one| one.seconds * 1e3).collect();
     let total: f64 = times.iter().sum();
     let asked: u32 = searched.iter().map(|one| one.asked).sum();
-    report.figure("coalloc_search_ms", quantile(&mut times, 0.99), "ms", "<= 20");
+    report.figure(
+        "coalloc_search_ms",
+        quantile(&mut times, 0.99),
+        "ms",
+        "<= 20",
+    );
     report.figure("coalloc_search_p50_ms", quantile(&mut times, 0.5), "ms", "");
-    report.figure("coalloc_us_per_ask", total * 1e3 / f64::from(asked.max(1)), "us", "<= 6");
+    report.figure(
+        "coalloc_us_per_ask",
+        total * 1e3 / f64::from(asked.max(1)),
+        "us",
+        "<= 6",
+    );
     let mut windows: Vec<f64> = searched.iter().map(|one| f64::from(one.windows)).collect();
-    report.figure("coalloc_windows_p50", quantile(&mut windows, 0.5), "", ">= 3");
+    report.figure(
+        "coalloc_windows_p50",
+        quantile(&mut windows, 0.5),
+        "",
+        ">= 3",
+    );
     let augmented = searched.iter().filter(|one| one.handed_over > 0).count();
-    report.figure("coalloc_augmented_share", augmented as f64 / draws as f64, "", ">= 0.25");
+    report.figure(
+        "coalloc_augmented_share",
+        augmented as f64 / draws as f64,
+        "",
+        ">= 0.25",
+    );
     Ok(())
 }
 
@@ -80,7 +109,10 @@ fn narrowed(report: &mut Report, ledgers: &Ledgers, end: u64, draws: usize) {
         let (mut windows, mut paths, mut handed_over) = (0, 0, 0);
         for _ in 0..draws {
             let tolerance = DurationMs(minutes * MINUTE);
-            let wanted = Coallocation { tolerance, ..wanted(ledgers, end, &mut chance) };
+            let wanted = Coallocation {
+                tolerance,
+                ..wanted(ledgers, end, &mut chance)
+            };
             let one = search(wanted, &mut ledgers.clone());
             windows += one.windows;
             paths += one.paths;
@@ -89,7 +121,12 @@ fn narrowed(report: &mut Report, ledgers: &Ledgers, end: u64, draws: usize) {
         let mean = |sum: u32, of: f64| f64::from(sum) / of.max(1.0);
         let name = |what| format!("coalloc_{what}_within_{minutes}_min");
         report.figure(name("windows"), mean(windows, draws as f64), "", "");
-        report.figure(name("path_length"), 1.0 + mean(handed_over, f64::from(paths)), "", "");
+        report.figure(
+            name("path_length"),
+            1.0 + mean(handed_over, f64::from(paths)),
+            "",
+            "",
+        );
     }
 }
 
@@ -122,7 +159,9 @@ fn wanted(ledgers: &Ledgers, end: u64, chance: &mut StdRng) -> Coallocation {
             .collect(),
         offset: DurationMs::ZERO,
     };
-    let parts = (0..COMPONENTS).map(|component| part(component, chance)).collect();
+    let parts = (0..COMPONENTS)
+        .map(|component| part(component, chance))
+        .collect();
     let earliest = Timestamp(chance.random_range(0..end / 2));
     Coallocation {
         parts,
@@ -143,17 +182,27 @@ fn search(wanted: Coallocation, ledgers: &mut Ledgers) -> Searched {
         let augments = matches!(search.step, Step::Augment { .. });
         paths += u32::from(augments && matches!(ask, Ask::Create { .. }));
         handed_over += u32::from(hands_over(&search, &ask));
-        let Some(ledger) = ledgers.get_mut(ask.site()) else { break };
+        let Some(ledger) = ledgers.get_mut(ask.site()) else {
+            break;
+        };
         let outcome = ask.answered_by(ledger, &search.job, Timestamp(u64::MAX));
         search.record(outcome);
     }
     let windows = search.windows_tried;
-    Searched { seconds: begin.elapsed().as_secs_f64(), asked, windows, paths, handed_over }
+    Searched {
+        seconds: begin.elapsed().as_secs_f64(),
+        asked,
+        windows,
+        paths,
+        handed_over,
+    }
 }
 
 /// Whether a reservation goes over to another part.
 fn hands_over(search: &Search, ask: &Ask) -> bool {
-    let Ask::Modify { serial, part, .. } = ask else { return false };
+    let Ask::Modify { serial, part, .. } = ask else {
+        return false;
+    };
     let held = search.reserved().get(*part).and_then(Option::as_ref);
     held.is_none_or(|held| held.serial != *serial)
 }

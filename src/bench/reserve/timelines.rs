@@ -53,7 +53,11 @@ fn resources(processors: u32) -> Resources {
     let memory = share * (MEMORY_MB / u64::from(PROCESSORS));
     Resources {
         processors,
-        others: [("memory_mb".into(), memory), ("gpus".into(), share.min(GPUS) / 16)].into(),
+        others: [
+            ("memory_mb".into(), memory),
+            ("gpus".into(), share.min(GPUS) / 16),
+        ]
+        .into(),
     }
 }
 
@@ -66,7 +70,10 @@ fn empty(processors: u32) -> Result<Timeline> {
 fn request(chance: &mut StdRng) -> (Resources, DurationMs) {
     let processors = 1 << chance.random_range(0..=8);
     let minutes = [5, 30, 60, 240, 720][chance.random_range(0..5)];
-    (resources(processors), DurationMs(chance.random_range(1..=minutes) * MINUTE))
+    (
+        resources(processors),
+        DurationMs(chance.random_range(1..=minutes) * MINUTE),
+    )
 }
 
 /// So many bookings, each at the earliest place after some instant of its own, as requests
@@ -100,7 +107,10 @@ fn growth(most: usize, asked: usize) -> Result<f64> {
     for size in sizes(most) {
         let mut chance = StdRng::seed_from_u64(2);
         let (timeline, end) = drawn(size, &mut chance)?;
-        points.push((size as f64, fit_us(&timeline, end, asked, &mut chance, request)?));
+        points.push((
+            size as f64,
+            fit_us(&timeline, end, asked, &mut chance, request)?,
+        ));
     }
     Ok(slope(&points))
 }
@@ -121,13 +131,18 @@ fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
         let end = jobs.last().map_or(1, |job| job.at.0 + 1);
         let like_one = |chance: &mut StdRng| of(&jobs[chance.random_range(0..jobs.len())]);
         let mut chance = StdRng::seed_from_u64(2);
-        points.push((size as f64, fit_us(&timeline, end, asked, &mut chance, like_one)?));
+        points.push((
+            size as f64,
+            fit_us(&timeline, end, asked, &mut chance, like_one)?,
+        ));
     }
     Ok(slope(&points))
 }
 
 fn sizes(most: usize) -> impl Iterator<Item = usize> {
-    [100, 1_000, 10_000, 100_000].into_iter().filter(move |size| *size <= most)
+    [100, 1_000, 10_000, 100_000]
+        .into_iter()
+        .filter(move |size| *size <= most)
 }
 
 /// Microseconds of a fit, the least of three means: others work on the machine as well.
@@ -190,7 +205,11 @@ fn too_short() -> Result<f64> {
         let from = Timestamp(2 * number * MINUTE);
         timeline.book(Span::new(from, from + DurationMs(MINUTE)), &all);
     }
-    over_scan(&timeline, &timeline.amounts(&resources(1))?, DurationMs(MINUTE + 1))
+    over_scan(
+        &timeline,
+        &timeline.amounts(&resources(1))?,
+        DurationMs(MINUTE + 1),
+    )
 }
 
 /// Long gaps in which one processor is missing, each beside a short one in which none is.
@@ -198,11 +217,19 @@ fn too_small() -> Result<f64> {
     let mut timeline = empty(PROCESSORS)?;
     for number in 0..BOOKINGS as u64 {
         let from = Timestamp(number * MINUTE);
-        let missing = if number % 8 == 7 { 0 } else { PROCESSORS / 2 + 1 };
+        let missing = if number % 8 == 7 {
+            0
+        } else {
+            PROCESSORS / 2 + 1
+        };
         let need = timeline.amounts(&resources(missing))?;
         timeline.book(Span::new(from, from + DurationMs(MINUTE)), &need);
     }
-    over_scan(&timeline, &timeline.amounts(&resources(PROCESSORS / 2))?, DurationMs(5 * MINUTE))
+    over_scan(
+        &timeline,
+        &timeline.amounts(&resources(PROCESSORS / 2))?,
+        DurationMs(5 * MINUTE),
+    )
 }
 
 /// How much longer a fit takes than a plain scan over the same steps, the least of several runs.
@@ -214,7 +241,10 @@ fn over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<
         steps.push((at, free));
         ControlFlow::Continue(())
     });
-    anyhow::ensure!(scan(&steps, &wanted) == timeline.earliest(&wanted), "they do not agree");
+    anyhow::ensure!(
+        scan(&steps, &wanted) == timeline.earliest(&wanted),
+        "they do not agree"
+    );
     let time = |act: &dyn Fn()| {
         let once = || {
             let begin = Instant::now();

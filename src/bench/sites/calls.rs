@@ -61,7 +61,9 @@ pub struct Calls {
 /// # Errors
 /// The cluster does not do what it is asked.
 pub fn measure_calls(plan: &CallsPlan) -> Result<Calls> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(measure(plan))
 }
 
@@ -80,7 +82,9 @@ async fn measure(plan: &CallsPlan) -> Result<Calls> {
         ratios.push(ours / bare);
         raw.push(bare);
     }
-    let more: Vec<Tag> = tags.take(plan.attempts.saturating_sub(submitted.len())).collect();
+    let more: Vec<Tag> = tags
+        .take(plan.attempts.saturating_sub(submitted.len()))
+        .collect();
     submit_all(&site, &more).await?;
     submitted.extend(more);
     let (status_ms, status_wall_ms) = status(plan, &submitted).await?;
@@ -95,15 +99,24 @@ async fn measure(plan: &CallsPlan) -> Result<Calls> {
 fn config(plan: &CallsPlan) -> Result<SlurmConfig> {
     let total = Resources::processors(1_000_000);
     let agent = std::env::current_exe()?.into();
-    let mut config =
-        SlurmConfig::new(SiteName::new("alpha")?, plan.root.clone(), total, vec![agent]);
+    let mut config = SlurmConfig::new(
+        SiteName::new("alpha")?,
+        plan.root.clone(),
+        total,
+        vec![agent],
+    );
     config.slurm_conf = Some(plan.conf.clone());
     Ok(config)
 }
 
 fn tag(job: u64) -> Tag {
     let instance = InstanceId::from_random(0xbe_0c);
-    Tag { instance, job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) }
+    Tag {
+        instance,
+        job: JobId(job),
+        component: ComponentIndex(0),
+        attempt: Attempt(1),
+    }
 }
 
 fn order(tag: Tag) -> AttemptOrder {
@@ -120,7 +133,10 @@ fn order(tag: Tag) -> AttemptOrder {
 async fn submit_all(site: &SlurmSite, tags: &[Tag]) -> Result<()> {
     let orders: Vec<AttemptOrder> = tags.iter().map(|tag| order(*tag)).collect();
     let calls = orders.iter().map(|order| site.submit(order));
-    stream::iter(calls).buffer_unordered(WIDTH).try_for_each(|_| async { Ok(()) }).await?;
+    stream::iter(calls)
+        .buffer_unordered(WIDTH)
+        .try_for_each(|_| async { Ok(()) })
+        .await?;
     Ok(())
 }
 
@@ -130,21 +146,37 @@ async fn sbatch_all(plan: &CallsPlan) -> Result<()> {
     let bare = || async {
         let mut sbatch = tokio::process::Command::new("sbatch");
         sbatch.args(["--parsable", "-o", "/dev/null", "--export=NIL", "-t", "30"]);
-        sbatch.arg(&stub).args(["/bin/true"]).env("SLURM_CONF", &plan.conf);
+        sbatch
+            .arg(&stub)
+            .args(["/bin/true"])
+            .env("SLURM_CONF", &plan.conf);
         let output = sbatch.output().await?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        output.status.success().then_some(()).with_context(|| format!("sbatch: {said}"))
+        output
+            .status
+            .success()
+            .then_some(())
+            .with_context(|| format!("sbatch: {said}"))
     };
     let calls = (0..BLOCK).map(|_| bare());
-    stream::iter(calls).buffer_unordered(WIDTH).try_for_each(|()| async { Ok(()) }).await
+    stream::iter(calls)
+        .buffer_unordered(WIDTH)
+        .try_for_each(|()| async { Ok(()) })
+        .await
 }
 
 fn stub(root: &Path) -> Result<PathBuf> {
-    let files = std::fs::read_dir(root)?.filter_map(Result::ok).map(|entry| entry.path());
+    let files = std::fs::read_dir(root)?
+        .filter_map(Result::ok)
+        .map(|entry| entry.path());
     let is_stub = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("stub-"))
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("stub-"))
     };
-    files.into_iter().find(is_stub).context("the adapter left no script")
+    files
+        .into_iter()
+        .find(is_stub)
+        .context("the adapter left no script")
 }
 
 async fn rate(count: usize, work: impl Future<Output = Result<()>>) -> Result<f64> {

@@ -18,10 +18,18 @@ pub(super) const ALPHA: Cluster = cluster("alpha", 27_710);
 /// Driven over SSH.
 pub(super) const BETA: Cluster = cluster("beta", 27_720);
 /// Where jobs run over both.
-pub(super) const BOTH: Lane = Lane { name: "both", clusters: &[ALPHA, BETA], ssh: Some(27_730) };
+pub(super) const BOTH: Lane = Lane {
+    name: "both",
+    clusters: &[ALPHA, BETA],
+    ssh: Some(27_730),
+};
 
 const fn cluster(name: &'static str, port: u16) -> Cluster {
-    Cluster { name, processors: 16, port }
+    Cluster {
+        name,
+        processors: 16,
+        port,
+    }
 }
 
 /// Clusters of a lane in which each is for itself.

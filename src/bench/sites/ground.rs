@@ -53,7 +53,10 @@ pub(super) struct Part {
 
 /// Seconds since 1970, by this machine's clock.
 pub(super) fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
 }
 
 impl Ground {
@@ -63,7 +66,10 @@ impl Ground {
         let testbed = Testbed::below(BASE)?;
         let account = testbed.account()?;
         // The first installs what is missing.
-        let (first, others) = lane.clusters.split_first().context("a lane without clusters")?;
+        let (first, others) = lane
+            .clusters
+            .split_first()
+            .context("a lane without clusters")?;
         testbed.up(*first)?;
         side_by_side(others, |cluster| Ok(testbed.up(*cluster)?))?;
         let ssh = lane.ssh.map(|port| testbed.ssh(port)).transpose()?;
@@ -81,11 +87,21 @@ impl Ground {
         let address = ServerAddress::Http(format!("http://127.0.0.1:{port}"));
         let client = Client::new(address.clone(), None, None)?;
         let clusters = lane.clusters;
-        let mut ground = Self { testbed, account, clusters, place, ssh, server, client };
+        let mut ground = Self {
+            testbed,
+            account,
+            clusters,
+            place,
+            ssh,
+            server,
+            client,
+        };
         ground.await_ready()?;
         let token = fs::read_to_string(ground.place.join("data/keys/admin.token"))?;
         ground.client = Client::new(address, Some(token.trim().to_owned()), None)?;
-        lane.clusters.iter().try_for_each(|cluster| ground.await_site(*cluster))?;
+        lane.clusters
+            .iter()
+            .try_for_each(|cluster| ground.await_site(*cluster))?;
         Ok(ground)
     }
 
@@ -94,7 +110,10 @@ impl Ground {
         while self.client.text("/readyz").is_err() {
             if let Some(status) = self.server.try_wait()? {
                 let log = self.place.join("server.log");
-                bail!("the server ended with {status}; its log is {}", log.display());
+                bail!(
+                    "the server ended with {status}; its log is {}",
+                    log.display()
+                );
             }
             if begin.elapsed() > END_MAX {
                 bail!("the server does not get ready");
@@ -116,7 +135,10 @@ impl Ground {
         let begin = Instant::now();
         while !holds()? {
             if begin.elapsed() > END_MAX {
-                bail!("{what}: not within {END_MAX:?}; see {}", self.place.display());
+                bail!(
+                    "{what}: not within {END_MAX:?}; see {}",
+                    self.place.display()
+                );
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -150,7 +172,8 @@ impl Ground {
         holds: impl Fn(&JobReport) -> bool,
     ) -> Result<Vec<JobReport>> {
         self.wait(what, || {
-            jobs.iter().try_fold(true, |all, id| Ok(all && holds(&self.job(*id)?)))
+            jobs.iter()
+                .try_fold(true, |all, id| Ok(all && holds(&self.job(*id)?)))
         })?;
         jobs.iter().map(|id| self.job(*id)).collect()
     }
@@ -165,7 +188,8 @@ impl Ground {
             if all.iter().all(|job| job.phase.is_final()) || begin.elapsed() > END_MAX {
                 return Ok(all);
             }
-            kept.iter().for_each(|cluster| self.keep_in_service(*cluster, &[]));
+            kept.iter()
+                .for_each(|cluster| self.keep_in_service(*cluster, &[]));
             if begin.elapsed() > recount_at {
                 recount_at += RECOUNT_EVERY;
                 kept.iter().for_each(|cluster| self.recount(*cluster));
@@ -176,14 +200,21 @@ impl Ground {
 
     /// Cancels jobs.
     pub(super) fn cancel(&self, jobs: &[u64]) -> Result<()> {
-        let selection = JobSelection { ids: jobs.to_vec(), ..JobSelection::default() };
+        let selection = JobSelection {
+            ids: jobs.to_vec(),
+            ..JobSelection::default()
+        };
         self.client.order(Order::Cancel, &selection)?;
         Ok(())
     }
 
     /// Waits until the controller has written down how its jobs stand now.
     pub(super) fn await_written(&self, cluster: Cluster) -> Result<()> {
-        let file = self.testbed.base().join(cluster.name).join("state/job_state");
+        let file = self
+            .testbed
+            .base()
+            .join(cluster.name)
+            .join("state/job_state");
         let since = SystemTime::now();
         self.wait("the controller writes its jobs down", || {
             // It is put in the place of the last one, unless nothing is new.
@@ -195,7 +226,9 @@ impl Ground {
     /// Waits until the user has nothing in the queue.
     pub(super) fn await_empty(&self, cluster: Cluster) -> Result<()> {
         self.wait("an empty queue", || {
-            Ok(self.operate(cluster, &["squeue", "-h", "-u", &self.account.name])?.is_empty())
+            Ok(self
+                .operate(cluster, &["squeue", "-h", "-u", &self.account.name])?
+                .is_empty())
         })
     }
 
@@ -206,7 +239,9 @@ impl Ground {
 
     /// How often alpha was asked something so far.
     pub(super) fn queries(&self) -> Result<usize> {
-        Ok(fs::read_to_string(self.place.join("queries"))?.lines().count())
+        Ok(fs::read_to_string(self.place.join("queries"))?
+            .lines()
+            .count())
     }
 
     /// Runs a command of Slurm as the user; what it prints.
@@ -223,7 +258,9 @@ impl Ground {
 
     fn command(&self, cluster: Cluster, words: &[&str]) -> Command {
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).env("SLURM_CONF", self.testbed.conf(cluster.name));
+        command
+            .args(&words[1..])
+            .env("SLURM_CONF", self.testbed.conf(cluster.name));
         command.current_dir(&self.place);
         command
     }
@@ -258,13 +295,19 @@ impl Ground {
         let node = format!("nodename={}0", cluster.name);
         let control = ["timeout", "2", "scontrol"];
         // It may be in service, and the job not held.
-        let _ = self.operate(cluster, &[&control[..], &["update", &node, "state=resume"]].concat());
+        let _ = self.operate(
+            cluster,
+            &[&control[..], &["update", &node, "state=resume"]].concat(),
+        );
         for job in held {
             let _ = self.operate(cluster, &[&control[..], &["release", job]].concat());
         }
         let sites = self.client.sites().map(|all| all.sites).unwrap_or_default();
         let closed = |state: &str| ["unusable", "probing"].contains(&state);
-        if sites.iter().any(|site| site.name == cluster.name && closed(&site.state)) {
+        if sites
+            .iter()
+            .any(|site| site.name == cluster.name && closed(&site.state))
+        {
             let _ = self.client.order_site(cluster.name, &SiteAction::Reset);
         }
     }
@@ -299,7 +342,12 @@ impl Drop for Ground {
         let _ = self.server.kill();
         let _ = self.server.wait();
         let ssh = self.ssh.as_ref().map(|_| "ssh");
-        let names: Vec<_> = self.clusters.iter().map(|cluster| cluster.name).chain(ssh).collect();
+        let names: Vec<_> = self
+            .clusters
+            .iter()
+            .map(|cluster| cluster.name)
+            .chain(ssh)
+            .collect();
         let _ = side_by_side(&names, |name| Ok(self.testbed.down(name)?));
     }
 }
@@ -311,12 +359,16 @@ pub(super) fn side_by_side<T: Sync, R: Send>(
 ) -> Result<Vec<R>> {
     let work = &work;
     std::thread::scope(|scope| {
-        let works: Vec<_> = all.iter().map(|one| scope.spawn(move || work(one))).collect();
+        let works: Vec<_> = all
+            .iter()
+            .map(|one| scope.spawn(move || work(one)))
+            .collect();
         works.into_iter().map(joined).collect()
     })
 }
 
 /// What a thread came to.
 pub(super) fn joined<R>(work: ScopedJoinHandle<'_, Result<R>>) -> Result<R> {
-    work.join().map_err(|_| anyhow!("a part of the bench panicked"))?
+    work.join()
+        .map_err(|_| anyhow!("a part of the bench panicked"))?
 }

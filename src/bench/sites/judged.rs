@@ -36,8 +36,13 @@ enum Deed {
     Deleted,
 }
 
-const DEEDS: [Deed; 5] =
-    [Deed::Cancelled, Deed::Preempted, Deed::TimedOut, Deed::NodeFailed, Deed::Deleted];
+const DEEDS: [Deed; 5] = [
+    Deed::Cancelled,
+    Deed::Preempted,
+    Deed::TimedOut,
+    Deed::NodeFailed,
+    Deed::Deleted,
+];
 
 /// So many batches of each kind; each kind on a cluster of its own, all at once.
 pub(super) fn measure(ground: &Ground, batches: u32) -> Result<Judged> {
@@ -58,12 +63,18 @@ pub(super) fn measure(ground: &Ground, batches: u32) -> Result<Judged> {
 }
 
 fn judge(ground: &Ground, deed: Deed, cluster: Cluster, judged: &mut Judged) -> Result<()> {
-    let part = Part { site: Some(cluster.name), processors: 1 };
-    let jobs: Vec<u64> =
-        (0..BATCH).map(|_| ground.submit_script(&[part], PAYLOAD, "")).collect::<Result<_>>()?;
+    let part = Part {
+        site: Some(cluster.name),
+        processors: 1,
+    };
+    let jobs: Vec<u64> = (0..BATCH)
+        .map(|_| ground.submit_script(&[part], PAYLOAD, ""))
+        .collect::<Result<_>>()?;
     let running = ground.await_jobs("running", &jobs, |job| job.phase.state == "running")?;
-    let numbers: Vec<String> =
-        running.iter().filter_map(|job| job.components[0].lrm_id.clone()).collect();
+    let numbers: Vec<String> = running
+        .iter()
+        .filter_map(|job| job.components[0].lrm_id.clone())
+        .collect();
     do_it(ground, deed, cluster, &numbers)?;
     // An attempt that was withdrawn before it ran is none of those that are judged here.
     let before: BTreeMap<u64, &JobReport> = running.iter().map(|job| (job.id, job)).collect();
@@ -75,11 +86,19 @@ fn judge(ground: &Ground, deed: Deed, cluster: Cluster, judged: &mut Judged) -> 
     ground.cancel(&jobs)?;
     let ended = ground.await_ends(&jobs, &[])?;
     judged.payloads += ended.len();
-    judged.false_success += ended.iter().filter(|job| job.phase.state == "finished").count();
-    for job in ended.iter().filter(|job| !is_judged_so(job, before[&job.id], deed)) {
+    judged.false_success += ended
+        .iter()
+        .filter(|job| job.phase.state == "finished")
+        .count();
+    for job in ended
+        .iter()
+        .filter(|job| !is_judged_so(job, before[&job.id], deed))
+    {
         judged.misjudged += 1;
         let (id, setbacks) = (job.id, &job.setbacks);
-        crate::cli::progress(&format!("{deed:?}: job {id} was judged otherwise: {setbacks:?}"));
+        crate::cli::progress(&format!(
+            "{deed:?}: job {id} was judged otherwise: {setbacks:?}"
+        ));
     }
     if matches!(deed, Deed::NodeFailed) {
         ground.resume(cluster)?;
@@ -102,7 +121,16 @@ fn do_it(ground: &Ground, deed: Deed, cluster: Cluster, numbers: &[String]) -> R
         }
         Deed::Preempted => {
             let wide = cluster.processors.to_string();
-            let work = ["-p", "urgent", "-o", "/dev/null", "-n", &wide, "--wrap", "sleep 3"];
+            let work = [
+                "-p",
+                "urgent",
+                "-o",
+                "/dev/null",
+                "-n",
+                &wide,
+                "--wrap",
+                "sleep 3",
+            ];
             let words: Vec<&str> = ["sbatch"].into_iter().chain(work).collect();
             ground.slurm(cluster, &words)?;
         }
@@ -130,7 +158,10 @@ fn is_judged_so(job: &JobReport, before: &JobReport, deed: Deed) -> bool {
     };
     let (now, then) = (&job.setbacks, &before.setbacks);
     let (part, old) = (&job.components[0], &before.components[0]);
-    let told = part.detail.as_ref().is_some_and(|detail| detail.contains(says));
+    let told = part
+        .detail
+        .as_ref()
+        .is_some_and(|detail| detail.contains(says));
     now.own_errors == then.own_errors
         && (now.site_errors > then.site_errors) == sites
         && (told || part.attempt != old.attempt)

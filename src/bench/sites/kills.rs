@@ -72,8 +72,13 @@ fn submit_some(
     seconds: u32,
     more: &str,
 ) -> Result<Vec<u64>> {
-    let part = Part { site: Some(cluster.name), processors };
-    (0..JOBS).map(|_| ground.submit(&[part], seconds, more)).collect()
+    let part = Part {
+        site: Some(cluster.name),
+        processors,
+    };
+    (0..JOBS)
+        .map(|_| ground.submit(&[part], seconds, more))
+        .collect()
 }
 
 fn kill_after_submissions(
@@ -87,7 +92,9 @@ fn kill_after_submissions(
     ground.await_written(cluster)?;
     let jobs = submit_some(ground, cluster, 1, 2, "")?;
     // Slurm gave each a number: acknowledged.
-    ground.await_jobs("submitted to Slurm", &jobs, |job| job.components[0].lrm_id.is_some())?;
+    ground.await_jobs("submitted to Slurm", &jobs, |job| {
+        job.components[0].lrm_id.is_some()
+    })?;
     ground.testbed.kill_controller(cluster.name)?;
     std::thread::sleep(settle);
     ground.testbed.up(cluster)?;
@@ -95,7 +102,10 @@ fn kill_after_submissions(
     // The numbers of what was forgotten are given out again.
     let foreign = foreign_jobs(ground, cluster, round)?;
     kills.doubled += count(ground, cluster, &jobs, &mut kills.lost)?;
-    kills.foreign += foreign.iter().filter(|job| !await_end(ground, cluster, job)).count();
+    kills.foreign += foreign
+        .iter()
+        .filter(|job| !await_end(ground, cluster, job))
+        .count();
     Ok(())
 }
 
@@ -112,8 +122,20 @@ fn foreign_jobs(ground: &Ground, cluster: Cluster, round: u32) -> Result<Vec<For
         .map(|number| {
             let marker = place.join(format!("{round}-{number}"));
             let work = format!("sleep 6; : > {}", marker.display());
-            let words = ["sbatch", "--parsable", "-o", "/dev/null", "-J", "wave", "--wrap", &work];
-            Ok(Foreign { number: ground.slurm(cluster, &words)?, marker })
+            let words = [
+                "sbatch",
+                "--parsable",
+                "-o",
+                "/dev/null",
+                "-J",
+                "wave",
+                "--wrap",
+                &work,
+            ];
+            Ok(Foreign {
+                number: ground.slurm(cluster, &words)?,
+                marker,
+            })
         })
         .collect()
 }
@@ -142,11 +164,22 @@ fn count(ground: &Ground, cluster: Cluster, jobs: &[u64], lost: &mut usize) -> R
 /// How many payloads began although their cancel had been acknowledged.
 fn after_cancels(ground: &Ground, cluster: Cluster, settle: Duration) -> Result<usize> {
     let wide = cluster.processors.to_string();
-    let filler = ["sbatch", "--parsable", "-o", "/dev/null", "-n", &wide, "--wrap", "sleep 300"];
+    let filler = [
+        "sbatch",
+        "--parsable",
+        "-o",
+        "/dev/null",
+        "-n",
+        &wide,
+        "--wrap",
+        "sleep 300",
+    ];
     let filler = ground.slurm(cluster, &filler)?;
     let jobs = submit_some(ground, cluster, 2, 1, "[acquisition]\nmode = \"queued\"")?;
     let waits = |state: &str| state == "waiting-at-site";
-    ground.await_jobs("in Slurm's queue", &jobs, |job| waits(&job.components[0].state))?;
+    ground.await_jobs("in Slurm's queue", &jobs, |job| {
+        waits(&job.components[0].state)
+    })?;
     // That they wait is written down, and that they were cancelled not yet.
     ground.await_written(cluster)?;
     ground.cancel(&jobs)?;
@@ -160,7 +193,10 @@ fn after_cancels(ground: &Ground, cluster: Cluster, settle: Duration) -> Result<
     // Until there is nothing left that could begin.
     ground.await_empty(cluster)?;
     let payloads = ground.payloads()?;
-    Ok(jobs.iter().map(|id| payloads.begun_after(*id, cancelled)).sum())
+    Ok(jobs
+        .iter()
+        .map(|id| payloads.begun_after(*id, cancelled))
+        .sum())
 }
 
 fn freeze(ground: &Ground, cluster: Cluster, kills: &mut Kills) -> Result<()> {

@@ -19,7 +19,10 @@ pub(super) fn only_run(testbed: &Testbed) -> Result<File> {
     fs::create_dir_all(testbed.base())?;
     let lock = File::create(testbed.base().join("lock"))?;
     lock.try_lock().with_context(|| {
-        format!("another run works below {}: wait for its end", testbed.base().display())
+        format!(
+            "another run works below {}: wait for its end",
+            testbed.base().display()
+        )
     })?;
     Ok(lock)
 }
@@ -54,7 +57,9 @@ pub(super) fn end(testbed: &Testbed) -> Result<()> {
 fn clusters_below(base: &Path) -> Vec<String> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let clusters = entries.filter(|entry| entry.path().join("run").is_dir());
-    clusters.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    clusters
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }
 
 /// How many there were.
@@ -86,14 +91,21 @@ mod tests {
         let copied = base.join("sleep");
         // A file that this process wrote itself could be busy in a child of another test.
         assert!(
-            Command::new("cp").args(["/bin/sleep".as_ref(), &*copied]).status().unwrap().success()
+            Command::new("cp")
+                .args(["/bin/sleep".as_ref(), &*copied])
+                .status()
+                .unwrap()
+                .success()
         );
         let mut below = Command::new(&copied).arg("60").spawn().unwrap();
         let mut beside = Command::new("/bin/sleep").arg("60").spawn().unwrap();
         assert_eq!(kill_programs_below(&base), 1);
         assert!(!below.wait().unwrap().success());
         assert_eq!(kill_programs_below(&base), 0);
-        assert!(beside.try_wait().unwrap().is_none(), "another program was killed");
+        assert!(
+            beside.try_wait().unwrap().is_none(),
+            "another program was killed"
+        );
         beside.kill().unwrap();
         beside.wait().unwrap();
     }

@@ -90,12 +90,20 @@ pub(super) fn bench(full: bool) -> Result<Report> {
 }
 
 fn judged(extent: &Extent) -> Result<Judged> {
-    let ground = Ground::start(&Lane { name: "judged", clusters: &JUDGED, ssh: None })?;
+    let ground = Ground::start(&Lane {
+        name: "judged",
+        clusters: &JUDGED,
+        ssh: None,
+    })?;
     judged::measure(&ground, extent.batches)
 }
 
 fn kills(extent: &Extent) -> Result<Kills> {
-    let ground = Ground::start(&Lane { name: "killed", clusters: &KILLED, ssh: None })?;
+    let ground = Ground::start(&Lane {
+        name: "killed",
+        clusters: &KILLED,
+        ssh: None,
+    })?;
     kills::measure(&ground, extent.rounds, extent.settle)
 }
 
@@ -119,7 +127,12 @@ fn asked(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
     report.figure("queries_per_min_idle", idle, "1/min", "<= 2");
     report.figure("queries_per_min_busy", busy, "1/min", "<= 30");
     report.floor("floor_sbatch_per_s_8way", calls.sbatch_per_s, "1/s");
-    report.figure("slurm_submit_ratio_8way", calls.submit_ratio, "ratio", ">= 0.6");
+    report.figure(
+        "slurm_submit_ratio_8way",
+        calls.submit_ratio,
+        "ratio",
+        ">= 0.6",
+    );
     let name = format!("status_{}_ms", extent.attempts);
     report.figure(name, calls.status_ms, "ms of processor time", "<= 50");
     report.figure("status_wall_ms", calls.status_wall_ms, "ms", "");
@@ -128,17 +141,29 @@ fn asked(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
 
 fn calls(ground: &Ground, extent: &Extent) -> Result<Calls> {
     crate::cli::progress("calls beside bare commands");
-    ground.operate(BETA, &["scontrol", "update", "partitionname=normal", "state=down"])?;
+    ground.operate(
+        BETA,
+        &["scontrol", "update", "partitionname=normal", "state=down"],
+    )?;
     let mut command = ground.program();
     command.args(["-o", "json", "bench", "site-calls"]);
-    command.arg("--root").arg(ground.directory("calls")?.join("root"));
+    command
+        .arg("--root")
+        .arg(ground.directory("calls")?.join("root"));
     command.arg("--conf").arg(ground.testbed.conf(BETA.name));
-    command.arg("--ssh").arg(ground.ssh.as_ref().context("no way by SSH")?);
+    command
+        .arg("--ssh")
+        .arg(ground.ssh.as_ref().context("no way by SSH")?);
     command.args(["--pairs", &extent.pairs.to_string()]);
     command.args(["--attempts", &extent.attempts.to_string()]);
-    let said = said(&mut command)?.map_err(anyhow::Error::msg).context("calls")?;
+    let said = said(&mut command)?
+        .map_err(anyhow::Error::msg)
+        .context("calls")?;
     ground.clear(BETA)?;
-    ground.operate(BETA, &["scontrol", "update", "partitionname=normal", "state=up"])?;
+    ground.operate(
+        BETA,
+        &["scontrol", "update", "partitionname=normal", "state=up"],
+    )?;
     Ok(serde_json::from_str(&said)?)
 }
 
@@ -154,6 +179,11 @@ fn tell(judged: Judged, kills: Kills, soak: Soak, report: &mut Report) {
     none("slurm_frozen_doubled", kills.frozen_doubled, "payloads");
     none("foreign_touched", kills.foreign, "jobs");
     none("soak_violations", soak.violations, "jobs");
-    report.figure("payloads_ended_by_others", judged.payloads as f64, "payloads", "");
+    report.figure(
+        "payloads_ended_by_others",
+        judged.payloads as f64,
+        "payloads",
+        "",
+    );
     report.figure("soak_jobs", soak.jobs as f64, "jobs", "");
 }

@@ -84,7 +84,12 @@ impl Payloads {
         let told = format!(
             "job {id} is {state} ({reason}), whole: {whole}, doubled: {doubled}, spread: {spread} s"
         );
-        CameTo { is_lost: state != "finished" || !whole, doubled, spread, told }
+        CameTo {
+            is_lost: state != "finished" || !whole,
+            doubled,
+            spread,
+            told,
+        }
     }
 
     fn of(&self, job: u64) -> impl Iterator<Item = &Deed> {
@@ -144,7 +149,9 @@ impl Payloads {
 
     /// Payloads of a job that began after a time.
     pub(super) fn begun_after(&self, job: u64, at: f64) -> usize {
-        self.of(job).filter(|deed| deed.what == What::Began && deed.at > at).count()
+        self.of(job)
+            .filter(|deed| deed.what == What::Began && deed.at > at)
+            .count()
     }
 }
 
@@ -180,22 +187,47 @@ mod tests {
 
     #[test]
     fn work_that_was_done_twice_is_counted_and_a_second_try_is_not() {
-        let tried_again = ["begin cn-7-0-1 1 1.5", "begin cn-7-0-2 2 9", "end cn-7-0-2 2 10"];
+        let tried_again = [
+            "begin cn-7-0-1 1 1.5",
+            "begin cn-7-0-2 2 9",
+            "end cn-7-0-2 2 10",
+        ];
         assert_eq!(payloads(&tried_again).doubled(7, 1), 0);
-        let done_twice =
-            ["begin cn-7-0-1 1 1", "end cn-7-0-1 1 2", "begin cn-7-0-2 2 3", "end cn-7-0-2 2 4"];
+        let done_twice = [
+            "begin cn-7-0-1 1 1",
+            "end cn-7-0-1 1 2",
+            "begin cn-7-0-2 2 3",
+            "end cn-7-0-2 2 4",
+        ];
         assert_eq!(payloads(&done_twice).doubled(7, 1), 1);
         assert_eq!(payloads(&done_twice).doubled(8, 1), 0, "another job");
     }
 
     #[test]
     fn an_attempt_that_begins_anew_within_its_round_ran_twice() {
-        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).doubled(7, 1), 1);
-        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).doubled(7, 1), 0);
-        assert_eq!(payloads(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).doubled(7, 2), 0);
-        let restarted =
-            ["begin cn-7-0-1 1 1", "end cn-7-0-1 1 2", "begin cn-7-0-2 1 3", "end cn-7-0-2 1 4"];
-        assert_eq!(payloads(&restarted).doubled(7, 2), 1, "of one component in one round");
+        assert_eq!(
+            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 1 1"]).doubled(7, 1),
+            1
+        );
+        assert_eq!(
+            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-0-1 2 9"]).doubled(7, 1),
+            0
+        );
+        assert_eq!(
+            payloads(&["begin cn-7-0-1 1 1", "begin cn-7-1-1 1 1"]).doubled(7, 2),
+            0
+        );
+        let restarted = [
+            "begin cn-7-0-1 1 1",
+            "end cn-7-0-1 1 2",
+            "begin cn-7-0-2 1 3",
+            "end cn-7-0-2 1 4",
+        ];
+        assert_eq!(
+            payloads(&restarted).doubled(7, 2),
+            1,
+            "of one component in one round"
+        );
     }
 
     #[test]
@@ -207,14 +239,22 @@ mod tests {
             "begin cn-7-0-2 2 3",
         ];
         all.extend(["begin cn-7-1-2 2 3", "end cn-7-0-2 2 4", "end cn-7-1-2 2 4"]);
-        assert_eq!(payloads(&all).doubled(7, 2), 0, "one was killed in the first");
+        assert_eq!(
+            payloads(&all).doubled(7, 2),
+            0,
+            "one was killed in the first"
+        );
         all.push("end cn-7-0-1 1 2");
         assert_eq!(payloads(&all).doubled(7, 2), 1);
     }
 
     #[test]
     fn payloads_of_one_component_that_run_at_the_same_time_ran_twice() {
-        let second = ["begin cn-7-0-1 1 1", "beside cn-7-0-2 2 9", "begin cn-7-0-2 2 9"];
+        let second = [
+            "begin cn-7-0-1 1 1",
+            "beside cn-7-0-2 2 9",
+            "begin cn-7-0-2 2 9",
+        ];
         assert_eq!(payloads(&second).doubled(7, 1), 1);
     }
 
@@ -224,9 +264,14 @@ mod tests {
         std::fs::create_dir(place.path().join("alone")).unwrap();
         let start = |attempt: u32, seconds| {
             let mut command = std::process::Command::new("/bin/sh");
-            command.arg("-c").arg(script(place.path(), seconds)).env("COSPAN_JOB", "7");
+            command
+                .arg("-c")
+                .arg(script(place.path(), seconds))
+                .env("COSPAN_JOB", "7");
             command.env("COSPAN_TAG", format!("cn-7-0-{attempt}"));
-            command.env("COSPAN_ROUND", attempt.to_string()).env("COSPAN_COMPONENT", "0");
+            command
+                .env("COSPAN_ROUND", attempt.to_string())
+                .env("COSPAN_COMPONENT", "0");
             command.spawn().unwrap()
         };
         let log = place.path().join("payloads");
@@ -234,15 +279,19 @@ mod tests {
         let mut lasting = start(2, 2);
         let since = Instant::now();
         while Payloads::read(&log).unwrap().0.len() < 3 {
-            assert!(since.elapsed() < Duration::from_secs(30), "the second does not begin");
+            assert!(
+                since.elapsed() < Duration::from_secs(30),
+                "the second does not begin"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(start(3, 0).wait().unwrap().success());
         assert!(lasting.wait().unwrap().success());
         let all = Payloads::read(&log).unwrap().0;
         let did = |attempt| all.iter().filter(move |deed| deed.turn.1 == attempt);
-        let what: Vec<Vec<What>> =
-            (1..4).map(|attempt| did(attempt).map(|deed| deed.what).collect()).collect();
+        let what: Vec<Vec<What>> = (1..4)
+            .map(|attempt| did(attempt).map(|deed| deed.what).collect())
+            .collect();
         let alone = vec![What::Began, What::Ended];
         assert_eq!(what[..2], [alone.clone(), alone]);
         assert_eq!(what[2], [What::Beside, What::Began, What::Ended]);
@@ -250,8 +299,12 @@ mod tests {
 
     #[test]
     fn a_job_is_whole_when_all_its_components_ended_by_themselves() {
-        let both =
-            ["begin c-7-0-1 1 1", "begin c-7-1-1 1 1.25", "end c-7-0-1 1 2", "end c-7-1-1 1 2"];
+        let both = [
+            "begin c-7-0-1 1 1",
+            "begin c-7-1-1 1 1.25",
+            "end c-7-0-1 1 2",
+            "end c-7-1-1 1 2",
+        ];
         assert!(payloads(&both).is_whole(7, 2));
         assert!(!payloads(&both[..3]).is_whole(7, 2), "one was killed");
         assert!(!payloads(&both).is_whole(7, 3), "one never began");

@@ -23,9 +23,15 @@ pub(super) fn busy(ground: &Ground, length: Duration) -> Result<f64> {
     crate::cli::progress("queries while jobs come and go");
     rate(ground, || {
         let begin = Instant::now();
-        let part = Part { site: Some(ALPHA.name), processors: 2 };
+        let part = Part {
+            site: Some(ALPHA.name),
+            processors: 2,
+        };
         while begin.elapsed() < length {
-            let jobs = [ground.submit(&[part], 5, "")?, ground.submit(&[part], 8, "")?];
+            let jobs = [
+                ground.submit(&[part], 5, "")?,
+                ground.submit(&[part], 8, "")?,
+            ];
             ground.await_ends(&jobs, &[])?;
         }
         Ok(())

@@ -16,7 +16,11 @@ const QUERIES: [&str; 4] = ["squeue", "sinfo", "scontrol", "sacct"];
 
 /// A job file.
 pub(super) fn document(parts: &[Part], script: &str, more: &str) -> String {
-    let request = if parts.iter().all(|part| part.site.is_some()) { "fixed" } else { "non-fixed" };
+    let request = if parts.iter().all(|part| part.site.is_some()) {
+        "fixed"
+    } else {
+        "non-fixed"
+    };
     let mut text = format!("wall_time = \"10m\"\nrequest = \"{request}\"\n{more}\n");
     for (number, Part { site, processors }) in parts.iter().enumerate() {
         let site = site.map_or_else(String::new, |site| format!("site = \"{site}\"\n"));
@@ -47,11 +51,17 @@ pub(super) fn prepare(
     fs::create_dir(place.join("alone"))?;
     for query in QUERIES {
         let (counter, log) = (place.join("bin").join(query), place.join("queries"));
-        let text = format!("#!/bin/sh\necho >> {}\nexec /usr/bin/{query} \"$@\"\n", log.display());
+        let text = format!(
+            "#!/bin/sh\necho >> {}\nexec /usr/bin/{query} \"$@\"\n",
+            log.display()
+        );
         fs::write(&counter, text)?;
         executable(&counter)?;
     }
-    fs::write(place.join("cospan.toml"), configuration(place, testbed, clusters, ssh, port))?;
+    fs::write(
+        place.join("cospan.toml"),
+        configuration(place, testbed, clusters, ssh, port),
+    )?;
     Ok(())
 }
 
@@ -66,7 +76,10 @@ fn configuration(
         "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{port}\"]\n",
         place.join("data")
     );
-    for Cluster { name, processors, .. } in clusters {
+    for Cluster {
+        name, processors, ..
+    } in clusters
+    {
         let (root, conf) = (place.join("sites").join(name), testbed.conf(name));
         text += &format!(
             "[[site]]\nname = {name:?}\nkind = \"slurm\"\nroot = {root:?}\n\
@@ -85,13 +98,19 @@ pub(super) fn spawn(place: &Path, account: &Account) -> Result<Child> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(place.join("cospan"));
     account.run_as(&mut command, place);
-    command.arg("--config").arg(place.join("cospan.toml")).arg("serve");
+    command
+        .arg("--config")
+        .arg(place.join("cospan.toml"))
+        .arg("serve");
     command.env("PATH", format!("{}:{path}", place.join("bin").display()));
     command
         .env_remove("COSPAN_LOG")
         .env_remove("COSPAN_LISTEN")
         .current_dir(place)
         .process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
     command.spawn().context("the server could not be started")
 }

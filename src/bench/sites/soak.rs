@@ -80,7 +80,11 @@ fn others_work(ground: &Ground) {
 }
 
 fn trouble(ground: &Ground, number: usize) -> Result<()> {
-    let cluster = if number.is_multiple_of(2) { ALPHA } else { BETA };
+    let cluster = if number.is_multiple_of(2) {
+        ALPHA
+    } else {
+        BETA
+    };
     match number % 3 {
         0 => {
             ground.testbed.kill_controller(cluster.name)?;
@@ -105,17 +109,29 @@ fn judge(ground: &Ground, jobs: &[u64]) -> Result<Soak> {
     let came_to: Vec<_> = ended.iter().map(|job| payloads.came_to(job)).collect();
     let is_broken = |one: &CameTo| one.is_lost || one.doubled > 0 || one.spread > SPREAD_MAX;
     let broken: Vec<_> = came_to.iter().filter(|one| is_broken(one)).collect();
-    broken.iter().for_each(|one| crate::cli::progress(&one.told));
+    broken
+        .iter()
+        .for_each(|one| crate::cli::progress(&one.told));
     if !broken.is_empty() {
-        [ALPHA, BETA].into_iter().for_each(|cluster| tell_queue(ground, cluster));
+        [ALPHA, BETA]
+            .into_iter()
+            .for_each(|cluster| tell_queue(ground, cluster));
     }
-    Ok(Soak { jobs: jobs.len(), violations: broken.len() })
+    Ok(Soak {
+        jobs: jobs.len(),
+        violations: broken.len(),
+    })
 }
 
 /// What a cluster's controller says of its nodes and jobs, for whoever looks for the cause.
 fn tell_queue(ground: &Ground, cluster: Cluster) {
-    for words in [&["sinfo"][..], &["squeue", "-t", "all", "-o", "%i %T %r %C %j"]] {
-        let said = ground.operate(cluster, words).unwrap_or_else(|error| error.to_string());
+    for words in [
+        &["sinfo"][..],
+        &["squeue", "-t", "all", "-o", "%i %T %r %C %j"],
+    ] {
+        let said = ground
+            .operate(cluster, words)
+            .unwrap_or_else(|error| error.to_string());
         crate::cli::progress(&format!("{}: {}\n{said}", cluster.name, words[0]));
     }
 }

@@ -22,11 +22,17 @@ pub(super) struct Together {
 
 /// So many jobs of three components, one after the other, and as many jobs of Slurm's own.
 pub(super) fn measure(ground: &Ground, jobs: u32) -> Result<Together> {
-    let part = |cluster: Cluster| Part { site: Some(cluster.name), processors: 4 };
+    let part = |cluster: Cluster| Part {
+        site: Some(cluster.name),
+        processors: 4,
+    };
     let parts = [part(ALPHA), part(BETA), part(ALPHA)];
     let (mut start, mut raw, mut spread, mut seen) = (vec![], vec![], vec![], vec![]);
     for number in 0..jobs {
-        crate::cli::progress(&format!("one job over two clusters, {} of {jobs}", number + 1));
+        crate::cli::progress(&format!(
+            "one job over two clusters, {} of {jobs}",
+            number + 1
+        ));
         raw.push(raw_start(ground, number)?);
         let submitted = now();
         let id = ground.submit(&parts, 2, "")?;
@@ -34,10 +40,16 @@ pub(super) fn measure(ground: &Ground, jobs: u32) -> Result<Together> {
         let has_started = |job: &JobReport| job.instants.started.is_some() || job.phase.is_final();
         let job = ground.await_jobs("started", &[id], has_started)?;
         let payloads = ground.payloads()?;
-        let last = payloads.beginnings(id).into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let last = payloads
+            .beginnings(id)
+            .into_iter()
+            .fold(f64::NEG_INFINITY, f64::max);
         start.push(last - submitted);
         spread.push(payloads.spread(id));
-        let started = job[0].instants.started.with_context(|| format!("job {id} never started"))?;
+        let started = job[0]
+            .instants
+            .started
+            .with_context(|| format!("job {id} never started"))?;
         seen.push(started.0.0 as f64 / 1_000.0 - last);
     }
     let raw = quantile(&mut raw, 0.5);

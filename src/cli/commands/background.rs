@@ -32,14 +32,22 @@ pub(crate) fn start(context: &mut Context, data: &Path) -> Result<Exit, CliError
     data_directory::prepare(data)
         .map_err(|error| CliError::usage(error.to_string(), "`cospan doctor` tells more"))?;
     if let Some(running) = look(data)? {
-        return told(context, data, &running, "a server runs here already and answers");
+        return told(
+            context,
+            data,
+            &running,
+            "a server runs here already and answers",
+        );
     }
     let file = data.join(LOG);
     let mut options = OpenOptions::new();
     options.create(true).append(true).read(true).mode(0o600);
-    let mut log = options.open(&file).map_err(|error| CliError::file("open", &file, &error))?;
-    let begin =
-        log.seek(SeekFrom::End(0)).map_err(|error| CliError::file("read", &file, &error))?;
+    let mut log = options
+        .open(&file)
+        .map_err(|error| CliError::file("open", &file, &error))?;
+    let begin = log
+        .seek(SeekFrom::End(0))
+        .map_err(|error| CliError::file("read", &file, &error))?;
     let mut child = spawn(&log)?;
     let begun = Instant::now();
     loop {
@@ -72,7 +80,9 @@ fn hear_sites(context: &Context) {
     }
     let begun = Instant::now();
     while let Ok(client) = context.client()
-        && client.sites().is_ok_and(|list| list.sites.iter().any(|site| site.state == "unknown"))
+        && client
+            .sites()
+            .is_ok_and(|list| list.sites.iter().any(|site| site.state == "unknown"))
         && begun.elapsed() < SITES_MAX
     {
         std::thread::sleep(LOOK);
@@ -82,10 +92,15 @@ fn hear_sites(context: &Context) {
 /// This program with the same arguments, but in front of its own session.
 fn spawn(log: &File) -> Result<Child, CliError> {
     let failed = |error: std::io::Error| {
-        CliError::usage(format!("the server cannot be started: {error}"), "run `cospan serve`")
+        CliError::usage(
+            format!("the server cannot be started: {error}"),
+            "run `cospan serve`",
+        )
     };
     let program = std::env::current_exe().map_err(failed)?;
-    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
+    let arguments = std::env::args_os()
+        .skip(1)
+        .filter(|argument| argument != "--background");
     Command::new(program)
         .args(arguments)
         .arg("--detached")
@@ -98,12 +113,26 @@ fn spawn(log: &File) -> Result<Child, CliError> {
 
 /// An error with its own words if it has ended.
 fn still_alive(child: &mut Child, log: &mut File, begin: u64) -> Result<(), CliError> {
-    let Ok(Some(status)) = child.try_wait() else { return Ok(()) };
+    let Ok(Some(status)) = child.try_wait() else {
+        return Ok(());
+    };
     let mut said = Vec::new();
-    let read = log.seek(SeekFrom::Start(begin)).and_then(|_| log.read_to_end(&mut said));
-    let said = read.map(|_| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default();
-    let message = format!("the server ended while it started ({status})\n\n{}", said.trim_end());
-    Err(CliError { exit: Exit::Usage, message, remedy: None, quiet: false })
+    let read = log
+        .seek(SeekFrom::Start(begin))
+        .and_then(|_| log.read_to_end(&mut said));
+    let said = read
+        .map(|_| String::from_utf8_lossy(&said).into_owned())
+        .unwrap_or_default();
+    let message = format!(
+        "the server ended while it started ({status})\n\n{}",
+        said.trim_end()
+    );
+    Err(CliError {
+        exit: Exit::Usage,
+        message,
+        remedy: None,
+        quiet: false,
+    })
 }
 
 fn look(data: &Path) -> Result<Option<Running>, CliError> {
@@ -134,9 +163,17 @@ pub(crate) fn stop(context: &mut Context) -> Result<Exit, CliError> {
     let data = located.loaded.config.data_directory(&context.environment);
     let Some(Running { process, .. }) = look(&data)? else {
         let remedy = "name its configuration with --config or COSPAN_CONFIG";
-        let message = format!("no server runs here with the data directory {}", data.display());
+        let message = format!(
+            "no server runs here with the data directory {}",
+            data.display()
+        );
         let remedy = Some(remedy.to_owned());
-        return Err(CliError { exit: Exit::Unreachable, message, remedy, quiet: false });
+        return Err(CliError {
+            exit: Exit::Unreachable,
+            message,
+            remedy,
+            quiet: false,
+        });
     };
     end(process)?;
     let begun = Instant::now();

@@ -18,15 +18,30 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
         BenchCommand::Reserve(args) => (Bench::Reserve(log_of(args)), &args.every),
         BenchCommand::Simulate(args) => (Bench::Simulate(log_of(args)), &args.every),
         BenchCommand::Sites { full } => {
-            let plan =
-                Plan { bench: Bench::Sites { full: *full }, directory: ".".into(), quick: false };
+            let plan = Plan {
+                bench: Bench::Sites { full: *full },
+                directory: ".".into(),
+                quick: false,
+            };
             let report = bench::run(&plan).map_err(failed)?;
             context.out.answer(&report, table)?;
             return without_mistakes(&report);
         }
-        BenchCommand::SiteCalls { root, conf, ssh, pairs, attempts } => {
+        BenchCommand::SiteCalls {
+            root,
+            conf,
+            ssh,
+            pairs,
+            attempts,
+        } => {
             let (root, conf, ssh) = (root.clone(), conf.clone(), ssh.clone());
-            let plan = CallsPlan { root, conf, ssh, pairs: *pairs, attempts: *attempts };
+            let plan = CallsPlan {
+                root,
+                conf,
+                ssh,
+                pairs: *pairs,
+                attempts: *attempts,
+            };
             let calls = bench::measure_calls(&plan).map_err(failed)?;
             context.out.answer(&calls, |calls| format!("{calls:?}\n"))?;
             return Ok(Exit::Done);
@@ -41,14 +56,21 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
         }
     };
     let BenchArgs { directory, quick } = args;
-    let plan = Plan { bench, directory: directory.clone(), quick: *quick };
+    let plan = Plan {
+        bench,
+        directory: directory.clone(),
+        quick: *quick,
+    };
     let report = bench::run(&plan).map_err(failed)?;
     context.out.answer(&report, table)?;
     Ok(Exit::Done)
 }
 
 fn log_of(args: &LogBenchArgs) -> Option<ClusterLog> {
-    args.log.clone().map(|file| ClusterLog { file, processors: args.processors })
+    args.log.clone().map(|file| ClusterLog {
+        file,
+        processors: args.processors,
+    })
 }
 
 /// What was slow is only told; what was wrong is an error.
@@ -82,11 +104,20 @@ fn failed(error: anyhow::Error) -> CliError {
 fn table(report: &Report) -> String {
     let mut text = String::from("FIGURE\tVALUE\tUNIT\tTARGET\n");
     let line = |text: &mut String, figure: &Figure| {
-        let Figure { name, value, unit, target } = figure;
+        let Figure {
+            name,
+            value,
+            unit,
+            target,
+        } = figure;
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name}\t{value}\t{unit}\t{target}");
     };
-    report.figures.iter().chain(&report.floors).for_each(|figure| line(&mut text, figure));
+    report
+        .figures
+        .iter()
+        .chain(&report.floors)
+        .for_each(|figure| line(&mut text, figure));
     text
 }
 
@@ -96,14 +127,21 @@ mod tests {
 
     fn report(value: f64, target: &'static str) -> Report {
         let figures = vec![Figure::new("slurm_kill_lost", value, "jobs", target)];
-        Report { bench: "sites", figures, floors: Vec::new(), machine: [].into() }
+        Report {
+            bench: "sites",
+            figures,
+            floors: Vec::new(),
+            machine: [].into(),
+        }
     }
 
     #[test]
     fn mistakes_that_a_bench_found_are_an_error_and_slowness_is_none() {
         assert!(without_mistakes(&report(0.0, "0")).is_ok());
         assert!(without_mistakes(&report(9.0, "<= 4")).is_ok());
-        let Err(error) = without_mistakes(&report(2.0, "0")) else { panic!("two are lost") };
+        let Err(error) = without_mistakes(&report(2.0, "0")) else {
+            panic!("two are lost")
+        };
         assert_eq!(error.message, "slurm_kill_lost is 2, and must be 0");
     }
 }

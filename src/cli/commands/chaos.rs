@@ -38,10 +38,21 @@ fn inject(context: &mut Context, args: &ChaosInjectArgs) -> Result<Exit, CliErro
     let lasting = args.lasting.map(|Length(lasting)| lasting);
     let plan =
         plan::read(Path::new(&name), &text, lasting, &status.into()).map_err(|problems| {
-            let (count, noun) =
-                (problems.len(), if problems.len() == 1 { "problem" } else { "problems" });
+            let (count, noun) = (
+                problems.len(),
+                if problems.len() == 1 {
+                    "problem"
+                } else {
+                    "problems"
+                },
+            );
             let message = format!("the plan has {count} {noun}\n\n{problems}");
-            CliError { exit: Exit::Usage, message, remedy: None, quiet: false }
+            CliError {
+                exit: Exit::Usage,
+                message,
+                remedy: None,
+                quiet: false,
+            }
         })?;
     let rehearsal = client.inject(&plan, args.dry_run)?;
     context.out.answer(&rehearsal, rehearsal_text)?;
@@ -125,7 +136,10 @@ fn rehearsal_text(rehearsal: &RehearsalReport) -> String {
         ("Seed", rehearsal.seed.to_string()),
     ]);
     let row = |one: &InjectionReport| {
-        let delay = one.delay.map(|delay| format!(" by {delay}")).unwrap_or_default();
+        let delay = one
+            .delay
+            .map(|delay| format!(" by {delay}"))
+            .unwrap_or_default();
         vec![
             one.sites.join(", "),
             format!("{}{delay}", one.fault),
@@ -163,15 +177,25 @@ fn report_text(report: &ChaosReport) -> String {
         [] => "no call came by that could have been struck\n".to_owned(),
         rows => columns(&["SITE", "FAULT", "CALL", "CALLS", "STRUCK"], rows),
     };
-    let sites: Vec<Vec<String>> =
-        report.sites.iter().map(|site| site_row(site, report.rehearsal.begun_at.0)).collect();
+    let sites: Vec<Vec<String>> = report
+        .sites
+        .iter()
+        .map(|site| site_row(site, report.rehearsal.begun_at.0))
+        .collect();
     let heading = ["SITE", "ERRORS", "OPENED", "CLOSED", "STATES"];
-    text += &format!("\n{}\n{}", columns(&heading, &sites), jobs_text(&report.jobs));
+    text += &format!(
+        "\n{}\n{}",
+        columns(&heading, &sites),
+        jobs_text(&report.jobs)
+    );
     if report.isolated {
         text += "\nso many sites were silent at once that the fault was taken to be ours\n";
     }
     if report.changes_missed > 0 {
-        text += &format!("\n{} changes were missed: counts are too low\n", report.changes_missed);
+        text += &format!(
+            "\n{} changes were missed: counts are too low\n",
+            report.changes_missed
+        );
     }
     text + &recovery_text(report)
 }
@@ -179,7 +203,11 @@ fn report_text(report: &ChaosReport) -> String {
 fn site_row(site: &SiteDeeds, begun_at: cospan_domain::units::Timestamp) -> Vec<String> {
     let since = |one: &StateSince| match one.at.0.since(begun_at) {
         DurationMs::ZERO => state(&one.state),
-        later => format!("{} +{}", state(&one.state), Length(DurationMs(later.0 / 1_000 * 1_000))),
+        later => format!(
+            "{} +{}",
+            state(&one.state),
+            Length(DurationMs(later.0 / 1_000 * 1_000))
+        ),
     };
     vec![
         bold(&site.site),
@@ -192,11 +220,21 @@ fn site_row(site: &SiteDeeds, begun_at: cospan_domain::units::Timestamp) -> Vec<
 
 fn jobs_text(jobs: &JobDeeds) -> String {
     let aborted: u64 = jobs.rounds_aborted.values().sum();
-    let causes = jobs.rounds_aborted.iter().map(|(cause, count)| format!("{count} {cause}"));
+    let causes = jobs
+        .rounds_aborted
+        .iter()
+        .map(|(cause, count)| format!("{count} {cause}"));
     let causes = causes.collect::<Vec<_>>().join(", ");
-    let causes = if causes.is_empty() { causes } else { format!(" ({causes})") };
+    let causes = if causes.is_empty() {
+        causes
+    } else {
+        format!(" ({causes})")
+    };
     fields(&[
-        ("Submissions uncertain", jobs.submissions_uncertain.to_string()),
+        (
+            "Submissions uncertain",
+            jobs.submissions_uncertain.to_string(),
+        ),
         ("Attempts made anew", jobs.attempts_renewed.to_string()),
         ("Rounds given up", format!("{aborted}{causes}")),
         ("Jobs placed again", jobs.placed_again.to_string()),

@@ -22,12 +22,16 @@ pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit
                 return Err(CliError::usage(wrong.join("\n"), remedy));
             }
             let unknown = keys_of_nobody(context, &located);
-            unknown.iter().for_each(|text| note(&format!("{}: {text}", warning_word())));
+            unknown
+                .iter()
+                .for_each(|text| note(&format!("{}: {text}", warning_word())));
             let sites = located.loaded.config.site.len();
             let warnings = located.loaded.warnings.len() + unknown.len();
             let file = place(&located);
             let answer = json!({ "file": file, "sites": sites, "warnings": warnings });
-            context.out.answer(&answer, |_| format!("good: {file}, {sites} sites\n"))?;
+            context
+                .out
+                .answer(&answer, |_| format!("good: {file}, {sites} sites\n"))?;
         }
         ConfigCommand::Show { brief } => {
             let located = context.config()?;
@@ -60,16 +64,19 @@ pub(super) fn wrong_roots(context: &Context, located: &Located) -> Vec<String> {
 }
 
 fn place(located: &Located) -> String {
-    located
-        .file
-        .as_ref()
-        .map_or_else(|| "the defaults (no file was found)".into(), |f| f.display().to_string())
+    located.file.as_ref().map_or_else(
+        || "the defaults (no file was found)".into(),
+        |f| f.display().to_string(),
+    )
 }
 
 fn warn(located: &Located) {
     let warnings = &located.loaded.warnings;
     if !warnings.is_empty() {
-        note(&format!("{}: this is allowed, but odd\n{warnings}", warning_word()));
+        note(&format!(
+            "{}: this is allowed, but odd\n{warnings}",
+            warning_word()
+        ));
     }
 }
 

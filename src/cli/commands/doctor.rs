@@ -43,20 +43,36 @@ pub(super) struct Check {
 
 impl Check {
     fn good(what: &'static str, found: impl Into<String>) -> Self {
-        Self { what, verdict: Verdict::Good, found: found.into(), remedy: None }
+        Self {
+            what,
+            verdict: Verdict::Good,
+            found: found.into(),
+            remedy: None,
+        }
     }
 
     fn odd(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         let remedy = Some(remedy.into());
-        Self { what, verdict: Verdict::Odd, found: found.into(), remedy }
+        Self {
+            what,
+            verdict: Verdict::Odd,
+            found: found.into(),
+            remedy,
+        }
     }
 
     fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Bad, ..Self::odd(what, found, remedy) }
+        Self {
+            verdict: Verdict::Bad,
+            ..Self::odd(what, found, remedy)
+        }
     }
 
     fn failed(what: &'static str, error: &CliError) -> Self {
-        let remedy = error.remedy.clone().unwrap_or_else(|| "correct it, then look again".into());
+        let remedy = error
+            .remedy
+            .clone()
+            .unwrap_or_else(|| "correct it, then look again".into());
         Self::bad(what, error.message.clone(), remedy)
     }
 }
@@ -75,15 +91,25 @@ pub(crate) fn run(context: &mut Context, args: &DoctorArgs) -> Result<Exit, CliE
     if let Some(file) = &args.bundle {
         bundle::write(file, context, &examination)?;
     }
-    context.out.answer(&examination.checks, |checks| text(checks))?;
+    context
+        .out
+        .answer(&examination.checks, |checks| text(checks))?;
     if let Some(file) = &args.bundle {
-        note(&format!("everything is in {}; read it before you send it", file.display()));
+        note(&format!(
+            "everything is in {}; read it before you send it",
+            file.display()
+        ));
     }
     Ok(examination.exit)
 }
 
 fn examine(context: &Context) -> Examination {
-    let mut all = Examination { checks: Vec::new(), exit: Exit::Done, located: None, client: None };
+    let mut all = Examination {
+        checks: Vec::new(),
+        exit: Exit::Done,
+        located: None,
+        client: None,
+    };
     match context.config() {
         Ok(located) => {
             all.checks.push(configuration(&located));
@@ -117,15 +143,19 @@ fn configuration(located: &Located) -> Check {
             "name one with --config or COSPAN_CONFIG; `cospan config show` prints a first one",
         ),
         (Some(file), 0) => Check::good(WHAT, file),
-        (Some(file), n) => {
-            Check::odd(WHAT, format!("{file} has {n} warnings"), "see `cospan config check`")
-        }
+        (Some(file), n) => Check::odd(
+            WHAT,
+            format!("{file} has {n} warnings"),
+            "see `cospan config check`",
+        ),
     }
 }
 
 fn roots(context: &Context, located: &Located) -> Vec<Check> {
     let wrong = wrong_roots(context, located).into_iter();
-    wrong.map(|wrong| Check::bad("root", wrong, "no server starts before that")).collect()
+    wrong
+        .map(|wrong| Check::bad("root", wrong, "no server starts before that"))
+        .collect()
 }
 
 fn disk(directory: &Path) -> Check {
@@ -162,7 +192,11 @@ fn disk(directory: &Path) -> Check {
         );
     }
     match free < LITTLE_DISK_BYTES {
-        true => Check::odd(WHAT, format!("{name} has {shown} left"), "make room on its disk"),
+        true => Check::odd(
+            WHAT,
+            format!("{name} has {shown} left"),
+            "make room on its disk",
+        ),
         false => Check::good(WHAT, format!("{name}, {shown} left")),
     }
 }
@@ -198,7 +232,8 @@ fn server(context: &Context, all: &mut Examination) {
     const WHAT: &str = "server";
     match client.server_clock() {
         Ok(seconds) => {
-            all.checks.push(Check::good(WHAT, client.address().to_string()));
+            all.checks
+                .push(Check::good(WHAT, client.address().to_string()));
             all.checks.push(clock(seconds));
             all.checks.push(access(&client));
             all.checks.extend(sites(&client));
@@ -208,7 +243,8 @@ fn server(context: &Context, all: &mut Examination) {
             all.exit = error.exit;
             let here = all.located.as_ref().filter(|_| client.address().is_local());
             let looked = here.map(|located| [process(context, located), store(context, located)]);
-            all.checks.push(silent(&error, here.is_some(), &all.checks, looked.as_ref()));
+            all.checks
+                .push(silent(&error, here.is_some(), &all.checks, looked.as_ref()));
             all.checks.extend(looked.into_iter().flatten());
         }
     }
@@ -245,7 +281,11 @@ fn process(context: &Context, located: &Located) -> Check {
         Ok(None) => Check::good(WHAT, format!("no server runs with {}", data.display())),
         Ok(Some(Running { process, addresses })) => Check::bad(
             WHAT,
-            format!("process {process} serves {} at {}", data.display(), addresses.join(", ")),
+            format!(
+                "process {process} serves {} at {}",
+                data.display(),
+                addresses.join(", ")
+            ),
             "name that address with --server or COSPAN_SERVER; if it hangs there, `cospan stop` it",
         ),
         Err(error) => Check::odd(WHAT, error.to_string(), "check the data directory"),
@@ -259,7 +299,10 @@ fn store(context: &Context, located: &Located) -> Check {
     let data = config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(config, &data);
     match cospan_storage::look(&path, &options) {
-        Ok(()) => Check::good(WHAT, format!("{}: nothing keeps a server from it", path.display())),
+        Ok(()) => Check::good(
+            WHAT,
+            format!("{}: nothing keeps a server from it", path.display()),
+        ),
         Err(error) => {
             let remedy = "`cospan serve` does not start before this is mended";
             Check::bad(WHAT, error.to_string(), remedy)
@@ -301,12 +344,22 @@ fn access(client: &Client) -> Check {
 
 fn sites(client: &Client) -> Vec<Check> {
     const WHAT: &str = "site";
-    let Ok(list) = client.sites() else { return Vec::new() };
+    let Ok(list) = client.sites() else {
+        return Vec::new();
+    };
     if list.sites.is_empty() {
-        return vec![Check::odd(WHAT, "there are no sites", "add a [[site]] to the configuration")];
+        return vec![Check::odd(
+            WHAT,
+            "there are no sites",
+            "add a [[site]] to the configuration",
+        )];
     }
     let check = |site: &crate::api::v1::site::SiteReport| {
-        let reason = site.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let reason = site
+            .reason
+            .as_ref()
+            .map(|why| format!(": {why}"))
+            .unwrap_or_default();
         let found = format!("{} is {}{reason}", site.name, site.state);
         match site.state.as_str() {
             "usable" => Check::good(WHAT, found),
@@ -333,7 +386,10 @@ pub(super) fn text(checks: &[Check]) -> String {
     let mut text = columns(&["", "CHECK", "FOUND"], &rows);
     for check in checks {
         if let Some(remedy) = &check.remedy {
-            text.push_str(&format!("\n{}: {}\n  > {remedy}\n", check.what, check.found));
+            text.push_str(&format!(
+                "\n{}: {}\n  > {remedy}\n",
+                check.what, check.found
+            ));
         }
     }
     text

@@ -67,14 +67,20 @@ fn told(report: &ExplainReport, each: bool) -> String {
     text.push_str(&start(report));
     if let Some(policy) = &report.policy {
         let rule = report.rule.as_ref().map(|rule| format!(", rule {rule}"));
-        text.push_str(&line(&format!("  policy {policy}{}", rule.unwrap_or_default())));
+        text.push_str(&line(&format!(
+            "  policy {policy}{}",
+            rule.unwrap_or_default()
+        )));
     }
     if let Some(refused) = &report.refused {
         text.push_str(&line(&format!("  when it was placed, {refused}")));
     }
     if let Some(withheld) = &report.withheld {
-        let sites: Vec<String> =
-            withheld.processors.iter().map(|(site, count)| format!("{count} at {site}")).collect();
+        let sites: Vec<String> = withheld
+            .processors
+            .iter()
+            .map(|(site, count)| format!("{count} at {site}"))
+            .collect();
         let (sites, until) = (sites.join(", "), clock(withheld.until));
         text.push_str(&line(&format!(
             "  withheld until {until} for job {}, which has waited long: {sites}",
@@ -97,8 +103,15 @@ fn told(report: &ExplainReport, each: bool) -> String {
     if !report.transfers.is_empty() {
         let rows: Vec<Vec<String>> = report.transfers.iter().map(transfer).collect();
         text.push('\n');
-        text.push_str(&columns(&["COMPONENT", "FROM", "TO", "HERE", "OF", "EXPECTED"], &rows));
-        report.transfers.iter().filter_map(failure).for_each(|line| text.push_str(&line));
+        text.push_str(&columns(
+            &["COMPONENT", "FROM", "TO", "HERE", "OF", "EXPECTED"],
+            &rows,
+        ));
+        report
+            .transfers
+            .iter()
+            .filter_map(failure)
+            .for_each(|line| text.push_str(&line));
     }
     if !report.last_words.is_empty() {
         text.push('\n');
@@ -110,7 +123,9 @@ fn told(report: &ExplainReport, each: bool) -> String {
 
 /// What is not told, and who tells it.
 fn left_out(report: &ExplainReport) -> String {
-    let Some(next) = report.next else { return String::new() };
+    let Some(next) = report.next else {
+        return String::new();
+    };
     let what = match next {
         0 => "of its components nothing is told".into(),
         next => format!("of components after the first {next} nothing is told"),
@@ -148,8 +163,18 @@ fn verdicts(report: &ExplainReport, each: bool) -> String {
 }
 
 fn group(group: &VerdictGroup) -> Vec<String> {
-    let VerdictGroup { code, sites, components, example } = group;
-    vec![sites.to_string(), components.to_string(), code.clone(), example.clone()]
+    let VerdictGroup {
+        code,
+        sites,
+        components,
+        example,
+    } = group;
+    vec![
+        sites.to_string(),
+        components.to_string(),
+        code.clone(),
+        example.clone(),
+    ]
 }
 
 fn start(report: &ExplainReport) -> String {
@@ -157,7 +182,9 @@ fn start(report: &ExplainReport) -> String {
         (Some(estimate), _) => {
             let (from, until) = (clock(estimate.from), clock(estimate.until));
             let basis = &estimate.basis;
-            line(&format!("  start from {from}, in all likelihood before {until}: {basis}"))
+            line(&format!(
+                "  start from {from}, in all likelihood before {until}: {basis}"
+            ))
         }
         (None, Some(reason)) => line(&format!("  start unknown: {reason}")),
         (None, None) => String::new(),
@@ -178,8 +205,14 @@ fn costs(cost: &CostReport) -> String {
         .iter()
         .filter(|transfer| transfer.from != transfer.site)
         .map(|transfer| {
-            let bandwidth = transfer.bandwidth_bps.map(|rate| BitsPerSecond(rate).to_string());
-            let known = if transfer.measured_at.is_some() { "measured" } else { "configured" };
+            let bandwidth = transfer
+                .bandwidth_bps
+                .map(|rate| BitsPerSecond(rate).to_string());
+            let known = if transfer.measured_at.is_some() {
+                "measured"
+            } else {
+                "configured"
+            };
             vec![
                 transfer.component.clone(),
                 transfer.from.clone(),
@@ -192,7 +225,10 @@ fn costs(cost: &CostReport) -> String {
         .collect();
     if !moved.is_empty() {
         text.push('\n');
-        text.push_str(&columns(&["COMPONENT", "FROM", "TO", "BYTES", "TIME", "AT"], &moved));
+        text.push_str(&columns(
+            &["COMPONENT", "FROM", "TO", "BYTES", "TIME", "AT"],
+            &moved,
+        ));
     }
     text
 }
@@ -214,8 +250,15 @@ fn transfer(transfer: &TransferReport) -> Vec<String> {
 /// What kept content from arriving; it is tried again.
 fn failure(transfer: &TransferReport) -> Option<String> {
     let problem = transfer.problem.as_ref()?;
-    let TransferReport { component, from, site, .. } = transfer;
-    Some(line(&format!("  {component}, {from} to {site}: the last try failed: {problem}")))
+    let TransferReport {
+        component,
+        from,
+        site,
+        ..
+    } = transfer;
+    Some(line(&format!(
+        "  {component}, {from} to {site}: the last try failed: {problem}"
+    )))
 }
 
 fn row(verdict: &VerdictReport) -> Vec<String> {
@@ -223,7 +266,11 @@ fn row(verdict: &VerdictReport) -> Vec<String> {
     vec![
         or_dash(verdict.component.as_ref()),
         or_dash(verdict.site.as_ref()),
-        if verdict.chosen { state("usable").replace("usable", "chosen") } else { "no".into() },
+        if verdict.chosen {
+            state("usable").replace("usable", "chosen")
+        } else {
+            "no".into()
+        },
         verdict.code.clone(),
         verdict.detail.clone(),
     ]
@@ -245,7 +292,12 @@ mod tests {
         ExplainReport {
             job: 7,
             verdicts: (0..count).map(verdict).collect(),
-            groups: vec![VerdictGroup { code, sites: 197, components: 1_000, example }],
+            groups: vec![VerdictGroup {
+                code,
+                sites: 197,
+                components: 1_000,
+                example,
+            }],
             next: Some(25),
             ..ExplainReport::default()
         }
@@ -255,8 +307,14 @@ mod tests {
     fn many_verdicts_are_summed_up_unless_each_is_wanted() {
         let summed_up = told(&report(5_000), false);
         assert!(summed_up.lines().count() < 10, "{summed_up}");
-        assert!(summed_up.contains("197") && summed_up.contains("c0 at delft"), "{summed_up}");
-        assert!(summed_up.contains("cospan explain 7 --limit"), "{summed_up}");
+        assert!(
+            summed_up.contains("197") && summed_up.contains("c0 at delft"),
+            "{summed_up}"
+        );
+        assert!(
+            summed_up.contains("cospan explain 7 --limit"),
+            "{summed_up}"
+        );
         let each = told(&report(25), true);
         assert!(each.contains("c24"), "{each}");
         assert!(each.contains("more: cospan explain 7 --after 25"), "{each}");
@@ -266,17 +324,33 @@ mod tests {
     fn what_is_left_out_is_said_however_the_rest_is_told() {
         for each in [false, true] {
             let text = told(&report(5_000), each);
-            assert!(text.contains("after the first 25 nothing is told"), "{text}");
+            assert!(
+                text.contains("after the first 25 nothing is told"),
+                "{text}"
+            );
             assert!(text.contains("--after 25, or -o json for all"), "{text}");
-            let tried = told(&ExplainReport { job: 0, ..report(5_000) }, each);
-            assert!(tried.contains("after the first 25 nothing is told"), "{tried}");
+            let tried = told(
+                &ExplainReport {
+                    job: 0,
+                    ..report(5_000)
+                },
+                each,
+            );
+            assert!(
+                tried.contains("after the first 25 nothing is told"),
+                "{tried}"
+            );
             assert!(!tried.contains("--after"), "{tried}");
         }
     }
 
     #[test]
     fn few_verdicts_are_all_told() {
-        let few = ExplainReport { groups: Vec::new(), next: None, ..report(3) };
+        let few = ExplainReport {
+            groups: Vec::new(),
+            next: None,
+            ..report(3)
+        };
         let text = told(&few, false);
         assert!(text.contains("c2") && !text.contains("--limit"), "{text}");
     }

@@ -18,7 +18,12 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
     match command {
         FileCommand::List => context.out.answer(&every_page(&client)?, list)?,
         FileCommand::Show { name } => context.out.answer(&client.file(name)?, show)?,
-        FileCommand::Add { name, site, path, replace } => {
+        FileCommand::Add {
+            name,
+            site,
+            path,
+            replace,
+        } => {
             let wrong = |error: InvalidId| CliError::usage(error.to_string(), "correct the name");
             let file = FileRegistration {
                 name: name.parse().map_err(wrong)?,
@@ -28,11 +33,21 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
             };
             context.out.answer(&client.add_file(&file)?, show)?;
         }
-        FileCommand::Upload { path, name, site, replace } => {
+        FileCommand::Upload {
+            path,
+            name,
+            site,
+            replace,
+        } => {
             let wrong = |error: InvalidId| CliError::usage(error.to_string(), "correct the name");
             let own = path.file_name().and_then(|name| name.to_str());
             let wish = Wish {
-                name: name.as_deref().or(own).map(str::parse).transpose().map_err(wrong)?,
+                name: name
+                    .as_deref()
+                    .or(own)
+                    .map(str::parse)
+                    .transpose()
+                    .map_err(wrong)?,
                 site: site.as_deref().map(str::parse).transpose().map_err(wrong)?,
                 replace: *replace,
             };
@@ -46,14 +61,21 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
             let upload = begun(&client, id)?;
             client.give_up_upload(upload.id.as_deref().unwrap_or(id))?;
             context.out.answer(&upload, |upload| {
-                format!("upload of {} given up; what arrived of it is deleted\n", upload.name)
+                format!(
+                    "upload of {} given up; what arrived of it is deleted\n",
+                    upload.name
+                )
             })?;
         }
         FileCommand::Remove { name, site, force } => {
             client.remove_file(name, site.as_deref(), *force)?;
-            let what = site.as_ref().map_or_else(String::new, |site| format!(" at {site}"));
+            let what = site
+                .as_ref()
+                .map_or_else(String::new, |site| format!(" at {site}"));
             let done = serde_json::json!({ "removed": name, "site": site });
-            context.out.answer(&done, |_| format!("file {name}{what} forgotten\n"))?;
+            context
+                .out
+                .answer(&done, |_| format!("file {name}{what} forgotten\n"))?;
         }
     }
     Ok(Exit::Done)

@@ -30,13 +30,20 @@ struct GroupShown {
 /// Shows a sweep.
 pub(super) fn show(context: &mut Context, client: &Client, group: u64) -> Result<Exit, CliError> {
     let ids = context.runs(client, group)?;
-    let Some(first) = ids.first() else { return Ok(Exit::Done) };
+    let Some(first) = ids.first() else {
+        return Ok(Exit::Done);
+    };
     let one = client.job(*first)?;
-    let filter = JobFilter { group: Some(group), limit: PAGE, ..JobFilter::default() };
+    let filter = JobFilter {
+        group: Some(group),
+        limit: PAGE,
+        ..JobFilter::default()
+    };
     let mut jobs = list::every_page(client, filter)?.jobs;
     jobs.reverse();
     let mut states = BTreeMap::new();
-    jobs.iter().for_each(|job| *states.entry(job.state.clone()).or_default() += 1);
+    jobs.iter()
+        .for_each(|job| *states.entry(job.state.clone()).or_default() += 1);
     let shown = GroupShown {
         group,
         name: one.document.name.as_deref().map(str::to_owned),
@@ -50,16 +57,32 @@ pub(super) fn show(context: &mut Context, client: &Client, group: u64) -> Result
 }
 
 fn text(shown: &GroupShown) -> String {
-    let states = shown.states.iter().map(|(name, count)| format!("{count} {}", state(name)));
-    let limit = shown.at_once.map(|limit| format!("{limit}")).unwrap_or_default();
+    let states = shown
+        .states
+        .iter()
+        .map(|(name, count)| format!("{count} {}", state(name)));
+    let limit = shown
+        .at_once
+        .map(|limit| format!("{limit}"))
+        .unwrap_or_default();
     let mut text = fields(&[
-        ("Sweep", format!("{} {}", bold(&format!("group:{}", shown.group)), name(shown))),
+        (
+            "Sweep",
+            format!(
+                "{} {}",
+                bold(&format!("group:{}", shown.group)),
+                name(shown)
+            ),
+        ),
         ("Runs", shown.runs.to_string()),
         ("At once", limit),
         ("State", states.collect::<Vec<_>>().join(", ")),
     ]);
     text.push('\n');
-    text.push_str(&list::table(&JobPage { jobs: shown.jobs.clone(), next: None }));
+    text.push_str(&list::table(&JobPage {
+        jobs: shown.jobs.clone(),
+        next: None,
+    }));
     text
 }
 

@@ -21,7 +21,9 @@ pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, C
             let token = keys.add(&named(name)?, roles.clone(), now())?;
             let roles = words(&roles);
             let answer = json!({ "name": name, "token": token.secret(), "roles": roles });
-            context.out.answer(&answer, |_| format!("{}\n", token.secret()))?;
+            context
+                .out
+                .answer(&answer, |_| format!("{}\n", token.secret()))?;
             note("this is shown only now; its owner sets COSPAN_TOKEN to it");
         }
         KeyCommand::List => list(context, &keys.list()?)?,
@@ -29,7 +31,9 @@ pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, C
         KeyCommand::Revoke(args) => set_role(context, &keys, args, false)?,
         KeyCommand::Remove { name } => {
             keys.remove(&named(name)?)?;
-            context.out.answer(&json!({ "removed": name }), |_| format!("key {name} removed\n"))?;
+            context.out.answer(&json!({ "removed": name }), |_| {
+                format!("key {name} removed\n")
+            })?;
         }
     }
     Ok(Exit::Done)
@@ -47,7 +51,9 @@ fn set_role(
 ) -> Result<(), CliError> {
     let roles = keys.set_role(&named(&args.name)?, args.role.role(), given)?;
     let answer = json!({ "name": args.name, "roles": words(&roles) });
-    context.out.answer(&answer, |_| format!("key {} is {roles}\n", args.name))?;
+    context
+        .out
+        .answer(&answer, |_| format!("key {} is {roles}\n", args.name))?;
     Ok(())
 }
 
@@ -64,7 +70,12 @@ fn list(context: &mut Context, keys: &[KeyInfo]) -> std::io::Result<()> {
     context.out.answer(&answer.collect::<Vec<_>>(), |_| {
         let row = |key: &KeyInfo| {
             let made = clock(Instant(key.created));
-            vec![key.name.to_string(), made, key.fingerprint(), key.roles.to_string()]
+            vec![
+                key.name.to_string(),
+                made,
+                key.fingerprint(),
+                key.roles.to_string(),
+            ]
         };
         match keys {
             [] => "no keys; the server makes the first one when it starts\n".into(),

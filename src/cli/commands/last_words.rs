@@ -7,7 +7,10 @@ use crate::client::Client;
 /// The last words of a job's failed components. Where they cannot be had, the reason that the
 /// job itself gives has to do.
 pub(super) fn of(client: &Client, job: u64) -> Vec<LastWordsReport> {
-    client.explain(job).map(|report| report.last_words).unwrap_or_default()
+    client
+        .explain(job)
+        .map(|report| report.last_words)
+        .unwrap_or_default()
 }
 
 /// Them for people, indented.
@@ -16,19 +19,32 @@ pub(super) fn text(words: &[LastWordsReport]) -> String {
 }
 
 fn of_component(words: &LastWordsReport) -> String {
-    let LastWordsReport { component, attempt, site, more, .. } = words;
+    let LastWordsReport {
+        component,
+        attempt,
+        site,
+        more,
+        ..
+    } = words;
     let who = format!("component {}, attempt {attempt} at {site}", bold(component));
     if let Some(problem) = &words.problem {
-        return line(&format!("  {who}: its standard error could not be read: {problem}"));
+        return line(&format!(
+            "  {who}: its standard error could not be read: {problem}"
+        ));
     }
     if words.lines.is_empty() {
         return line(&format!(
             "  {who}: it printed nothing to standard error; all it printed: {more}"
         ));
     }
-    let mut text = line(&format!("  {who}, in its own words (the end of its standard error):"));
+    let mut text = line(&format!(
+        "  {who}, in its own words (the end of its standard error):"
+    ));
     let bar = dim("|");
-    words.lines.iter().for_each(|line| text.push_str(&format!("    {bar} {line}\n")));
+    words
+        .lines
+        .iter()
+        .for_each(|line| text.push_str(&format!("    {bar} {line}\n")));
     if words.shortened {
         text.push_str(&line(&format!("  the rest: {more}")));
     } else {
@@ -59,9 +75,16 @@ mod tests {
         let text = told(&words);
         assert!(text.starts_with("  component solver, attempt 2 at delft, in its own words"));
         assert!(text.contains("    | error: disk full\n    | \n  the rest: cospan logs 7 "));
-        let silent = LastWordsReport { lines: Vec::new(), shortened: false, ..words.clone() };
+        let silent = LastWordsReport {
+            lines: Vec::new(),
+            shortened: false,
+            ..words.clone()
+        };
         assert!(told(&silent).contains("printed nothing to standard error"));
-        let away = LastWordsReport { problem: Some("delft did not answer".into()), ..words };
+        let away = LastWordsReport {
+            problem: Some("delft did not answer".into()),
+            ..words
+        };
         assert!(told(&away).contains("could not be read: delft did not answer"));
     }
 }

@@ -13,10 +13,16 @@ pub(crate) fn run(context: &mut Context, args: &ListArgs) -> Result<Exit, CliErr
     let client = context.client()?;
     let limit = if args.all { PAGE } else { args.limit };
     let filter = args.only.filter(args.after, limit);
-    let page = if args.all { every_page(&client, filter)? } else { one_page(&client, filter)? };
+    let page = if args.all {
+        every_page(&client, filter)?
+    } else {
+        one_page(&client, filter)?
+    };
     context.out.answer(&page, table)?;
     if let Some(next) = page.next {
-        note(&format!("there are more: cospan list --after {next}, or --all"));
+        note(&format!(
+            "there are more: cospan list --after {next}, or --all"
+        ));
     }
     Ok(Exit::Done)
 }
@@ -52,7 +58,12 @@ pub(super) fn table(page: &JobPage) -> String {
     if rows.is_empty() {
         return "no jobs\n".into();
     }
-    columns(&["ID", "NAME", "STATE", "SINCE", "PRIORITY", "COMP", "PROC", "SITES", "OWNER"], &rows)
+    columns(
+        &[
+            "ID", "NAME", "STATE", "SINCE", "PRIORITY", "COMP", "PROC", "SITES", "OWNER",
+        ],
+        &rows,
+    )
 }
 
 fn cells(row: &JobRow, now: cospan_domain::units::Timestamp) -> Vec<String> {
@@ -70,7 +81,11 @@ fn cells(row: &JobRow, now: cospan_domain::units::Timestamp) -> Vec<String> {
         row.priority.to_string(),
         row.components.to_string(),
         row.processors.to_string(),
-        if row.sites.is_empty() { "-".into() } else { row.sites.join(",") },
+        if row.sites.is_empty() {
+            "-".into()
+        } else {
+            row.sites.join(",")
+        },
         row.owner.clone(),
     ]
 }

@@ -18,7 +18,10 @@ pub(crate) fn run(context: &mut Context, args: &MapArgs) -> Result<Exit, CliErro
     if report.bids.is_empty() {
         let policy = report.policy.as_deref().unwrap_or("none");
         return Err(CliError::usage(
-            format!("job {} has no map: sites bid under mrs, its policy is {policy}", report.job),
+            format!(
+                "job {} has no map: sites bid under mrs, its policy is {policy}",
+                report.job
+            ),
             "set `policy = \"mrs\"` in the job file; `cospan explain` tells of any job",
         ));
     }
@@ -36,12 +39,19 @@ pub(crate) fn run(context: &mut Context, args: &MapArgs) -> Result<Exit, CliErro
 }
 
 fn title(report: &ExplainReport) -> String {
-    format!("The virtual map of job {}, with sites as they are now", report.job)
+    format!(
+        "The virtual map of job {}, with sites as they are now",
+        report.job
+    )
 }
 
 /// What the bids are by, as a line.
 pub(super) fn by(report: &ExplainReport) -> String {
-    report.bids_by.as_ref().map(|by| line(&format!("Bids: {by}."))).unwrap_or_default()
+    report
+        .bids_by
+        .as_ref()
+        .map(|by| line(&format!("Bids: {by}.")))
+        .unwrap_or_default()
 }
 
 /// The sites that are on no map.
@@ -74,7 +84,9 @@ fn points(report: &ExplainReport) -> Vec<MapPoint> {
 
 fn nearer(bid: &BidReport) -> String {
     let nearer = bid.at.as_ref().and_then(|at| at.nearer.as_ref());
-    nearer.map(|nearer| format!("; nearer with {nearer}")).unwrap_or_default()
+    nearer
+        .map(|nearer| format!("; nearer with {nearer}"))
+        .unwrap_or_default()
 }
 
 /// Each site with its place on the map, the nearest first.
@@ -89,7 +101,9 @@ pub(super) fn table(bids: &[BidReport]) -> String {
 
 /// Who takes part although nobody said what a processor there does.
 fn without_gflops(bids: &[BidReport]) -> String {
-    let lacking = bids.iter().filter(|bid| bid.at.is_some() && bid.lacks_gflops);
+    let lacking = bids
+        .iter()
+        .filter(|bid| bid.at.is_some() && bid.lacks_gflops);
     let names: Vec<&str> = lacking.map(|bid| bid.site.as_str()).collect();
     match names.as_slice() {
         [] => String::new(),
@@ -105,15 +119,32 @@ fn row(bid: &BidReport) -> Vec<String> {
     let number = |value: f64| format!("{value:.3}");
     match &bid.at {
         Some(at) => {
-            let indices = at.indices.iter().map(|(name, index)| format!("{name} {index:.3}"));
+            let indices = at
+                .indices
+                .iter()
+                .map(|(name, index)| format!("{name} {index:.3}"));
             let indices = indices.collect::<Vec<_>>().join(", ");
             let nearer = at.nearer.clone().unwrap_or_else(|| "-".into());
-            vec![bid.site.clone(), number(at.distance), number(at.x), number(at.y), indices, nearer]
+            vec![
+                bid.site.clone(),
+                number(at.distance),
+                number(at.x),
+                number(at.y),
+                indices,
+                nearer,
+            ]
         }
         None => {
             let why = bid.declined.clone().unwrap_or_default();
             let dash = || "-".to_owned();
-            vec![bid.site.clone(), dash(), dash(), dash(), format!("does not bid: {why}"), dash()]
+            vec![
+                bid.site.clone(),
+                dash(),
+                dash(),
+                dash(),
+                format!("does not bid: {why}"),
+                dash(),
+            ]
         }
     }
 }

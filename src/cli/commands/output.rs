@@ -72,7 +72,10 @@ fn wanted<'j>(
     args: &OutputArgs,
 ) -> Result<Vec<(String, &'j OutputReport)>, CliError> {
     let chosen = |name: &str| args.component.as_ref().is_none_or(|wanted| wanted == name);
-    let components = job.components.iter().filter(|component| chosen(&component.name));
+    let components = job
+        .components
+        .iter()
+        .filter(|component| chosen(&component.name));
     let outputs: Vec<_> = components
         .clone()
         .flat_map(|c| c.outputs.iter().map(|output| (c.name.clone(), output)))
@@ -106,14 +109,27 @@ fn fetch(
     // What a server names must not lead out of the directory.
     let safe = ComponentName::new(component).is_ok() && RelPath::new(&output.path).is_ok();
     let result = if !safe {
-        Err(CliError::usage("its path leads elsewhere", "do not trust this server"))
+        Err(CliError::usage(
+            "its path leads elsewhere",
+            "do not trust this server",
+        ))
     } else {
-        let way = Way { client, job: job.id, component, output, file: &fetched.file };
+        let way = Way {
+            client,
+            job: job.id,
+            component,
+            output,
+            file: &fetched.file,
+        };
         way.bring(overwrite)
     };
     match result {
         Ok(arrived) => {
-            fetched.outcome = if arrived.was_there { "there already" } else { "fetched" };
+            fetched.outcome = if arrived.was_there {
+                "there already"
+            } else {
+                "fetched"
+            };
             fetched.size_bytes = Some(arrived.size);
             fetched.digest = Some(arrived.digest);
             (fetched, None)
@@ -148,12 +164,18 @@ impl Way<'_> {
     fn bring(&self, overwrite: bool) -> Result<Arrived, CliError> {
         // Of a directory that was fetched before nothing is read as a file.
         let was_there = self.file.is_dir();
-        let fetched = if was_there { Err(self.is_in_the_way()) } else { self.file(overwrite) };
+        let fetched = if was_there {
+            Err(self.is_in_the_way())
+        } else {
+            self.file(overwrite)
+        };
         match fetched {
             // The server tells of no file: most that are missing are no directories either, and
             // then what it said of the file is what counts.
             Err(error) if was_there || error.exit == Exit::Refused => {
-                let listed = self.client.tree(self.job, self.component, &self.output.path);
+                let listed = self
+                    .client
+                    .tree(self.job, self.component, &self.output.path);
                 match listed {
                     Ok(listed) => tree::bring(self, listed, overwrite),
                     Err(_) => Err(error),
@@ -164,12 +186,19 @@ impl Way<'_> {
     }
 
     fn file(&self, overwrite: bool) -> Result<Arrived, CliError> {
-        if overwrite { self.download() } else { self.fetch_beside_what_is_there() }
+        if overwrite {
+            self.download()
+        } else {
+            self.fetch_beside_what_is_there()
+        }
     }
 
     fn is_in_the_way(&self) -> CliError {
         CliError::usage(
-            format!("{} is there already, and is something else", self.file.display()),
+            format!(
+                "{} is there already, and is something else",
+                self.file.display()
+            ),
             "take it away, or fetch to another directory with --to",
         )
     }
@@ -223,14 +252,20 @@ impl Way<'_> {
     }
 
     fn download_to(&self, partial: &Path) -> Result<Arrived, CliError> {
-        let mut download = self.client.output(self.job, self.component, &self.output.path)?;
+        let mut download = self
+            .client
+            .output(self.job, self.component, &self.output.path)?;
         let directory = self.file.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(directory)
             .map_err(|error| CliError::file("make the directory", directory, &error))?;
         set_half_written(Some(partial.to_owned()));
         let result = copy(self.client, &mut download.bytes, partial).and_then(|(size, digest)| {
             whole(self.output, download.size, size, &digest)?;
-            Ok(Arrived { size, digest, was_there: false })
+            Ok(Arrived {
+                size,
+                digest,
+                was_there: false,
+            })
         });
         set_half_written(None);
         result
@@ -241,9 +276,15 @@ impl Way<'_> {
 fn digest_of(file: &Path) -> Result<Arrived, CliError> {
     let wrong = |error| CliError::file("read", file, &error);
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(file).map_err(wrong)?).map_err(wrong)?;
+    hasher
+        .update_reader(File::open(file).map_err(wrong)?)
+        .map_err(wrong)?;
     let digest = hasher.finalize().to_hex().to_string();
-    Ok(Arrived { size: hasher.count(), digest, was_there: true })
+    Ok(Arrived {
+        size: hasher.count(),
+        digest,
+        was_there: true,
+    })
 }
 
 fn copy(client: &Client, from: &mut dyn Read, to: &Path) -> Result<(u64, String), CliError> {
@@ -298,10 +339,17 @@ fn table(all: &[Fetched]) -> String {
         vec![
             fetched.file.display().to_string(),
             outcome,
-            fetched.size_bytes.map(|size| Bytes(size).to_string()).unwrap_or_default(),
+            fetched
+                .size_bytes
+                .map(|size| Bytes(size).to_string())
+                .unwrap_or_default(),
             fetched.problem.clone().unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    if rows.is_empty() { String::new() } else { columns(&["FILE", "", "SIZE", ""], &rows) }
+    if rows.is_empty() {
+        String::new()
+    } else {
+        columns(&["FILE", "", "SIZE", ""], &rows)
+    }
 }

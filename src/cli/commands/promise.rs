@@ -27,7 +27,11 @@ pub(super) fn tell(
     jobs: &[JobDocument],
     submitted: &SubmittedReport,
 ) -> Result<(), CliError> {
-    let own = |job: &JobDocument| job.reservation.as_ref().is_some_and(|it| it.shared.is_none());
+    let own = |job: &JobDocument| {
+        job.reservation
+            .as_ref()
+            .is_some_and(|it| it.shared.is_none())
+    };
     if !jobs.iter().any(own) {
         return Ok(());
     }
@@ -44,7 +48,10 @@ pub(super) fn tell(
 fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliError> {
     loop {
         let job = client.job(id)?;
-        let state = job.reservation.as_ref().map(|reservation| reservation.state.as_str());
+        let state = job
+            .reservation
+            .as_ref()
+            .map(|reservation| reservation.state.as_str());
         let asks = matches!(state, Some("wanted" | "asking"));
         if !asks || job.phase.is_final() || Instant::now() >= until {
             return Ok(job);
@@ -56,20 +63,37 @@ fn decided(client: &Client, id: u64, until: Instant) -> Result<JobReport, CliErr
 /// What each part of it has, and where.
 fn parts(reservation: &ReservationReport) -> String {
     let part = |held: &HeldReport| format!("{} at {}", held.processors, held.site);
-    reservation.held.iter().map(part).collect::<Vec<_>>().join(", ")
+    reservation
+        .held
+        .iter()
+        .map(part)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn tell_one(job: &JobReport) -> Result<(), CliError> {
-    let Some(reservation) = &job.reservation else { return Ok(()) };
+    let Some(reservation) = &job.reservation else {
+        return Ok(());
+    };
     let id = job.id;
     match (reservation.state.as_str(), reservation.start) {
         ("confirmed", Some(start)) => {
-            let mut sites: Vec<&str> =
-                reservation.held.iter().map(|held| held.site.as_str()).collect();
+            let mut sites: Vec<&str> = reservation
+                .held
+                .iter()
+                .map(|held| held.site.as_str())
+                .collect();
             sites.dedup();
-            note(&format!("job {id} starts at {} at {}", local(start), sites.join(", ")));
+            note(&format!(
+                "job {id} starts at {} at {}",
+                local(start),
+                sites.join(", ")
+            ));
             if let Some(split) = &reservation.split {
-                note(&format!("job {id} is divided: {split}: {}", parts(reservation)));
+                note(&format!(
+                    "job {id} is divided: {split}: {}",
+                    parts(reservation)
+                ));
             }
             for one in &reservation.claimed {
                 let (component, site) = (&one.component, &one.site);
@@ -89,7 +113,12 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
                 format!("the earliest start that would be granted is {next}: --start \"{next}\"")
             });
             let message = format!("job {id} was refused its start: {why}");
-            Err(CliError { exit: Exit::Refused, message, remedy, quiet: false })
+            Err(CliError {
+                exit: Exit::Refused,
+                message,
+                remedy,
+                quiet: false,
+            })
         }
         ("claims-first", _) => {
             // Unknown while processors are being claimed.
@@ -103,7 +132,9 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
         }
         ("not-needed", _) => Ok(()),
         _ => {
-            note(&format!("sites are still being asked for job {id}; see: cospan show {id}"));
+            note(&format!(
+                "sites are still being asked for job {id}; see: cospan show {id}"
+            ));
             Ok(())
         }
     }

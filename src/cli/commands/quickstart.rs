@@ -40,15 +40,28 @@ impl From<QuickstartError> for CliError {
             QuickstartError::Untold(error) => error.into(),
             QuickstartError::JobEnded { .. } => {
                 let message = error.to_string();
-                Self { exit: Exit::JobFailed, message, remedy: None, quiet: false }
+                Self {
+                    exit: Exit::JobFailed,
+                    message,
+                    remedy: None,
+                    quiet: false,
+                }
             }
             QuickstartError::ServerEnded { .. } | QuickstartError::TooSlow { .. } => {
                 let message = error.to_string();
-                Self { exit: Exit::Unreachable, message, remedy: None, quiet: false }
+                Self {
+                    exit: Exit::Unreachable,
+                    message,
+                    remedy: None,
+                    quiet: false,
+                }
             }
-            error => {
-                Self { exit: Exit::Usage, message: error.to_string(), remedy: None, quiet: false }
-            }
+            error => Self {
+                exit: Exit::Usage,
+                message: error.to_string(),
+                remedy: None,
+                quiet: false,
+            },
         }
     }
 }

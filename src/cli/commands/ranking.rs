@@ -26,8 +26,9 @@ fn one(ranking: &RankingReport) -> String {
 fn row(candidate: &CandidateReport) -> Vec<String> {
     let length = |ms: Option<u64>| ms.map(|ms| DurationMs(ms).to_string());
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-    let next =
-        candidate.next.map(|next| format!("{}, not before {}", candidate.state, local(next)));
+    let next = candidate
+        .next
+        .map(|next| format!("{}, not before {}", candidate.state, local(next)));
     vec![
         candidate.site.clone(),
         next.unwrap_or_else(|| candidate.state.clone()),

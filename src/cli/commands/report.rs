@@ -169,8 +169,12 @@ mod tests {
         let accounted = structured["accounting"].as_object().unwrap().len();
         assert_eq!(heads.len(), values + accounted, "no value is left out");
         for (head, cell) in heads.iter().zip(&cells) {
-            let value = structured.get(head).unwrap_or(&structured["accounting"][head]);
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = structured
+                .get(head)
+                .unwrap_or(&structured["accounting"][head]);
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             assert_eq!(cell, value, "{head}");
         }
     }

@@ -31,32 +31,55 @@ pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result
             let page = all(&client, only)?;
             context.out.answer(&page, list)?;
         }
-        ReservationCommand::Show { ids: Reserved::Shared(name) } => {
-            context.out.answer(&client.shared_reservation(name.as_str())?, shared::show)?;
+        ReservationCommand::Show {
+            ids: Reserved::Shared(name),
+        } => {
+            context
+                .out
+                .answer(&client.shared_reservation(name.as_str())?, shared::show)?;
         }
-        ReservationCommand::Show { ids: Reserved::Jobs(ids) } => {
+        ReservationCommand::Show {
+            ids: Reserved::Jobs(ids),
+        } => {
             for id in context.resolve(&client, ids)? {
                 context.out.answer(&client.reservation(id)?, show)?;
             }
         }
         ReservationCommand::Create(args) => shared::create(context, &client, args)?,
         ReservationCommand::Allow(args) => shared::allow(context, &client, args)?,
-        ReservationCommand::Extend { name, longer, until } => {
-            let to = SharedExtension { until: *until, longer: *longer };
+        ReservationCommand::Extend {
+            name,
+            longer,
+            until,
+        } => {
+            let to = SharedExtension {
+                until: *until,
+                longer: *longer,
+            };
             shared::extend(context, &client, name.as_str(), &to)?;
         }
-        ReservationCommand::Cancel { ids: Reserved::Shared(name) } => {
+        ReservationCommand::Cancel {
+            ids: Reserved::Shared(name),
+        } => {
             shared::cancel(context, &client, name.as_str())?;
         }
-        ReservationCommand::Cancel { ids: Reserved::Jobs(ids) } => {
+        ReservationCommand::Cancel {
+            ids: Reserved::Jobs(ids),
+        } => {
             for id in context.resolve(&client, ids)? {
                 client.cancel_reservation(id)?;
-                note(&format!("job {id} is promised no start any more; it waits as others do"));
+                note(&format!(
+                    "job {id} is promised no start any more; it waits as others do"
+                ));
             }
         }
         ReservationCommand::Move { id, start, within } => {
             let (earliest, within) = (Some(*start), *within);
-            let to = ReservationDocument { earliest, within, ..ReservationDocument::default() };
+            let to = ReservationDocument {
+                earliest,
+                within,
+                ..ReservationDocument::default()
+            };
             for id in context.resolve(&client, id)? {
                 client.move_reservation(id, &to)?;
                 let row = decided(&client, id)?;
@@ -81,7 +104,10 @@ fn decided(client: &Client, id: u64) -> Result<ReservationRow, CliError> {
     let until = Clock::now() + PATIENCE;
     loop {
         let row = client.reservation(id)?;
-        let asks = matches!(row.reservation.state.as_str(), "wanted" | "asking" | "moving");
+        let asks = matches!(
+            row.reservation.state.as_str(),
+            "wanted" | "asking" | "moving"
+        );
         if !asks || Clock::now() >= until {
             return Ok(row);
         }
@@ -92,11 +118,12 @@ fn decided(client: &Client, id: u64) -> Result<ReservationRow, CliError> {
 /// What became of a move.
 fn told(row: &ReservationRow) -> Result<(), CliError> {
     let (id, reservation) = (row.job, &row.reservation);
-    let stayed = row
-        .events
-        .iter()
-        .rev()
-        .find(|event| matches!(event.event.as_str(), "ReservationMoved" | "ReservationStayed"));
+    let stayed = row.events.iter().rev().find(|event| {
+        matches!(
+            event.event.as_str(),
+            "ReservationMoved" | "ReservationStayed"
+        )
+    });
     let stayed = stayed.filter(|event| event.event == "ReservationStayed");
     let starts = reservation.start.map(local);
     match (reservation.state.as_str(), stayed, starts) {
@@ -105,12 +132,23 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
             let starts = starts.unwrap_or_default();
             let message = format!("job {id} was not moved: {why}: it starts at {starts}");
             let remedy = stayed.until.map(|next| {
-                format!("a site may grant it from {} on; see also `cospan slots`", local(next))
+                format!(
+                    "a site may grant it from {} on; see also `cospan slots`",
+                    local(next)
+                )
             });
-            Err(CliError { exit: Exit::Refused, message, remedy, quiet: false })
+            Err(CliError {
+                exit: Exit::Refused,
+                message,
+                remedy,
+                quiet: false,
+            })
         }
         ("confirmed", None, Some(starts)) => {
-            note(&format!("job {id} starts at {starts} at {}", sites(reservation)));
+            note(&format!(
+                "job {id} starts at {starts} at {}",
+                sites(reservation)
+            ));
             Ok(())
         }
         ("refused", ..) => Err(CliError {
@@ -120,14 +158,20 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
             quiet: false,
         }),
         _ => {
-            note(&format!("sites are still being asked; see: cospan reservation show {id}"));
+            note(&format!(
+                "sites are still being asked; see: cospan reservation show {id}"
+            ));
             Ok(())
         }
     }
 }
 
 fn sites(reservation: &ReservationReport) -> String {
-    let mut sites: Vec<&str> = reservation.held.iter().map(|held| held.site.as_str()).collect();
+    let mut sites: Vec<&str> = reservation
+        .held
+        .iter()
+        .map(|held| held.site.as_str())
+        .collect();
     sites.dedup();
     sites.join(", ")
 }
@@ -145,12 +189,27 @@ fn list(page: &ReservationPage) -> String {
             row.owner.clone(),
             state(&row.phase),
             reservation.state.clone(),
-            reservation.start.or(reservation.earliest).map(local).unwrap_or_default(),
+            reservation
+                .start
+                .or(reservation.earliest)
+                .map(local)
+                .unwrap_or_default(),
             sites(reservation),
         ]
     };
     let rows: Vec<Vec<String>> = page.reservations.iter().map(row).collect();
-    columns(&["JOB", "NAME", "OWNER", "STATE", "RESERVATION", "START", "SITES"], &rows) + &shared
+    columns(
+        &[
+            "JOB",
+            "NAME",
+            "OWNER",
+            "STATE",
+            "RESERVATION",
+            "START",
+            "SITES",
+        ],
+        &rows,
+    ) + &shared
 }
 
 fn show(row: &ReservationRow) -> String {
@@ -166,8 +225,23 @@ fn show(row: &ReservationRow) -> String {
         ("start", time(reservation.start)),
         ("earliest", time(reservation.earliest)),
         ("latest", time(reservation.latest)),
-        ("may be moved", if reservation.flexible { "to an earlier start" } else { "" }.into()),
-        ("divided", reservation.split.as_ref().map(ToString::to_string).unwrap_or_default()),
+        (
+            "may be moved",
+            if reservation.flexible {
+                "to an earlier start"
+            } else {
+                ""
+            }
+            .into(),
+        ),
+        (
+            "divided",
+            reservation
+                .split
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        ),
         ("perhaps from", time(reservation.next)),
     ]);
     if !reservation.held.is_empty() {
@@ -192,7 +266,10 @@ fn show(row: &ReservationRow) -> String {
     if !row.events.is_empty() {
         text += &format!("\n{}\n", bold("what happened"));
         let told = |event: &EventReport| {
-            line(&format!("  {}  {event}", event.at.map(local).unwrap_or_default()))
+            line(&format!(
+                "  {}  {event}",
+                event.at.map(local).unwrap_or_default()
+            ))
         };
         text.extend(row.events.iter().map(told));
     }

@@ -30,7 +30,10 @@ pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliEr
         let _ = rustix::process::setsid();
     }
     let signals = serve::signals::listen().map_err(|error| {
-        CliError::usage(format!("cannot listen for signals: {error}"), "report this as a bug")
+        CliError::usage(
+            format!("cannot listen for signals: {error}"),
+            "report this as a bug",
+        )
     })?;
     log_to_stderr(context, &located)?;
     let config = &located.loaded.config;
@@ -94,12 +97,22 @@ fn log_to_stderr(context: &Context, located: &Located) -> Result<(), CliError> {
     };
     let lines = tracing_subscriber::fmt::layer();
     let lines = if json {
-        lines.json().flatten_event(true).with_writer(|| JsonEntries(std::io::stderr())).boxed()
+        lines
+            .json()
+            .flatten_event(true)
+            .with_writer(|| JsonEntries(std::io::stderr()))
+            .boxed()
     } else {
-        let lines = lines.with_ansi(terminal::has_live_errors()).with_writer(std::io::stderr);
+        let lines = lines
+            .with_ansi(terminal::has_live_errors())
+            .with_writer(std::io::stderr);
         lines.fmt_fields(SeenFields::default()).boxed()
     };
-    let ready = tracing_subscriber::registry().with(filter).with(Malformed).with(lines).try_init();
+    let ready = tracing_subscriber::registry()
+        .with(filter)
+        .with(Malformed)
+        .with(lines)
+        .try_init();
     ready.map_err(|error| CliError::usage(format!("cannot log: {error}"), "report this"))
 }
 

@@ -27,14 +27,23 @@ pub(super) fn create(
     args: &CreateArgs,
 ) -> Result<(), CliError> {
     let name = args.name.as_str();
-    let mut parts = args.site.iter().map(|part| -> Result<SharedPart, CliError> {
-        let processors = part.processors.or(args.processors).ok_or_else(|| {
-            let site = &part.site;
-            let remedy = format!("say --processors N, or --site {site}=N");
-            CliError::usage(format!("it is not said how much {site} is to reserve"), remedy)
-        })?;
-        Ok(SharedPart { site: part.site.clone(), processors })
-    });
+    let mut parts = args
+        .site
+        .iter()
+        .map(|part| -> Result<SharedPart, CliError> {
+            let processors = part.processors.or(args.processors).ok_or_else(|| {
+                let site = &part.site;
+                let remedy = format!("say --processors N, or --site {site}=N");
+                CliError::usage(
+                    format!("it is not said how much {site} is to reserve"),
+                    remedy,
+                )
+            })?;
+            Ok(SharedPart {
+                site: part.site.clone(),
+                processors,
+            })
+        });
     let first = parts.next().transpose()?;
     let first = first.ok_or_else(|| CliError::usage("no site is named", "say --site NAME"))?;
     let wanted = SharedDocument {
@@ -53,14 +62,21 @@ pub(super) fn create(
     match report.state.as_str() {
         "confirmed" => {
             context.out.answer(&report, show)?;
-            note(&format!("jobs use it with: cospan submit --reservation {name}"));
+            note(&format!(
+                "jobs use it with: cospan submit --reservation {name}"
+            ));
             Ok(())
         }
         "asking" => {
-            note(&format!("sites are still being asked; see: cospan reservation show {name}"));
+            note(&format!(
+                "sites are still being asked; see: cospan reservation show {name}"
+            ));
             Ok(())
         }
-        _ => Err(refused(format!("reservation {name} was refused by {}", report.sites()), &report)),
+        _ => Err(refused(
+            format!("reservation {name} was refused by {}", report.sites()),
+            &report,
+        )),
     }
 }
 
@@ -70,7 +86,12 @@ fn refused(message: String, report: &SharedReport) -> CliError {
         true => format!("the earliest start that would be granted is {next}: --start \"{next}\""),
         false => format!("sites may grant it from {next} on: --start \"{next}\", --within"),
     });
-    CliError { exit: Exit::Refused, message, remedy, quiet: false }
+    CliError {
+        exit: Exit::Refused,
+        message,
+        remedy,
+        quiet: false,
+    }
 }
 
 /// One as it stands once its site has answered, or when nobody waits for that any more.
@@ -99,7 +120,9 @@ pub(super) fn extend(
     let before = client.extend_shared(name, to)?;
     let report = decided(client, name)?;
     if report.state == "extending" {
-        note(&format!("its site is still being asked; see: cospan reservation show {name}"));
+        note(&format!(
+            "its site is still being asked; see: cospan reservation show {name}"
+        ));
         return Ok(());
     }
     if report.until == before.until {
@@ -121,7 +144,12 @@ pub(super) fn allow(
     args: &AllowArgs,
 ) -> Result<(), CliError> {
     let (add, remove, only) = (args.add.clone(), args.remove.clone(), args.only.clone());
-    let who = SharedAccess { add, remove, only, everybody: args.everybody };
+    let who = SharedAccess {
+        add,
+        remove,
+        only,
+        everybody: args.everybody,
+    };
     let report = client.allow_shared(args.name.as_str(), &who)?;
     context.out.answer(&report, show)?;
     note(&format!(
@@ -139,10 +167,17 @@ pub(super) fn cancel(context: &mut Context, client: &Client, name: &str) -> Resu
     let before = client.cancel_shared(name)?;
     let report = decided(client, name)?;
     context.out.answer(&report, show)?;
-    note(&format!("reservation {name} at {} goes back: {}", report.sites(), cost(&report)));
+    note(&format!(
+        "reservation {name} at {} goes back: {}",
+        report.sites(),
+        cost(&report)
+    ));
     if !before.jobs.is_empty() {
         let jobs: Vec<String> = before.jobs.iter().map(ToString::to_string).collect();
-        note(&format!("jobs that named it run on, or fail if they waited: {}", jobs.join(", ")));
+        note(&format!(
+            "jobs that named it run on, or fail if they waited: {}",
+            jobs.join(", ")
+        ));
     }
     Ok(())
 }
@@ -171,7 +206,13 @@ pub(super) fn table(reservations: &[SharedReport]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = reservations.iter().map(row).collect();
-    format!("\n{}", columns(&["SHARED", "SITE", "STATE", "PROC", "FROM", "UNTIL", "JOBS"], &rows))
+    format!(
+        "\n{}",
+        columns(
+            &["SHARED", "SITE", "STATE", "PROC", "FROM", "UNTIL", "JOBS"],
+            &rows
+        )
+    )
 }
 
 pub(super) fn show(shared: &SharedReport) -> String {
@@ -184,7 +225,14 @@ pub(super) fn show(shared: &SharedReport) -> String {
         ("from", local(shared.start)),
         ("until", local(shared.until)),
         ("made by", shared.by.clone()),
-        ("for", if shared.allowed.is_empty() { "all".into() } else { shared.allowed.join(", ") }),
+        (
+            "for",
+            if shared.allowed.is_empty() {
+                "all".into()
+            } else {
+                shared.allowed.join(", ")
+            },
+        ),
         ("jobs", jobs.join(", ")),
         ("cost", cost(shared)),
         ("lease", format!("r{}", shared.serial)),
@@ -208,5 +256,8 @@ fn parts(shared: &SharedReport) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = shared.parts.iter().map(row).collect();
-    format!("{}\n", columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "LEASE"], &rows))
+    format!(
+        "{}\n",
+        columns(&["SITE", "STATE", "PROC", "FROM", "UNTIL", "LEASE"], &rows)
+    )
 }

@@ -43,13 +43,26 @@ pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliErr
     let mut shown = Vec::with_capacity(ids.len());
     for id in ids {
         let job = client.job(id)?;
-        let history = if args.brief { None } else { Some(client.history(id)?) };
+        let history = if args.brief {
+            None
+        } else {
+            Some(client.history(id)?)
+        };
         let told = ["queued", "failed"].contains(&job.phase.state.as_str());
         // What cannot be had leaves the rest worth showing.
-        let report = if told { client.explain(id).unwrap_or_default() } else { <_>::default() };
+        let report = if told {
+            client.explain(id).unwrap_or_default()
+        } else {
+            <_>::default()
+        };
         let waits = (job.phase.state == "queued").then_some(report.summary);
         let waits = waits.filter(|why| !why.is_empty());
-        shown.push(Shown { job, history, waits, last_words: report.last_words });
+        shown.push(Shown {
+            job,
+            history,
+            waits,
+            last_words: report.last_words,
+        });
     }
     context.out.answer(&shown, |shown| {
         let texts: Vec<String> = shown.iter().map(text).collect();
@@ -63,7 +76,10 @@ fn text(shown: &Shown) -> String {
     let mut text = header(job, shown.waits.clone());
     text.push('\n');
     let rows: Vec<Vec<String>> = job.components.iter().map(component_row).collect();
-    text.push_str(&columns(&["COMPONENT", "STATE", "SITE", "PROC", "ATTEMPT", "HOST", ""], &rows));
+    text.push_str(&columns(
+        &["COMPONENT", "STATE", "SITE", "PROC", "ATTEMPT", "HOST", ""],
+        &rows,
+    ));
     if !shown.last_words.is_empty() {
         text.push('\n');
         text.push_str(&last_words::text(&shown.last_words));
@@ -92,7 +108,11 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
         ("Job", format!("{} {name}", bold(&job.id.to_string()))),
         (
             "State",
-            format!("{state} since {} ({} ago)", clock(phase.since), age(phase.since, now())),
+            format!(
+                "{state} since {} ({} ago)",
+                clock(phase.since),
+                age(phase.since, now())
+            ),
         ),
         ("Why", phase.reason.clone().unwrap_or_default()),
         ("Waits for", remains(job)),
@@ -108,16 +128,38 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
         ("Frozen by", job.frozen_by.clone().unwrap_or_default()),
         ("Not before", optional(phase.not_before)),
         ("Start expected", optional(phase.start_estimate)),
-        ("Reservation", job.reservation.as_ref().map(reservation_text).unwrap_or_default()),
+        (
+            "Reservation",
+            job.reservation
+                .as_ref()
+                .map(reservation_text)
+                .unwrap_or_default(),
+        ),
         ("Started", optional(job.instants.started)),
         ("Owner", job.owner.clone()),
         ("Submitted", clock(job.submitted_at)),
         ("Priority", job.priority.to_string()),
         ("Wall time", job.document.wall_time.to_string()),
         ("Round", job.round.to_string()),
-        ("Placed by", job.placed.as_ref().map(ToString::to_string).unwrap_or_default()),
-        ("Runner", job.document.runner.as_ref().map(ToString::to_string).unwrap_or_default()),
-        ("Sweep", job.sweep.as_ref().map(task_text).unwrap_or_default()),
+        (
+            "Placed by",
+            job.placed
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        ),
+        (
+            "Runner",
+            job.document
+                .runner
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+        ),
+        (
+            "Sweep",
+            job.sweep.as_ref().map(task_text).unwrap_or_default(),
+        ),
         ("Setbacks", setbacks(&job.setbacks)),
         ("Took", took(&job.accounting)),
         ("Start delay", start_delay(&job.accounting)),
@@ -128,26 +170,50 @@ fn header(job: &JobReport, waits: Option<String>) -> String {
 
 /// What became of the start that it is to be promised, and what is held where.
 fn reservation_text(reservation: &ReservationReport) -> String {
-    let start = reservation.start.map(|start| format!(", starts at {}", clock(start)));
-    let asks = reservation.asks_at.map(|at| format!(", sites are asked at {}", clock(at)));
-    let next = reservation.next.map(|next| format!(", would be granted from {} on", clock(next)));
+    let start = reservation
+        .start
+        .map(|start| format!(", starts at {}", clock(start)));
+    let asks = reservation
+        .asks_at
+        .map(|at| format!(", sites are asked at {}", clock(at)));
+    let next = reservation
+        .next
+        .map(|next| format!(", would be granted from {} on", clock(next)));
     let held = reservation.held.iter().map(|held| {
-        let HeldReport { component, site, processors, from, to, serial } = held;
+        let HeldReport {
+            component,
+            site,
+            processors,
+            from,
+            to,
+            serial,
+        } = held;
         let (from, to) = (clock(*from), clock(*to));
         format!("; {component}: {processors} at {site} from {from} to {to} (r{serial})")
     });
     let claimed = reservation.claimed.iter().map(|one| {
-        format!("; {}: NOT reserved, claimed at the start at {}", one.component, one.site)
+        format!(
+            "; {}: NOT reserved, claimed at the start at {}",
+            one.component, one.site
+        )
     });
     let split = reservation.split.as_ref().map(|split| format!(", {split}"));
-    let told = [asks, start, split, next].into_iter().flatten().chain(held).chain(claimed);
+    let told = [asks, start, split, next]
+        .into_iter()
+        .flatten()
+        .chain(held)
+        .chain(claimed);
     told.fold(reservation.state.clone(), |text, more| text + &more)
 }
 
 /// How often it came back to its queue, by cause.
 fn setbacks(setbacks: &SetbacksReport) -> String {
     let causes = [
-        ("failed claiming try", "failed claiming tries", setbacks.claims),
+        (
+            "failed claiming try",
+            "failed claiming tries",
+            setbacks.claims,
+        ),
         ("missed start", "missed starts", setbacks.missed_starts),
         ("preemption", "preemptions", setbacks.preemptions),
         ("round aborted", "rounds aborted", setbacks.rounds),
@@ -155,11 +221,13 @@ fn setbacks(setbacks: &SetbacksReport) -> String {
         ("own error", "own errors", setbacks.own_errors),
         ("input lost", "inputs lost", setbacks.inputs),
     ];
-    let counted = causes.iter().filter_map(|(one, several, count)| match count {
-        0 => None,
-        1 => Some(format!("1 {one}")),
-        count => Some(format!("{count} {several}")),
-    });
+    let counted = causes
+        .iter()
+        .filter_map(|(one, several, count)| match count {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {several}")),
+        });
     counted.collect::<Vec<_>>().join(", ")
 }
 
@@ -167,7 +235,14 @@ fn setbacks(setbacks: &SetbacksReport) -> String {
 /// whether the site can be heard: `explain` does.
 fn remains(job: &JobReport) -> String {
     let lives = |component: &&ComponentReport| {
-        let states = ["intended", "uncertain", "submitted", "at-gate", "opened", "running"];
+        let states = [
+            "intended",
+            "uncertain",
+            "submitted",
+            "at-gate",
+            "opened",
+            "running",
+        ];
         states.contains(&component.state.as_str())
     };
     let place = |component: &ComponentReport| {
@@ -184,15 +259,24 @@ fn remains(job: &JobReport) -> String {
 
 /// Which run of which sweep it is, and with what.
 fn task_text(task: &TaskReport) -> String {
-    let values = task.values.iter().map(|(name, value)| format!(" {name}={value}"));
+    let values = task
+        .values
+        .iter()
+        .map(|(name, value)| format!(" {name}={value}"));
     let values: String = values.collect();
-    format!("run {} (from 0) of {} of group:{}{values}", task.task, task.tasks, task.group)
+    format!(
+        "run {} (from 0) of {} of group:{}{values}",
+        task.task, task.tasks, task.group
+    )
 }
 
 /// The lengths that are known.
 fn took(cost: &AccountingReport) -> String {
     let lengths = [
-        ("in queues", Some(cost.total_placement_time_ms).filter(|ms| *ms > 0)),
+        (
+            "in queues",
+            Some(cost.total_placement_time_ms).filter(|ms| *ms > 0),
+        ),
         ("of that before the latest placement", several_visits(cost)),
         ("until start", cost.wait_time_ms),
         ("placement to claim", cost.gained_time_ms),
@@ -208,7 +292,8 @@ fn took(cost: &AccountingReport) -> String {
 
 /// The latest visit to the queue, if there were others.
 fn several_visits(cost: &AccountingReport) -> Option<u64> {
-    cost.placement_time_ms.filter(|ms| *ms != cost.total_placement_time_ms)
+    cost.placement_time_ms
+        .filter(|ms| *ms != cost.total_placement_time_ms)
 }
 
 /// By how much the estimated start moved since the first placement.
@@ -242,7 +327,10 @@ fn processor_time(cost: &AccountingReport) -> String {
     ];
     // Less than what is shown as 0.1 says nothing.
     let parts = parts.iter().filter(|(_, ms)| *ms >= 50);
-    parts.map(|(what, ms)| format!("{} {what}", seconds(*ms))).collect::<Vec<_>>().join(", ")
+    parts
+        .map(|(what, ms)| format!("{} {what}", seconds(*ms)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn component_row(component: &ComponentReport) -> Vec<String> {
@@ -274,10 +362,15 @@ fn output_rows(job: &JobReport, component: &ComponentReport) -> Vec<Vec<String>>
         vec![
             output.path.clone(),
             component.name.clone(),
+            output.size_bytes.map_or_else(
+                || "-".into(),
+                |size| cospan_domain::units::Bytes(size).to_string(),
+            ),
             output
-                .size_bytes
-                .map_or_else(|| "-".into(), |size| cospan_domain::units::Bytes(size).to_string()),
-            output.digest.as_deref().map_or("-", |d| d.get(..12).unwrap_or(d)).to_owned(),
+                .digest
+                .as_deref()
+                .map_or("-", |d| d.get(..12).unwrap_or(d))
+                .to_owned(),
             place(output),
         ]
     };
@@ -302,14 +395,21 @@ mod tests {
 
     #[test]
     fn setbacks_are_counted_in_words_and_what_did_not_happen_is_left_out() {
-        let counts = SetbacksReport { rounds: 1, missed_starts: 2, ..SetbacksReport::default() };
+        let counts = SetbacksReport {
+            rounds: 1,
+            missed_starts: 2,
+            ..SetbacksReport::default()
+        };
         assert_eq!(setbacks(&counts), "2 missed starts, 1 round aborted");
         assert_eq!(setbacks(&SetbacksReport::default()), "");
     }
 
     #[test]
     fn what_was_held_is_told_in_processors_times_time() {
-        let cost = AccountingReport { gained_processor_ms: 1_500, ..AccountingReport::default() };
+        let cost = AccountingReport {
+            gained_processor_ms: 1_500,
+            ..AccountingReport::default()
+        };
         let text = processor_time(&cost);
         assert_eq!(text, "1.5 processor-seconds left to others until the claim");
     }
@@ -322,7 +422,10 @@ mod tests {
         });
         let row = component_row(&serde_json::from_value(component).unwrap());
         let told = anstream::adapter::strip_str(&row[6]).to_string();
-        assert_eq!(told, "No space left on device (os error 28); avoids berlin, cracow");
+        assert_eq!(
+            told,
+            "No space left on device (os error 28); avoids berlin, cracow"
+        );
     }
 
     #[test]
@@ -337,7 +440,11 @@ mod tests {
             ..AccountingReport::default()
         };
         let took = took(&cost);
-        for part in ["in queues", "of that before the latest placement", "placement to claim"] {
+        for part in [
+            "in queues",
+            "of that before the latest placement",
+            "placement to claim",
+        ] {
             assert!(took.contains(part), "{took}");
         }
         assert!(
@@ -345,11 +452,21 @@ mod tests {
             "{}",
             start_delay(&cost)
         );
-        let early = AccountingReport { start_delay_ms: Some(-880_000), ..cost.clone() };
+        let early = AccountingReport {
+            start_delay_ms: Some(-880_000),
+            ..cost.clone()
+        };
         assert!(start_delay(&early).ends_with("earlier than first estimated"));
         assert_eq!(start_delay(&AccountingReport::default()), "");
         let sites = combined(&cost);
-        assert!(sites.starts_with("2 combined, ") && sites.contains("to be moved"), "{sites}");
-        assert_eq!(combined(&AccountingReport::default()), "", "it was never placed");
+        assert!(
+            sites.starts_with("2 combined, ") && sites.contains("to be moved"),
+            "{sites}"
+        );
+        assert_eq!(
+            combined(&AccountingReport::default()),
+            "",
+            "it was never placed"
+        );
     }
 }

@@ -46,7 +46,9 @@ pub(crate) fn run(context: &mut Context, args: &SimulateArgs) -> Result<Exit, Cl
     let records = records.map_err(broken)?;
     interrupt::set_hint("the report was being written; it is not complete");
     let report = write_report(&args.to, &study.describe(), &records).map_err(unwritten)?;
-    context.out.answer(&report.summary, |_| text(&report, &args.to))?;
+    context
+        .out
+        .answer(&report.summary, |_| text(&report, &args.to))?;
     Ok(Exit::Done)
 }
 
@@ -70,16 +72,30 @@ fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
             let count = problems.list().len();
             let noun = if count == 1 { "problem" } else { "problems" };
             let message = format!("the grid file has {count} {noun}\n\n{problems}\n");
-            CliError { exit: Exit::Usage, message, remedy: None, quiet: false }
+            CliError {
+                exit: Exit::Usage,
+                message,
+                remedy: None,
+                quiet: false,
+            }
         }
     })?;
-    let RunArgs { seed, seeds, until, at_once, launch, .. } = &args.runs;
+    let RunArgs {
+        seed,
+        seeds,
+        until,
+        at_once,
+        launch,
+        ..
+    } = &args.runs;
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Study {
         grid,
         workload: workload(args, *seed)?,
         variants: variants(&args.runs, &settings.default_policies.rigid)?,
-        seeds: (0..u64::from(*seeds)).map(|n| seed.wrapping_add(n)).collect(),
+        seeds: (0..u64::from(*seeds))
+            .map(|n| seed.wrapping_add(n))
+            .collect(),
         settings,
         launch_max: launch.0,
         until: until.map(|length| length.0),
@@ -127,9 +143,16 @@ fn settings(context: &Context) -> Result<Settings, CliError> {
 }
 
 fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError> {
-    let SimulateArgs { workload: args, example, .. } = args;
+    let SimulateArgs {
+        workload: args,
+        example,
+        ..
+    } = args;
     let example = *example && args.log.is_none() && args.model.is_none();
-    let jobs = args.jobs.or(example.then_some(JOBS_OF_EXAMPLE)).map(|jobs| jobs as usize);
+    let jobs = args
+        .jobs
+        .or(example.then_some(JOBS_OF_EXAMPLE))
+        .map(|jobs| jobs as usize);
     let source = match (&args.log, args.model, jobs) {
         (Some(log), _, _) => Source::Log(log.clone()),
         (None, None, Some(jobs)) if example => Source::Lublin { jobs },
@@ -154,7 +177,10 @@ fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError>
     options.split = args.split.0;
     options.inputs.clone_from(&args.input);
     let sizes: Vec<Bytes> = args.input_size.iter().map(|size| size.0).collect();
-    let own = OwnFiles { sizes, replicas: args.replicas };
+    let own = OwnFiles {
+        sizes,
+        replicas: args.replicas,
+    };
     options.own_files = Some(own).filter(|own| !own.sizes.is_empty());
     options.slowdown_per_mille = (args.slowdown * 1_000.0).round() as u64;
     options.priorities = args.priority.iter().map(|class| priority(*class)).collect();
@@ -165,7 +191,9 @@ fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError>
     };
     options.estimates_times = args.estimates_times;
     options.on_bad = match args.on_bad {
-        OnBadArg::Skip => OnBad::Skip { kept_per_kind_max: COMPLAINTS_KEPT },
+        OnBadArg::Skip => OnBad::Skip {
+            kept_per_kind_max: COMPLAINTS_KEPT,
+        },
         OnBadArg::Refuse => OnBad::Refuse,
     };
     Ok(options)
@@ -214,17 +242,31 @@ fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliErr
     });
     variants = varied(variants, &args.rerunnable, |variant, rerunnable| {
         variant.rerunnable = *rerunnable == YesNoArg::Yes;
-        if variant.rerunnable { "rerunnable" } else { "not rerunnable" }.to_owned()
+        if variant.rerunnable {
+            "rerunnable"
+        } else {
+            "not rerunnable"
+        }
+        .to_owned()
     });
     variants = varied(variants, &args.load_scale, |variant, load_scale| {
         variant.load_scale = *load_scale;
         format!("load x {load_scale}")
     });
     let only = args.policy.first().unwrap_or(default);
-    for variant in variants.iter_mut().filter(|variant| variant.label.is_empty()) {
+    for variant in variants
+        .iter_mut()
+        .filter(|variant| variant.label.is_empty())
+    {
         variant.label = only.to_string();
     }
-    let twice = |v: &&Variant| variants.iter().filter(|other| other.label == v.label).count() > 1;
+    let twice = |v: &&Variant| {
+        variants
+            .iter()
+            .filter(|other| other.label == v.label)
+            .count()
+            > 1
+    };
     match variants.iter().find(twice) {
         Some(Variant { label, .. }) => {
             let message = format!("{label:?} would be compared with itself");
@@ -253,14 +295,17 @@ fn varied<T>(
         }
         variant
     };
-    let pairs =
-        variants.iter().flat_map(|variant| values.iter().map(move |value| (variant, value)));
+    let pairs = variants
+        .iter()
+        .flat_map(|variant| values.iter().map(move |value| (variant, value)));
     pairs.map(|(variant, value)| with(variant, value)).collect()
 }
 
 /// What FlexCo may move that is asked for in the place of a policy.
 fn flexco(policy: &PolicyName) -> Option<Operations> {
-    let named = FLEXCO.into_iter().find(|(name, _)| *name == policy.as_str());
+    let named = FLEXCO
+        .into_iter()
+        .find(|(name, _)| *name == policy.as_str());
     named.map(|(_, allowed)| allowed)
 }
 
@@ -288,9 +333,19 @@ fn broken(error: SimulateError) -> CliError {
             Exit::Usage
         }
     };
-    CliError { exit, message: error.to_string(), remedy: None, quiet: false }
+    CliError {
+        exit,
+        message: error.to_string(),
+        remedy: None,
+        quiet: false,
+    }
 }
 
 fn unwritten(error: ReportError) -> CliError {
-    CliError { exit: Exit::Usage, message: error.to_string(), remedy: None, quiet: false }
+    CliError {
+        exit: Exit::Usage,
+        message: error.to_string(),
+        remedy: None,
+        quiet: false,
+    }
 }

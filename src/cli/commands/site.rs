@@ -41,7 +41,9 @@ fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError>
         SiteCommand::List => context.out.answer(&client.sites()?, list)?,
         SiteCommand::Show(arg) => {
             let within = arg.ahead.unwrap_or(AHEAD);
-            context.out.answer(&client.site_and_timeline(&arg.site, within)?, show)?;
+            context
+                .out
+                .answer(&client.site_and_timeline(&arg.site, within)?, show)?;
         }
         SiteCommand::Drain(arg) => order(context, &client, &arg.site, SiteAction::Drain)?,
         SiteCommand::Undrain(arg) => order(context, &client, &arg.site, SiteAction::Undrain)?,
@@ -49,7 +51,12 @@ fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError>
         SiteCommand::Thaw(arg) => order(context, &client, &arg.site, SiteAction::Thaw)?,
         SiteCommand::Reset(arg) => order(context, &client, &arg.site, SiteAction::Reset)?,
         SiteCommand::Unforce(arg) => order(context, &client, &arg.site, SiteAction::Unforce)?,
-        SiteCommand::Maintenance { site, from, until, reason } => {
+        SiteCommand::Maintenance {
+            site,
+            from,
+            until,
+            reason,
+        } => {
             if until <= from {
                 return Err(CliError::usage(
                     "the window ends before it begins",
@@ -57,17 +64,33 @@ fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError>
                 ));
             }
             let (from, until) = (Instant(from.0), Instant(until.0));
-            let window = WindowReport { from, until, reason: reason.clone(), by: None };
+            let window = WindowReport {
+                from,
+                until,
+                reason: reason.clone(),
+                by: None,
+            };
             order(context, &client, site, SiteAction::Maintenance(window))?;
         }
         SiteCommand::EndMaintenance { site, from } => {
-            let end = SiteAction::EndMaintenance(WindowEnd { from: Instant(from.0) });
+            let end = SiteAction::EndMaintenance(WindowEnd {
+                from: Instant(from.0),
+            });
             order(context, &client, site, end)?;
         }
-        SiteCommand::Force { site, verdict, lasting } => {
+        SiteCommand::Force {
+            site,
+            verdict,
+            lasting,
+        } => {
             let until = Instant(now() + lasting.0);
             let usable = *verdict == VerdictArg::Usable;
-            order(context, &client, site, SiteAction::Force(ForceOrder { usable, until }))?;
+            order(
+                context,
+                &client,
+                site,
+                SiteAction::Force(ForceOrder { usable, until }),
+            )?;
         }
     }
     Ok(Exit::Done)
@@ -84,16 +107,29 @@ fn order(
 }
 
 fn standing(site: &SiteReport) -> String {
-    let reason = site.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    line(&format!("site {} is {}{reason}", bold(&site.name), state(&site.state)))
+    let reason = site
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    line(&format!(
+        "site {} is {}{reason}",
+        bold(&site.name),
+        state(&site.state)
+    ))
 }
 
 fn processors(counts: &Counts) -> String {
-    counts.get("processors").map_or_else(|| "-".into(), u64::to_string)
+    counts
+        .get("processors")
+        .map_or_else(|| "-".into(), u64::to_string)
 }
 
 fn heard(site: &SiteReport) -> String {
-    site.age_ms.map_or_else(|| "never".into(), |ms| format!("{} ago", rough(DurationMs(ms))))
+    site.age_ms.map_or_else(
+        || "never".into(),
+        |ms| format!("{} ago", rough(DurationMs(ms))),
+    )
 }
 
 /// Why it is not usable, and that faults are injected, which explains a lot.
@@ -125,7 +161,9 @@ fn list(list: &SiteList) -> String {
             ]
         })
         .collect();
-    let heading = ["SITE", "STATE", "PROC", "IDLE", "OURS", "COMP", "ERRORS", "HEARD", "WHY"];
+    let heading = [
+        "SITE", "STATE", "PROC", "IDLE", "OURS", "COMP", "ERRORS", "HEARD", "WHY",
+    ];
     let mut text = columns(&heading, &rows);
     if list.isolated {
         text.push_str(
@@ -137,13 +175,19 @@ fn list(list: &SiteList) -> String {
 }
 
 fn counts(counts: &Counts) -> String {
-    let counts: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(name, n)| format!("{n} {name}"))
+        .collect();
     counts.join(", ")
 }
 
 fn show(site: &SiteReport) -> String {
-    let labels: Vec<String> =
-        site.labels.iter().map(|(key, values)| format!("{key}={}", values.join("|"))).collect();
+    let labels: Vec<String> = site
+        .labels
+        .iter()
+        .map(|(key, values)| format!("{key}={}", values.join("|")))
+        .collect();
     let window = |window: &WindowReport| {
         let reason = match window.reason.as_str() {
             "" => String::new(),
@@ -152,8 +196,11 @@ fn show(site: &SiteReport) -> String {
         format!("{} to {}{reason}", clock(window.from), clock(window.until))
     };
     let windows: Vec<String> = site.maintenance.iter().map(window).collect();
-    let orders: Vec<String> =
-        site.orders.iter().map(|(order, by)| format!("{order} by {by}")).collect();
+    let orders: Vec<String> = site
+        .orders
+        .iter()
+        .map(|(order, by)| format!("{order} by {by}"))
+        .collect();
     let mut text = fields(&[
         ("Site", bold(&site.name)),
         ("State", state(&site.state)),
@@ -170,13 +217,23 @@ fn show(site: &SiteReport) -> String {
         ("Not asked now", each(&site.lanes, waits)),
         ("Errors in a row", site.consecutive_errors.to_string()),
         ("Last error", site.last_error.clone().unwrap_or_default()),
-        ("Next probe", site.next_probe_at.map(clock).unwrap_or_default()),
+        (
+            "Next probe",
+            site.next_probe_at.map(clock).unwrap_or_default(),
+        ),
         ("Maintenance", windows.join(", ")),
         ("Orders", orders.join(", ")),
     ]);
     if !site.links.is_empty() {
         let rows: Vec<Vec<String>> = site.links.iter().map(link).collect();
-        let heading = ["FILES FROM", "AT", "CONFIGURED", "MEASURED", "LATENCY", "MEASURED"];
+        let heading = [
+            "FILES FROM",
+            "AT",
+            "CONFIGURED",
+            "MEASURED",
+            "LATENCY",
+            "MEASURED",
+        ];
         text.push('\n');
         text.push_str(&columns(&heading, &rows));
     }
@@ -193,7 +250,10 @@ fn free_later(timeline: &TimelineReport, total: u64) -> String {
         "answered" => timeline.steps.as_slice(),
         "silent" => {
             let why = timeline.problem.as_deref().unwrap_or("?");
-            return format!("\n{}", line(&format!("what is free later is not known: {why}")));
+            return format!(
+                "\n{}",
+                line(&format!("what is free later is not known: {why}"))
+            );
         }
         // It promises nothing for later, and there is nothing to tell.
         _ => return String::new(),
@@ -226,7 +286,11 @@ fn each(lanes: &[LaneReport], say: fn(&LaneReport) -> Option<String>) -> String 
 
 fn got(lane: &LaneReport) -> Option<String> {
     let got = lane.got?;
-    Some(format!("{got} in {}, {} ago", lane.lane, age(got.at, now())))
+    Some(format!(
+        "{got} in {}, {} ago",
+        lane.lane,
+        age(got.at, now())
+    ))
 }
 
 /// So much waited: what is as large and as long is not asked for a while.
@@ -251,14 +315,20 @@ fn link(link: &LinkReport) -> Vec<String> {
         let ago = |at| format!("{} ago, {} {what}", age(at, now()), count.unwrap_or(1));
         at.map_or_else(|| "not lately".into(), ago)
     };
-    let latency = link.latency_us.map_or_else(|| "-".into(), |us| DurationUs(us).to_string());
+    let latency = link
+        .latency_us
+        .map_or_else(|| "-".into(), |us| DurationUs(us).to_string());
     vec![
         link.from.clone(),
         BitsPerSecond(link.bandwidth_bps).to_string(),
         BitsPerSecond(link.configured_bps).to_string(),
         measured(link.measured_at, link.transfers, "transfer(s)"),
         latency,
-        measured(link.latency_measured_at, link.latency_measurements, "ping(s)"),
+        measured(
+            link.latency_measured_at,
+            link.latency_measurements,
+            "ping(s)",
+        ),
     ]
 }
 
@@ -272,7 +342,11 @@ mod tests {
     #[test]
     fn what_could_be_got_lately_and_what_waited_is_shown_by_partition() {
         let ago = |minutes: u64| Instant(Timestamp(now().0 - 60_000 * minutes));
-        let got = GotReport { processors: 8, wall_time_ms: 600_000, at: ago(5) };
+        let got = GotReport {
+            processors: 8,
+            wall_time_ms: 600_000,
+            at: ago(5),
+        };
         let wait = WaitReport {
             processors: 64,
             wall_time_ms: 1_800_000,
@@ -280,9 +354,19 @@ mod tests {
             why: "Priority".into(),
             until: Instant(Timestamp(1_772_366_400_000)),
         };
-        let lane = LaneReport { lane: "short".into(), got: Some(got), waits: vec![wait] };
-        let text = show(&SiteReport { lanes: vec![lane], ..SiteReport::default() });
-        assert!(text.contains("8 processors for 10m00s in short, 5m ago"), "{text}");
+        let lane = LaneReport {
+            lane: "short".into(),
+            got: Some(got),
+            waits: vec![wait],
+        };
+        let text = show(&SiteReport {
+            lanes: vec![lane],
+            ..SiteReport::default()
+        });
+        assert!(
+            text.contains("8 processors for 10m00s in short, 5m ago"),
+            "{text}"
+        );
         let waited = "64 processors for 30m00s or more in short until 2026-03-01 12:00:00Z \
                       (3m ago they waited for Priority)";
         assert!(text.contains(waited), "{text}");
@@ -294,8 +378,15 @@ mod tests {
             from: Instant(cospan_domain::units::Timestamp(ms)),
             processors,
         };
-        let told = |steps| TimelineReport { state: "answered".into(), steps, ..Default::default() };
-        let text = free_later(&told(vec![step(0, 16), step(3_600_000, 4), step(7_200_000, 0)]), 16);
+        let told = |steps| TimelineReport {
+            state: "answered".into(),
+            steps,
+            ..Default::default()
+        };
+        let text = free_later(
+            &told(vec![step(0, 16), step(3_600_000, 4), step(7_200_000, 0)]),
+            16,
+        );
         let bars = text.lines().filter_map(|line| line.split("of 16").nth(1));
         let bars: Vec<&str> = bars.map(str::trim).collect();
         let drawn = |n: usize| format!("{}{}", "#".repeat(n), ".".repeat(32 - n));
@@ -306,7 +397,10 @@ mod tests {
             ..TimelineReport::default()
         };
         assert!(free_later(&silent, 16).contains("not known: it does not answer"));
-        let none = TimelineReport { state: "grants-none".into(), ..TimelineReport::default() };
+        let none = TimelineReport {
+            state: "grants-none".into(),
+            ..TimelineReport::default()
+        };
         assert_eq!(free_later(&none, 16), "");
     }
 
@@ -329,14 +423,31 @@ mod tests {
             latency_measurements: Some(7),
             ..configured.clone()
         };
-        let unknown = LinkReport { latency_us: None, ..configured.clone() };
+        let unknown = LinkReport {
+            latency_us: None,
+            ..configured.clone()
+        };
         let links = vec![configured, measured, unknown];
-        let text = show(&SiteReport { links, ..SiteReport::default() });
+        let text = show(&SiteReport {
+            links,
+            ..SiteReport::default()
+        });
         let rows: Vec<&str> = text.lines().rev().take(3).collect();
-        assert!(rows[2].contains("not lately") && rows[2].contains("9ms"), "{text}");
-        let pings = rows[1].split_once("4 transfer(s)").map(|(_, latency)| latency.trim());
+        assert!(
+            rows[2].contains("not lately") && rows[2].contains("9ms"),
+            "{text}"
+        );
+        let pings = rows[1]
+            .split_once("4 transfer(s)")
+            .map(|(_, latency)| latency.trim());
         let pings = pings.and_then(|latency| latency.strip_prefix("420us"));
-        assert!(pings.is_some_and(|text| text.trim() == "5m ago, 7 ping(s)"), "{text}");
-        assert!(rows[0].contains(" -  ") && !rows[0].contains("ms"), "{text}");
+        assert!(
+            pings.is_some_and(|text| text.trim() == "5m ago, 7 ping(s)"),
+            "{text}"
+        );
+        assert!(
+            rows[0].contains(" -  ") && !rows[0].contains("ms"),
+            "{text}"
+        );
     }
 }

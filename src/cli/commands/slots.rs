@@ -32,7 +32,13 @@ fn shown(slots: &SlotsReport, args: &SlotsArgs) -> String {
             count => format!("{name} x{count}"),
         });
         let sites = sites.collect::<Vec<_>>().join(" + ");
-        row("together", together.earliest, together.latest, args.components.unwrap_or(1), sites)
+        row(
+            "together",
+            together.earliest,
+            together.latest,
+            args.components.unwrap_or(1),
+            sites,
+        )
     });
     // Of one component, all sites together say nothing that each does not.
     let together = together.filter(|_| args.components.is_some_and(|components| components > 1));
@@ -56,7 +62,10 @@ fn rows(site: &SiteSlots) -> Vec<Vec<String>> {
     let told = |what: &str| vec![vec![site.site.clone(), what.to_owned()]];
     match site.state.as_str() {
         "grants-none" => told("promises no starts"),
-        "silent" => told(&format!("did not answer: {}", site.problem.as_deref().unwrap_or("?"))),
+        "silent" => told(&format!(
+            "did not answer: {}",
+            site.problem.as_deref().unwrap_or("?")
+        )),
         _ if site.starts.is_empty() => told("-"),
         _ => {
             let starts = site.starts.iter();
@@ -69,12 +78,20 @@ fn rows(site: &SiteSlots) -> Vec<Vec<String>> {
 }
 
 fn row(site: &str, from: Instant, to: Instant, components: u32, sites: String) -> Vec<String> {
-    vec![site.into(), local(up_to_second(from)), local(to), components.to_string(), sites]
+    vec![
+        site.into(),
+        local(up_to_second(from)),
+        local(to),
+        components.to_string(),
+        sites,
+    ]
 }
 
 /// What is shown to the second is not to be too early.
 fn up_to_second(at: Instant) -> Instant {
-    Instant(cospan_domain::units::Timestamp(at.0.0.div_ceil(1_000) * 1_000))
+    Instant(cospan_domain::units::Timestamp(
+        at.0.0.div_ceil(1_000) * 1_000,
+    ))
 }
 
 #[cfg(test)]
@@ -102,20 +119,38 @@ mod tests {
     #[test]
     fn starts_are_shown_by_site_and_together() {
         let at = |ms| Instant(Timestamp(ms));
-        let starts = vec![StartSlot { earliest: at(1_500), latest: at(9_000), components: 1 }];
+        let starts = vec![StartSlot {
+            earliest: at(1_500),
+            latest: at(9_000),
+            components: 1,
+        }];
         let site = |name: &str, state: &str| SiteSlots {
             site: name.into(),
             state: state.into(),
             ..SiteSlots::default()
         };
         let sites = vec![
-            SiteSlots { starts, ..site("delft", "answered") },
+            SiteSlots {
+                starts,
+                ..site("delft", "answered")
+            },
             site("leiden", "grants-none"),
-            SiteSlots { problem: Some("no route".into()), ..site("vu", "silent") },
+            SiteSlots {
+                problem: Some("no route".into()),
+                ..site("vu", "silent")
+            },
         ];
         let both = BTreeMap::from([("delft".to_owned(), 1), ("utrecht".to_owned(), 2)]);
-        let together = vec![TogetherSlot { earliest: at(2_001), latest: at(8_000), sites: both }];
-        let slots = SlotsReport { sites, together, shortened: true };
+        let together = vec![TogetherSlot {
+            earliest: at(2_001),
+            latest: at(8_000),
+            sites: both,
+        }];
+        let slots = SlotsReport {
+            sites,
+            together,
+            shortened: true,
+        };
         let text = shown(&slots, &args(3));
         let second = |ms| local(at(ms));
         for part in [
@@ -130,7 +165,10 @@ mod tests {
             assert!(text.contains(&part), "{part}\n{text}");
         }
         assert!(!shown(&slots, &args(1)).contains("utrecht"));
-        let none = SlotsReport { together: Vec::new(), ..slots };
+        let none = SlotsReport {
+            together: Vec::new(),
+            ..slots
+        };
         assert!(shown(&none, &args(3)).contains("no start was found"));
     }
 }

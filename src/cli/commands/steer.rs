@@ -19,7 +19,10 @@ pub(crate) fn cancel(context: &mut Context, args: &CancelArgs) -> Result<Exit, C
     let client = context.client()?;
     let report = match &args.ids {
         Some(ids) => {
-            let what = JobSelection { abandon: args.abandon, ..JobSelection::default() };
+            let what = JobSelection {
+                abandon: args.abandon,
+                ..JobSelection::default()
+            };
             by_ids(context, &client, Order::Cancel, ids, &what)?
         }
         None => {
@@ -49,7 +52,10 @@ pub(crate) fn steer(
     priority: Option<PriorityName>,
 ) -> Result<Exit, CliError> {
     let client = context.client()?;
-    let what = JobSelection { priority, ..JobSelection::default() };
+    let what = JobSelection {
+        priority,
+        ..JobSelection::default()
+    };
     let report = by_ids(context, &client, order, ids, &what)?;
     tell(context, order, &report)
 }
@@ -63,8 +69,13 @@ fn by_ids(
 ) -> Result<OrderReport, CliError> {
     let mut report = OrderReport::default();
     for ids in context.resolve(client, ids)?.chunks(MOST_IDS) {
-        let selection = JobSelection { ids: ids.to_vec(), ..what.clone() };
-        report.jobs.extend(to_the_end(client, order, selection)?.jobs);
+        let selection = JobSelection {
+            ids: ids.to_vec(),
+            ..what.clone()
+        };
+        report
+            .jobs
+            .extend(to_the_end(client, order, selection)?.jobs);
     }
     Ok(report)
 }
@@ -86,13 +97,19 @@ fn to_the_end(
 }
 
 fn tell(context: &mut Context, order: Order, report: &OrderReport) -> Result<Exit, CliError> {
-    context.out.answer(report, |report| match report.jobs.as_slice() {
-        [] => "no jobs\n".into(),
-        jobs => jobs.iter().map(|job| told(order, job)).collect(),
-    })?;
+    context
+        .out
+        .answer(report, |report| match report.jobs.as_slice() {
+            [] => "no jobs\n".into(),
+            jobs => jobs.iter().map(|job| told(order, job)).collect(),
+        })?;
     let refused =
         |job: &OutcomeReport| matches!(job.outcome, OutcomeName::Refused | OutcomeName::NotFound);
-    Ok(if report.jobs.iter().any(refused) { Exit::Refused } else { Exit::Done })
+    Ok(if report.jobs.iter().any(refused) {
+        Exit::Refused
+    } else {
+        Exit::Done
+    })
 }
 
 fn told(order: Order, job: &OutcomeReport) -> String {
@@ -109,6 +126,10 @@ fn told(order: Order, job: &OutcomeReport) -> String {
         OutcomeName::NotFound => "not found",
         OutcomeName::Refused => "refused",
     };
-    let detail = job.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
+    let detail = job
+        .detail
+        .as_ref()
+        .map(|detail| format!(": {detail}"))
+        .unwrap_or_default();
     line(&format!("job {} {what}{detail}", job.id))
 }

@@ -28,7 +28,9 @@ pub(crate) fn run(context: &mut Context, command: &StoreCommand) -> Result<Exit,
         StoreCommand::Show => context.out.answer(&client.store()?, show)?,
         StoreCommand::Export { file } if file.as_os_str() == "-" => {
             let mut download = client.export()?;
-            pump(&client, &mut download.bytes, |piece| Ok(context.out.bytes(piece)?))?;
+            pump(&client, &mut download.bytes, |piece| {
+                Ok(context.out.bytes(piece)?)
+            })?;
         }
         StoreCommand::Export { file } => {
             let size = export(&client, file)?;
@@ -39,7 +41,12 @@ pub(crate) fn run(context: &mut Context, command: &StoreCommand) -> Result<Exit,
 }
 
 fn offline(error: impl std::fmt::Display) -> CliError {
-    CliError { exit: Exit::Refused, message: error.to_string(), remedy: None, quiet: false }
+    CliError {
+        exit: Exit::Refused,
+        message: error.to_string(),
+        remedy: None,
+        quiet: false,
+    }
 }
 
 fn import(context: &Context, file: &Path) -> Result<Exit, CliError> {
@@ -60,7 +67,10 @@ fn import(context: &Context, file: &Path) -> Result<Exit, CliError> {
         imported.instance
     ));
     if imported.damaged > 0 {
-        note(&format!("{} records were damaged and are missing", imported.damaged));
+        note(&format!(
+            "{} records were damaged and are missing",
+            imported.damaged
+        ));
     }
     Ok(Exit::Done)
 }
@@ -70,11 +80,17 @@ fn check(context: &mut Context) -> Result<Exit, CliError> {
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
     let report = cospan_storage::check::check(&path, &options).map_err(offline)?;
-    context.out.text(&format!("{} records are whole\n", report.records))?;
+    context
+        .out
+        .text(&format!("{} records are whole\n", report.records))?;
     for damage in &report.damage {
         note(&damage.to_string());
     }
-    Ok(if report.damage.is_empty() { Exit::Done } else { Exit::JobFailed })
+    Ok(if report.damage.is_empty() {
+        Exit::Done
+    } else {
+        Exit::JobFailed
+    })
 }
 
 fn accept_loss(context: &mut Context) -> Result<Exit, CliError> {
@@ -82,7 +98,10 @@ fn accept_loss(context: &mut Context) -> Result<Exit, CliError> {
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
     let Some(accepted) = cospan_storage::loss::accept(&path, &options).map_err(offline)? else {
-        note(&format!("nothing is missing of the store at {}", path.display()));
+        note(&format!(
+            "nothing is missing of the store at {}",
+            path.display()
+        ));
         return Ok(Exit::Done);
     };
     note(&accepted.gap.to_string());
@@ -114,11 +133,15 @@ fn export(client: &Client, file: &Path) -> Result<u64, CliError> {
     let wrong = |error: std::io::Error| CliError::file("write", &partial, &error);
     let mut to = File::create(&partial).map_err(wrong)?;
     set_half_written(Some(partial.clone()));
-    let result = pump(client, &mut download.bytes, |piece| to.write_all(piece).map_err(wrong))
-        .and_then(|size| to.sync_all().map_err(wrong).map(|()| size))
-        .and_then(|size| {
-            cospan_durable::put_in_place(&partial, file).map_err(wrong).map(|()| size)
-        });
+    let result = pump(client, &mut download.bytes, |piece| {
+        to.write_all(piece).map_err(wrong)
+    })
+    .and_then(|size| to.sync_all().map_err(wrong).map(|()| size))
+    .and_then(|size| {
+        cospan_durable::put_in_place(&partial, file)
+            .map_err(wrong)
+            .map(|()| size)
+    });
     if result.is_err() {
         // The first error is what matters.
         let _ = std::fs::remove_file(&partial);

@@ -32,7 +32,10 @@ struct Origin {
 
 impl Origin {
     fn here(name: &str) -> Self {
-        Self { name: name.into(), folder: PathBuf::new() }
+        Self {
+            name: name.into(),
+            folder: PathBuf::new(),
+        }
     }
 }
 
@@ -44,13 +47,17 @@ const LONGEST_PAUSE_S: u64 = 10;
 /// Submits jobs from files.
 pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
     let (mut jobs, origins) = match args.files.is_empty() {
-        true => (vec![line::job(&args.line, &args.words)?], vec![Origin::here("the command line")]),
+        true => (
+            vec![line::job(&args.line, &args.words)?],
+            vec![Origin::here("the command line")],
+        ),
         false => read_jobs(context, &args.files, &args.words)?,
     };
     jobs.iter_mut().for_each(|job| want_start(job, args));
     if let Some(name) = &args.reservation {
         let shared = ReservationDocument::sharing(name.clone());
-        jobs.iter_mut().for_each(|job| job.reservation = Some(shared.clone()));
+        jobs.iter_mut()
+            .for_each(|job| job.reservation = Some(shared.clone()));
     }
     let client = context.client()?;
     let mut bringer = bring::Bringer::new(&client);
@@ -76,7 +83,11 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
     let submitted = submitted.map_err(|error| at_its_file(error, &origins))?;
     for row in &submitted.jobs {
         if let Some(warning) = &row.warning {
-            note(&cell(&format!("{}: job {}: {warning}", warning_word(), row.id)));
+            note(&cell(&format!(
+                "{}: job {}: {warning}",
+                warning_word(),
+                row.id
+            )));
         }
     }
     let ids: Vec<u64> = submitted.jobs.iter().map(|row| row.id).collect();
@@ -87,24 +98,44 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
     }
     note(submitted_text(&submitted).trim_end());
     promise::tell(&client, &jobs, &submitted)?;
-    wait_for(context, &client, &ids, &Until { any: false, timeout: args.timeout })
+    wait_for(
+        context,
+        &client,
+        &ids,
+        &Until {
+            any: false,
+            timeout: args.timeout,
+        },
+    )
 }
 
 /// What the command line says of the start that a job is to be promised.
 fn want_start(job: &mut JobDocument, args: &SubmitArgs) {
     if let Some(earliest) = args.start {
-        let own = job.reservation.take().filter(|own| own.shared.is_none()).unwrap_or_default();
+        let own = job
+            .reservation
+            .take()
+            .filter(|own| own.shared.is_none())
+            .unwrap_or_default();
         let (earliest, within) = (Some(earliest), args.within);
         let (latest, tolerance) = (None, None);
         // Who says when it is to start wants it promised.
         let wanted = own.wanted.filter(|wanted| *wanted != Wanted::No);
-        job.reservation =
-            Some(ReservationDocument { wanted, earliest, within, latest, tolerance, ..own });
+        job.reservation = Some(ReservationDocument {
+            wanted,
+            earliest,
+            within,
+            latest,
+            tolerance,
+            ..own
+        });
     }
     if let Some(wanted) = args.reserve {
         let reservation = job.reservation.get_or_insert_default();
         reservation.wanted = Some(wanted);
-        let after = reservation.reserve_after.filter(|_| wanted == Wanted::IfNeeded);
+        let after = reservation
+            .reserve_after
+            .filter(|_| wanted == Wanted::IfNeeded);
         reservation.reserve_after = args.reserve_after.or(after);
     }
 }
@@ -148,19 +179,27 @@ fn drawn_key() -> Result<String, CliError> {
             "name the submission yourself with --idempotency-key",
         )
     })?;
-    Ok(bits.iter().fold(String::from("cli-"), |key, byte| format!("{key}{byte:02x}")))
+    Ok(bits
+        .iter()
+        .fold(String::from("cli-"), |key, byte| format!("{key}{byte:02x}")))
 }
 
 /// Names the file of the job that was refused: the server knows only its place in the request.
 fn at_its_file(error: ClientError, origins: &[Origin]) -> CliError {
-    let ClientError::Refused(mut problem) = error else { return error.into() };
-    let index = problem.index.take().and_then(|index| usize::try_from(index).ok());
+    let ClientError::Refused(mut problem) = error else {
+        return error.into();
+    };
+    let index = problem
+        .index
+        .take()
+        .and_then(|index| usize::try_from(index).ok());
     let origin = index.and_then(|index| origins.get(index));
     let refused = CliError::from(ClientError::Refused(problem));
     match origin {
-        Some(Origin { name, .. }) => {
-            CliError { message: format!("{name}: {}", refused.message), ..refused }
-        }
+        Some(Origin { name, .. }) => CliError {
+            message: format!("{name}: {}", refused.message),
+            ..refused
+        },
         None => refused,
     }
 }
@@ -176,7 +215,11 @@ fn read_jobs(
         let (name, bytes) = read_file(file)?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            let line = error.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
+            let line = error.as_bytes()[..at]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count()
+                + 1;
             CliError::usage(
                 format!("{name}:{line}: the text is not UTF-8 here"),
                 "save it as UTF-8",
@@ -185,7 +228,10 @@ fn read_jobs(
         let is_script = sbatch::is_script(&name, &text);
         if !arguments.is_empty() && (!is_script || files.len() > 1) {
             let problem = format!("{name}: arguments behind `--` belong to one script alone");
-            return Err(CliError::usage(problem, "submit each script by a command of its own"));
+            return Err(CliError::usage(
+                problem,
+                "submit each script by a command of its own",
+            ));
         }
         let parsed = match is_script {
             true => vec![read_script(context, file, &name, &text, arguments)?],
@@ -215,13 +261,26 @@ fn read_script(
     text: &str,
     arguments: &[String],
 ) -> Result<JobDocument, CliError> {
-    let of_file = file.file_name().and_then(|name| name.to_str()).filter(|name| *name != "-");
-    let script = sbatch::Script { name: of_file.unwrap_or("sbatch"), text, arguments };
+    let of_file = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .filter(|name| *name != "-");
+    let script = sbatch::Script {
+        name: of_file.unwrap_or("sbatch"),
+        text,
+        arguments,
+    };
     let variable = |name: &str| std::env::var(name).ok();
     let default_time = |names: Option<&str>| default_time::told(context, names);
-    let around = sbatch::Around { variable: &variable, default_time: &default_time };
+    let around = sbatch::Around {
+        variable: &variable,
+        default_time: &default_time,
+    };
     let translated = sbatch::read(&script, around).map_err(|error| {
-        let line = error.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let line = error
+            .line
+            .map(|line| format!(":{line}"))
+            .unwrap_or_default();
         CliError::usage(format!("{shown}{line}: {}", error.problem), error.remedy)
     })?;
     for (line, told) in &translated.notes {
@@ -252,10 +311,17 @@ fn parse_errors(file: &str, errors: &[crate::api::v1::ParseError]) -> CliError {
 
 fn parse_error(file: &str, error: &crate::api::v1::ParseError) -> CliError {
     let mut place = file.to_owned();
-    for number in [error.line, error.line.and(error.column)].into_iter().flatten() {
+    for number in [error.line, error.line.and(error.column)]
+        .into_iter()
+        .flatten()
+    {
         place.push_str(&format!(":{number}"));
     }
-    let key = if error.key.is_empty() { String::new() } else { format!("{}: ", error.key) };
+    let key = if error.key.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", error.key)
+    };
     let remedy = match &error.nearest {
         Some(nearest) => format!("did you mean {nearest:?}?"),
         None => "correct it there; `cospan submit --dry-run` checks without submitting".into(),
@@ -281,14 +347,23 @@ fn submitted_text(submitted: &SubmittedReport) -> String {
         a.group.is_some() && (a.group, a.repeated) == (b.group, b.repeated)
     };
     let line = |rows: &[SubmittedRow]| {
-        let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return String::new() };
-        let how = if first.repeated { "had been submitted already" } else { "submitted" };
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+            return String::new();
+        };
+        let how = if first.repeated {
+            "had been submitted already"
+        } else {
+            "submitted"
+        };
         match (first.group, first.id == last.id) {
             (None, _) => format!("job {} {how}\n", first.id),
             (Some(group), true) => format!("job {} {how}: group:{group}\n", first.id),
             (Some(group), false) => {
                 let count = rows.len();
-                format!("jobs {}-{} {how}: {count} runs, group:{group}\n", first.id, last.id)
+                format!(
+                    "jobs {}-{} {how}: {count} runs, group:{group}\n",
+                    first.id, last.id
+                )
             }
         }
     };

@@ -53,7 +53,9 @@ pub(crate) fn upload(client: &Client, path: &Path, wish: &Wish) -> Result<Logica
     let (digest, size_bytes) = content(&mut file).map_err(unread)?;
     let request = UploadRequest {
         name: wish.name.clone(),
-        file_name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
+        file_name: path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned()),
         size_bytes,
         digest,
         site: wish.site.clone(),
@@ -62,23 +64,43 @@ pub(crate) fn upload(client: &Client, path: &Path, wish: &Wish) -> Result<Logica
     let upload = patiently(|| client.begin_upload(&request))?;
     if let (Some(id), true) = (&upload.id, upload.state != UploadState::Done) {
         if upload.offset > 0 {
-            note(&format!("{}: going on at byte {}", path.display(), upload.offset));
+            note(&format!(
+                "{}: going on at byte {}",
+                path.display(),
+                upload.offset
+            ));
         } else if size_bytes > QUIET {
-            note(&format!("uploading {} ({})", path.display(), Bytes(size_bytes)));
+            note(&format!(
+                "uploading {} ({})",
+                path.display(),
+                Bytes(size_bytes)
+            ));
         }
         send(client, &file, id, &upload).map_err(|error| at(path, error))?;
-        while patiently(|| client.complete_upload(id)).map_err(|error| at(path, error))?.is_none() {
+        while patiently(|| client.complete_upload(id))
+            .map_err(|error| at(path, error))?
+            .is_none()
+        {
             std::thread::sleep(LOOK);
         }
     }
-    upload.name.parse().map_err(|error: cospan_domain::ids::InvalidId| {
-        CliError::usage(error.to_string(), "the server named the file so; report this")
-    })
+    upload
+        .name
+        .parse()
+        .map_err(|error: cospan_domain::ids::InvalidId| {
+            CliError::usage(
+                error.to_string(),
+                "the server named the file so; report this",
+            )
+        })
 }
 
 fn at(path: &Path, error: ClientError) -> CliError {
     let error = CliError::from(error);
-    CliError { message: format!("{}: {}", path.display(), error.message), ..error }
+    CliError {
+        message: format!("{}: {}", path.display(), error.message),
+        ..error
+    }
 }
 
 fn content(file: &mut File) -> std::io::Result<(Digest, u64)> {
@@ -101,7 +123,8 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
     while offset < begun.size_bytes {
         let length = longest.min(begun.size_bytes - offset);
         let mut piece = vec![0; usize::try_from(length).unwrap_or_default()];
-        file.read_exact_at(&mut piece, offset).map_err(ClientError::Local)?;
+        file.read_exact_at(&mut piece, offset)
+            .map_err(ClientError::Local)?;
         let sent = patiently(|| match client.append_upload(id, offset, &piece) {
             // An answer was lost: what it acknowledged is there.
             Err(ClientError::Refused(problem)) if problem.code == Code::Conflict.as_str() => {
@@ -117,7 +140,12 @@ fn send(client: &Client, file: &File, id: &str, begun: &UploadReport) -> Result<
         offset = arrived;
         if told.elapsed() >= WORD {
             told = Instant::now();
-            note(&format!("{}: {} of {}", begun.name, Bytes(offset), Bytes(begun.size_bytes)));
+            note(&format!(
+                "{}: {} of {}",
+                begun.name,
+                Bytes(offset),
+                Bytes(begun.size_bytes)
+            ));
         }
     }
     Ok(())

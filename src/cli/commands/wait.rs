@@ -53,7 +53,15 @@ struct Outcome {
 pub(crate) fn run(context: &mut Context, args: &WaitArgs) -> Result<Exit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
-    wait_for(context, &client, &ids, &Until { any: args.any, timeout: args.timeout })
+    wait_for(
+        context,
+        &client,
+        &ids,
+        &Until {
+            any: args.any,
+            timeout: args.timeout,
+        },
+    )
 }
 
 /// Waits for these jobs, tells how they ended, and gives the exit code.
@@ -65,10 +73,14 @@ pub(crate) fn wait_for(
 ) -> Result<Exit, CliError> {
     set_hint(match ids {
         [id] => format!("job {id} goes on; wait again with: cospan wait {id}"),
-        _ => format!("the {} jobs go on; wait again for them as you like", ids.len()),
+        _ => format!(
+            "the {} jobs go on; wait again for them as you like",
+            ids.len()
+        ),
     });
-    let deadline =
-        until.timeout.map(|Length(length)| Instant::now() + Duration::from_millis(length.0));
+    let deadline = until
+        .timeout
+        .map(|Length(length)| Instant::now() + Duration::from_millis(length.0));
     let mut watch = Watch {
         client,
         only: if let [id] = ids { Some(*id) } else { None },
@@ -80,17 +92,25 @@ pub(crate) fn wait_for(
     };
     let in_time = watch.until_ended(ids, until.any)?;
     let mut outcomes: Vec<Outcome> = ids.iter().filter_map(|id| watch.outcome(*id)).collect();
-    let failed = outcomes.iter_mut().filter(|outcome| outcome.state == "failed");
-    failed.take(TOLD).for_each(|outcome| outcome.last_words = last_words::of(client, outcome.id));
-    context.out.answer(&outcomes, |outcomes| match outcomes.len() > many::MANY {
-        true => many::text(outcomes),
-        false => outcomes.iter().map(outcome_text).collect(),
-    })?;
+    let failed = outcomes
+        .iter_mut()
+        .filter(|outcome| outcome.state == "failed");
+    failed
+        .take(TOLD)
+        .for_each(|outcome| outcome.last_words = last_words::of(client, outcome.id));
+    context
+        .out
+        .answer(&outcomes, |outcomes| match outcomes.len() > many::MANY {
+            true => many::text(outcomes),
+            false => outcomes.iter().map(outcome_text).collect(),
+        })?;
     if !in_time {
         note("the time is over; the jobs go on");
         return Ok(Exit::TimedOut);
     }
-    Ok(exit_of(outcomes.iter().map(|outcome| outcome.state.as_str())))
+    Ok(exit_of(
+        outcomes.iter().map(|outcome| outcome.state.as_str()),
+    ))
 }
 
 /// Failed before cancelled before done; what has not ended does not count.
@@ -105,9 +125,17 @@ fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> Exit {
 }
 
 fn outcome_text(outcome: &Outcome) -> String {
-    let reason = outcome.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let reason = outcome
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
     let words = last_words::text(&outcome.last_words);
-    line(&format!("job {} {}{reason}", outcome.id, state(&outcome.state))) + &words
+    line(&format!(
+        "job {} {}{reason}",
+        outcome.id,
+        state(&outcome.state)
+    )) + &words
 }
 
 struct Watch<'c> {
@@ -154,7 +182,8 @@ impl Watch<'_> {
     }
 
     fn remaining(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+        self.deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     fn open_stream(&mut self) {
@@ -200,12 +229,18 @@ impl Watch<'_> {
                 Ok(None) | Err(_) => {
                     // Ended, silent or broken: a new one is opened, and everything looked at.
                     self.stream = None;
-                    let pause = self.remaining().unwrap_or(POLL).min(Duration::from_millis(100));
+                    let pause = self
+                        .remaining()
+                        .unwrap_or(POLL)
+                        .min(Duration::from_millis(100));
                     std::thread::sleep(pause);
                     return ids.to_vec();
                 }
             }
-            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if self
+                .deadline
+                .is_some_and(|deadline| Instant::now() >= deadline)
+            {
                 return ids.to_vec();
             }
         }
@@ -214,7 +249,12 @@ impl Watch<'_> {
     fn outcome(&self, id: u64) -> Option<Outcome> {
         let phase = self.phases.get(&id)?;
         let (state, reason) = (phase.state.clone(), phase.reason.clone());
-        Some(Outcome { id, state, reason, last_words: Vec::new() })
+        Some(Outcome {
+            id,
+            state,
+            reason,
+            last_words: Vec::new(),
+        })
     }
 }
 

@@ -12,7 +12,12 @@ const NAMED: usize = 3;
 impl Check<'_> {
     /// Links between sites that there are, each once.
     pub(super) fn links(&mut self) {
-        let names: Vec<&str> = self.config.site.iter().map(|site| site.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .config
+            .site
+            .iter()
+            .map(|site| site.name.as_str())
+            .collect();
         if names.is_empty() && self.places.contains_key("site[0]") {
             return;
         }
@@ -58,8 +63,9 @@ impl Check<'_> {
     /// that this is meant, and between those of this machine one is measured.
     pub(super) fn unlinked(&mut self) {
         let links = self.config.link.iter();
-        let linked: BTreeSet<_> =
-            links.flat_map(|link| [(&link.from, &link.to), (&link.to, &link.from)]).collect();
+        let linked: BTreeSet<_> = links
+            .flat_map(|link| [(&link.from, &link.to), (&link.to, &link.from)])
+            .collect();
         let sites = &self.config.site;
         let mut missing = Vec::new();
         for (i, one) in sites.iter().enumerate() {
@@ -68,16 +74,27 @@ impl Check<'_> {
                 let by_ends = one.carries_to(other).or(other.carries_to(one)).is_some();
                 !here && !by_ends && !linked.contains(&(&one.name, &other.name))
             };
-            missing.extend(sites[i + 1..].iter().filter(apart).map(|other| (one, other)));
+            missing.extend(
+                sites[i + 1..]
+                    .iter()
+                    .filter(apart)
+                    .map(|other| (one, other)),
+            );
         }
-        let Some(&(one, other)) = missing.first() else { return };
+        let Some(&(one, other)) = missing.first() else {
+            return;
+        };
         let named: Vec<String> = missing
             .iter()
             .take(NAMED)
             .map(|(one, other)| format!("{} and {}", one.name, other.name))
             .collect();
         let more = missing.len() - named.len();
-        let more = if more > 0 { format!(", and {more} pairs more") } else { String::new() };
+        let more = if more > 0 {
+            format!(", and {more} pairs more")
+        } else {
+            String::new()
+        };
         let message = format!(
             "no [[link]] between {}{more}: what lies at one of them never gets to the other",
             named.join(", ")

@@ -244,7 +244,8 @@ impl Site {
 
     /// Whether it promises processors for later.
     pub fn grants(&self) -> bool {
-        self.grants_reservations.unwrap_or(self.kind == SiteKind::Local)
+        self.grants_reservations
+            .unwrap_or(self.kind == SiteKind::Local)
     }
 
     /// Bytes of a megabyte, in which memory and disk are counted.
@@ -254,14 +255,20 @@ impl Site {
     pub fn total(&self) -> Resources {
         let mut others = self.resources.clone();
         let in_mb = |size: Option<Bytes>| size.map(|size| size.0 / Self::MB);
-        let named =
-            [("memory_mb", in_mb(self.memory)), ("disk_mb", in_mb(self.disk)), ("gpus", self.gpus)];
+        let named = [
+            ("memory_mb", in_mb(self.memory)),
+            ("disk_mb", in_mb(self.disk)),
+            ("gpus", self.gpus),
+        ];
         for (name, count) in named {
             if let Some(count) = count {
                 others.insert(name.into(), count);
             }
         }
         others.retain(|_, count| *count > 0);
-        Resources { processors: self.processors, others }
+        Resources {
+            processors: self.processors,
+            others,
+        }
     }
 }

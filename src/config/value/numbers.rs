@@ -79,7 +79,11 @@ impl Value for Mflops {
 /// A result of a benchmark, kept to the millionth.
 pub(super) fn score(value: &DeValue<'_>) -> Result<Score, String> {
     decimal(value).and_then(Score::new).ok_or_else(|| {
-        format!("{} where a number from 0 to {:?} is expected", kind(value), Score::MAX.as_f64())
+        format!(
+            "{} where a number from 0 to {:?} is expected",
+            kind(value),
+            Score::MAX.as_f64()
+        )
     })
 }
 
@@ -100,7 +104,9 @@ impl Value for Weights {
     }
 
     fn show(&self) -> String {
-        let shown = self.named().map(|(name, weight)| format!("{name} = {:?}", weight.factor()));
+        let shown = self
+            .named()
+            .map(|(name, weight)| format!("{name} = {:?}", weight.factor()));
         format!("{{ {} }}", shown.collect::<Vec<_>>().join(", "))
     }
 }

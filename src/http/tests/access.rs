@@ -37,16 +37,31 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
             host: "node".into(),
             since: Timestamp(1),
         };
-        let component =
-            || Component { attempt: Attempt(1), run: run.clone(), ..Component::default() };
+        let component = || Component {
+            attempt: Attempt(1),
+            run: run.clone(),
+            ..Component::default()
+        };
         job.components = vec![component(), component()];
         let window = StartWindow::exactly(Timestamp(1));
-        let wish = ReservationWish { window, ..ReservationWish::default() };
+        let wish = ReservationWish {
+            window,
+            ..ReservationWish::default()
+        };
         job.wish = Wish::Changed(wish);
     });
-    for file in ["stdout".to_owned(), "out".to_owned(), format!("tree/{}", marked(owner))] {
+    for file in [
+        "stdout".to_owned(),
+        "out".to_owned(),
+        format!("tree/{}", marked(owner)),
+    ] {
         let key = (JobId(id), ComponentIndex(0), file);
-        served.fake.contents.lock().unwrap().insert(key, marked(owner).into_bytes());
+        served
+            .fake
+            .contents
+            .lock()
+            .unwrap()
+            .insert(key, marked(owner).into_bytes());
     }
     id
 }
@@ -58,7 +73,9 @@ fn give_uploads(
     owner: &str,
     round: usize,
 ) -> BTreeMap<&'static str, String> {
-    let of_one = RULES.iter().filter(|rule| rule.path.starts_with("/v1/uploads/{id}"));
+    let of_one = RULES
+        .iter()
+        .filter(|rule| rule.path.starts_with("/v1/uploads/{id}"));
     let begun = of_one.map(|rule| {
         let announced = serde_json::json!({
             "name": format!("{}/{round}/{}", file_of(owner), rule.method),
@@ -67,7 +84,12 @@ fn give_uploads(
             "site": "delft",
         });
         let reply = served.send_as(token, "POST", "/v1/uploads", Some(&announced.to_string()));
-        assert_eq!(reply.status, 201, "{}", String::from_utf8_lossy(&reply.body));
+        assert_eq!(
+            reply.status,
+            201,
+            "{}",
+            String::from_utf8_lossy(&reply.body)
+        );
         (rule.method, reply.json::<UploadReport>().id.unwrap())
     });
     begun.collect()
@@ -81,7 +103,12 @@ fn give_file(served: &Served, owner: &str) {
         size_bytes: 5,
         replicas: Vec::new(),
     };
-    served.fake.files.lock().unwrap().insert(file_of(owner).parse().unwrap(), report);
+    served
+        .fake
+        .files
+        .lock()
+        .unwrap()
+        .insert(file_of(owner).parse().unwrap(), report);
 }
 
 /// A request to an address about the job, the file and the uploads of a key.
@@ -103,7 +130,11 @@ fn request(
         .replace("{path}", "out")
         .replace("{name}", "delft")
         .replace("/v1/slots", "/v1/slots?processors=1&for=1h");
-    let path = if rule.method == "PATCH" { format!("{path}?offset=0") } else { path };
+    let path = if rule.method == "PATCH" {
+        format!("{path}?offset=0")
+    } else {
+        path
+    };
     let body = match (rule.method, rule.path) {
         ("POST", "/v1/jobs") => {
             let mut job = named("reads");
@@ -195,7 +226,10 @@ fn check(reply: &Reply, said: &Said, (rule, path): (&Rule, &str), asked: &[Strin
         Said::Hidden | Said::Anothers => {
             // What was asked for may be repeated; nothing else of it is.
             let told = text.replace(&file_of(owner), "");
-            assert!(!told.contains(&marked(owner)) && !told.contains(owner), "{place}");
+            assert!(
+                !told.contains(&marked(owner)) && !told.contains(owner),
+                "{place}"
+            );
             refused_as(reply, said, rule, &place);
             assert!(asked.is_empty(), "{place}: {asked:?}");
         }
@@ -210,7 +244,10 @@ fn check(reply: &Reply, said: &Said, (rule, path): (&Rule, &str), asked: &[Strin
         }
         // Nobody reserved anything that is shared, whoever may look.
         Said::Allowed if rule.path.starts_with("/v1/shared-reservations") => {
-            assert!(matches!(reply.status, 200 | 201) || text.contains("C3001"), "{place}");
+            assert!(
+                matches!(reply.status, 200 | 201) || text.contains("C3001"),
+                "{place}"
+            );
         }
         Said::Allowed => assert!(matches!(reply.status, 200 | 201), "{place}"),
     }
@@ -223,7 +260,11 @@ fn refused_as(reply: &Reply, said: &Said, rule: &Rule, place: &str) {
     match rule.path {
         _ if is_order => {
             let outcome = reply.json::<OrderReport>().jobs[0].outcome;
-            let said = if is_hidden { OutcomeName::NotFound } else { OutcomeName::Refused };
+            let said = if is_hidden {
+                OutcomeName::NotFound
+            } else {
+                OutcomeName::Refused
+            };
             assert_eq!(outcome, said, "{place}");
         }
         _ if is_list => assert_eq!(reply.status, 200, "{place}"),
@@ -283,8 +324,13 @@ fn the_table_has_every_address_of_the_document_and_no_other() {
         let methods = item.as_object().unwrap().keys();
         methods.map(move |method| (method.to_uppercase(), path.clone()))
     });
-    let table = RULES.iter().map(|rule| (rule.method.to_owned(), rule.path.to_owned()));
-    assert_eq!(listed.collect::<BTreeSet<_>>(), table.collect::<BTreeSet<_>>());
+    let table = RULES
+        .iter()
+        .map(|rule| (rule.method.to_owned(), rule.path.to_owned()));
+    assert_eq!(
+        listed.collect::<BTreeSet<_>>(),
+        table.collect::<BTreeSet<_>>()
+    );
 }
 
 #[test]
@@ -292,48 +338,83 @@ fn an_address_in_other_letters_is_judged_as_the_router_reads_it() {
     let served = Served::start();
     let reader = served.key("looks", &[Role::Reader]);
     for path in ["/v1/store/%65xport", "/v1/%73tore/export"] {
-        served.send_as(&reader, "GET", path, None).problem(403, "C2002");
+        served
+            .send_as(&reader, "GET", path, None)
+            .problem(403, "C2002");
     }
-    for path in ["/v1/store/export/", "//v1/store/export", "/v1//store/export", "/v1/STORE/export"]
-    {
-        served.send_as(&reader, "GET", path, None).problem(404, "C3002");
+    for path in [
+        "/v1/store/export/",
+        "//v1/store/export",
+        "/v1//store/export",
+        "/v1/STORE/export",
+    ] {
+        served
+            .send_as(&reader, "GET", path, None)
+            .problem(404, "C3002");
     }
 }
 
 #[test]
 fn lists_and_selections_hold_what_the_key_reaches_only() {
     let served = Served::start();
-    let (alice, bob) = (served.key("alice", &[Role::User]), served.key("bob", &[Role::User]));
+    let (alice, bob) = (
+        served.key("alice", &[Role::User]),
+        served.key("bob", &[Role::User]),
+    );
     give_job(&served, &alice, "alice");
     let own = give_job(&served, &bob, "bob");
     let ids = |token: &str, query: &str| -> Vec<u64> {
         let reply = served.send_as(token, "GET", &format!("/v1/jobs{query}"), None);
-        reply.json::<JobPage>().jobs.iter().map(|job| job.id).collect()
+        reply
+            .json::<JobPage>()
+            .jobs
+            .iter()
+            .map(|job| job.id)
+            .collect()
     };
     assert_eq!(ids(&bob, ""), [own]);
     assert_eq!(ids(&bob, "?newest=true&name=mark"), [own]);
     assert!(ids(&bob, "?owner=alice").is_empty());
     assert_eq!(ids(&served.token, "").len(), 2);
     let cancel = r#"{"all":true}"#;
-    let report: OrderReport = served.send_as(&bob, "POST", "/v1/jobs:cancel", Some(cancel)).json();
-    assert_eq!(report.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [own]);
+    let report: OrderReport = served
+        .send_as(&bob, "POST", "/v1/jobs:cancel", Some(cancel))
+        .json();
+    assert_eq!(
+        report.jobs.iter().map(|job| job.id).collect::<Vec<_>>(),
+        [own]
+    );
     let both = r#"{"ids":[1,2]}"#;
-    let report: OrderReport = served.send_as(&bob, "POST", "/v1/jobs:freeze", Some(both)).json();
-    let outcomes: Vec<_> = report.jobs.iter().map(|job| (job.id, job.outcome)).collect();
-    assert_eq!(outcomes, [(1, OutcomeName::NotFound), (2, OutcomeName::Done)]);
+    let report: OrderReport = served
+        .send_as(&bob, "POST", "/v1/jobs:freeze", Some(both))
+        .json();
+    let outcomes: Vec<_> = report
+        .jobs
+        .iter()
+        .map(|job| (job.id, job.outcome))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [(1, OutcomeName::NotFound), (2, OutcomeName::Done)]
+    );
 }
 
 #[test]
 fn what_an_operator_registered_is_everybodys_to_read_and_nobodys_to_change() {
     let served = Served::start();
-    let (bob, root) = (served.key("bob", &[Role::User]), served.key("root", &[Role::Operator]));
+    let (bob, root) = (
+        served.key("bob", &[Role::User]),
+        served.key("root", &[Role::Operator]),
+    );
     give_file(&served, "root");
     give_file(&served, "bob");
     let address = format!("/v1/files/{}", file_of("root"));
     let page: FilePage = served.send_as(&bob, "GET", "/v1/files", None).json();
     assert_eq!(page.files.len(), 2);
     assert_eq!(served.send_as(&bob, "GET", &address, None).status, 200);
-    let problem = served.send_as(&bob, "DELETE", &address, None).problem(403, "C2002");
+    let problem = served
+        .send_as(&bob, "DELETE", &address, None)
+        .problem(403, "C2002");
     assert_eq!(problem.role.as_deref(), Some("administrator"));
     assert_eq!(served.send_as(&root, "DELETE", &address, None).status, 200);
 }
@@ -362,23 +443,37 @@ fn only_what_administrators_ask_of_the_catalogue_reaches_others_files() {
         give_file(&served, role.as_str());
         let file = file_of(role.as_str());
         let body = serde_json::json!({ "name": file, "site": "delft", "path": "x" }).to_string();
-        assert_eq!(served.send_as(&key, "POST", "/v1/files", Some(&body)).status, 201);
+        assert_eq!(
+            served
+                .send_as(&key, "POST", "/v1/files", Some(&body))
+                .status,
+            201
+        );
         let address = format!("/v1/files/{file}");
         assert_eq!(served.send_as(&key, "DELETE", &address, None).status, 200);
         let asked = std::mem::take(&mut *served.fake.asked.lock().unwrap());
         let reaches = format!("reaches_all: {}", role == Role::Administrator);
         assert_eq!(asked.len(), 2);
-        assert!(asked.iter().all(|what| what.contains(&reaches)), "{asked:?}");
+        assert!(
+            asked.iter().all(|what| what.contains(&reaches)),
+            "{asked:?}"
+        );
     }
 }
 
 #[test]
 fn a_follower_sees_the_changes_of_jobs_that_its_key_reaches() {
     let served = Served::start();
-    let (alice, bob) = (served.key("alice", &[Role::User]), served.key("bob", &[Role::Operator]));
+    let (alice, bob) = (
+        served.key("alice", &[Role::User]),
+        served.key("bob", &[Role::Operator]),
+    );
     let follow = |token: &str| {
         let request = ureq::get(served.url("/v1/events"));
-        let response = request.header("Authorization", format!("Bearer {token}")).call().unwrap();
+        let response = request
+            .header("Authorization", format!("Bearer {token}"))
+            .call()
+            .unwrap();
         let mut lines =
             std::io::BufRead::lines(std::io::BufReader::new(response.into_body().into_reader()));
         assert!(lines.next().unwrap().unwrap().starts_with(": hello"));
@@ -390,8 +485,13 @@ fn a_follower_sees_the_changes_of_jobs_that_its_key_reaches() {
     served.submit_as(&bob, &job().to_string());
     let mut next = |root: bool| {
         let lines = if root { &mut of_root } else { &mut of_bob };
-        let line = lines.map(Result::unwrap).find(|line| line.starts_with("data: ")).unwrap();
-        serde_json::from_str::<ChangeReport>(line.trim_start_matches("data: ")).unwrap().job
+        let line = lines
+            .map(Result::unwrap)
+            .find(|line| line.starts_with("data: "))
+            .unwrap();
+        serde_json::from_str::<ChangeReport>(line.trim_start_matches("data: "))
+            .unwrap()
+            .job
     };
     assert_eq!((next(false), next(true), next(true)), (2, 1, 2));
 }

@@ -5,11 +5,14 @@ use super::*;
 #[test]
 fn a_body_that_is_no_json_is_refused_with_its_place() {
     let served = Served::start();
-    for wrong in ["", " ", "{", "nonsense", "{\"a\":}", "null", "3", "\"x\"", "[[]]", "{}x", "[1]"]
-    {
+    for wrong in [
+        "", " ", "{", "nonsense", "{\"a\":}", "null", "3", "\"x\"", "[[]]", "{}x", "[1]",
+    ] {
         served.submit(wrong).problem(400, "C1001");
     }
-    let problem = served.submit("{\n \"wall_time\": \"1h\",\n ]").problem(400, "C1001");
+    let problem = served
+        .submit("{\n \"wall_time\": \"1h\",\n ]")
+        .problem(400, "C1001");
     assert!(problem.detail.contains("line 3"), "{problem}");
 }
 
@@ -21,7 +24,9 @@ fn invalid_utf_8_is_refused() {
         let at = text.find(place).unwrap();
         let mut bytes = text.into_bytes();
         bytes[at] = 0xff;
-        served.send("POST", "/v1/jobs", Some(&bytes)).problem(400, "C1001");
+        served
+            .send("POST", "/v1/jobs", Some(&bytes))
+            .problem(400, "C1001");
     }
 }
 
@@ -32,17 +37,32 @@ fn an_unknown_key_is_refused_with_its_path_and_the_nearest_known_one() {
     let problem = served.submit(&text).problem(400, "C1001");
     assert_eq!(problem.key.as_deref(), Some("component[0].procesors"));
     assert_eq!(problem.nearest.as_deref(), Some("processors"));
-    assert_eq!(problem.remedy.as_deref(), Some("did you mean `processors`?"));
+    assert_eq!(
+        problem.remedy.as_deref(),
+        Some("did you mean `processors`?")
+    );
 }
 
 #[test]
 fn zero_negative_and_huge_numbers_are_refused() {
     let served = Served::start();
-    for wrong in ["0", "-1", "4294967296", "1e99", "123456789012345678901234567890", "1.5"] {
-        let text =
-            job().to_string().replace("\"processors\":2", &format!("\"processors\":{wrong}"));
+    for wrong in [
+        "0",
+        "-1",
+        "4294967296",
+        "1e99",
+        "123456789012345678901234567890",
+        "1.5",
+    ] {
+        let text = job()
+            .to_string()
+            .replace("\"processors\":2", &format!("\"processors\":{wrong}"));
         let problem = served.submit(&text).problem(400, "C1001");
-        assert_eq!(problem.key.as_deref(), Some("component[0].processors"), "{problem}");
+        assert_eq!(
+            problem.key.as_deref(),
+            Some("component[0].processors"),
+            "{problem}"
+        );
     }
     for wrong in ["0s", "99999999999d", "1000000h", "-1s", "10"] {
         let text = job().to_string().replace("10m", wrong);
@@ -64,7 +84,10 @@ fn too_many_components_are_refused() {
         })
         .collect();
     let problem = served.submit(&job.to_string()).problem(422, "C1102");
-    assert!(problem.detail.contains("1001") && problem.detail.contains("1000"), "{problem}");
+    assert!(
+        problem.detail.contains("1001") && problem.detail.contains("1000"),
+        "{problem}"
+    );
     job["component"].as_array_mut().unwrap().pop();
     assert_eq!(served.submit(&job.to_string()).status, 201);
 }
@@ -73,7 +96,9 @@ fn too_many_components_are_refused() {
 fn an_empty_job_and_an_empty_array_are_refused() {
     let served = Served::start();
     served.submit("[]").problem(422, "C1106");
-    let problem = served.submit(r#"{"wall_time":"1h","component":[]}"#).problem(422, "C1101");
+    let problem = served
+        .submit(r#"{"wall_time":"1h","component":[]}"#)
+        .problem(422, "C1101");
     assert!(problem.detail.contains("no components"), "{problem}");
 }
 
@@ -81,8 +106,15 @@ fn an_empty_job_and_an_empty_array_are_refused() {
 fn a_thousand_jobs_are_enough_for_one_request() {
     let served = Served::start();
     let jobs: Vec<Value> = (0..1001).map(|_| job()).collect();
-    served.submit(&serde_json::to_string(&jobs).unwrap()).problem(422, "C1105");
-    assert_eq!(served.submit(&serde_json::to_string(&jobs[..1000]).unwrap()).status, 201);
+    served
+        .submit(&serde_json::to_string(&jobs).unwrap())
+        .problem(422, "C1105");
+    assert_eq!(
+        served
+            .submit(&serde_json::to_string(&jobs[..1000]).unwrap())
+            .status,
+        201
+    );
 }
 
 #[test]
@@ -99,14 +131,23 @@ fn a_body_over_the_limit_is_refused_announced_or_not() {
         .send(ureq::SendBody::from_reader(&mut long.as_bytes()))
         .unwrap();
     assert_eq!(answer.status(), 413);
-    assert!(answer.body_mut().read_to_string().unwrap().contains("C5001"));
+    assert!(
+        answer
+            .body_mut()
+            .read_to_string()
+            .unwrap()
+            .contains("C5001")
+    );
     assert_eq!(served.submit(&job().to_string()).status, 201);
 }
 
 #[test]
 fn deep_nesting_is_refused() {
     let served = Served::start();
-    for deep in ["[".repeat(100_000), format!("{{\"component\":{}", "[".repeat(100_000))] {
+    for deep in [
+        "[".repeat(100_000),
+        format!("{{\"component\":{}", "[".repeat(100_000)),
+    ] {
         served.submit(&deep).problem(400, "C1001");
     }
 }
@@ -139,7 +180,9 @@ fn wrong_parameters_are_refused() {
     }
     let problem = served.get("/v1/jobs?state=quued").problem(400, "C1002");
     assert!(problem.detail.contains("queued"), "{problem}");
-    served.post("/v1/jobs?dry_rn=true", &job().to_string()).problem(400, "C1002");
+    served
+        .post("/v1/jobs?dry_rn=true", &job().to_string())
+        .problem(400, "C1002");
     assert!(served.fake.view.lock().unwrap().jobs.is_empty());
 }
 

@@ -33,7 +33,11 @@ impl Open {
         let mut piece = [0; 4096];
         while !String::from_utf8_lossy(&read).contains(wanted) {
             let count = self.0.read(&mut piece).unwrap();
-            assert!(count > 0, "ended before {wanted:?}: {}", String::from_utf8_lossy(&read));
+            assert!(
+                count > 0,
+                "ended before {wanted:?}: {}",
+                String::from_utf8_lossy(&read)
+            );
             read.extend_from_slice(&piece[..count]);
         }
         String::from_utf8_lossy(&read).into_owned()
@@ -45,7 +49,11 @@ impl Open {
         let mut rest = Vec::new();
         // Broken off is an end as well.
         let _ = self.0.read_to_end(&mut rest);
-        assert!(begun.elapsed() < SOON, "it went on for {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < SOON,
+            "it went on for {:?}",
+            begun.elapsed()
+        );
         rest
     }
 }
@@ -54,9 +62,16 @@ fn running_job(served: &Served, token: &str) {
     served.submit_as(token, &job().to_string());
     served.fake.change(1, |job| {
         let (lrm_id, host) = (LrmId::new("1").unwrap(), "node".into());
-        let run = Run::Running { lrm_id, host, since: Timestamp(1) };
-        let component =
-            || Component { attempt: Attempt(1), run: run.clone(), ..Default::default() };
+        let run = Run::Running {
+            lrm_id,
+            host,
+            since: Timestamp(1),
+        };
+        let component = || Component {
+            attempt: Attempt(1),
+            run: run.clone(),
+            ..Default::default()
+        };
         job.components = vec![component(), component()];
     });
     put(served, "stdout", b"begun");
@@ -64,7 +79,12 @@ fn running_job(served: &Served, token: &str) {
 
 fn put(served: &Served, file: &str, bytes: &[u8]) {
     let key = (JobId(1), ComponentIndex(1), file.to_owned());
-    served.fake.contents.lock().unwrap().insert(key, bytes.to_vec());
+    served
+        .fake
+        .contents
+        .lock()
+        .unwrap()
+        .insert(key, bytes.to_vec());
 }
 
 fn remove(served: &Served, name: &str) {
@@ -88,7 +108,10 @@ fn what_is_followed_ends_when_its_key_is_removed() {
     remove(&served, "anna");
     for open in [log, events] {
         let rest = open.ends_soon();
-        assert!(!rest.ends_with(b"0\r\n\r\n"), "it is broken off, not over: {rest:?}");
+        assert!(
+            !rest.ends_with(b"0\r\n\r\n"),
+            "it is broken off, not over: {rest:?}"
+        );
     }
     // Nobody else's ends.
     served.submit_as(&other, &job().to_string());
@@ -114,8 +137,14 @@ fn who_loses_the_role_sees_no_more_of_others() {
     served.fake.change(1, |_| {});
     for open in [log, events, narrow] {
         let rest = open.ends_soon();
-        assert!(!String::from_utf8_lossy(&rest).contains("secret"), "{rest:?}");
-        assert!(!String::from_utf8_lossy(&rest).contains("\"job\":1"), "{rest:?}");
+        assert!(
+            !String::from_utf8_lossy(&rest).contains("secret"),
+            "{rest:?}"
+        );
+        assert!(
+            !String::from_utf8_lossy(&rest).contains("\"job\":1"),
+            "{rest:?}"
+        );
     }
     own.until("a secret");
     // What it may still do goes on.
@@ -134,7 +163,9 @@ fn a_download_breaks_off_when_its_key_is_removed() {
     let mut open = Open::send(&served, &token, "GET", "/v1/jobs/1/outputs/b/result", "");
     open.until("xxxx");
     remove(&served, "anna");
-    wait_until("the server knows", || served.ring.find(token.as_bytes()).is_none());
+    wait_until("the server knows", || {
+        served.ring.find(token.as_bytes()).is_none()
+    });
     // What is in buffers between us and the server was sent before.
     let rest = open.ends_soon();
     assert!(rest.len() < size / 2, "{} bytes came", rest.len());
@@ -149,7 +180,12 @@ fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
     let reply = served.send_as(&token, "POST", "/v1/uploads", Some(&announced.to_string()));
     let id = reply.json::<UploadReport>().id.unwrap();
     let at = format!("/v1/uploads/{id}?offset=0");
-    assert_eq!(served.send_as(&token, "PATCH", &at, Some("0123456789")).status, 200);
+    assert_eq!(
+        served
+            .send_as(&token, "PATCH", &at, Some("0123456789"))
+            .status,
+        200
+    );
     let at = format!("/v1/uploads/{id}?offset=10");
     let mut open = Open::send(&served, &token, "PATCH", &at, "Content-Length: 90\r\n");
     open.0.write_all(b"half of it").unwrap();
@@ -164,11 +200,20 @@ fn an_upload_ends_when_its_key_is_removed_and_keeps_what_had_arrived() {
 fn a_submission_that_is_still_sent_when_the_role_is_lost_is_refused() {
     let served = Served::start();
     let token = served.key("anna", &[Role::User]);
-    let mut open = Open::send(&served, &token, "POST", "/v1/jobs", "Content-Length: 900\r\n");
+    let mut open = Open::send(
+        &served,
+        &token,
+        "POST",
+        "/v1/jobs",
+        "Content-Length: 900\r\n",
+    );
     open.0.write_all(b"{").unwrap();
     served.change_roles("anna", &[Role::Reader]);
     let said = String::from_utf8(open.ends_soon()).unwrap();
-    assert!(said.starts_with("HTTP/1.1 403 ") && said.contains("has not the role user"), "{said}");
+    assert!(
+        said.starts_with("HTTP/1.1 403 ") && said.contains("has not the role user"),
+        "{said}"
+    );
     assert!(served.fake.asked.lock().unwrap().is_empty());
 }
 
@@ -182,10 +227,17 @@ fn a_file_is_not_brought_to_a_site_for_a_key_that_was_removed() {
     let reply = served.send_as(&token, "POST", "/v1/uploads", Some(&announced.to_string()));
     let id = reply.json::<UploadReport>().id.unwrap();
     let at = format!("/v1/uploads/{id}?offset=0");
-    assert_eq!(served.send_as(&token, "PATCH", &at, Some("mesh")).status, 200);
+    assert_eq!(
+        served.send_as(&token, "PATCH", &at, Some("mesh")).status,
+        200
+    );
     remove(&served, "anna");
-    wait_until("the server knows", || served.ring.find(token.as_bytes()).is_none());
-    let said = served.post(&format!("/v1/uploads/{id}/complete"), "").problem(409, "C4002");
+    wait_until("the server knows", || {
+        served.ring.find(token.as_bytes()).is_none()
+    });
+    let said = served
+        .post(&format!("/v1/uploads/{id}/complete"), "")
+        .problem(409, "C4002");
     assert!(said.detail.contains("the key anna was removed"), "{said}");
     assert!(served.fake.uploaded.lock().unwrap().is_empty());
 }

@@ -30,8 +30,14 @@ fn every_answer_is_described_with_the_problems_that_it_may_be() {
         }
         let open = operation["security"] == serde_json::json!([{}]);
         assert_eq!(answers.contains_key("401"), !open, "{method} {path}");
-        assert!(answers.contains_key("4XX") && answers.contains_key("5XX"), "{method} {path}");
-        assert!(ids.insert(operation["operationId"].to_string()), "{method} {path}");
+        assert!(
+            answers.contains_key("4XX") && answers.contains_key("5XX"),
+            "{method} {path}"
+        );
+        assert!(
+            ids.insert(operation["operationId"].to_string()),
+            "{method} {path}"
+        );
     }
 }
 
@@ -41,11 +47,20 @@ fn one_job_or_several_are_sent_and_a_dry_run_is_told_apart() {
     let submit = &document["paths"]["/v1/jobs"]["post"];
     let refers = |part: &Value| part["content"]["application/json"]["schema"]["$ref"].clone();
     let choices = |reference: Value| {
-        let name = reference.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let name = reference
+            .as_str()
+            .unwrap()
+            .rsplit('/')
+            .next()
+            .unwrap()
+            .to_owned();
         document["components"]["schemas"][name]["oneOf"].to_string()
     };
     let sent = choices(refers(&submit["requestBody"]));
-    assert!(sent.contains("array") && sent.matches("JobDocument").count() == 2, "{sent}");
+    assert!(
+        sent.contains("array") && sent.matches("JobDocument").count() == 2,
+        "{sent}"
+    );
     let answered = choices(refers(&submit["responses"]["200"]));
     assert!(answered.contains("SubmittedReport") && answered.contains("CheckedReport"));
 }
@@ -55,8 +70,13 @@ fn every_parameter_has_bounds_that_hold() {
     let served = Served::start();
     let document = document();
     let limit = |path: &str| {
-        let all = document["paths"][path]["get"]["parameters"].as_array().unwrap();
-        all.iter().find(|parameter| parameter["name"] == "limit").unwrap()["schema"].clone()
+        let all = document["paths"][path]["get"]["parameters"]
+            .as_array()
+            .unwrap();
+        all.iter()
+            .find(|parameter| parameter["name"] == "limit")
+            .unwrap()["schema"]
+            .clone()
     };
     for path in ["/v1/jobs", "/v1/accounts", "/v1/files"] {
         let schema = limit(path);
@@ -66,13 +86,20 @@ fn every_parameter_has_bounds_that_hold() {
             assert_eq!(served.get(&format!("{path}?limit={given}")).status, 200);
         }
         for given in [least - 1, most + 1] {
-            let problem = served.get(&format!("{path}?limit={given}")).problem(400, "C1002");
+            let problem = served
+                .get(&format!("{path}?limit={given}"))
+                .problem(400, "C1002");
             assert_eq!(problem.key.as_deref(), Some("limit"), "{path} {given}");
         }
     }
     let text = document.to_string();
-    assert!(!text.contains("\"int32\""), "a number without a sign goes beyond it");
-    served.get("/v1/jobs?group=9223372036854775808").problem(400, "C1002");
+    assert!(
+        !text.contains("\"int32\""),
+        "a number without a sign goes beyond it"
+    );
+    served
+        .get("/v1/jobs?group=9223372036854775808")
+        .problem(400, "C1002");
 }
 
 #[test]
@@ -104,9 +131,13 @@ fn the_book_lists_every_address() {
         let is_there = listed.lines().any(|line| {
             line.contains(&format!("`{method} {path}`"))
                 || (line.contains(&format!("`{method} "))
-                    && [format!("`{path}`"), format!("`/{tail}`"), format!("`:{tail}`")]
-                        .iter()
-                        .any(|short| line.contains(short)))
+                    && [
+                        format!("`{path}`"),
+                        format!("`/{tail}`"),
+                        format!("`:{tail}`"),
+                    ]
+                    .iter()
+                    .any(|short| line.contains(short)))
         });
         assert!(is_there, "{method} {path}");
     }
@@ -119,15 +150,22 @@ fn a_wrong_parameter_or_method_is_named_with_what_would_be_right() {
     assert_eq!(problem.key.as_deref(), Some("limti"));
     assert_eq!(problem.remedy.as_deref(), Some("did you mean `limit`?"));
     for (query, name) in [("limit=x", "limit"), ("state=running&site=-", "site")] {
-        let problem = served.get(&format!("/v1/jobs?{query}")).problem(400, "C1002");
+        let problem = served
+            .get(&format!("/v1/jobs?{query}"))
+            .problem(400, "C1002");
         assert_eq!(problem.key.as_deref(), Some(name));
     }
     let reply = served.send("PUT", "/v1/jobs", None);
     assert_eq!(reply.header("allow"), Some("GET, POST"));
     let problem = served.get("/v1/sties").problem(404, "C3002");
     assert_eq!(problem.remedy.as_deref(), Some("did you mean /v1/sites?"));
-    let problem = served.post("/v1/sites/delft/drian", "").problem(404, "C3002");
-    assert_eq!(problem.remedy.as_deref(), Some("did you mean /v1/sites/delft/drain?"));
+    let problem = served
+        .post("/v1/sites/delft/drian", "")
+        .problem(404, "C3002");
+    assert_eq!(
+        problem.remedy.as_deref(),
+        Some("did you mean /v1/sites/delft/drain?")
+    );
 }
 
 #[test]
@@ -136,12 +174,23 @@ fn numbers_and_instants_are_read_in_all_the_ways_that_json_has() {
     served.submit(&job().to_string());
     let cancel = served.post("/v1/jobs:cancel", r#"{"ids":[1.0]}"#);
     assert_eq!(cancel.status, 200);
-    for from in ["0650-01-30T08:10:55.2Z", "2026-01-01T00:00:00+01:00", "2026-01-01 00:00:00"] {
+    for from in [
+        "0650-01-30T08:10:55.2Z",
+        "2026-01-01T00:00:00+01:00",
+        "2026-01-01 00:00:00",
+    ] {
         let end = serde_json::json!({ "from": from }).to_string();
-        assert_eq!(served.post("/v1/sites/delft/end-maintenance", &end).status, 200, "{from}");
+        assert_eq!(
+            served.post("/v1/sites/delft/end-maintenance", &end).status,
+            200,
+            "{from}"
+        );
     }
     let asked = served.fake.asked.lock().unwrap().join("\n");
-    assert!(asked.contains("1767222000000") && asked.contains("Timestamp(0)"), "{asked}");
+    assert!(
+        asked.contains("1767222000000") && asked.contains("Timestamp(0)"),
+        "{asked}"
+    );
 }
 
 /// Bodies in which every number stands that a body can have, each written as `1.0`.
@@ -154,7 +203,9 @@ fn bodies_with_fractions() -> Vec<(&'static str, Value)> {
     });
     let run = |more: Value| {
         let mut job = job();
-        job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        job.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         job
     };
     let tries = json!({ "max_retries": 1.0, "max_claim_tries": 1.0, "max_placement_tries": 1.0 });
@@ -175,13 +226,19 @@ fn bodies_with_fractions() -> Vec<(&'static str, Value)> {
         ("/v1/jobs:cancel", json!({ "group": 1.0, "after": 1.0 })),
         ("/v1/shared-reservations", shared),
         ("/v1/uploads", upload),
-        ("/v1/chaos", json!({ "for": "1s", "seed": 1.0, "inject": [] })),
+        (
+            "/v1/chaos",
+            json!({ "for": "1s", "seed": 1.0, "inject": [] }),
+        ),
     ]
 }
 
 /// The keys below a schema that hold whole numbers.
 fn keys_of_numbers(document: &Value, schema: &Value, key: &str, to: &mut BTreeSet<String>) {
-    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+    if let Some(name) = schema["$ref"]
+        .as_str()
+        .and_then(|path| path.rsplit('/').next())
+    {
         // No schema holds itself.
         return keys_of_numbers(document, &document["components"]["schemas"][name], key, to);
     }
@@ -209,12 +266,18 @@ fn every_whole_number_of_a_body_may_be_written_with_a_fraction_of_zero() {
     }
     let bodies = bodies_with_fractions();
     for key in keys {
-        let is_tried =
-            bodies.iter().any(|(_, body)| body.to_string().contains(&format!("\"{key}\":")));
+        let is_tried = bodies
+            .iter()
+            .any(|(_, body)| body.to_string().contains(&format!("\"{key}\":")));
         assert!(is_tried, "{key} is in no body");
     }
     for (path, body) in bodies {
         let reply = served.post(path, &body.to_string());
-        assert_ne!(reply.status, 400, "{path} {body}: {}", String::from_utf8_lossy(&reply.body));
+        assert_ne!(
+            reply.status,
+            400,
+            "{path} {body}: {}",
+            String::from_utf8_lossy(&reply.body)
+        );
     }
 }

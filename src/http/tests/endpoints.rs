@@ -60,9 +60,21 @@ fn a_job_is_shown_whole() {
 fn an_archived_job_is_shown_too() {
     let served = Served::start();
     served.submit(&job().to_string());
-    let archived = served.fake.view.lock().unwrap().jobs.remove(&JobId(1)).unwrap();
+    let archived = served
+        .fake
+        .view
+        .lock()
+        .unwrap()
+        .jobs
+        .remove(&JobId(1))
+        .unwrap();
     served.get("/v1/jobs/1").problem(404, "C3001");
-    served.fake.archive.lock().unwrap().insert(JobId(1), archived);
+    served
+        .fake
+        .archive
+        .lock()
+        .unwrap()
+        .insert(JobId(1), archived);
     assert_eq!(served.get("/v1/jobs/1").status, 200);
 }
 
@@ -72,8 +84,20 @@ fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
     served.submit_many(25);
     served.fake.view.lock().unwrap().next_id = JobId(60);
     for id in [3, 11, 25] {
-        let archived = served.fake.view.lock().unwrap().jobs.remove(&JobId(id)).unwrap();
-        served.fake.archive.lock().unwrap().insert(JobId(id), archived);
+        let archived = served
+            .fake
+            .view
+            .lock()
+            .unwrap()
+            .jobs
+            .remove(&JobId(id))
+            .unwrap();
+        served
+            .fake
+            .archive
+            .lock()
+            .unwrap()
+            .insert(JobId(id), archived);
     }
     served.fake.change(2, |job| {
         job.instants.placed = Some(job.submitted_at + DurationMs(700));
@@ -82,7 +106,9 @@ fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
     let mut rows = Vec::new();
     let mut after = 0;
     loop {
-        let page: AccountPage = served.get(&format!("/v1/accounts?limit=10&after={after}")).json();
+        let page: AccountPage = served
+            .get(&format!("/v1/accounts?limit=10&after={after}"))
+            .json();
         rows.extend(page.jobs);
         match page.next {
             Some(next) => after = next,
@@ -100,11 +126,20 @@ fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
 fn a_history_begins_with_the_submission_and_says_who_did_what() {
     let served = Served::start();
     served.submit(&job().to_string());
-    let frozen = Happened::JobFrozen { by: "alice".parse().unwrap() };
-    let events = vec![JobEvent { at: Timestamp(7000), what: frozen }];
+    let frozen = Happened::JobFrozen {
+        by: "alice".parse().unwrap(),
+    };
+    let events = vec![JobEvent {
+        at: Timestamp(7000),
+        what: frozen,
+    }];
     served.fake.history.lock().unwrap().insert(JobId(1), events);
     let report: HistoryReport = served.get("/v1/jobs/1/events").json();
-    let names: Vec<&str> = report.events.iter().map(|event| event.event.as_str()).collect();
+    let names: Vec<&str> = report
+        .events
+        .iter()
+        .map(|event| event.event.as_str())
+        .collect();
     assert_eq!(names, ["JobSubmitted", "JobFrozen"]);
     assert_eq!(report.events[0].by.as_deref(), Some("admin"));
     assert_eq!(report.events[1].by.as_deref(), Some("alice"));
@@ -117,18 +152,42 @@ fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
     served.submit(&job().to_string());
     let component = ComponentIndex(0);
     let happened = [
-        Happened::GoDecided { start_at: Timestamp(7000), start_by: None },
-        Happened::ComponentBegan { component, began_at: None },
-        Happened::ComponentsClaimed { components: vec![component], preempting: vec![] },
+        Happened::GoDecided {
+            start_at: Timestamp(7000),
+            start_by: None,
+        },
+        Happened::ComponentBegan {
+            component,
+            began_at: None,
+        },
+        Happened::ComponentsClaimed {
+            components: vec![component],
+            preempting: vec![],
+        },
         Happened::RoundAborted {
             why: AbortCause::Unreachable { component },
-            then: AfterAbort::Requeue { not_before: Timestamp(9000) },
+            then: AfterAbort::Requeue {
+                not_before: Timestamp(9000),
+            },
         },
     ];
-    let events = happened.map(|what| JobEvent { at: Timestamp(7000), what });
-    served.fake.history.lock().unwrap().insert(JobId(1), events.into());
+    let events = happened.map(|what| JobEvent {
+        at: Timestamp(7000),
+        what,
+    });
+    served
+        .fake
+        .history
+        .lock()
+        .unwrap()
+        .insert(JobId(1), events.into());
     let report: HistoryReport = served.get("/v1/jobs/1/events").json();
-    let lines: Vec<String> = report.events.iter().skip(1).map(ToString::to_string).collect();
+    let lines: Vec<String> = report
+        .events
+        .iter()
+        .skip(1)
+        .map(ToString::to_string)
+        .collect();
     let name = job()["component"][0]["name"].as_str().unwrap().to_owned();
     let expected = [
         "GoDecided (start at 1970-01-01T00:00:07.000Z)".to_owned(),
@@ -157,8 +216,15 @@ fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
         };
         // One is worked on, fifteen wait, and one more is told to come back.
         let asked: Vec<_> = (0..17).map(explain).collect();
-        wait_until("one is told to come back", || asked.iter().any(|one| one.is_finished()));
-        assert_eq!(served.send_as(&carol, "GET", &format!("/v1/jobs/{hers}"), None).status, 200);
+        wait_until("one is told to come back", || {
+            asked.iter().any(|one| one.is_finished())
+        });
+        assert_eq!(
+            served
+                .send_as(&carol, "GET", &format!("/v1/jobs/{hers}"), None)
+                .status,
+            200
+        );
         served.fake.explanations_wait.store(false, Ordering::SeqCst);
         let replies: Vec<Reply> = asked.into_iter().map(|one| one.join().unwrap()).collect();
         let refused = replies.iter().filter(|reply| reply.status == 429);
@@ -166,7 +232,10 @@ fn an_explanation_that_takes_long_holds_up_nobody_and_its_key_has_so_many() {
         assert_eq!(refused.len(), 1);
         assert_eq!(refused[0].header("retry-after"), Some("1"));
         refused[0].problem(429, "C5002");
-        assert_eq!(replies.iter().filter(|reply| reply.status == 200).count(), 16);
+        assert_eq!(
+            replies.iter().filter(|reply| reply.status == 200).count(),
+            16
+        );
     });
 }
 
@@ -175,12 +244,17 @@ fn an_explanation_is_asked_for_page_by_page() {
     let served = Served::start();
     served.submit(&job().to_string());
     let summary = |query: &str| {
-        served.get(&format!("/v1/jobs/1/explain{query}")).json::<ExplainReport>().summary
+        served
+            .get(&format!("/v1/jobs/1/explain{query}"))
+            .json::<ExplainReport>()
+            .summary
     };
     assert_eq!(summary(""), "it waits, 1000 after 0");
     assert_eq!(summary("?after=40&limit=20"), "it waits, 20 after 40");
     for wrong in ["?limit=0", "?limit=1001", "?after=-1", "?page=2"] {
-        served.get(&format!("/v1/jobs/1/explain{wrong}")).problem(400, "C1002");
+        served
+            .get(&format!("/v1/jobs/1/explain{wrong}"))
+            .problem(400, "C1002");
     }
 }
 
@@ -201,7 +275,9 @@ fn pages_follow_each_other_without_gap_or_repetition() {
         let mut ids = Vec::new();
         let mut after = String::new();
         loop {
-            let page: JobPage = served.get(&format!("/v1/jobs?limit=10{extra}{after}")).json();
+            let page: JobPage = served
+                .get(&format!("/v1/jobs?limit=10{extra}{after}"))
+                .json();
             ids.extend(page.jobs.iter().map(|job| job.id));
             match page.next {
                 Some(next) => after = format!("&after={next}"),
@@ -220,9 +296,17 @@ fn pages_follow_each_other_without_gap_or_repetition() {
 fn a_list_is_narrowed_down_by_state_owner_site_and_name() {
     let served = Served::start();
     served.submit_many(12);
-    let fixed = job().to_string().replace("\"processors\"", "\"site\":\"delft\",\"processors\"");
+    let fixed = job()
+        .to_string()
+        .replace("\"processors\"", "\"site\":\"delft\",\"processors\"");
     assert_eq!(served.submit(&fixed).status, 201);
-    let count = |query: &str| served.get(&format!("/v1/jobs?{query}")).json::<JobPage>().jobs.len();
+    let count = |query: &str| {
+        served
+            .get(&format!("/v1/jobs?{query}"))
+            .json::<JobPage>()
+            .jobs
+            .len()
+    };
     assert_eq!(count("name=job-1"), 3);
     assert_eq!(count("site=delft"), 1);
     assert_eq!(count("state=queued"), 13);
@@ -246,30 +330,67 @@ fn a_filter_that_lets_little_through_does_not_look_at_everything_at_once() {
 fn sites_are_listed_shown_and_ordered() {
     let served = Served::start();
     assert_eq!(served.get("/v1/sites").json::<SiteList>().sites.len(), 2);
-    assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().name, "delft");
-    assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().links[0].bandwidth_bps, 8);
-    assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().timeline, None);
-    assert_eq!(served.get("/v1/sites/delft").json::<SiteReport>().needs, None);
-    let needs = served.get("/v1/sites/delft?needs=true").json::<SiteReport>().needs.unwrap();
-    assert_eq!((&*needs.instance, needs.jobs), ("abcdefgh", vec![1, 2]), "whoever's they are");
+    assert_eq!(
+        served.get("/v1/sites/delft").json::<SiteReport>().name,
+        "delft"
+    );
+    assert_eq!(
+        served.get("/v1/sites/delft").json::<SiteReport>().links[0].bandwidth_bps,
+        8
+    );
+    assert_eq!(
+        served.get("/v1/sites/delft").json::<SiteReport>().timeline,
+        None
+    );
+    assert_eq!(
+        served.get("/v1/sites/delft").json::<SiteReport>().needs,
+        None
+    );
+    let needs = served
+        .get("/v1/sites/delft?needs=true")
+        .json::<SiteReport>()
+        .needs
+        .unwrap();
+    assert_eq!(
+        (&*needs.instance, needs.jobs),
+        ("abcdefgh", vec![1, 2]),
+        "whoever's they are"
+    );
     let timeline = |name: &str| {
-        let site = served.get(&format!("/v1/sites/{name}?timeline=1h")).json::<SiteReport>();
+        let site = served
+            .get(&format!("/v1/sites/{name}?timeline=1h"))
+            .json::<SiteReport>();
         site.timeline.expect("it was asked for")
     };
-    let free: Vec<_> = timeline("delft").steps.iter().map(|s| (s.from.0.0, s.processors)).collect();
+    let free: Vec<_> = timeline("delft")
+        .steps
+        .iter()
+        .map(|s| (s.from.0.0, s.processors))
+        .collect();
     assert_eq!(free, [(1_000, 4), (3_600_000, 16)]);
     assert_eq!(timeline("leiden").state, "grants-none");
-    served.get("/v1/sites/delft?timeline=soon").problem(400, "C1002");
+    served
+        .get("/v1/sites/delft?timeline=soon")
+        .problem(400, "C1002");
     let problem = served.get("/v1/sites/deft").problem(404, "C3001");
     assert!(problem.remedy.unwrap().contains("delft"));
     for order in ["drain", "undrain", "freeze", "thaw", "reset", "unforce"] {
-        assert_eq!(served.post(&format!("/v1/sites/delft/{order}"), "").status, 200);
+        assert_eq!(
+            served.post(&format!("/v1/sites/delft/{order}"), "").status,
+            200
+        );
     }
     let window =
         r#"{"from":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z","reason":"disks"}"#;
-    assert_eq!(served.post("/v1/sites/delft/maintenance", window).status, 200);
+    assert_eq!(
+        served.post("/v1/sites/delft/maintenance", window).status,
+        200
+    );
     let end = r#"{"from":"2026-01-01T00:00:00Z"}"#;
-    assert_eq!(served.post("/v1/sites/delft/end-maintenance", end).status, 200);
+    assert_eq!(
+        served.post("/v1/sites/delft/end-maintenance", end).status,
+        200
+    );
     let force = r#"{"usable":true,"until":"2026-01-01T00:00:00Z"}"#;
     assert_eq!(served.post("/v1/sites/delft/force", force).status, 200);
     let asked = served.fake.asked.lock().unwrap().join("\n");
@@ -284,8 +405,12 @@ fn sites_are_listed_shown_and_ordered() {
 fn wrong_orders_about_sites_are_refused() {
     let served = Served::start();
     let backwards = r#"{"from":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}"#;
-    served.post("/v1/sites/delft/maintenance", backwards).problem(422, "C1112");
-    served.post("/v1/sites/delft/maintenance", "").problem(400, "C1001");
+    served
+        .post("/v1/sites/delft/maintenance", backwards)
+        .problem(422, "C1112");
+    served
+        .post("/v1/sites/delft/maintenance", "")
+        .problem(400, "C1001");
     served.post("/v1/sites/-/drain", "").problem(400, "C1002");
     assert!(served.fake.asked.lock().unwrap().is_empty());
 }
@@ -296,25 +421,46 @@ fn files_are_registered_listed_shown_and_forgotten() {
     for name in ["a/b c", "b", "ä"] {
         let body = serde_json::json!({"name": name, "site": "delft", "path": "d/x"}).to_string();
         let reply = served.post("/v1/files", &body);
-        assert_eq!((reply.status, reply.json::<FileReport>().name.as_str()), (201, name));
+        assert_eq!(
+            (reply.status, reply.json::<FileReport>().name.as_str()),
+            (201, name)
+        );
     }
     let page: FilePage = served.get("/v1/files?limit=2").json();
     assert_eq!(page.files.len(), 2);
-    let page: FilePage = served.get(&format!("/v1/files?after={}", page.next.unwrap())).json();
+    let page: FilePage = served
+        .get(&format!("/v1/files?after={}", page.next.unwrap()))
+        .json();
     assert_eq!((page.files[0].name.as_str(), page.next), ("ä", None));
-    assert_eq!(served.get("/v1/files/a/b%20c").json::<FileReport>().name, "a/b c");
+    assert_eq!(
+        served.get("/v1/files/a/b%20c").json::<FileReport>().name,
+        "a/b c"
+    );
     assert_eq!(served.get("/v1/files/%C3%A4").status, 200);
-    assert_eq!(served.send("DELETE", "/v1/files/b?site=delft&force=true", None).status, 200);
-    served.send("DELETE", "/v1/files/b", None).problem(404, "C3001");
+    assert_eq!(
+        served
+            .send("DELETE", "/v1/files/b?site=delft&force=true", None)
+            .status,
+        200
+    );
+    served
+        .send("DELETE", "/v1/files/b", None)
+        .problem(404, "C3001");
     served.get("/v1/files/b").problem(404, "C3001");
     let asked = served.fake.asked.lock().unwrap().join("\n");
-    assert!(asked.contains("force: true") && asked.contains("Some(\"delft\")"), "{asked}");
+    assert!(
+        asked.contains("force: true") && asked.contains("Some(\"delft\")"),
+        "{asked}"
+    );
 }
 
 #[test]
 fn the_store_is_shown_and_exported() {
     let served = Served::start();
-    assert_eq!(served.get("/v1/store").json::<StoreReport>().engine, "paper");
+    assert_eq!(
+        served.get("/v1/store").json::<StoreReport>().engine,
+        "paper"
+    );
     let pieces = ["one", "two", "three"].map(|text| Ok(actix_web::web::Bytes::from(text)));
     *served.fake.export.lock().unwrap() = pieces.to_vec();
     assert_eq!(served.get("/v1/store/export").body, b"onetwothree");
@@ -327,7 +473,9 @@ fn an_export_that_fails_half_way_is_cut_off_and_not_ended() {
     let request = ureq::get(served.url("/v1/store/export"))
         .header("Authorization", format!("Bearer {}", served.token));
     // Whether the break comes before or after the head is a matter of timing.
-    let whole = request.call().and_then(|mut answer| answer.body_mut().read_to_vec());
+    let whole = request
+        .call()
+        .and_then(|mut answer| answer.body_mut().read_to_vec());
     assert!(whole.is_err());
 }
 
@@ -336,8 +484,13 @@ fn health_is_told_without_a_key() {
     let served = Served::start();
     assert_eq!(served.send_with("GET", "/livez", None, &[]).status, 200);
     assert_eq!(served.send_with("GET", "/readyz", None, &[]).status, 200);
-    served.fake.ready.store(false, std::sync::atomic::Ordering::SeqCst);
-    let problem = served.send_with("GET", "/readyz", None, &[]).problem(503, "C6002");
+    served
+        .fake
+        .ready
+        .store(false, std::sync::atomic::Ordering::SeqCst);
+    let problem = served
+        .send_with("GET", "/readyz", None, &[])
+        .problem(503, "C6002");
     assert_eq!(problem.detail, "the store is being read");
 }
 
@@ -423,7 +576,10 @@ fn the_openapi_document_lists_every_address_and_every_address_is_in_it() {
             }
             let reply = served.send(&method.to_uppercase(), &real, None);
             let code = serde_json::from_slice::<Problem>(&reply.body).map(|p| p.code);
-            assert!(!matches!(code.as_deref(), Ok("C3002" | "C3003")), "{method} {path}");
+            assert!(
+                !matches!(code.as_deref(), Ok("C3002" | "C3003")),
+                "{method} {path}"
+            );
             assert!(operation["responses"].is_object() && operation["tags"][0].is_string());
         }
     }
@@ -444,6 +600,10 @@ fn an_unknown_address_and_a_wrong_method_are_told_apart() {
     let problem = served.send("PUT", "/v1/jobs", None).problem(405, "C3003");
     assert!(problem.detail.contains("GET, POST"), "{}", problem.detail);
     served.get("/v1/jobs:cancel").problem(405, "C3003");
-    served.send("DELETE", "/v1/sites/delft", None).problem(405, "C3003");
-    served.send("POST", "/v1/files/a/b", None).problem(405, "C3003");
+    served
+        .send("DELETE", "/v1/sites/delft", None)
+        .problem(405, "C3003");
+    served
+        .send("POST", "/v1/files/a/b", None)
+        .problem(405, "C3003");
 }

@@ -104,7 +104,13 @@ impl Fake {
         view.seq.0 += 1;
         let (seq, owner) = (view.seq, view.jobs[&JobId(id)].owner.clone());
         drop(view);
-        let change = Change { seq, job: JobId(id), owner, submitted: false, events: Vec::new() };
+        let change = Change {
+            seq,
+            job: JobId(id),
+            owner,
+            submitted: false,
+            events: Vec::new(),
+        };
         let _ = self.changes.send(change);
         seq
     }
@@ -119,7 +125,11 @@ impl Fake {
             && let Some((body, id)) = keys.get(&given.key)
         {
             return match *body == given.body {
-                true => Ok(SubmittedJob { id: *id, repeated: true, group: None }),
+                true => Ok(SubmittedJob {
+                    id: *id,
+                    repeated: true,
+                    group: None,
+                }),
                 false => Err(ApiRefusal::IdempotencyMismatch { job: *id }),
             };
         }
@@ -132,8 +142,18 @@ impl Fake {
         view.jobs.insert(id, Arc::new(new_job(id, submission, by)));
         drop(view);
         let (owner, events) = (by.clone(), Vec::new());
-        let _ = self.changes.send(Change { seq, job: id, owner, submitted: true, events });
-        Ok(SubmittedJob { id, repeated: false, group: None })
+        let _ = self.changes.send(Change {
+            seq,
+            job: id,
+            owner,
+            submitted: true,
+            events,
+        });
+        Ok(SubmittedJob {
+            id,
+            repeated: false,
+            group: None,
+        })
     }
 
     fn orders(&self, ids: Vec<JobId>) -> ApiAnswer {
@@ -160,7 +180,10 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
         submitted_at: Timestamp(1_700_000_000_000),
         frozen_by: None,
         held: None,
-        phase: Phase::Queued { since: Timestamp(1), not_before: Timestamp(0) },
+        phase: Phase::Queued {
+            since: Timestamp(1),
+            not_before: Timestamp(0),
+        },
         round: Default::default(),
         inputs_here: false,
         start_at: None,
@@ -193,7 +216,10 @@ impl Backend for Fake {
                 let problem = |e: cospan_domain::job::spec::SpecError| e.to_string();
                 job.spec
                     .validate(&SpecLimits::default())
-                    .map_err(|error| ApiRefusal::Invalid { index, problem: problem(error) })?;
+                    .map_err(|error| ApiRefusal::Invalid {
+                        index,
+                        problem: problem(error),
+                    })?;
             }
             let accepted = jobs.into_iter().map(|job| self.accept(job, &by));
             return Ok(ApiAnswer::Submitted(accepted.collect::<Result<_, _>>()?));
@@ -207,7 +233,9 @@ impl Backend for Fake {
             | Ask::Release(ids) => self.orders(ids),
             Ask::SetPriority { jobs: ids, .. } => self.orders(ids),
             Ask::ChangeReservation { job, .. } => self.orders(vec![job]),
-            Ask::AddFile { name, site, path, .. } => {
+            Ask::AddFile {
+                name, site, path, ..
+            } => {
                 let uploaded = self.uploaded.lock().unwrap().get(path.as_str()).cloned();
                 let digest = uploaded.map(|bytes| blake3::hash(&bytes).to_hex().to_string());
                 let report = FileReport {
@@ -247,7 +275,10 @@ impl Backend for Fake {
             return Err(refusal);
         }
         let summary = format!("allow_unplaceable is {}", submission.allow_unplaceable);
-        Ok(ExplainReport { summary, ..ExplainReport::default() })
+        Ok(ExplainReport {
+            summary,
+            ..ExplainReport::default()
+        })
     }
 
     fn would_accept(&self, _: &ApiCommandBy, _: Submission) -> Result<(), ApiRefusal> {
@@ -288,22 +319,35 @@ impl Backend for Fake {
 
     fn sites(&self) -> SiteList {
         let less = |left: usize| left.checked_sub(1);
-        let unheard = self.unheard.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok();
+        let unheard = self
+            .unheard
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+            .is_ok();
         let state = if unheard { "unknown" } else { "usable" };
         let site = |name: &str| SiteReport {
             name: name.into(),
             state: state.into(),
             ..SiteReport::default()
         };
-        SiteList { sites: vec![site("delft"), site("leiden")], isolated: false }
+        SiteList {
+            sites: vec![site("delft"), site("leiden")],
+            isolated: false,
+        }
     }
 
     fn links_to(&self, _: &SiteName) -> Vec<LinkReport> {
-        vec![LinkReport { from: "leiden".into(), bandwidth_bps: 8, ..LinkReport::default() }]
+        vec![LinkReport {
+            from: "leiden".into(),
+            bandwidth_bps: 8,
+            ..LinkReport::default()
+        }]
     }
 
     fn needs(&self) -> NeedsReport {
-        NeedsReport { instance: "abcdefgh".into(), jobs: vec![1, 2] }
+        NeedsReport {
+            instance: "abcdefgh".into(),
+            jobs: vec![1, 2],
+        }
     }
 
     async fn startable(
@@ -312,12 +356,25 @@ impl Backend for Fake {
         parts: &Parts,
         window: StartWindow,
     ) -> StartsToCompute {
-        let starts = PossibleStarts { window, parts: parts.count };
-        let delft = SiteStarts::Told { starts: vec![starts; 3], until: None };
+        let starts = PossibleStarts {
+            window,
+            parts: parts.count,
+        };
+        let delft = SiteStarts::Told {
+            starts: vec![starts; 3],
+            until: None,
+        };
         let told = [("delft", delft), ("leiden", SiteStarts::GrantsNone)];
-        let told = told.map(|(name, said)| (name.parse::<SiteName>().unwrap(), said)).into_iter();
-        let sites = told.filter(|(name, _)| site.is_none_or(|site| site == name)).collect();
-        Box::new(|| Startable { sites, together: Vec::new() })
+        let told = told
+            .map(|(name, said)| (name.parse::<SiteName>().unwrap(), said))
+            .into_iter();
+        let sites = told
+            .filter(|(name, _)| site.is_none_or(|site| site == name))
+            .collect();
+        Box::new(|| Startable {
+            sites,
+            together: Vec::new(),
+        })
     }
 
     async fn free_later(&self, site: &SiteName, within: DurationMs) -> FreeLater {
@@ -329,7 +386,10 @@ impl Backend for Fake {
     }
 
     fn store(&self) -> StoreReport {
-        StoreReport { engine: "paper".into(), ..StoreReport::default() }
+        StoreReport {
+            engine: "paper".into(),
+            ..StoreReport::default()
+        }
     }
 
     async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal> {
@@ -338,23 +398,44 @@ impl Backend for Fake {
     }
 
     async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
-        let events = self.history.lock().unwrap().get(&id).cloned().unwrap_or_default();
-        Ok(Some(History { events, shortened: false }))
+        let events = self
+            .history
+            .lock()
+            .unwrap()
+            .get(&id)
+            .cloned()
+            .unwrap_or_default();
+        Ok(Some(History {
+            events,
+            shortened: false,
+        }))
     }
 
     async fn ask_about(&self, id: JobId, _: ExplainPage) -> Result<Option<JobFacts>, ApiRefusal> {
         let job = self.view.lock().unwrap().jobs.get(&id).cloned();
-        Ok(job.map(|job| JobFacts { job, standing: None, last_words: Vec::new() }))
+        Ok(job.map(|job| JobFacts {
+            job,
+            standing: None,
+            last_words: Vec::new(),
+        }))
     }
 
     fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal> {
         while self.explanations_wait.load(Ordering::SeqCst) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        let verdict = VerdictReport { code: "site-full".into(), ..VerdictReport::default() };
+        let verdict = VerdictReport {
+            code: "site-full".into(),
+            ..VerdictReport::default()
+        };
         let summary = format!("it waits, {} after {}", page.limit, page.after);
         let (job, verdicts) = (facts.job.id.0, vec![verdict]);
-        Ok(ExplainReport { job, summary, verdicts, ..Default::default() })
+        Ok(ExplainReport {
+            job,
+            summary,
+            verdicts,
+            ..Default::default()
+        })
     }
 
     async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {
@@ -371,7 +452,10 @@ impl Backend for Fake {
         let from = bytes.len().min(what.offset as usize);
         let until = bytes.len().min(from + what.limit as usize);
         let piece = Bytes::copy_from_slice(&bytes[from..until]);
-        Ok(Piece { bytes: piece, size: bytes.len() as u64 })
+        Ok(Piece {
+            bytes: piece,
+            size: bytes.len() as u64,
+        })
     }
 
     async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal> {
@@ -382,8 +466,14 @@ impl Backend for Fake {
             .filter(|((job, component, _), _)| (*job, *component) == (what.job.id, what.component));
         let leaves: Vec<Leaf> = files
             .filter_map(|((.., path), bytes)| {
-                let kind = LeafKind::File { executable: false, size: bytes.len() as u64 };
-                Some(Leaf { path: path.strip_prefix(&below)?.into(), kind })
+                let kind = LeafKind::File {
+                    executable: false,
+                    size: bytes.len() as u64,
+                };
+                Some(Leaf {
+                    path: path.strip_prefix(&below)?.into(),
+                    kind,
+                })
             })
             .collect();
         let key = (what.job.id, what.component, what.path.to_string());
@@ -401,11 +491,17 @@ impl Backend for Fake {
         if self.silent.lock().unwrap().contains(site) {
             return Err(ApiRefusal::Site(format!("{site} does not answer")));
         }
-        self.asked.lock().unwrap().push(format!("upload to {site}: {step:?}"));
+        self.asked
+            .lock()
+            .unwrap()
+            .push(format!("upload to {site}: {step:?}"));
         let mut uploaded = self.uploaded.lock().unwrap();
         match step {
             UploadStep::Append { name, bytes, .. } => {
-                uploaded.entry(format!("{UPLOADS}/{name}")).or_default().extend(bytes);
+                uploaded
+                    .entry(format!("{UPLOADS}/{name}"))
+                    .or_default()
+                    .extend(bytes);
             }
             UploadStep::Remove { name } => drop(uploaded.remove(&format!("{UPLOADS}/{name}"))),
         }

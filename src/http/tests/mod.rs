@@ -71,10 +71,20 @@ impl Reply {
         assert_eq!(self.status, status, "{text}");
         assert_eq!(self.headers["content-type"], "application/problem+json");
         let problem: Problem = self.json();
-        assert_eq!((problem.status, problem.code.as_str()), (status, code), "{text}");
+        assert_eq!(
+            (problem.status, problem.code.as_str()),
+            (status, code),
+            "{text}"
+        );
         assert_eq!(problem.kind, format!("urn:cospan:problem:{code}"));
-        assert!(!problem.title.is_empty() && !problem.detail.is_empty(), "{text}");
-        let helps = problem.remedy.as_ref().is_some_and(|remedy| !remedy.is_empty());
+        assert!(
+            !problem.title.is_empty() && !problem.detail.is_empty(),
+            "{text}"
+        );
+        let helps = problem
+            .remedy
+            .as_ref()
+            .is_some_and(|remedy| !remedy.is_empty());
         assert!(helps, "what to do about it? {text}");
         problem
     }
@@ -114,7 +124,17 @@ impl Served {
         let config = Agent::config_builder().http_status_as_error(false);
         let agent = config.timeout_global(Some(GENEROUS)).build().new_agent();
         let (stop, thread) = (Some(stop), Some(thread));
-        Self { fake, keys, ring, token, address, agent, stop, thread, _home: home }
+        Self {
+            fake,
+            keys,
+            ring,
+            token,
+            address,
+            agent,
+            stop,
+            thread,
+            _home: home,
+        }
     }
 
     pub(super) fn url(&self, path: &str) -> String {
@@ -123,7 +143,12 @@ impl Served {
 
     /// Sends a request with the key.
     pub(super) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Reply {
-        self.send_with(method, path, body, &[("Authorization", &format!("Bearer {}", self.token))])
+        self.send_with(
+            method,
+            path,
+            body,
+            &[("Authorization", &format!("Bearer {}", self.token))],
+        )
     }
 
     /// Sends a request with these headers only.
@@ -134,7 +159,9 @@ impl Served {
         body: Option<&[u8]>,
         headers: &[(&str, &str)],
     ) -> Reply {
-        let mut request = ureq::http::Request::builder().method(method).uri(self.url(path));
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(self.url(path));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -148,7 +175,11 @@ impl Served {
     fn read(response: Response<Body>) -> Reply {
         let (parts, mut body) = response.into_parts();
         let body = body.with_config().limit(1 << 30).read_to_vec().unwrap();
-        Reply { status: parts.status.as_u16(), headers: parts.headers, body }
+        Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+        }
     }
 
     /// Sends a request with this token.
@@ -160,20 +191,33 @@ impl Served {
         body: Option<&str>,
     ) -> Reply {
         let bearer = format!("Bearer {token}");
-        self.send_with(method, path, body.map(str::as_bytes), &[("Authorization", &bearer)])
+        self.send_with(
+            method,
+            path,
+            body.map(str::as_bytes),
+            &[("Authorization", &bearer)],
+        )
     }
 
     /// Submits a job with this token; its number.
     pub(super) fn submit_as(&self, token: &str, document: &str) -> u64 {
         let reply = self.send_as(token, "POST", "/v1/jobs", Some(document));
-        assert_eq!(reply.status, 201, "{}", String::from_utf8_lossy(&reply.body));
+        assert_eq!(
+            reply.status,
+            201,
+            "{}",
+            String::from_utf8_lossy(&reply.body)
+        );
         reply.json::<Value>()["jobs"][0]["id"].as_u64().unwrap()
     }
 
     /// Makes a key that the server knows; its token.
     pub(super) fn key(&self, name: &str, roles: &[Role]) -> String {
         let roles = Roles::of(roles.iter().copied()).unwrap();
-        let token = self.keys.add(&name.parse().unwrap(), roles, Timestamp(2)).unwrap();
+        let token = self
+            .keys
+            .add(&name.parse().unwrap(), roles, Timestamp(2))
+            .unwrap();
         let known = || self.ring.find(token.secret().as_bytes()).is_some();
         wait_until("the server knows the key", known);
         token.secret().to_owned()
@@ -187,7 +231,9 @@ impl Served {
         }
         let heeded = |role: &Role| self.ring.names_with(*role).contains(&name);
         let rank = roles.iter().filter(|role| role.is_rank()).max().unwrap();
-        let above = Role::ALL.into_iter().find(|role| role.is_rank() && role > rank);
+        let above = Role::ALL
+            .into_iter()
+            .find(|role| role.is_rank() && role > rank);
         wait_until("the server heeds the roles", || {
             roles.iter().all(heeded) && !above.as_ref().is_some_and(heeded)
         });
@@ -209,7 +255,10 @@ impl Served {
     pub(super) fn submit_many(&self, count: usize) {
         let jobs: Vec<Value> = (0..count).map(|i| named(&format!("job-{i}"))).collect();
         for batch in jobs.chunks(1000) {
-            assert_eq!(self.submit(&serde_json::to_string(batch).unwrap()).status, 201);
+            assert_eq!(
+                self.submit(&serde_json::to_string(batch).unwrap()).status,
+                201
+            );
         }
     }
 

@@ -43,7 +43,10 @@ fn places(value: &Value, at: String, found: &mut Vec<String>) {
     found.push(at.clone());
     match value {
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(i, item)| places(item, format!("{at}/{i}"), found));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, item)| places(item, format!("{at}/{i}"), found));
         }
         Value::Object(items) => {
             for (key, item) in items {
@@ -60,8 +63,15 @@ fn judge(reply: &Reply) {
     if reply.status == 201 {
         return;
     }
-    assert!((400..500).contains(&reply.status), "{} {text}", reply.status);
-    assert_eq!(reply.header("content-type"), Some("application/problem+json"));
+    assert!(
+        (400..500).contains(&reply.status),
+        "{} {text}",
+        reply.status
+    );
+    assert_eq!(
+        reply.header("content-type"),
+        Some("application/problem+json")
+    );
     let problem: Problem = reply.json();
     assert_eq!(problem.status, reply.status);
     assert!(!problem.detail.is_empty());
@@ -108,7 +118,11 @@ fn a_document_with_a_key_less_or_more_is_taken_or_refused_with_a_problem() {
 fn bytes_damaged_anywhere_are_accepted_or_refused_with_a_problem() {
     let served = Served::start();
     let text = full().to_string().into_bytes();
-    let strategy = (0..text.len(), 0usize..8, proptest::collection::vec(any::<u8>(), 0..4));
+    let strategy = (
+        0..text.len(),
+        0usize..8,
+        proptest::collection::vec(any::<u8>(), 0..4),
+    );
     proptest!(ProptestConfig::with_cases(600), |((at, cut, put) in strategy)| {
         let mut bytes = text.clone();
         bytes.splice(at..(at + cut).min(text.len()), put);

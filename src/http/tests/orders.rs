@@ -10,13 +10,21 @@ use crate::api::v1::control::{OrderReport, OutcomeName};
 fn jobs_named_by_number_are_ordered_and_each_is_answered() {
     let served = Served::start();
     served.submit_many(3);
-    served.fake.change(2, |job| job.phase = Phase::Finished { at: Timestamp(9) });
-    served.fake.change(3, |job| job.held = Some("after a panic".into()));
+    served
+        .fake
+        .change(2, |job| job.phase = Phase::Finished { at: Timestamp(9) });
+    served
+        .fake
+        .change(3, |job| job.held = Some("after a panic".into()));
     let orders = ["cancel", "freeze", "thaw", "release"];
     for order in orders {
         let reply = served.post(&format!("/v1/jobs:{order}"), r#"{"ids":[1,2,3,9,1]}"#);
         let report: OrderReport = reply.json();
-        let outcomes: Vec<_> = report.jobs.iter().map(|job| (job.id, job.outcome)).collect();
+        let outcomes: Vec<_> = report
+            .jobs
+            .iter()
+            .map(|job| (job.id, job.outcome))
+            .collect();
         let expected = [
             (1, OutcomeName::Done),
             (2, OutcomeName::Unchanged),
@@ -47,14 +55,20 @@ fn jobs_named_by_number_are_ordered_and_each_is_answered() {
 fn all_jobs_of_a_site_are_meant_and_none_that_has_ended() {
     let served = Served::start();
     let at = |site: &str| {
-        job().to_string().replace("\"processors\"", &format!("\"site\":\"{site}\",\"processors\""))
+        job().to_string().replace(
+            "\"processors\"",
+            &format!("\"site\":\"{site}\",\"processors\""),
+        )
     };
     for site in ["delft", "leiden", "delft", "delft"] {
         assert_eq!(served.submit(&at(site)).status, 201);
     }
-    served.fake.change(4, |job| job.phase = Phase::Finished { at: Timestamp(9) });
-    let report: OrderReport =
-        served.post("/v1/jobs:cancel", r#"{"all":true,"site":"delft"}"#).json();
+    served
+        .fake
+        .change(4, |job| job.phase = Phase::Finished { at: Timestamp(9) });
+    let report: OrderReport = served
+        .post("/v1/jobs:cancel", r#"{"all":true,"site":"delft"}"#)
+        .json();
     let ids: Vec<u64> = report.jobs.iter().map(|job| job.id).collect();
     assert_eq!((ids, report.next), (vec![1, 3], None));
 }
@@ -94,12 +108,23 @@ fn an_ambiguous_selection_is_refused() {
     ] {
         served.post("/v1/jobs:cancel", wrong).problem(422, "C1107");
     }
-    served.post("/v1/jobs:priority", r#"{"ids":[1]}"#).problem(422, "C1107");
-    served.post("/v1/jobs:freeze", r#"{"ids":[1],"abandon":true}"#).problem(422, "C1107");
+    served
+        .post("/v1/jobs:priority", r#"{"ids":[1]}"#)
+        .problem(422, "C1107");
+    served
+        .post("/v1/jobs:freeze", r#"{"ids":[1],"abandon":true}"#)
+        .problem(422, "C1107");
     let problem = served.post("/v1/jobs:cancel", r#"{"all":true,"stat":"queued"}"#);
-    assert_eq!(problem.problem(400, "C1001").nearest.as_deref(), Some("state"));
-    served.post("/v1/jobs:cancel", r#"{"all":true,"state":"quued"}"#).problem(400, "C1001");
-    served.post("/v1/jobs:cancel", r#"{"ids":[-1]}"#).problem(400, "C1001");
+    assert_eq!(
+        problem.problem(400, "C1001").nearest.as_deref(),
+        Some("state")
+    );
+    served
+        .post("/v1/jobs:cancel", r#"{"all":true,"state":"quued"}"#)
+        .problem(400, "C1001");
+    served
+        .post("/v1/jobs:cancel", r#"{"ids":[-1]}"#)
+        .problem(400, "C1001");
     assert!(served.fake.asked.lock().unwrap().is_empty());
 }
 
@@ -109,7 +134,13 @@ fn one_job_is_cancelled_by_deleting_it() {
     served.submit_many(2);
     served.fake.change(2, |job| job.held = Some("x".into()));
     assert_eq!(served.send("DELETE", "/v1/jobs/1", None).status, 200);
-    served.send("DELETE", "/v1/jobs/2", None).problem(409, "C4002");
-    served.send("DELETE", "/v1/jobs/3", None).problem(404, "C3001");
-    served.send("DELETE", "/v1/jobs/x", None).problem(400, "C1002");
+    served
+        .send("DELETE", "/v1/jobs/2", None)
+        .problem(409, "C4002");
+    served
+        .send("DELETE", "/v1/jobs/3", None)
+        .problem(404, "C3001");
+    served
+        .send("DELETE", "/v1/jobs/x", None)
+        .problem(400, "C1002");
 }

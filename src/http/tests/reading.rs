@@ -11,7 +11,11 @@ use super::*;
 use crate::api::v1::tree::{TreeEntry, TreeReport};
 
 fn running() -> Run {
-    Run::Running { lrm_id: LrmId::new("1").unwrap(), host: "node".into(), since: Timestamp(1) }
+    Run::Running {
+        lrm_id: LrmId::new("1").unwrap(),
+        host: "node".into(),
+        since: Timestamp(1),
+    }
 }
 
 fn with_attempt(served: &Served, run: Run) {
@@ -21,15 +25,25 @@ fn with_attempt(served: &Served, run: Run) {
 
 fn begin(served: &Served, run: Run) {
     served.fake.change(1, |job| {
-        let component =
-            || Component { attempt: Attempt(1), run: run.clone(), ..Default::default() };
+        let component = || Component {
+            attempt: Attempt(1),
+            run: run.clone(),
+            ..Default::default()
+        };
         job.components = vec![component(), component()];
     });
 }
 
 fn put(served: &Served, file: &str, text: &[u8]) {
     let key = (JobId(1), ComponentIndex(1), file.to_owned());
-    served.fake.contents.lock().unwrap().entry(key).or_default().extend_from_slice(text);
+    served
+        .fake
+        .contents
+        .lock()
+        .unwrap()
+        .entry(key)
+        .or_default()
+        .extend_from_slice(text);
 }
 
 #[test]
@@ -52,16 +66,32 @@ fn what_does_not_exist_cannot_be_read() {
     served.get("/v1/jobs/1/logs/b/stdout").problem(404, "C3001");
     with_attempt(&served, running());
     served.get("/v1/jobs/1/logs/b/stdout").problem(404, "C3001");
-    let problem = served.get("/v1/jobs/1/logs/bb/stdout").problem(404, "C3001");
+    let problem = served
+        .get("/v1/jobs/1/logs/bb/stdout")
+        .problem(404, "C3001");
     assert_eq!(problem.remedy.as_deref(), Some("did you mean \"b\"?"));
     served.get("/v1/jobs/1/logs/b/stdlog").problem(404, "C3001");
-    served.get("/v1/jobs/1/logs/b/stdout?attempt=2").problem(404, "C3001");
-    served.get("/v1/jobs/1/logs/b/stdout?attempt=0").problem(404, "C3001");
-    served.get("/v1/jobs/1/logs/b/stdout?limit=0").problem(400, "C1002");
-    served.get("/v1/jobs/1/logs/b/stdout?offset=-1").problem(400, "C1002");
-    served.get("/v1/jobs/1/outputs/b/none").problem(404, "C3001");
-    served.get("/v1/jobs/1/outputs/b/..%2F..%2Fetc%2Fpasswd").problem(400, "C1002");
-    served.get("/v1/jobs/1/outputs/b/%2Fetc%2Fpasswd").problem(400, "C1002");
+    served
+        .get("/v1/jobs/1/logs/b/stdout?attempt=2")
+        .problem(404, "C3001");
+    served
+        .get("/v1/jobs/1/logs/b/stdout?attempt=0")
+        .problem(404, "C3001");
+    served
+        .get("/v1/jobs/1/logs/b/stdout?limit=0")
+        .problem(400, "C1002");
+    served
+        .get("/v1/jobs/1/logs/b/stdout?offset=-1")
+        .problem(400, "C1002");
+    served
+        .get("/v1/jobs/1/outputs/b/none")
+        .problem(404, "C3001");
+    served
+        .get("/v1/jobs/1/outputs/b/..%2F..%2Fetc%2Fpasswd")
+        .problem(400, "C1002");
+    served
+        .get("/v1/jobs/1/outputs/b/%2Fetc%2Fpasswd")
+        .problem(400, "C1002");
 }
 
 #[test]
@@ -84,16 +114,46 @@ fn an_output_of_many_pieces_arrives_whole_with_its_length() {
 #[test]
 fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
     let served = Served::start();
-    with_attempt(&served, Run::Ended { how: Ending::Succeeded, at: Timestamp(2) });
-    served.fake.change(1, |job| job.phase = Phase::Finished { at: Timestamp(2) });
-    let archived = served.fake.view.lock().unwrap().jobs.remove(&JobId(1)).unwrap();
-    served.fake.archive.lock().unwrap().insert(JobId(1), archived);
+    with_attempt(
+        &served,
+        Run::Ended {
+            how: Ending::Succeeded,
+            at: Timestamp(2),
+        },
+    );
+    served
+        .fake
+        .change(1, |job| job.phase = Phase::Finished { at: Timestamp(2) });
+    let archived = served
+        .fake
+        .view
+        .lock()
+        .unwrap()
+        .jobs
+        .remove(&JobId(1))
+        .unwrap();
+    served
+        .fake
+        .archive
+        .lock()
+        .unwrap()
+        .insert(JobId(1), archived);
     let text = vec![b'a'; 1_000_000];
-    for (path, file) in [("logs/b/stdout?follow=true", "stdout"), ("outputs/b/out", "out")] {
+    for (path, file) in [
+        ("logs/b/stdout?follow=true", "stdout"),
+        ("outputs/b/out", "out"),
+    ] {
         put(&served, file, &text);
         served.fake.archive_reads.store(0, Ordering::SeqCst);
-        assert!(served.get(&format!("/v1/jobs/1/{path}")).body == text, "{path}");
-        assert_eq!(served.fake.archive_reads.load(Ordering::SeqCst), 1, "{path}");
+        assert!(
+            served.get(&format!("/v1/jobs/1/{path}")).body == text,
+            "{path}"
+        );
+        assert_eq!(
+            served.fake.archive_reads.load(Ordering::SeqCst),
+            1,
+            "{path}"
+        );
     }
 }
 
@@ -111,12 +171,20 @@ fn a_directory_is_listed_and_told_from_what_was_never_left() {
     };
     assert_eq!(listed.entries, [file("a", 2), file("b", 0)]);
     let problem = served.get("/v1/jobs/1/outputs/b/out").problem(404, "C3001");
-    assert!(problem.detail.ends_with("left as out is a directory"), "{problem}");
+    assert!(
+        problem.detail.ends_with("left as out is a directory"),
+        "{problem}"
+    );
     let problem = served.get("/v1/jobs/1/trees/b/out/a").problem(404, "C3001");
-    assert!(problem.detail.ends_with("left as out/a is no directory"), "{problem}");
+    assert!(
+        problem.detail.ends_with("left as out/a is no directory"),
+        "{problem}"
+    );
     let problem = served.get("/v1/jobs/1/trees/b/none").problem(404, "C3001");
     assert!(problem.detail.contains("left no none"), "{problem}");
-    served.get("/v1/jobs/1/trees/b/..%2F..").problem(400, "C1002");
+    served
+        .get("/v1/jobs/1/trees/b/..%2F..")
+        .problem(400, "C1002");
 }
 
 #[test]
@@ -134,7 +202,13 @@ fn a_followed_log_waits_for_the_attempt_and_ends_with_it() {
     reader.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"first ");
     put(&served, "stdout", b"second");
-    begin(&served, Run::Ended { how: Ending::Succeeded, at: Timestamp(2) });
+    begin(
+        &served,
+        Run::Ended {
+            how: Ending::Succeeded,
+            at: Timestamp(2),
+        },
+    );
     let mut rest = String::new();
     reader.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "second");
@@ -154,5 +228,8 @@ fn a_stop_ends_followed_logs() {
     reader.read_exact(&mut first).unwrap();
     let begun = std::time::Instant::now();
     served.stop();
-    assert!(begun.elapsed() < GENEROUS, "the open stream held up the stop");
+    assert!(
+        begun.elapsed() < GENEROUS,
+        "the open stream held up the stop"
+    );
 }

@@ -26,30 +26,47 @@ fn promise(served: &Served, id: u64) {
 fn slots_tell_of_each_site_and_refuse_what_can_never_start() {
     let served = Served::start();
     let slots: SlotsReport = served.get("/v1/slots?processors=4&for=1h").json();
-    let states: Vec<(&str, &str)> =
-        slots.sites.iter().map(|s| (s.site.as_str(), s.state.as_str())).collect();
+    let states: Vec<(&str, &str)> = slots
+        .sites
+        .iter()
+        .map(|s| (s.site.as_str(), s.state.as_str()))
+        .collect();
     assert_eq!(states, [("delft", "answered"), ("leiden", "grants-none")]);
     assert_eq!((slots.sites[0].starts.len(), slots.shortened), (3, false));
-    let few: SlotsReport = served.get("/v1/slots?processors=4&for=1h&limit=2&site=delft").json();
-    assert_eq!((few.sites.len(), few.sites[0].starts.len(), few.shortened), (1, 2, true));
+    let few: SlotsReport = served
+        .get("/v1/slots?processors=4&for=1h&limit=2&site=delft")
+        .json();
+    assert_eq!(
+        (few.sites.len(), few.sites[0].starts.len(), few.shortened),
+        (1, 2, true)
+    );
     for (wrong, key) in [
         ("processors=0&for=1h", "processors"),
         ("processors=1&for=1h&components=0", "components"),
         ("processors=1&for=1h&components=10001", "components"),
         ("processors=1&for=1h&limit=0", "limit"),
     ] {
-        let problem = served.get(&format!("/v1/slots?{wrong}")).problem(400, "C1002");
+        let problem = served
+            .get(&format!("/v1/slots?{wrong}"))
+            .problem(400, "C1002");
         assert_eq!(problem.key.as_deref(), Some(key), "{wrong}");
     }
     served.get("/v1/slots?processors=1").problem(400, "C1002");
     for (senseless, key) in [
         ("processors=1&for=0s", "for"),
-        ("processors=1&for=1h&earliest=2001-01-01T00:00:00Z", "earliest"),
+        (
+            "processors=1&for=1h&earliest=2001-01-01T00:00:00Z",
+            "earliest",
+        ),
     ] {
-        let problem = served.get(&format!("/v1/slots?{senseless}")).problem(422, "C1112");
+        let problem = served
+            .get(&format!("/v1/slots?{senseless}"))
+            .problem(422, "C1112");
         assert_eq!(problem.key.as_deref(), Some(key), "{senseless}");
     }
-    let problem = served.get("/v1/slots?processors=1&for=1h&site=delf").problem(404, "C3001");
+    let problem = served
+        .get("/v1/slots?processors=1&for=1h&site=delf")
+        .problem(404, "C3001");
     assert_eq!(problem.remedy.as_deref(), Some("did you mean delft?"));
 }
 
@@ -60,7 +77,13 @@ fn reservations_are_those_of_jobs_that_want_one() {
     served.submit(&named("other").to_string());
     promise(&served, 2);
     let page: ReservationPage = served.get("/v1/reservations").json();
-    assert_eq!(page.reservations.iter().map(|row| row.job).collect::<Vec<_>>(), [2]);
+    assert_eq!(
+        page.reservations
+            .iter()
+            .map(|row| row.job)
+            .collect::<Vec<_>>(),
+        [2]
+    );
     let row: ReservationRow = served.get("/v1/reservations/2").json();
     assert_eq!(row.reservation.state, "wanted");
     assert_eq!(row.reservation.latest.unwrap().0, Timestamp(5_000));
@@ -91,7 +114,10 @@ fn orders_about_a_reservation_reach_its_job() {
     for wrong in [twice, early] {
         post("/v1/reservations/1/move", wrong).problem(422, "C1112");
     }
-    assert!(matches!(post("/v1/reservations/1/move", "{}").status, 400 | 422));
+    assert!(matches!(
+        post("/v1/reservations/1/move", "{}").status,
+        400 | 422
+    ));
     post("/v1/reservations/7/cancel", "").problem(404, "C3001");
 }
 

@@ -11,7 +11,9 @@ fn addresses(served: &Served) -> Vec<(String, String)> {
     let methods = |(path, item): (&String, &Value)| {
         let path = path.replace(['{', '}'], "");
         let methods = item.as_object().unwrap().keys();
-        methods.map(|method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+        methods
+            .map(|method| (method.to_uppercase(), path.clone()))
+            .collect::<Vec<_>>()
     };
     paths.iter().flat_map(methods).collect()
 }
@@ -39,7 +41,9 @@ fn no_address_but_health_and_the_description_answers_without_a_key() {
             assert!(reply.header("www-authenticate").is_some());
         }
     }
-    served.send_with("GET", "/v1/nothing", None, &[]).problem(401, "C2001");
+    served
+        .send_with("GET", "/v1/nothing", None, &[])
+        .problem(401, "C2001");
     assert!(served.fake.asked.lock().unwrap().is_empty());
     assert!(served.fake.view.lock().unwrap().jobs.is_empty());
 }
@@ -48,20 +52,33 @@ fn no_address_but_health_and_the_description_answers_without_a_key() {
 fn metrics_are_open_only_by_option() {
     let served = Served::with(|settings| settings.metrics_without_key = true);
     assert_eq!(served.send_with("GET", "/metrics", None, &[]).status, 200);
-    served.send_with("GET", "/v1/jobs", None, &[]).problem(401, "C2001");
+    served
+        .send_with("GET", "/v1/jobs", None, &[])
+        .problem(401, "C2001");
 }
 
 #[test]
 fn a_key_counts_from_its_making_to_its_removal_without_a_restart() {
     let served = Served::with(|settings| settings.max_failures_per_minute = 1_000_000);
     let alice = "alice".parse().unwrap();
-    let token = served.keys.add(&alice, Roles::default(), Timestamp(2)).unwrap();
+    let token = served
+        .keys
+        .add(&alice, Roles::default(), Timestamp(2))
+        .unwrap();
     let bearer = format!("bearer {}", token.secret());
-    let status = || served.send_with("GET", "/v1/jobs", None, &[("authorization", &bearer)]).status;
+    let status = || {
+        served
+            .send_with("GET", "/v1/jobs", None, &[("authorization", &bearer)])
+            .status
+    };
     wait_until("the new key is let in", || status() == 200);
     let body = job().to_string();
-    let reply =
-        served.send_with("POST", "/v1/jobs", Some(body.as_bytes()), &[("Authorization", &bearer)]);
+    let reply = served.send_with(
+        "POST",
+        "/v1/jobs",
+        Some(body.as_bytes()),
+        &[("Authorization", &bearer)],
+    );
     assert_eq!(reply.status, 201);
     let view = served.fake.view.lock().unwrap().clone();
     assert_eq!(view.jobs.values().next().unwrap().owner, alice);
@@ -111,7 +128,9 @@ fn pour(served: &Served, path: &str, key: Option<&str>) -> (usize, String) {
     let mut stream = std::net::TcpStream::connect(served.address).unwrap();
     stream.set_read_timeout(Some(GENEROUS)).unwrap();
     stream.set_write_timeout(Some(GENEROUS)).unwrap();
-    let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
+    let key = key
+        .map(|key| format!("Authorization: Bearer {key}\r\n"))
+        .unwrap_or_default();
     let length = 256 << 20;
     let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\n{key}Content-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
@@ -159,6 +178,12 @@ fn who_sends_a_long_body_and_listens_is_told_why_it_is_not_read() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer);
-    assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("C2001"), "{answer}");
-    assert!(answer.to_lowercase().contains("connection: close"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 401") && answer.contains("C2001"),
+        "{answer}"
+    );
+    assert!(
+        answer.to_lowercase().contains("connection: close"),
+        "{answer}"
+    );
 }

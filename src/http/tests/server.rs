@@ -8,7 +8,10 @@ use super::*;
 use crate::http::{BindError, TlsFiles};
 
 fn at(address: SocketAddr) -> HttpSettings {
-    HttpSettings { listen: vec![address], ..HttpSettings::default() }
+    HttpSettings {
+        listen: vec![address],
+        ..HttpSettings::default()
+    }
 }
 
 #[test]
@@ -16,7 +19,10 @@ fn a_port_in_use_is_told_before_anything_starts() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = taken.local_addr().unwrap();
     let error = Bound::bind(&at(address)).err().unwrap();
-    assert!(matches!(error, BindError::InUse(a) if a == address), "{error}");
+    assert!(
+        matches!(error, BindError::InUse(a) if a == address),
+        "{error}"
+    );
     assert!(error.to_string().contains("choose another address"));
 }
 
@@ -27,13 +33,19 @@ fn other_machines_are_let_near_only_with_tls() {
         assert!(matches!(error, BindError::Exposed(_)), "{error}");
         assert!(error.to_string().contains("TLS"));
     }
-    let none = HttpSettings { listen: Vec::new(), ..HttpSettings::default() };
+    let none = HttpSettings {
+        listen: Vec::new(),
+        ..HttpSettings::default()
+    };
     assert!(matches!(Bound::bind(&none), Err(BindError::NoAddress)));
 }
 
 fn certificate(home: &std::path::Path) -> (TlsFiles, Vec<u8>) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let files = TlsFiles { certificates: home.join("cert.pem"), key: home.join("key.pem") };
+    let files = TlsFiles {
+        certificates: home.join("cert.pem"),
+        key: home.join("key.pem"),
+    };
     std::fs::write(&files.certificates, made.cert.pem()).unwrap();
     std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
     (files, made.cert.pem().into_bytes())
@@ -53,8 +65,11 @@ fn with_tls_it_listens_everywhere_and_speaks_nothing_else() {
     let agent = Agent::config_builder().tls_config(tls).build().new_agent();
     let port = served.address.port();
     let url = format!("https://localhost:{port}/v1/jobs");
-    let mut answer =
-        agent.get(&url).header("Authorization", format!("Bearer {}", served.token)).call().unwrap();
+    let mut answer = agent
+        .get(&url)
+        .header("Authorization", format!("Bearer {}", served.token))
+        .call()
+        .unwrap();
     assert_eq!(answer.status(), 200);
     assert!(answer.body_mut().read_to_string().unwrap().contains("jobs"));
     let plain = agent.get(format!("http://localhost:{port}/livez")).call();
@@ -91,18 +106,29 @@ fn talk(served: &Served, text: &[u8]) -> String {
 #[test]
 fn what_is_not_http_is_turned_away() {
     let served = Served::start();
-    for text in
-        [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"]
-    {
+    for text in [
+        &b"\x16\x03\x01\x02\x00\x01\x00"[..],
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+    ] {
         let answer = talk(&served, text);
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
+            "{answer}"
+        );
     }
     let endless = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));
     let answer = talk(&served, endless.as_bytes());
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer:.100}");
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+        "{answer:.100}"
+    );
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(10_000));
     let answer = talk(&served, many.as_bytes());
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer:.100}");
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
+        "{answer:.100}"
+    );
     assert_eq!(served.get("/livez").status, 200);
 }
 
@@ -110,7 +136,10 @@ fn what_is_not_http_is_turned_away() {
 fn a_request_that_dawdles_is_given_up() {
     let served = Served::with(|settings| settings.head_timeout = Duration::from_millis(100));
     let answer = talk(&served, b"GET /livez HTTP/1.1\r\nHost:");
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 408"),
+        "{answer}"
+    );
     let served = Served::with(|settings| {
         settings.head_timeout = GENEROUS;
         settings.body_timeout = Duration::from_millis(100);
@@ -120,11 +149,16 @@ fn a_request_that_dawdles_is_given_up() {
         served.token
     );
     let answer = talk(&served, head.as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("C1005"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 408") && answer.contains("C1005"),
+        "{answer}"
+    );
 }
 
 fn ask(stream: &mut TcpStream) {
-    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
 }
 
 fn answered(stream: &mut TcpStream) -> std::io::Result<bool> {
@@ -145,7 +179,8 @@ fn a_connection_beyond_the_limit_waits_until_another_one_ends() {
     let mut held: Vec<TcpStream> = (0..3).map(|_| connect()).collect();
     assert!(held.iter_mut().all(|stream| answered(stream).unwrap()));
     let mut late = connect();
-    late.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    late.set_read_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
     assert!(answered(&mut late).is_err(), "served beyond the limit");
     held.pop();
     late.set_read_timeout(Some(GENEROUS)).unwrap();

@@ -155,7 +155,10 @@ fn streams_are_limited_and_given_back() {
 #[test]
 fn streams_are_limited_by_key_and_by_address_too() {
     let served = Served::with(|settings| {
-        (settings.max_streams_per_key, settings.max_streams_per_address) = (1, 2);
+        (
+            settings.max_streams_per_key,
+            settings.max_streams_per_address,
+        ) = (1, 2);
     });
     let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
     let refused = |token: &str| {
@@ -166,14 +169,24 @@ fn streams_are_limited_by_key_and_by_address_too() {
     let said = refused(&served.token);
     assert!(said.contains("the key admin has 1 streams"), "{said}");
     let request = ureq::get(served.url("/v1/events"));
-    let second = request.header("Authorization", format!("Bearer {bob}")).call().unwrap();
+    let second = request
+        .header("Authorization", format!("Bearer {bob}"))
+        .call()
+        .unwrap();
     let said = refused(&carol);
     assert!(said.contains("from this address"), "{said}");
     drop(second);
-    wait_until("a broken connection is noticed and its places are free", || {
-        served.submit_as(&bob, &job().to_string());
-        served.get("/metrics").body.windows(22).any(|text| text == b"cospan_http_streams 1\n")
-    });
+    wait_until(
+        "a broken connection is noticed and its places are free",
+        || {
+            served.submit_as(&bob, &job().to_string());
+            served
+                .get("/metrics")
+                .body
+                .windows(22)
+                .any(|text| text == b"cospan_http_streams 1\n")
+        },
+    );
 }
 
 #[test]
@@ -181,7 +194,9 @@ fn a_wrong_position_is_refused() {
     let served = Served::start();
     let token = format!("Bearer {}", served.token);
     let headers = [("Authorization", token.as_str()), ("Last-Event-ID", "x")];
-    served.send_with("GET", "/v1/events", None, &headers).problem(400, "C1003");
+    served
+        .send_with("GET", "/v1/events", None, &headers)
+        .problem(400, "C1003");
     served.get("/v1/events?after=x").problem(400, "C1002");
     served.get("/v1/events?jbo=1").problem(400, "C1002");
 }
@@ -192,6 +207,9 @@ fn a_stop_ends_the_stream() {
     let mut stream = Stream::open(&served, "", None);
     let begun = std::time::Instant::now();
     served.stop();
-    assert!(begun.elapsed() < GENEROUS, "the open stream held up the stop");
+    assert!(
+        begun.elapsed() < GENEROUS,
+        "the open stream held up the stop"
+    );
     assert_eq!(stream.next(), None);
 }

@@ -17,7 +17,12 @@ fn with_key(served: &Served, key: &str, body: &str) -> Reply {
 }
 
 fn ids(reply: &Reply) -> Vec<u64> {
-    reply.json::<SubmittedReport>().jobs.iter().map(|job| job.id).collect()
+    reply
+        .json::<SubmittedReport>()
+        .jobs
+        .iter()
+        .map(|job| job.id)
+        .collect()
 }
 
 #[test]
@@ -43,7 +48,10 @@ fn an_array_is_accepted_as_a_whole_in_its_order() {
     let reply = served.submit(&body);
     assert_eq!((reply.status, ids(&reply)), (201, vec![1, 2]));
     let view = served.fake.view.lock().unwrap().clone();
-    assert_eq!(view.jobs.get(&JobId(2)).unwrap().spec.name.as_deref(), Some("y"));
+    assert_eq!(
+        view.jobs.get(&JobId(2)).unwrap().spec.name.as_deref(),
+        Some("y")
+    );
 }
 
 #[test]
@@ -51,12 +59,19 @@ fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
     let served = Served::start();
     let cases = [
         (
-            named("x").to_string().replace("\"processors\":3", "\"processors\":0"),
+            named("x")
+                .to_string()
+                .replace("\"processors\":3", "\"processors\":0"),
             400,
             "C1001",
             "component[1].processors",
         ),
-        (named("x").to_string().replace("wall_time", "wal_time"), 400, "C1001", "wal_time"),
+        (
+            named("x").to_string().replace("wall_time", "wal_time"),
+            400,
+            "C1001",
+            "wal_time",
+        ),
         (
             r#"{"wall_time":"1h","rerunnable":false,"on_unreachable":{"rerun_after":"1h"}}"#.into(),
             422,
@@ -67,10 +82,18 @@ fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
     for (wrong, status, code, key) in cases {
         let reply = served.submit(&format!("[{},{},{wrong}]", named("a"), named("b")));
         let problem = reply.problem(status, code);
-        assert_eq!((problem.index, problem.key.as_deref()), (Some(2), Some(key)), "{problem}");
+        assert_eq!(
+            (problem.index, problem.key.as_deref()),
+            (Some(2), Some(key)),
+            "{problem}"
+        );
     }
-    let twice = named("x").to_string().replace("\"name\":\"b\"", "\"name\":\"a\"");
-    let problem = served.submit(&format!("[{},{twice}]", named("a"))).problem(422, "C1101");
+    let twice = named("x")
+        .to_string()
+        .replace("\"name\":\"b\"", "\"name\":\"a\"");
+    let problem = served
+        .submit(&format!("[{},{twice}]", named("a")))
+        .problem(422, "C1101");
     assert_eq!(problem.index, Some(1));
     assert!(served.fake.view.lock().unwrap().jobs.is_empty());
 }
@@ -78,7 +101,10 @@ fn one_wrong_job_in_an_array_refuses_all_and_is_named_by_its_index() {
 #[test]
 fn a_single_wrong_job_has_no_index() {
     let served = Served::start();
-    for wrong in ["{\"wall_time\":\"0s\",\"component\":[]}", "{\"wall_time\":\"1h\"}"] {
+    for wrong in [
+        "{\"wall_time\":\"0s\",\"component\":[]}",
+        "{\"wall_time\":\"1h\"}",
+    ] {
         assert_eq!(served.submit(wrong).problem(422, "C1101").index, None);
     }
 }
@@ -121,15 +147,23 @@ fn a_key_that_is_none_is_refused() {
 #[test]
 fn a_dry_run_accepts_nothing() {
     let served = Served::start();
-    let reply = served.post("/v1/jobs?dry_run=true&allow_unplaceable=true", &job().to_string());
+    let reply = served.post(
+        "/v1/jobs?dry_run=true&allow_unplaceable=true",
+        &job().to_string(),
+    );
     assert_eq!(reply.status, 200);
     let report: CheckedReport = reply.json();
     assert_eq!(report.jobs[0].summary, "allow_unplaceable is true");
     assert!(served.fake.view.lock().unwrap().jobs.is_empty());
-    let unplaceable = ApiRefusal::Unplaceable { index: 0, problem: "too large".into() };
+    let unplaceable = ApiRefusal::Unplaceable {
+        index: 0,
+        problem: "too large".into(),
+    };
     *served.fake.refusal.lock().unwrap() = Some(unplaceable);
     let body = format!("[{}]", job());
-    let problem = served.post("/v1/jobs?dry_run=true", &body).problem(422, "C1103");
+    let problem = served
+        .post("/v1/jobs?dry_run=true", &body)
+        .problem(422, "C1103");
     assert_eq!(problem.index, Some(0));
 }
 
@@ -138,7 +172,12 @@ fn who_asks_at_once_what_sites_would_do_waits_for_their_first_words() {
     let served = Served::start();
     let unheard = |count: usize| served.fake.unheard.swap(count, Ordering::SeqCst);
     unheard(3);
-    assert_eq!(served.post("/v1/jobs?dry_run=true", &job().to_string()).status, 200);
+    assert_eq!(
+        served
+            .post("/v1/jobs?dry_run=true", &job().to_string())
+            .status,
+        200
+    );
     assert_eq!(unheard(3), 0);
     assert_eq!(served.get("/v1/slots?processors=4&for=1h").status, 200);
     assert_eq!(unheard(4), 0);
@@ -159,14 +198,23 @@ fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
     let served = Served::with(|settings| (settings.workers, settings.max_dry_runs) = (1, 2));
     let [bob, carol] = ["bob", "carol"].map(|name| served.key(name, &[Role::User]));
     let dry_run = |token: &str| {
-        served.send_as(token, "POST", "/v1/jobs?dry_run=true", Some(&job().to_string()))
+        served.send_as(
+            token,
+            "POST",
+            "/v1/jobs?dry_run=true",
+            Some(&job().to_string()),
+        )
     };
     let begun = || served.fake.previews.load(Ordering::SeqCst);
     served.fake.previews_wait.store(true, Ordering::SeqCst);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| dry_run(&bob));
         wait_until("the dry run is worked on", || begun() == 1);
-        assert_eq!(served.submit(&job().to_string()).status, 201, "the one worker is free");
+        assert_eq!(
+            served.submit(&job().to_string()).status,
+            201,
+            "the one worker is free"
+        );
         let problem = dry_run(&bob).problem(429, "C5005");
         assert!(problem.detail.contains("of the key bob"), "{problem}");
         let second = scope.spawn(|| dry_run(&carol));
@@ -184,7 +232,9 @@ fn a_dry_run_holds_up_nobody_and_its_key_has_one_at_a_time() {
 fn a_dry_run_is_broken_off_when_its_time_is_over() {
     let served = Served::with(|settings| settings.dry_run_budget = Duration::ZERO);
     let two = format!("[{},{}]", job(), job());
-    let problem = served.post("/v1/jobs?dry_run=true", &two).problem(422, "C1110");
+    let problem = served
+        .post("/v1/jobs?dry_run=true", &two)
+        .problem(422, "C1110");
     assert!(problem.detail.contains("0 of 2 jobs"), "{problem}");
     assert_eq!(served.fake.previews.load(Ordering::SeqCst), 0);
     assert_eq!(served.submit(&two).status, 201, "that is for dry runs only");
@@ -196,14 +246,52 @@ fn every_refusal_of_the_control_plane_has_its_status_and_code() {
     let text = || "because".to_owned();
     let site = SiteName::new("delft").unwrap();
     let file = "none".parse().unwrap();
-    let above = AboveHighest { asked: Priority::High, highest: Priority::Low, rule: 1 };
+    let above = AboveHighest {
+        asked: Priority::High,
+        highest: Priority::Low,
+        rule: 1,
+    };
     let cases = [
-        (ApiRefusal::Invalid { index: 0, problem: text() }, 422, "C1101"),
-        (ApiRefusal::Unplaceable { index: 0, problem: text() }, 422, "C1103"),
-        (ApiRefusal::ClosedSite { index: 0, component: text(), site, why: text() }, 422, "C1109"),
-        (ApiRefusal::UnknownFile { index: 0, name: file }, 422, "C1104"),
+        (
+            ApiRefusal::Invalid {
+                index: 0,
+                problem: text(),
+            },
+            422,
+            "C1101",
+        ),
+        (
+            ApiRefusal::Unplaceable {
+                index: 0,
+                problem: text(),
+            },
+            422,
+            "C1103",
+        ),
+        (
+            ApiRefusal::ClosedSite {
+                index: 0,
+                component: text(),
+                site,
+                why: text(),
+            },
+            422,
+            "C1109",
+        ),
+        (
+            ApiRefusal::UnknownFile {
+                index: 0,
+                name: file,
+            },
+            422,
+            "C1104",
+        ),
         (ApiRefusal::AboveHighest { index: 0, above }, 403, "C2002"),
-        (ApiRefusal::IdempotencyMismatch { job: JobId(7) }, 409, "C4001"),
+        (
+            ApiRefusal::IdempotencyMismatch { job: JobId(7) },
+            409,
+            "C4001",
+        ),
         (ApiRefusal::NotFound(text()), 404, "C3001"),
         (ApiRefusal::Conflict(text()), 409, "C4002"),
         (ApiRefusal::Busy { retry_after_s: 3 }, 429, "C5002"),

@@ -32,12 +32,23 @@ fn sent(served: &Served, token: &str, name: &str) -> String {
 }
 
 fn complete(served: &Served, token: &str, id: &str) -> Reply {
-    served.send_as(token, "POST", &format!("/v1/uploads/{id}/complete"), Some(""))
+    served.send_as(
+        token,
+        "POST",
+        &format!("/v1/uploads/{id}/complete"),
+        Some(""),
+    )
 }
 
 fn file(owner: &str, name: &str, digest: String) -> FileReport {
     let (name, owner) = (name.into(), owner.into());
-    FileReport { name, owner, digest, size_bytes: 6, replicas: Vec::new() }
+    FileReport {
+        name,
+        owner,
+        digest,
+        size_bytes: 6,
+        replicas: Vec::new(),
+    }
 }
 
 #[test]
@@ -48,7 +59,10 @@ fn a_file_that_was_registered_before_a_kill_is_not_written_again() {
     let place = FilePlace::User(RelPath::new(&format!("uploads/{id}")).unwrap());
     let mut record = FileRecord::new("mesh".parse().unwrap());
     record.entry = Some(Entry {
-        content: Content { digest: digest(), size: Bytes(6) },
+        content: Content {
+            digest: digest(),
+            size: Bytes(6),
+        },
         directory: false,
         replicas: vec![("delft".parse().unwrap(), place)],
         registered_at: Timestamp(1),
@@ -56,7 +70,13 @@ fn a_file_that_was_registered_before_a_kill_is_not_written_again() {
         stamps: Default::default(),
     });
     let name = record.name.clone();
-    served.fake.view.lock().unwrap().files.insert(name.clone(), Arc::new(record));
+    served
+        .fake
+        .view
+        .lock()
+        .unwrap()
+        .files
+        .insert(name.clone(), Arc::new(record));
     let known = file("bob", "mesh", digest().to_string());
     served.fake.files.lock().unwrap().insert(name, known);
     assert_eq!(complete(&served, &token, &id).status, 200);
@@ -71,7 +91,12 @@ fn a_name_that_became_anothers_meanwhile_is_not_taken_away() {
     let id = sent(&served, &token, "mesh");
     let name: LogicalName = "mesh".parse().unwrap();
     let theirs = file("carol", "mesh", "11".repeat(32));
-    served.fake.files.lock().unwrap().insert(name.clone(), theirs.clone());
+    served
+        .fake
+        .files
+        .lock()
+        .unwrap()
+        .insert(name.clone(), theirs.clone());
     complete(&served, &token, &id).problem(409, "C4002");
     assert_eq!(served.fake.files.lock().unwrap().get(&name), Some(&theirs));
 }
@@ -82,7 +107,12 @@ fn what_a_silent_site_kept_of_a_try_is_removed_once_it_answers() {
         settings.uploads.keep = Duration::from_millis(1);
     });
     let token = served.key("bob", &[Role::User]);
-    served.fake.silent.lock().unwrap().insert("delft".parse().unwrap());
+    served
+        .fake
+        .silent
+        .lock()
+        .unwrap()
+        .insert("delft".parse().unwrap());
     let begun = serde_json::json!({
         "name": "mesh", "size_bytes": 0, "digest": blake3::hash(b"").to_hex().to_string(),
     });
@@ -107,22 +137,39 @@ fn what_a_silent_site_kept_of_a_try_is_removed_once_it_answers() {
 #[test]
 fn uploads_that_are_not_completed_are_listed_page_by_page() {
     let served = Served::start();
-    let (bob, carol) = (served.key("bob", &[Role::User]), served.key("carol", &[Role::User]));
-    let ids: Vec<String> =
-        ["a", "b", "c"].map(|name| sent(&served, &bob, name)).into_iter().collect();
+    let (bob, carol) = (
+        served.key("bob", &[Role::User]),
+        served.key("carol", &[Role::User]),
+    );
+    let ids: Vec<String> = ["a", "b", "c"]
+        .map(|name| sent(&served, &bob, name))
+        .into_iter()
+        .collect();
     assert_eq!(complete(&served, &bob, &ids[2]).status, 200);
     let mut open = ids[..2].to_vec();
     open.sort();
     let page = |token: &str, query: &str| -> UploadPage {
-        served.send_as(token, "GET", &format!("/v1/uploads?{query}"), None).json()
+        served
+            .send_as(token, "GET", &format!("/v1/uploads?{query}"), None)
+            .json()
     };
     let first = page(&bob, "limit=1");
     assert_eq!(first.uploads[0].id.as_ref(), Some(&open[0]));
-    assert_eq!((first.uploads[0].offset, first.next.as_ref()), (6, Some(&open[0])));
+    assert_eq!(
+        (first.uploads[0].offset, first.next.as_ref()),
+        (6, Some(&open[0]))
+    );
     let second = page(&bob, &format!("after={}", open[0]));
-    assert_eq!((second.uploads[0].id.as_ref(), second.next), (Some(&open[1]), None));
+    assert_eq!(
+        (second.uploads[0].id.as_ref(), second.next),
+        (Some(&open[1]), None)
+    );
     assert!(page(&carol, "").uploads.is_empty());
-    assert_eq!(page(&served.token, "").uploads.len(), 2, "administrators see all");
+    assert_eq!(
+        page(&served.token, "").uploads.len(),
+        2,
+        "administrators see all"
+    );
     let given_up = served.send_as(&bob, "DELETE", &format!("/v1/uploads/{}", open[0]), None);
     assert_eq!(given_up.status, 200);
     assert_eq!(page(&bob, "").uploads.len(), 1);

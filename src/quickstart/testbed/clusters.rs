@@ -11,8 +11,16 @@ use crate::testbed::{Account, Cluster, Testbed, said};
 
 /// The clusters. Neither can hold the whole job.
 pub(super) const CLUSTERS: [Cluster; 2] = [
-    Cluster { name: "alpha", processors: 8, port: 27_610 },
-    Cluster { name: "beta", processors: 8, port: 27_620 },
+    Cluster {
+        name: "alpha",
+        processors: 8,
+        port: 27_610,
+    },
+    Cluster {
+        name: "beta",
+        processors: 8,
+        port: 27_620,
+    },
 ];
 
 /// Where everything of it lies.
@@ -47,7 +55,9 @@ impl SlurmClusters {
     /// What a command of Slurm says of a cluster to that user, or why it says nothing.
     pub(super) fn say(&self, cluster: &str, command: &[&str]) -> Result<String, QuickstartError> {
         let mut asked = Command::new(command[0]);
-        asked.args(&command[1..]).env("SLURM_CONF", self.conf(cluster));
+        asked
+            .args(&command[1..])
+            .env("SLURM_CONF", self.conf(cluster));
         self.ask(asked)
     }
 
@@ -70,8 +80,10 @@ impl SlurmClusters {
 
     /// Copies this program to where that user can read it, and hands the directory over.
     pub(super) fn hand_over(&self, demo: &DemoDirectory) -> Result<(), QuickstartError> {
-        let here = std::env::current_exe()
-            .map_err(QuickstartError::file("find", "this program's file".as_ref()))?;
+        let here = std::env::current_exe().map_err(QuickstartError::file(
+            "find",
+            "this program's file".as_ref(),
+        ))?;
         let copy = program(demo);
         fs::copy(&here, &copy).map_err(QuickstartError::file("write", &copy))?;
         let executable = fs::Permissions::from_mode(0o755);
@@ -112,7 +124,9 @@ impl DemoSites for SlurmClusters {
     }
 
     fn end(&self, _: &DemoDirectory) -> Result<(), QuickstartError> {
-        CLUSTERS.iter().try_for_each(|cluster| Ok(self.testbed.down(cluster.name)?))
+        CLUSTERS
+            .iter()
+            .try_for_each(|cluster| Ok(self.testbed.down(cluster.name)?))
     }
 }
 
@@ -126,8 +140,14 @@ fn program(demo: &DemoDirectory) -> PathBuf {
 }
 
 fn config_text(demo: &DemoDirectory, port: u16, conf: impl Fn(&str) -> PathBuf) -> String {
-    let mut text = format!("{CONFIG_HEAD}\n{}{CONFIG_SETTINGS}", demo.server_section(port));
-    for Cluster { name, processors, .. } in CLUSTERS {
+    let mut text = format!(
+        "{CONFIG_HEAD}\n{}{CONFIG_SETTINGS}",
+        demo.server_section(port)
+    );
+    for Cluster {
+        name, processors, ..
+    } in CLUSTERS
+    {
         let (root, conf) = (quoted(&demo.site(name)), quoted(&conf(name)));
         text.push_str(&format!(
             "\n[[site]]\nname = \"{name}\"\nkind = \"slurm\"\nroot = {root}\n\
@@ -163,10 +183,15 @@ mod tests {
     fn the_configuration_names_two_clusters_under_slurm() {
         let home = tempfile::tempdir().unwrap();
         let demo = DemoDirectory::prepare(Some(&home.path().join("new"))).unwrap();
-        let text = config_text(&demo, 7000, |cluster| format!("/clusters/{cluster}.conf").into());
+        let text = config_text(&demo, 7000, |cluster| {
+            format!("/clusters/{cluster}.conf").into()
+        });
         let loaded = Config::parse(&demo.config(), &text).unwrap();
         assert_eq!(loaded.config.site.len(), CLUSTERS.len());
-        assert_eq!(loaded.config.site[1].slurm_conf, Some("/clusters/beta.conf".into()));
+        assert_eq!(
+            loaded.config.site[1].slurm_conf,
+            Some("/clusters/beta.conf".into())
+        );
         assert!(loaded.warnings.is_empty(), "{}", loaded.warnings);
     }
 }

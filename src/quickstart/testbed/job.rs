@@ -52,9 +52,17 @@ pub(super) struct Printed {
 pub(super) fn read(printed: &str) -> Option<Printed> {
     let began = printed.split(' ').next()?.parse().ok()?;
     let wanted = (1..=PARTS).map(|part| format!("part {part} of {PARTS},"));
-    let found =
-        printed.lines().map(|line| line.split(' ').skip(1).take(4).collect::<Vec<_>>().join(" "));
-    Some(Printed { began, whole: found.eq(wanted) })
+    let found = printed.lines().map(|line| {
+        line.split(' ')
+            .skip(1)
+            .take(4)
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
+    Some(Printed {
+        began,
+        whole: found.eq(wanted),
+    })
 }
 
 #[cfg(test)]
@@ -71,7 +79,13 @@ mod tests {
     fn a_part_that_is_missing_or_there_twice_is_noticed() {
         let line = |part: usize| format!("12.5 part {part} of {PARTS}, job 7 of cluster beta\n");
         let whole: String = (1..=PARTS).map(line).collect();
-        assert_eq!(read(&whole), Some(Printed { began: 12.5, whole: true }));
+        assert_eq!(
+            read(&whole),
+            Some(Printed {
+                began: 12.5,
+                whole: true
+            })
+        );
         let missing: String = (1..PARTS).map(line).collect();
         assert!(!read(&missing).unwrap().whole);
         assert!(!read(&(line(1) + &whole)).unwrap().whole);

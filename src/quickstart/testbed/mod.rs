@@ -65,7 +65,13 @@ pub fn run(options: &Options) -> Result<TestbedReport, QuickstartError> {
     end_on_signals(shared.clone())?;
     let mut unwatched = EndOnDrop(Some(shared.clone()));
     let teller = Teller::new(options.silent);
-    let report = Story { demo, clusters, keep: options.keep, teller }.tell(&shared)?;
+    let report = Story {
+        demo,
+        clusters,
+        keep: options.keep,
+        teller,
+    }
+    .tell(&shared)?;
     unwatched.0 = None;
     Ok(report)
 }

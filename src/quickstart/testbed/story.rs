@@ -56,7 +56,8 @@ impl Story {
                 cluster.name,
                 &["sinfo", "-h", "-p", "normal", "-o", "%N, %c processors, %T"],
             )?;
-            self.teller.happened(&format!("{} is up; sinfo says: {nodes}", cluster.name))?;
+            self.teller
+                .happened(&format!("{} is up; sinfo says: {nodes}", cluster.name))?;
         }
         Ok(())
     }
@@ -75,11 +76,17 @@ impl Story {
         let sites = server.usable_sites(CLUSTERS.len())?;
         let pid = server.pid().unwrap_or_default();
         let address = server.client.address();
-        self.teller.happened(&format!("the server is ready at {address} (process {pid})"))?;
+        self.teller
+            .happened(&format!("the server is ready at {address} (process {pid})"))?;
         let rows = sites.iter().map(|site| {
             let processors = site.total.get("processors").copied().unwrap_or_default();
             let manager = site.manager.clone().unwrap_or_default();
-            vec![site.name.clone(), site.state.clone(), format!("{processors} processors"), manager]
+            vec![
+                site.name.clone(),
+                site.state.clone(),
+                format!("{processors} processors"),
+                manager,
+            ]
         });
         self.teller.lines(&columns(&rows.collect::<Vec<_>>()))?;
         Ok(server)
@@ -101,17 +108,20 @@ impl Story {
         self.until(&mut follow, "JobStarted")?;
         let start_ms = ms(begin);
         for cluster in CLUSTERS {
-            let queue = self
-                .clusters
-                .say(cluster.name, &["squeue", "-h", "-o", "job %i, %C processors, %T"])?;
-            self.teller.happened(&format!("squeue of {} says: {queue}", cluster.name))?;
+            let queue = self.clusters.say(
+                cluster.name,
+                &["squeue", "-h", "-o", "job %i, %C processors, %T"],
+            )?;
+            self.teller
+                .happened(&format!("squeue of {} says: {queue}", cluster.name))?;
         }
         let hurt = CLUSTERS[1];
         // By then Slurm has written down that they run.
         follow.until_all_did(PARTS / 2, &mut self.teller)?;
         self.kill_controller(server, &mut follow, hurt.name)?;
         self.clusters.start(hurt)?;
-        self.teller.happened(&good(&format!("slurmctld of {} is back", hurt.name)))?;
+        self.teller
+            .happened(&good(&format!("slurmctld of {} is back", hurt.name)))?;
         let job = self.until(&mut follow, "JobFinished")?;
         self.check(server, &follow, &job, (start_ms, hurt.name))
     }
@@ -147,12 +157,16 @@ impl Story {
         )?;
         self.clusters.kill_controller(cluster)?;
         let death = Instant::now();
-        self.teller.happened(&bad(&format!("slurmctld of {cluster} is dead")))?;
+        self.teller
+            .happened(&bad(&format!("slurmctld of {cluster} is dead")))?;
         let mut told = String::new();
         while death.elapsed() < DEAD_MAX && told.is_empty() {
             let look = follow.look(&mut self.teller)?;
             let site = server.ask(|client| client.site(cluster))?;
-            let reason = site.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let reason = site
+                .reason
+                .map(|reason| format!(": {reason}"))
+                .unwrap_or_default();
             let standing = format!("{cluster} is {}{reason}", site.state);
             if site.state != "usable" {
                 self.teller.happened(&bad(&standing))?;
@@ -172,8 +186,10 @@ impl Story {
         job: &JobReport,
         (start_ms, hurt): (u64, &str),
     ) -> Result<TestbedReport, QuickstartError> {
-        self.teller
-            .step("What came of it", "Each component must have done each part of its work once.")?;
+        self.teller.step(
+            "What came of it",
+            "Each component must have done each part of its work once.",
+        )?;
         let mut components = Vec::new();
         let mut began = Vec::new();
         for component in &job.components {
@@ -186,8 +202,13 @@ impl Story {
                 cluster: site_of(component).into(),
                 whole: printed.is_some_and(|printed| printed.whole),
             };
-            let verdict = if part.whole { good("whole") } else { bad("NOT WHOLE") };
-            self.teller.happened(&format!("{} ran at {}: {verdict}", part.name, part.cluster))?;
+            let verdict = if part.whole {
+                good("whole")
+            } else {
+                bad("NOT WHOLE")
+            };
+            self.teller
+                .happened(&format!("{} ran at {}: {verdict}", part.name, part.cluster))?;
             components.push(part);
         }
         let first = began.iter().copied().fold(f64::INFINITY, f64::min);
@@ -239,7 +260,10 @@ impl Story {
                  wrote is in {directory}.\n{remove}"
             );
         };
-        let (alpha, job) = (self.clusters.conf("alpha").display().to_string(), report.job);
+        let (alpha, job) = (
+            self.clusters.conf("alpha").display().to_string(),
+            report.job,
+        );
         format!(
             "\nThe server still runs (as {user}; process {pid}), and so do both clusters. Next:\n  \
                cd {directory}\n  \

@@ -120,8 +120,14 @@ pub struct SiteNotes {
 
 impl fmt::Display for SiteNotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let load = self.local_load.as_ref().map(|notes| format!("; local load: {notes}"));
-        let failures = self.failures.as_ref().map(|notes| format!("; failures: {notes}"));
+        let load = self
+            .local_load
+            .as_ref()
+            .map(|notes| format!("; local load: {notes}"));
+        let failures = self
+            .failures
+            .as_ref()
+            .map(|notes| format!("; failures: {notes}"));
         let parts: String = load.into_iter().chain(failures).collect();
         write!(f, "site {}{parts}", self.site)
     }
@@ -183,11 +189,24 @@ impl Grid {
             let local_load = Some(load).filter(|notes| !notes.is_empty());
             let failures = Some(failures).filter(|notes| !notes.is_empty());
             if local_load.is_some() || failures.is_some() {
-                complaints.push(SiteNotes { site: site.name.clone(), local_load, failures });
+                complaints.push(SiteNotes {
+                    site: site.name.clone(),
+                    local_load,
+                    failures,
+                });
             }
-            sites.push(BuiltSite { local_jobs, node_failures, black_holes, ..quiet(site) });
+            sites.push(BuiltSite {
+                local_jobs,
+                node_failures,
+                black_holes,
+                ..quiet(site)
+            });
         }
-        Ok(BuiltGrid { sites, links: self.every_link(), complaints })
+        Ok(BuiltGrid {
+            sites,
+            links: self.every_link(),
+            complaints,
+        })
     }
 
     /// The link of every ordered pair of sites, as given or by default.
@@ -212,7 +231,14 @@ impl Grid {
             let (bandwidth, believed, latency) = known.or(of_ends).unwrap_or(default);
             let upload = ends.map(|(up, _)| up);
             let (from, to) = (from.name.clone(), to.name.clone());
-            BuiltLink { from, to, bandwidth, believed, upload, latency }
+            BuiltLink {
+                from,
+                to,
+                bandwidth,
+                believed,
+                upload,
+                latency,
+            }
         };
         other.map(link).collect()
     }

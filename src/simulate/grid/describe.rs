@@ -31,7 +31,10 @@ impl GridSite {
             self.processors_per_node,
             discipline_name(self.discipline),
         )];
-        parts.extend(self.queues.then(|| "components may wait in its queue".to_owned()));
+        parts.extend(
+            self.queues
+                .then(|| "components may wait in its queue".to_owned()),
+        );
         parts.extend(self.reserves.then(|| "grants reservations".to_owned()));
         let each = |power: Mflops| format!("{} GFLOPS each processor", power.0 as f64 / 1e3);
         parts.extend(self.power_per_processor.map(each));
@@ -78,12 +81,20 @@ impl Failures {
     /// Part of a line: how nodes fail.
     pub fn describe(&self) -> String {
         match self {
-            Self::Log { path, system, start, shuffled } => {
+            Self::Log {
+                path,
+                system,
+                start,
+                shuffled,
+            } => {
                 let nodes = if *shuffled { ", nodes shuffled" } else { "" };
                 let path = path.display();
                 format!("failures: log {path} of system {system} from {start} on{nodes}")
             }
-            Self::Exponential { mean_between_failures, mean_repair } => {
+            Self::Exponential {
+                mean_between_failures,
+                mean_repair,
+            } => {
                 format!("failures: each node every {mean_between_failures}, for {mean_repair}")
             }
         }
@@ -93,7 +104,10 @@ impl Failures {
 impl BlackHoles {
     /// Part of a line: how nodes fail everything.
     pub fn describe(&self) -> String {
-        let Self { mean_between_failures, mean_repair } = self;
+        let Self {
+            mean_between_failures,
+            mean_repair,
+        } = self;
         format!("black holes: each node every {mean_between_failures}, for {mean_repair}")
     }
 }
@@ -108,12 +122,19 @@ pub(super) fn discipline_name(discipline: Discipline) -> &'static str {
 }
 
 fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
 }
 
 fn rate(bandwidth: BitsPerSecond) -> String {
-    const UNITS: [(u64, &str); 3] =
-        [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
+    const UNITS: [(u64, &str); 3] = [
+        (1_000_000_000, "Gbit/s"),
+        (1_000_000, "Mbit/s"),
+        (1_000, "kbit/s"),
+    ];
     match UNITS.iter().find(|(unit, _)| bandwidth.0 >= *unit) {
         Some((unit, name)) => format!("{} {name}", bandwidth.0 as f64 / *unit as f64),
         None => format!("{} bit/s", bandwidth.0),

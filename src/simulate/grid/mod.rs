@@ -215,7 +215,10 @@ pub struct NetworkDefaults {
 impl Default for NetworkDefaults {
     /// 1 Gbit/s and 1 ms.
     fn default() -> Self {
-        Self { bandwidth: BitsPerSecond(1_000_000_000), latency: DurationMs(1) }
+        Self {
+            bandwidth: BitsPerSecond(1_000_000_000),
+            latency: DurationMs(1),
+        }
     }
 }
 
@@ -249,8 +252,10 @@ impl Grid {
     /// # Errors
     /// The file cannot be read, or anything in it is wrong.
     pub fn load(file: &Path) -> Result<Self, GridError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|cause| GridError::Unreadable { file: file.into(), cause })?;
+        let text = std::fs::read_to_string(file).map_err(|cause| GridError::Unreadable {
+            file: file.into(),
+            cause,
+        })?;
         Self::parse(file, &text).map_err(GridError::Wrong)
     }
 
@@ -270,6 +275,9 @@ impl Grid {
 
     /// All processors.
     pub fn processors(&self) -> u64 {
-        self.sites.iter().map(|site| u64::from(site.processors())).sum()
+        self.sites
+            .iter()
+            .map(|site| u64::from(site.processors()))
+            .sum()
     }
 }

@@ -33,9 +33,21 @@ impl Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, Problem { line, message, remedy }) in self.list.iter().enumerate() {
+        for (
+            place,
+            Problem {
+                line,
+                message,
+                remedy,
+            },
+        ) in self.list.iter().enumerate()
+        {
             let gap = if place == 0 { "" } else { "\n" };
-            write!(f, "{gap}{}:{line}: {message}; {remedy}", self.file.display())?;
+            write!(
+                f,
+                "{gap}{}:{line}: {message}; {remedy}",
+                self.file.display()
+            )?;
         }
         Ok(())
     }
@@ -50,7 +62,10 @@ pub(super) struct Collector<'t> {
 impl<'t> Collector<'t> {
     /// None yet, for this text.
     pub(super) fn new(text: &'t str) -> Self {
-        Self { text, list: Vec::new() }
+        Self {
+            text,
+            list: Vec::new(),
+        }
     }
 
     /// Adds one at a place, in bytes.
@@ -61,7 +76,11 @@ impl<'t> Collector<'t> {
         remedy: impl Into<String>,
     ) {
         let line = self.line(at);
-        self.list.push(Problem { line, message: message.into(), remedy: remedy.into() });
+        self.list.push(Problem {
+            line,
+            message: message.into(),
+            remedy: remedy.into(),
+        });
     }
 
     /// The line of a place, from 1.
@@ -77,7 +96,10 @@ impl<'t> Collector<'t> {
     /// All of them, as problems of `file`.
     pub(super) fn finish(mut self, file: &Path) -> Problems {
         self.list.sort_by_key(|problem| problem.line);
-        Problems { file: file.into(), list: self.list }
+        Problems {
+            file: file.into(),
+            list: self.list,
+        }
     }
 }
 

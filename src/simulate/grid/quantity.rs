@@ -31,11 +31,13 @@ const SIZES: &Units = &[
 
 /// Reads a bandwidth; the error says what is wrong and how to write it.
 pub(super) fn bandwidth(text: &str) -> Result<BitsPerSecond, String> {
-    scaled(text, BANDWIDTHS).map(BitsPerSecond).map_err(|problem| {
-        format!(
-            "{text:?} is not a bandwidth: {problem}; write it like \"100 Mbit/s\" or \"12MB/s\""
-        )
-    })
+    scaled(text, BANDWIDTHS)
+        .map(BitsPerSecond)
+        .map_err(|problem| {
+            format!(
+                "{text:?} is not a bandwidth: {problem}; write it like \"100 Mbit/s\" or \"12MB/s\""
+            )
+        })
 }
 
 /// Reads a size; the error says what is wrong and how to write it.
@@ -47,13 +49,17 @@ pub(super) fn size(text: &str) -> Result<Bytes, String> {
 
 /// Reads a length of time; the error says how to write it.
 pub(super) fn length(text: &str) -> Result<DurationMs, String> {
-    text.parse().map(|Length(length)| length).map_err(|invalid| invalid.to_string())
+    text.parse()
+        .map(|Length(length)| length)
+        .map_err(|invalid| invalid.to_string())
 }
 
 /// A decimal number times its unit, exactly.
 fn scaled(text: &str, units: &Units) -> Result<u64, &'static str> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits: u128 = match format!("{whole}{fraction}").parse() {
@@ -61,13 +67,17 @@ fn scaled(text: &str, units: &Units) -> Result<u64, &'static str> {
         Err(_) if number.len() > 30 => return Err("it is too long"),
         Err(_) => return Err("it does not begin with a number"),
     };
-    let scale = match (unit.trim_start(), units.iter().find(|(name, _)| *name == unit.trim_start()))
-    {
+    let scale = match (
+        unit.trim_start(),
+        units.iter().find(|(name, _)| *name == unit.trim_start()),
+    ) {
         ("", _) => return Err("its unit is missing"),
         (_, None) => return Err("its unit is not known"),
         (_, Some((_, scale))) => u128::from(*scale),
     };
-    let divisor = u32::try_from(fraction.len()).ok().and_then(|digits| 10_u128.checked_pow(digits));
+    let divisor = u32::try_from(fraction.len())
+        .ok()
+        .and_then(|digits| 10_u128.checked_pow(digits));
     match (digits.checked_mul(scale), divisor) {
         (Some(product), Some(divisor)) if product % divisor == 0 => {
             u64::try_from(product / divisor).map_err(|_| "it is too large")
@@ -110,11 +120,32 @@ mod tests {
 
     #[test]
     fn what_could_be_misread_is_refused_with_an_example() {
-        for text in ["", "90", "-5s", "1:2:3:4", "00:61:00", "1-5:00", "9999999999:00", "1e9d"] {
+        for text in [
+            "",
+            "90",
+            "-5s",
+            "1:2:3:4",
+            "00:61:00",
+            "1-5:00",
+            "9999999999:00",
+            "1e9d",
+        ] {
             assert!(length(text).unwrap_err().contains("1h30m"), "{text}");
         }
-        for text in ["", "100", "100Mb/s", "100MB", "1.2.3MB/s", "0.5bit/s", "-1bit/s", "."] {
-            assert!(bandwidth(text).unwrap_err().contains("100 Mbit/s"), "{text}");
+        for text in [
+            "",
+            "100",
+            "100Mb/s",
+            "100MB",
+            "1.2.3MB/s",
+            "0.5bit/s",
+            "-1bit/s",
+            ".",
+        ] {
+            assert!(
+                bandwidth(text).unwrap_err().contains("100 Mbit/s"),
+                "{text}"
+            );
         }
         for text in ["4", "4gb", "GB", "99999999999TB", "0.1B"] {
             assert!(size(text).unwrap_err().contains("4GB"), "{text}");

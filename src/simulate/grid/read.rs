@@ -22,7 +22,11 @@ pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, Problems> {
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let at = error.span().unwrap_or(0..0);
-        problems.add(&at, error.message(), "correct the TOML here, see https://toml.io");
+        problems.add(
+            &at,
+            error.message(),
+            "correct the TOML here, see https://toml.io",
+        );
     }
     if !problems.is_empty() {
         // What follows from a slip of the notation would only hide it.
@@ -50,7 +54,11 @@ struct Reading<'f> {
 impl<'f> Reading<'f> {
     fn new(file: &'f Path) -> Self {
         let directory = file.parent().unwrap_or(Path::new(""));
-        Self { directory, names: BTreeMap::new(), files: BTreeMap::new() }
+        Self {
+            directory,
+            names: BTreeMap::new(),
+            files: BTreeMap::new(),
+        }
     }
 
     fn read(&mut self, root: &Table<'_, '_>) -> Option<Grid> {
@@ -62,8 +70,11 @@ impl<'f> Reading<'f> {
             let remedy = format!("describe 1 to {SITES_MAX} sites, each in a [[site]]");
             root.wrong(root.at(), message, remedy);
         }
-        let sites: Vec<Option<GridSite>> =
-            tables.iter().flatten().map(|table| self.site(table)).collect();
+        let sites: Vec<Option<GridSite>> = tables
+            .iter()
+            .flatten()
+            .map(|table| self.site(table))
+            .collect();
         let network = links::defaults(root);
         let links = links::links(root, &self.names, network.unwrap_or_default());
         let reservations = reservations::reservations(root, &sites);

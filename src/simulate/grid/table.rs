@@ -30,7 +30,12 @@ impl<'r, 't> Table<'r, 't> {
         problems: &'r RefCell<Collector<'t>>,
     ) -> Self {
         let title = "the grid file".into();
-        Self { title, at: 0..0, entries: entries.get_ref(), problems }
+        Self {
+            title,
+            at: 0..0,
+            entries: entries.get_ref(),
+            problems,
+        }
     }
 
     /// How messages call it.
@@ -45,7 +50,10 @@ impl<'r, 't> Table<'r, 't> {
 
     /// The keys that are given.
     pub(super) fn keys(&self) -> impl Iterator<Item = Placed<&'r str>> {
-        self.entries.iter().map(|(key, _)| Placed { value: &**key.get_ref(), at: key.span() })
+        self.entries.iter().map(|(key, _)| Placed {
+            value: &**key.get_ref(),
+            at: key.span(),
+        })
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -84,10 +92,17 @@ impl<'r, 't> Table<'r, 't> {
     ) -> Option<Placed<T>> {
         let value = self.entries.get(key)?;
         match read(value.get_ref()) {
-            Ok(read) => Some(Placed { value: read, at: value.span() }),
+            Ok(read) => Some(Placed {
+                value: read,
+                at: value.span(),
+            }),
             Err(error) => {
                 let (problem, remedy) = error.rsplit_once("; ").unwrap_or((&error, "correct it"));
-                self.wrong(&value.span(), format!("{key} in {}: {problem}", self.title), remedy);
+                self.wrong(
+                    &value.span(),
+                    format!("{key} in {}: {problem}", self.title),
+                    remedy,
+                );
                 None
             }
         }
@@ -129,7 +144,9 @@ impl<'r, 't> Table<'r, 't> {
     /// A list of tables, `[[key]]`, empty if it is not given; each is called by
     /// its number. `None` if it is something else, which is noted.
     pub(super) fn tables(&self, key: &str) -> Option<Vec<Table<'r, 't>>> {
-        let Some((name, value)) = self.entries.get_key_value(key) else { return Some(Vec::new()) };
+        let Some((name, value)) = self.entries.get_key_value(key) else {
+            return Some(Vec::new());
+        };
         let DeValue::Array(items) = value.get_ref() else {
             let message = format!("{key:?} is {}", kind(value.get_ref()));
             self.wrong(&name.span(), message, format!("write each as [[{key}]]"));
@@ -155,7 +172,12 @@ impl<'r, 't> Table<'r, 't> {
             self.wrong(&at, message, format!("write {key:?} as a table"));
             return None;
         };
-        Some(Table { title, at, entries, problems: self.problems })
+        Some(Table {
+            title,
+            at,
+            entries,
+            problems: self.problems,
+        })
     }
 }
 
@@ -163,7 +185,10 @@ impl<'r, 't> Table<'r, 't> {
 pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, String> {
     match value {
         DeValue::String(text) => Ok(text),
-        other => Err(format!("it is {}; write it in quotation marks", kind(other))),
+        other => Err(format!(
+            "it is {}; write it in quotation marks",
+            kind(other)
+        )),
     }
 }
 
@@ -172,18 +197,26 @@ pub(super) fn parsed<T>(value: &DeValue<'_>) -> Result<T, String>
 where
     T: std::str::FromStr<Err = cospan_domain::ids::InvalidId>,
 {
-    text(value)?.parse().map_err(|error| format!("{error}; choose another name"))
+    text(value)?
+        .parse()
+        .map_err(|error| format!("{error}; choose another name"))
 }
 
 /// A whole number within a range.
 pub(super) fn whole(value: &DeValue<'_>, range: RangeInclusive<u32>) -> Result<u32, String> {
-    let remedy = format!("give a whole number from {} to {}", range.start(), range.end());
+    let remedy = format!(
+        "give a whole number from {} to {}",
+        range.start(),
+        range.end()
+    );
     let DeValue::Integer(number) = value else {
         return Err(format!("it is {}; {remedy}", kind(value)));
     };
     let found = u32::from_str_radix(number.as_str(), number.radix()).ok();
     let shown = number.as_str();
-    found.filter(|n| range.contains(n)).ok_or_else(|| format!("{shown} is out of range; {remedy}"))
+    found
+        .filter(|n| range.contains(n))
+        .ok_or_else(|| format!("{shown} is out of range; {remedy}"))
 }
 
 /// A share of a whole, above 0.
@@ -213,7 +246,10 @@ pub(super) fn word<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<
     let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
     match words.iter().find(|(name, _)| *name == found) {
         Some((_, meaning)) => Ok(*meaning),
-        None => Err(format!("there is no {found:?}; choose one of {}", names.join(", "))),
+        None => Err(format!(
+            "there is no {found:?}; choose one of {}",
+            names.join(", ")
+        )),
     }
 }
 

@@ -19,7 +19,9 @@ fn parsed(text: &str) -> Grid {
 
 /// All problems of a text, as people see them.
 fn refused(text: &str) -> String {
-    Grid::parse(Path::new("test.toml"), text).unwrap_err().to_string()
+    Grid::parse(Path::new("test.toml"), text)
+        .unwrap_err()
+        .to_string()
 }
 
 /// A grid of one site with these lines.
@@ -29,8 +31,15 @@ fn one_site(lines: &str) -> String {
 
 fn options(days: u64, seed: u64) -> BuildOptions {
     let horizon = DurationMs(DAY.0 * days);
-    let on_bad = OnBad::Skip { kept_per_kind_max: 10 };
-    BuildOptions { begin: BEGIN, horizon, seed, on_bad }
+    let on_bad = OnBad::Skip {
+        kept_per_kind_max: 10,
+    };
+    BuildOptions {
+        begin: BEGIN,
+        horizon,
+        seed,
+        on_bad,
+    }
 }
 
 fn built(text: &str, days: u64, seed: u64) -> BuiltGrid {

@@ -175,7 +175,12 @@ impl Comparison {
         let pairs = pairs(&labels);
         let row = |metric| row(metric, &labels, &pairs, runs);
         let metrics = Metric::ALL.into_iter().map(row).collect();
-        Self { baseline: labels.first().cloned().unwrap_or_default(), pairs, labels, metrics }
+        Self {
+            baseline: labels.first().cloned().unwrap_or_default(),
+            pairs,
+            labels,
+            metrics,
+        }
     }
 }
 
@@ -195,11 +200,21 @@ const BETWEEN: &str = ", ";
 /// Every label with each that has the first value in one place and else the same values. Labels
 /// that do not name equally many values are held against the first, as they are.
 fn pairs(labels: &[String]) -> Vec<Pair> {
-    let values = |label: &String| label.split(BETWEEN).map(str::to_owned).collect::<Vec<String>>();
+    let values = |label: &String| {
+        label
+            .split(BETWEEN)
+            .map(str::to_owned)
+            .collect::<Vec<String>>()
+    };
     let all: Vec<Vec<String>> = labels.iter().map(values).collect();
-    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    let Some((first, others)) = all.split_first() else {
+        return Vec::new();
+    };
     if others.iter().any(|other| other.len() != first.len()) {
-        return labels[1..].iter().map(|label| pair(&[&labels[0]], &[label], 0)).collect();
+        return labels[1..]
+            .iter()
+            .map(|label| pair(&[&labels[0]], &[label], 0))
+            .collect();
     }
     let of = |one: &Vec<String>| -> Vec<Pair> {
         let differs = (0..first.len()).filter(|at| one[*at] != first[*at]);
@@ -215,37 +230,61 @@ fn pairs(labels: &[String]) -> Vec<Pair> {
 
 /// Of two labels with these values, which differ in one place.
 fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> Pair {
-    let join = |values: &[T]| values.iter().map(T::as_ref).collect::<Vec<_>>().join(BETWEEN);
+    let join = |values: &[T]| {
+        values
+            .iter()
+            .map(T::as_ref)
+            .collect::<Vec<_>>()
+            .join(BETWEEN)
+    };
     let common = one.iter().enumerate().filter(|(place, _)| *place != at);
     Pair {
         label: join(one),
         against: join(against),
         changed: format!("{} less {}", one[at].as_ref(), against[at].as_ref()),
-        common: common.map(|(_, value)| value.as_ref()).collect::<Vec<_>>().join(BETWEEN),
+        common: common
+            .map(|(_, value)| value.as_ref())
+            .collect::<Vec<_>>()
+            .join(BETWEEN),
     }
 }
 
 /// Different labels in the order in which they first occur.
 pub(super) fn labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    all.filter(|label| seen.insert(*label)).map(str::to_owned).collect()
+    all.filter(|label| seen.insert(*label))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// One metric over all labels.
 fn row(metric: Metric, labels: &[String], pairs: &[Pair], runs: &[RunSummary]) -> MetricRow {
-    let by_label: BTreeMap<&str, BTreeMap<u64, f64>> =
-        labels.iter().map(|label| (label.as_str(), by_seed(metric, label, runs))).collect();
+    let by_label: BTreeMap<&str, BTreeMap<u64, f64>> = labels
+        .iter()
+        .map(|label| (label.as_str(), by_seed(metric, label, runs)))
+        .collect();
     let mean =
         |values: &BTreeMap<u64, f64>| Interval::of(&values.values().copied().collect::<Vec<f64>>());
     let difference = |pair: &Pair| {
-        let (one, against) = (&by_label[pair.label.as_str()], &by_label[pair.against.as_str()]);
-        let pairs = one.iter().filter_map(|(seed, value)| Some(value - against.get(seed)?));
+        let (one, against) = (
+            &by_label[pair.label.as_str()],
+            &by_label[pair.against.as_str()],
+        );
+        let pairs = one
+            .iter()
+            .filter_map(|(seed, value)| Some(value - against.get(seed)?));
         let interval = Interval::of(&pairs.collect::<Vec<f64>>());
-        Difference { interval, verdict: Verdict::of(metric, interval) }
+        Difference {
+            interval,
+            verdict: Verdict::of(metric, interval),
+        }
     };
     MetricRow {
         metric,
-        means: labels.iter().map(|label| mean(&by_label[label.as_str()])).collect(),
+        means: labels
+            .iter()
+            .map(|label| mean(&by_label[label.as_str()]))
+            .collect(),
         differences: pairs.iter().map(difference).collect(),
     }
 }
@@ -253,5 +292,7 @@ fn row(metric: Metric, labels: &[String], pairs: &[Pair], runs: &[RunSummary]) -
 /// The values of a metric in the runs of a label, by seed.
 fn by_seed(metric: Metric, label: &str, runs: &[RunSummary]) -> BTreeMap<u64, f64> {
     let labelled = runs.iter().filter(|run| run.label == label);
-    labelled.filter_map(|run| Some((run.seed, metric.of(run)?))).collect()
+    labelled
+        .filter_map(|run| Some((run.seed, metric.of(run)?)))
+        .collect()
 }

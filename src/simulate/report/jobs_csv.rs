@@ -24,67 +24,120 @@ pub struct Column<Row> {
 
 /// All columns, from left to right.
 pub const COLUMNS: [Column<JobRow>; 33] = [
-    words("run", "label of the run, such as its policy", |run, _| run.label.clone()),
+    words("run", "label of the run, such as its policy", |run, _| {
+        run.label.clone()
+    }),
     column("seed", "seed of the run", |run, _| run.seed.to_string()),
-    column("job_id", "number of the job in its run", |_, job| job.id.to_string()),
+    column("job_id", "number of the job in its run", |_, job| {
+        job.id.to_string()
+    }),
     words("name", "name given by the user", |_, job| job.name.clone()),
     words("priority", "priority class", |_, job| job.priority.clone()),
-    words("ending", "done, failed, cancelled or unfinished", |_, job| job.ending.word().into()),
-    column("components", "components of the job", |_, job| job.components.to_string()),
-    column("processors", "processors of all components", |_, job| job.processors.to_string()),
-    column("sites", "different sites of the last placement; 0 if never placed", |_, job| {
-        job.sites.to_string()
+    words(
+        "ending",
+        "done, failed, cancelled or unfinished",
+        |_, job| job.ending.word().into(),
+    ),
+    column("components", "components of the job", |_, job| {
+        job.components.to_string()
     }),
-    column("submitted_s", "submission, since the run began", |run, job| {
-        since_began(run, Some(job.submitted))
+    column("processors", "processors of all components", |_, job| {
+        job.processors.to_string()
     }),
-    column("placed_s", "last placement, since the run began", |run, job| {
-        since_began(run, job.placed)
-    }),
+    column(
+        "sites",
+        "different sites of the last placement; 0 if never placed",
+        |_, job| job.sites.to_string(),
+    ),
+    column(
+        "submitted_s",
+        "submission, since the run began",
+        |run, job| since_began(run, Some(job.submitted)),
+    ),
+    column(
+        "placed_s",
+        "last placement, since the run began",
+        |run, job| since_began(run, job.placed),
+    ),
     column(
         "claimed_s",
         "all components held their processors for the last time, since the run began",
         |run, job| since_began(run, job.claimed),
     ),
-    column("started_s", "last start of all components, since the run began", |run, job| {
-        since_began(run, job.started)
+    column(
+        "started_s",
+        "last start of all components, since the run began",
+        |run, job| since_began(run, job.started),
+    ),
+    column("finished_s", "end, since the run began", |run, job| {
+        since_began(run, job.finished)
     }),
-    column("finished_s", "end, since the run began", |run, job| since_began(run, job.finished)),
-    column("placement_time_s", "placed less submitted", |_, job| seconds(job.placement_time())),
-    column("total_placement_time_s", "time in the placement queue, of all rounds", |_, job| {
-        seconds(Some(DurationMs(job.total_placement_time_ms)))
+    column("placement_time_s", "placed less submitted", |_, job| {
+        seconds(job.placement_time())
     }),
+    column(
+        "total_placement_time_s",
+        "time in the placement queue, of all rounds",
+        |_, job| seconds(Some(DurationMs(job.total_placement_time_ms))),
+    ),
     column(
         "start_delay_s",
         "estimated start as last placed less that as first placed",
         |_, job| signed_seconds(job.start_delay_ms),
     ),
-    column("wait_s", "started less submitted", |_, job| seconds(job.wait())),
-    column("run_time_s", "finished less started", |_, job| seconds(job.run_time())),
-    column("response_s", "finished less submitted", |_, job| seconds(job.response())),
+    column("wait_s", "started less submitted", |_, job| {
+        seconds(job.wait())
+    }),
+    column("run_time_s", "finished less started", |_, job| {
+        seconds(job.run_time())
+    }),
+    column("response_s", "finished less submitted", |_, job| {
+        seconds(job.response())
+    }),
     column(
         "bounded_slowdown",
         "response over run time, a run time below 10 s taken as 10 s; at least 1",
-        |_, job| job.bounded_slowdown().map_or(String::new(), |ratio| format!("{ratio:.4}")),
+        |_, job| {
+            job.bounded_slowdown()
+                .map_or(String::new(), |ratio| format!("{ratio:.4}"))
+        },
     ),
-    column("rounds", "rounds of co-allocation", |_, job| job.rounds.to_string()),
-    column("rounds_aborted", "rounds aborted after something was submitted", |_, job| {
-        job.rounds_aborted.to_string()
+    column("rounds", "rounds of co-allocation", |_, job| {
+        job.rounds.to_string()
     }),
-    column("attempts", "attempts of components that were submitted to sites", |_, job| {
-        job.attempts.to_string()
+    column(
+        "rounds_aborted",
+        "rounds aborted after something was submitted",
+        |_, job| job.rounds_aborted.to_string(),
+    ),
+    column(
+        "attempts",
+        "attempts of components that were submitted to sites",
+        |_, job| job.attempts.to_string(),
+    ),
+    column(
+        "failed_claims",
+        "tries to claim processors that failed",
+        |_, job| job.failed_claims.to_string(),
+    ),
+    column(
+        "missed_starts",
+        "rounds not claimed by their estimated start",
+        |_, job| job.missed_starts.to_string(),
+    ),
+    column(
+        "preemptions",
+        "rounds that gave way to a job of a higher class",
+        |_, job| job.preemptions.to_string(),
+    ),
+    column(
+        "site_errors",
+        "errors that sites answered with",
+        |_, job| job.site_errors.to_string(),
+    ),
+    column("transfer_bytes", "bytes moved to sites", |_, job| {
+        job.transfer_bytes.to_string()
     }),
-    column("failed_claims", "tries to claim processors that failed", |_, job| {
-        job.failed_claims.to_string()
-    }),
-    column("missed_starts", "rounds not claimed by their estimated start", |_, job| {
-        job.missed_starts.to_string()
-    }),
-    column("preemptions", "rounds that gave way to a job of a higher class", |_, job| {
-        job.preemptions.to_string()
-    }),
-    column("site_errors", "errors that sites answered with", |_, job| job.site_errors.to_string()),
-    column("transfer_bytes", "bytes moved to sites", |_, job| job.transfer_bytes.to_string()),
     column(
         "transfer_time_s",
         "estimated transfer time of the component that has the longest, as last placed",
@@ -100,9 +153,11 @@ pub const COLUMNS: [Column<JobRow>; 33] = [
         "processors times seconds held without running, of all rounds",
         |_, job| seconds(Some(DurationMs(job.held_processor_ms))),
     ),
-    column("held_share", "held over held and run processor-seconds, 0 to 1", |_, job| {
-        held_share(job).map_or(String::new(), |share| format!("{share:.4}"))
-    }),
+    column(
+        "held_share",
+        "held over held and run processor-seconds, 0 to 1",
+        |_, job| held_share(job).map_or(String::new(), |share| format!("{share:.4}")),
+    ),
 ];
 
 /// The whole file, with a header.
@@ -133,7 +188,11 @@ pub(super) fn csv<Row>(
 impl<Row> Column<Row> {
     fn field(&self, run: &RunRecord, row: &Row) -> Field {
         let value = (self.value)(run, row);
-        if self.is_number { Field::number(value) } else { Field::text(value) }
+        if self.is_number {
+            Field::number(value)
+        } else {
+            Field::text(value)
+        }
     }
 }
 
@@ -143,7 +202,12 @@ pub(super) const fn column<Row>(
     meaning: &'static str,
     value: fn(&RunRecord, &Row) -> String,
 ) -> Column<Row> {
-    Column { name, meaning, is_number: true, value }
+    Column {
+        name,
+        meaning,
+        is_number: true,
+        value,
+    }
 }
 
 /// A column of names or other words.
@@ -152,7 +216,12 @@ pub(super) const fn words<Row>(
     meaning: &'static str,
     value: fn(&RunRecord, &Row) -> String,
 ) -> Column<Row> {
-    Column { name, meaning, is_number: false, value }
+    Column {
+        name,
+        meaning,
+        is_number: false,
+        value,
+    }
 }
 
 /// Seconds with three decimals from the begin of the run, negative before it.
@@ -169,7 +238,9 @@ fn signed_seconds(ms: Option<i64>) -> String {
 
 /// Seconds with three decimals.
 fn seconds(length: Option<DurationMs>) -> String {
-    length.map_or(String::new(), |DurationMs(ms)| format!("{}.{:03}", ms / 1000, ms % 1000))
+    length.map_or(String::new(), |DurationMs(ms)| {
+        format!("{}.{:03}", ms / 1000, ms % 1000)
+    })
 }
 
 /// Which part of the processors' time went into waiting at the gate.

@@ -11,7 +11,15 @@ use super::record::{RunRecord, SLOWDOWN_THRESHOLD};
 use crate::csv_file::{CsvFile, Field};
 
 const DAY: DurationMs = DurationMs::from_secs(86_400);
-const HEADER: [&str; 7] = ["run", "seed", "site", "day", "jobs", "wait_s", "bounded_slowdown"];
+const HEADER: [&str; 7] = [
+    "run",
+    "seed",
+    "site",
+    "day",
+    "jobs",
+    "wait_s",
+    "bounded_slowdown",
+];
 
 /// What local users saw whose jobs were submitted on one day, and began.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -35,7 +43,12 @@ impl LocalDay {
         let mut days: BTreeMap<u64, Self> = BTreeMap::new();
         for (submitted, start, run_time) in jobs {
             let day = submitted.since(began).0 / DAY.0;
-            let none = Self { day, jobs: 0, wait_ms: 0, slowdown: 0.0 };
+            let none = Self {
+                day,
+                jobs: 0,
+                wait_ms: 0,
+                slowdown: 0.0,
+            };
             let of = days.entry(day).or_insert(none);
             let wait = start.since(submitted);
             of.jobs += 1;
@@ -56,7 +69,13 @@ pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
     file.header(HEADER)?;
     for run in runs {
         for site in &run.sites {
-            for LocalDay { day, jobs, wait_ms, slowdown } in &site.local_days {
+            for LocalDay {
+                day,
+                jobs,
+                wait_ms,
+                slowdown,
+            } in &site.local_days
+            {
                 let each = 1.0 / *jobs as f64;
                 file.row([
                     Field::text(&run.label),
@@ -81,12 +100,20 @@ mod tests {
     fn waits_of_local_users_are_summed_by_the_day_of_submission() {
         let at = |seconds: u64| Timestamp(seconds * 1_000);
         let hour = DurationMs::from_secs(3_600);
-        let jobs =
-            [(at(0), at(3_600), hour), (at(10), at(10), hour), (at(86_400), at(172_800), hour)];
+        let jobs = [
+            (at(0), at(3_600), hour),
+            (at(10), at(10), hour),
+            (at(86_400), at(172_800), hour),
+        ];
         let days = LocalDay::sums(at(0), jobs.into_iter());
         let day = |day, jobs, wait: u64, slowdown| {
             let wait_ms = wait * 1_000;
-            LocalDay { day, jobs, wait_ms, slowdown }
+            LocalDay {
+                day,
+                jobs,
+                wait_ms,
+                slowdown,
+            }
         };
         assert_eq!(days, [day(0, 2, 3_600, 3.0), day(1, 1, 86_400, 25.0)]);
     }

@@ -104,20 +104,44 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportErro
     let comparison = Comparison::of(&summaries);
     let figures = figures::all(runs);
     let format = SUMMARY_FORMAT;
-    let summary = Summary { format, setup, runs: &summaries, comparison: &comparison };
+    let summary = Summary {
+        format,
+        setup,
+        runs: &summaries,
+        comparison: &comparison,
+    };
     let mut json = serde_json::to_vec_pretty(&summary)?;
     json.push(b'\n');
     let html = page::html(setup, &summaries, &comparison, &figures)?;
     let mut files = vec![
-        OutputFile { path: "summary.json".into(), content: json },
-        OutputFile { path: "jobs.csv".into(), content: jobs_csv(runs)? },
-        OutputFile { path: "components.csv".into(), content: components_csv(runs)? },
-        OutputFile { path: "local.csv".into(), content: local_csv(runs)? },
-        OutputFile { path: "report.html".into(), content: html.into_bytes() },
+        OutputFile {
+            path: "summary.json".into(),
+            content: json,
+        },
+        OutputFile {
+            path: "jobs.csv".into(),
+            content: jobs_csv(runs)?,
+        },
+        OutputFile {
+            path: "components.csv".into(),
+            content: components_csv(runs)?,
+        },
+        OutputFile {
+            path: "local.csv".into(),
+            content: local_csv(runs)?,
+        },
+        OutputFile {
+            path: "report.html".into(),
+            content: html.into_bytes(),
+        },
     ];
     files.extend(figures.iter().map(figure_file));
     let text = terminal_summary(&summaries, &comparison);
-    Ok(Report { summary: serde_json::to_value(&summary)?, files, text })
+    Ok(Report {
+        summary: serde_json::to_value(&summary)?,
+        files,
+        text,
+    })
 }
 
 /// Makes the report and writes it into `folder`, which is created if need be.
@@ -135,7 +159,10 @@ pub fn write_report(
     let figures = folder.join("figures");
     fs::create_dir_all(&figures)
         .and_then(|()| remove_figures(&figures))
-        .map_err(|source| ReportError::Write { path: figures, source })?;
+        .map_err(|source| ReportError::Write {
+            path: figures,
+            source,
+        })?;
     for file in &report.files {
         let path = folder.join(&file.path);
         fs::write(&path, &file.content).map_err(|source| ReportError::Write { path, source })?;
@@ -160,7 +187,14 @@ fn check(runs: &[RunRecord]) -> Result<(), ReportError> {
         return Err(ReportError::NoRuns);
     }
     let mut seen = BTreeSet::new();
-    for RunRecord { label, seed, began, ended, .. } in runs {
+    for RunRecord {
+        label,
+        seed,
+        began,
+        ended,
+        ..
+    } in runs
+    {
         let (label, seed) = (label.clone(), *seed);
         if ended < began {
             return Err(ReportError::EndsBeforeItBegins { label, seed });
@@ -175,5 +209,8 @@ fn check(runs: &[RunRecord]) -> Result<(), ReportError> {
 /// A figure as a file of its own.
 fn figure_file(figure: &Figure) -> OutputFile {
     let path = Path::new("figures").join(format!("{}.svg", figure.name));
-    OutputFile { path, content: figure.standalone().into_bytes() }
+    OutputFile {
+        path,
+        content: figure.standalone().into_bytes(),
+    }
 }

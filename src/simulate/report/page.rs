@@ -109,7 +109,11 @@ pub(super) fn html(
         lead: lead(runs, comparison),
         setup,
         comparison,
-        titles: comparison.metrics.iter().map(|row| title(row.metric)).collect(),
+        titles: comparison
+            .metrics
+            .iter()
+            .map(|row| title(row.metric))
+            .collect(),
         means: comparison
             .labels
             .iter()
@@ -123,17 +127,27 @@ pub(super) fn html(
             .map(|(at, pair)| differences(at, pair, comparison))
             .collect(),
         groups: [
-            group_table("By number of components", "components", runs, comparison, |run| {
-                &run.by_components
+            group_table(
+                "By number of components",
+                "components",
+                runs,
+                comparison,
+                |run| &run.by_components,
+            ),
+            group_table("By size", "processors", runs, comparison, |run| {
+                &run.by_processors
             }),
-            group_table("By size", "processors", runs, comparison, |run| &run.by_processors),
         ],
         several_seeds: runs.len() > comparison.labels.len(),
         figures,
         style: STYLE,
         runs: runs.iter().map(run_row).collect(),
         runs_unfolded: runs.len() <= RUNS_UNFOLDED,
-        sites: comparison.labels.iter().flat_map(|label| site_rows(label, runs)).collect(),
+        sites: comparison
+            .labels
+            .iter()
+            .flat_map(|label| site_rows(label, runs))
+            .collect(),
         counters: counter_rows(runs, &comparison.labels),
         columns: &COLUMNS,
         component_columns: &COMPONENT_COLUMNS,
@@ -158,20 +172,40 @@ fn lead(runs: &[RunSummary], comparison: &Comparison) -> String {
 
 /// A metric with its unit, and which way is good.
 fn title(metric: Metric) -> (&'static str, &'static str) {
-    (metric.title(), if metric.more_is_better() { "more is better" } else { "less is better" })
+    (
+        metric.title(),
+        if metric.more_is_better() {
+            "more is better"
+        } else {
+            "less is better"
+        },
+    )
 }
 
 /// What a label came to.
 fn means(at: usize, label: &str, comparison: &Comparison) -> LabelRow {
     let shown = |mean: &Option<Interval>| mean.as_ref().map_or("–".into(), show::interval);
-    let means = comparison.metrics.iter().filter_map(|row| row.means.get(at)).map(shown);
-    LabelRow { label: label.to_owned(), means: means.collect() }
+    let means = comparison
+        .metrics
+        .iter()
+        .filter_map(|row| row.means.get(at))
+        .map(shown);
+    LabelRow {
+        label: label.to_owned(),
+        means: means.collect(),
+    }
 }
 
 /// How the labels of a pair differ.
 fn differences(at: usize, pair: &Pair, comparison: &Comparison) -> PairRow {
-    let cells = comparison.metrics.iter().filter_map(|row| row.differences.get(at));
-    PairRow { words: pair.words(), cells: cells.map(difference_cell).collect() }
+    let cells = comparison
+        .metrics
+        .iter()
+        .filter_map(|row| row.differences.get(at));
+    PairRow {
+        words: pair.words(),
+        cells: cells.map(difference_cell).collect(),
+    }
 }
 
 /// The classes of jobs under each label, as sums and means over its runs.
@@ -189,7 +223,11 @@ fn group_table(
         for group in runs.flat_map(of) {
             classes.entry(group.least).or_default().push(group);
         }
-        rows.extend(classes.into_values().map(|groups| group_row(label, &groups)));
+        rows.extend(
+            classes
+                .into_values()
+                .map(|groups| group_row(label, &groups)),
+        );
     }
     GroupTable { title, kind, rows }
 }
@@ -217,7 +255,10 @@ fn group_row(label: &str, groups: &[&GroupSummary]) -> GroupRow {
 /// A difference as shown.
 fn difference_cell(difference: &Difference) -> DifferenceCell {
     DifferenceCell {
-        interval: difference.interval.as_ref().map_or("–".into(), show::difference),
+        interval: difference
+            .interval
+            .as_ref()
+            .map_or("–".into(), show::difference),
         verdict: difference.verdict.words(),
         class: match difference.verdict {
             Verdict::Better => "better",
@@ -256,10 +297,15 @@ fn run_row(run: &RunSummary) -> RunRow {
 /// The sites of a label, each as the mean over its runs.
 fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
     let runs: Vec<&RunSummary> = runs.iter().filter(|run| run.label == label).collect();
-    let Some(first) = runs.first() else { return Vec::new() };
+    let Some(first) = runs.first() else {
+        return Vec::new();
+    };
     let row = |(index, site): (usize, &SiteSummary)| {
-        let loads: Vec<LoadShares> =
-            runs.iter().filter_map(|run| run.sites.get(index)).map(|site| site.load).collect();
+        let loads: Vec<LoadShares> = runs
+            .iter()
+            .filter_map(|run| run.sites.get(index))
+            .map(|site| site.load)
+            .collect();
         let share = |part: fn(&LoadShares) -> f64| {
             let shares: Vec<f64> = loads.iter().map(part).collect();
             show::percent(mean(&shares).unwrap_or(0.0))
@@ -283,23 +329,34 @@ fn site_rows(label: &str, runs: &[RunSummary]) -> Vec<SiteRow> {
 fn counter_rows(runs: &[RunSummary], labels: &[String]) -> Vec<CounterRow> {
     let row = |name: &str, count: &dyn Fn(&RunSummary) -> f64| CounterRow {
         name: name.to_owned(),
-        means: labels.iter().map(|label| mean_of(runs, label, count)).collect(),
+        means: labels
+            .iter()
+            .map(|label| mean_of(runs, label, count))
+            .collect(),
     };
     let mut rows = vec![
         row("attempts submitted to sites", &|run| run.attempts as f64),
         row("rounds of co-allocation", &|run| run.rounds as f64),
         row("errors answered by sites", &|run| run.site_errors as f64),
-        row("gigabytes moved to sites", &|run| run.transfer_bytes as f64 / 1e9),
+        row("gigabytes moved to sites", &|run| {
+            run.transfer_bytes as f64 / 1e9
+        }),
     ];
     let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.counters.keys()).collect();
     for name in names {
-        rows.push(row(name, &|run| run.counters.get(name).copied().unwrap_or(0) as f64));
+        rows.push(row(name, &|run| {
+            run.counters.get(name).copied().unwrap_or(0) as f64
+        }));
     }
     rows
 }
 
 /// Mean of a count over the runs of a label.
 fn mean_of(runs: &[RunSummary], label: &str, count: impl Fn(&RunSummary) -> f64) -> String {
-    let counts: Vec<f64> = runs.iter().filter(|run| run.label == label).map(count).collect();
+    let counts: Vec<f64> = runs
+        .iter()
+        .filter(|run| run.label == label)
+        .map(count)
+        .collect();
     mean(&counts).map_or("–".to_owned(), show::number)
 }

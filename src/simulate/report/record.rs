@@ -259,19 +259,29 @@ pub struct JobRow {
 impl RunRecord {
     /// The time that the run covers.
     pub(super) fn span(&self) -> Span {
-        Span { from: self.began, to: self.ended }
+        Span {
+            from: self.began,
+            to: self.ended,
+        }
     }
 
     /// Processors of all sites.
     pub fn processors(&self) -> u64 {
-        self.sites.iter().map(|site| u64::from(site.processors)).sum()
+        self.sites
+            .iter()
+            .map(|site| u64::from(site.processors))
+            .sum()
     }
 }
 
 impl LoadKind {
     /// All kinds, from the bottom of a stacked figure to its top.
-    pub const STACKED: [LoadKind; 4] =
-        [LoadKind::GridRun, LoadKind::GridHold, LoadKind::Local, LoadKind::Down];
+    pub const STACKED: [LoadKind; 4] = [
+        LoadKind::GridRun,
+        LoadKind::GridHold,
+        LoadKind::Local,
+        LoadKind::Down,
+    ];
 
     /// The kind in words.
     pub fn words(self) -> &'static str {

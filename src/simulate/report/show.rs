@@ -14,7 +14,9 @@ pub(super) fn percent(share: f64) -> String {
 
 /// Mean and half width with the same decimals: two digits of the half width.
 pub(super) fn interval(interval: &Interval) -> String {
-    let Some(half) = interval.half_width else { return number(interval.mean) };
+    let Some(half) = interval.half_width else {
+        return number(interval.mean);
+    };
     let places = match half {
         h if h >= 9.95 => 0,
         h if h >= 0.995 => 1,
@@ -40,7 +42,11 @@ pub(super) fn seconds(value: f64) -> String {
         v => (v / 86_400.0, "d"),
     };
     let shown = number(length);
-    let short = if shown.contains('.') { shown.trim_end_matches('0') } else { &shown };
+    let short = if shown.contains('.') {
+        shown.trim_end_matches('0')
+    } else {
+        &shown
+    };
     format!("{} {unit}", short.trim_end_matches('.'))
 }
 
@@ -59,7 +65,11 @@ pub(super) fn count(value: u64) -> String {
 
 /// A number with its noun, which takes an s unless it is one.
 pub(super) fn counted(value: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
+    format!(
+        "{} {noun}{}",
+        count(value),
+        if value == 1 { "" } else { "s" }
+    )
 }
 
 /// `text`, cut to `limit` characters with an ellipsis.
@@ -85,5 +95,9 @@ fn decimals(value: f64) -> usize {
 fn fixed(value: f64, places: usize) -> String {
     let shown = format!("{:.places$}", value.abs());
     let is_zero = shown.chars().all(|c| c == '0' || c == '.');
-    if value < 0.0 && !is_zero { format!("−{shown}") } else { shown }
+    if value < 0.0 && !is_zero {
+        format!("−{shown}")
+    } else {
+        shown
+    }
 }

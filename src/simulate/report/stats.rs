@@ -49,7 +49,11 @@ impl Interval {
             let variance = squares / freedom as f64;
             t_975(freedom) * (variance / values.len() as f64).sqrt()
         });
-        Some(Self { mean, half_width, values: values.len() })
+        Some(Self {
+            mean,
+            half_width,
+            values: values.len(),
+        })
     }
 
     /// Whether zero lies outside; never for one value.
@@ -62,7 +66,9 @@ impl Distribution {
     /// Of these values, in any order.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
-        let Some(mean) = mean(&values) else { return Self::default() };
+        let Some(mean) = mean(&values) else {
+            return Self::default();
+        };
         Self {
             count: values.len(),
             mean,
@@ -87,7 +93,9 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 /// neighbours: definition 7 of Hyndman and Fan, "Sample Quantiles in
 /// Statistical Packages", 1996. 0 without values.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return 0.0;
+    };
     let position = share.clamp(0.0, 1.0) * last as f64;
     let (low, high) = (position.floor() as usize, position.ceil() as usize);
     sorted[low] + (sorted[high] - sorted[low]) * (position - low as f64)
@@ -97,7 +105,9 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
 /// expansion around the normal quantile (Abramowitz and Stegun 26.7.5), which
 /// is right to four decimals there. Infinite without freedom.
 pub fn t_975(freedom: usize) -> f64 {
-    let Some(index) = freedom.checked_sub(1) else { return f64::INFINITY };
+    let Some(index) = freedom.checked_sub(1) else {
+        return f64::INFINITY;
+    };
     T_975.get(index).copied().unwrap_or_else(|| {
         let (z, v) = (Z_975, freedom as f64);
         let first = (z.powi(3) + z) / 4.0;

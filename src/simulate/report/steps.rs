@@ -20,7 +20,10 @@ impl Span {
     /// The part that lies in both, perhaps empty.
     pub(super) fn within(self, outer: Span) -> Span {
         let from = self.from.max(outer.from);
-        Span { from, to: self.to.min(outer.to).max(from) }
+        Span {
+            from,
+            to: self.to.min(outer.to).max(from),
+        }
     }
 }
 
@@ -35,7 +38,11 @@ pub(super) trait Step {
 pub(super) fn segments<S: Step>(steps: &[S], span: Span) -> impl Iterator<Item = (Span, &S)> {
     steps.iter().enumerate().filter_map(move |(index, step)| {
         let to = steps.get(index + 1).map_or(span.to, Step::at);
-        let held = Span { from: step.at(), to }.within(span);
+        let held = Span {
+            from: step.at(),
+            to,
+        }
+        .within(span);
         (held.length_ms() > 0).then_some((held, step))
     })
 }
@@ -111,9 +118,13 @@ pub(super) fn column_lines<S: Step>(
                 line.greatest = line.greatest.max(new);
                 line.last = new;
             }
-            _ => {
-                lines.push(ColumnLine { column, first: new, least: new, greatest: new, last: new })
-            }
+            _ => lines.push(ColumnLine {
+                column,
+                first: new,
+                least: new,
+                greatest: new,
+                last: new,
+            }),
         }
     }
     lines
@@ -130,7 +141,9 @@ impl Columns {
     fn column(&self, at: Timestamp) -> usize {
         let offset = u128::from(at.since(self.span.from).0) * self.columns as u128;
         let column = offset / u128::from(self.span.length_ms().max(1));
-        usize::try_from(column).unwrap_or(usize::MAX).min(self.columns.saturating_sub(1))
+        usize::try_from(column)
+            .unwrap_or(usize::MAX)
+            .min(self.columns.saturating_sub(1))
     }
 
     /// Where an instant lies, in columns from the left.

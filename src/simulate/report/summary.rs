@@ -109,7 +109,11 @@ impl RunSummary {
         let done = || run.jobs.iter().filter(|job| job.ending == Ending::Done);
         let sum =
             |count: fn(&JobRow) -> u64| run.jobs.iter().map(count).fold(0, u64::saturating_add);
-        let held_ms: f64 = run.jobs.iter().map(|job| job.held_processor_ms as f64).sum();
+        let held_ms: f64 = run
+            .jobs
+            .iter()
+            .map(|job| job.held_processor_ms as f64)
+            .sum();
         Self {
             label: run.label.clone(),
             seed: run.seed,
@@ -167,14 +171,21 @@ impl LoadShares {
     fn of(stacked: [f64; LoadKind::STACKED.len()], processors: u64) -> Self {
         let [grid_running, grid_held, local, down] =
             stacked.map(|part| part / processors.max(1) as f64);
-        Self { grid_running, grid_held, local, down }
+        Self {
+            grid_running,
+            grid_held,
+            local,
+            down,
+        }
     }
 
     /// Of all sites of a run together.
     pub(super) fn of_all(run: &RunRecord) -> Self {
         let mut sums = [0.0; LoadKind::STACKED.len()];
         for site in &run.sites {
-            for (sum, part) in sums.iter_mut().zip(means(&site.load, run.span(), LoadStep::stacked))
+            for (sum, part) in sums
+                .iter_mut()
+                .zip(means(&site.load, run.span(), LoadStep::stacked))
             {
                 *sum += part;
             }

@@ -14,7 +14,11 @@ pub fn terminal_summary(runs: &[RunSummary], comparison: &Comparison) -> String 
     table.extend(comparison.metrics.iter().map(means));
     let mut text = format!("{}\n\n{}", headline(runs, comparison), aligned(&table));
     for (index, pair) in comparison.pairs.iter().enumerate() {
-        let rows: Vec<_> = comparison.metrics.iter().map(|row| difference(row, index)).collect();
+        let rows: Vec<_> = comparison
+            .metrics
+            .iter()
+            .map(|row| difference(row, index))
+            .collect();
         let words = plain(&pair.words());
         text.push_str(&format!("\n{words}, per seed\n{}", aligned(&rows)));
     }
@@ -46,14 +50,25 @@ fn header(comparison: &Comparison) -> Vec<String> {
 /// A metric by label.
 fn means(row: &MetricRow) -> Vec<String> {
     let shown = |mean: &Option<Interval>| mean.as_ref().map_or("-".to_owned(), show::interval);
-    std::iter::once(row.metric.title().to_owned()).chain(row.means.iter().map(shown)).collect()
+    std::iter::once(row.metric.title().to_owned())
+        .chain(row.means.iter().map(shown))
+        .collect()
 }
 
 /// How the labels of a pair differ in a metric.
 fn difference(row: &MetricRow, index: usize) -> Vec<String> {
-    let Some(difference) = row.differences.get(index) else { return Vec::new() };
-    let interval = difference.interval.as_ref().map_or("-".to_owned(), show::difference);
-    vec![row.metric.title().to_owned(), interval, difference.verdict.words().to_owned()]
+    let Some(difference) = row.differences.get(index) else {
+        return Vec::new();
+    };
+    let interval = difference
+        .interval
+        .as_ref()
+        .map_or("-".to_owned(), show::difference);
+    vec![
+        row.metric.title().to_owned(),
+        interval,
+        difference.verdict.words().to_owned(),
+    ]
 }
 
 /// A label without what would upset a terminal.
@@ -75,7 +90,10 @@ fn aligned(rows: &[Vec<String>]) -> String {
     let line = |row: &Vec<String>| {
         let cells = row.iter().enumerate();
         let padded = cells.map(|(column, cell)| format!("{cell:<width$}", width = width(column)));
-        format!("{}\n", padded.collect::<Vec<String>>().join("  ").trim_end())
+        format!(
+            "{}\n",
+            padded.collect::<Vec<String>>().join("  ").trim_end()
+        )
     };
     rows.iter().map(line).collect()
 }

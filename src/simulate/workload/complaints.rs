@@ -29,8 +29,14 @@ impl SourceNotes {
         [
             (self.before_start, "submitted before the start, left out"),
             (self.after_end, "submitted after the end, left out"),
-            (self.estimates_missing, "without estimate, taken to be the run time"),
-            (self.estimates_too_short, "longer than their estimate, to be killed then"),
+            (
+                self.estimates_missing,
+                "without estimate, taken to be the run time",
+            ),
+            (
+                self.estimates_too_short,
+                "longer than their estimate, to be killed then",
+            ),
             (self.run_times_raised, "without run time, taken to be 1 ms"),
         ]
     }
@@ -61,7 +67,11 @@ impl fmt::Display for SourceNotes {
 }
 
 fn told(parts: &[String]) -> String {
-    if parts.is_empty() { "nothing to complain about".into() } else { parts.join("; ") }
+    if parts.is_empty() {
+        "nothing to complain about".into()
+    } else {
+        parts.join("; ")
+    }
 }
 
 /// A job whose components can never run at the same time, even on an empty grid.
@@ -75,7 +85,10 @@ pub struct Unplaceable {
 
 impl Unplaceable {
     pub(super) fn new(job: &RawJob, components: Vec<u32>) -> Self {
-        Self { job: job.number, components }
+        Self {
+            job: job.number,
+            components,
+        }
     }
 }
 
@@ -83,8 +96,16 @@ impl fmt::Display for Unplaceable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.components.len();
         let most = self.components.first().copied().unwrap_or(0);
-        let noun = if count == 1 { "component" } else { "components" };
-        write!(f, "job {} needs {count} {noun} of up to {most} processors at once", self.job)?;
+        let noun = if count == 1 {
+            "component"
+        } else {
+            "components"
+        };
+        write!(
+            f,
+            "job {} needs {count} {noun} of up to {most} processors at once",
+            self.job
+        )?;
         f.write_str(", for which the grid has no room")
     }
 }
@@ -112,7 +133,10 @@ impl fmt::Display for WorkloadComplaints {
         let mut parts = self.source.parts();
         if self.unplaceable > 0 {
             let count = self.unplaceable;
-            parts.push(format!("{count} left out that no empty grid has room for{}", self.named()));
+            parts.push(format!(
+                "{count} left out that no empty grid has room for{}",
+                self.named()
+            ));
         }
         f.write_str(&told(&parts))
     }
@@ -121,8 +145,11 @@ impl fmt::Display for WorkloadComplaints {
 impl WorkloadComplaints {
     /// ` (job 3, 7 and 2 more)`
     fn named(&self) -> String {
-        let kept: Vec<String> =
-            self.unplaceable_kept.iter().map(|kept| kept.job.to_string()).collect();
+        let kept: Vec<String> = self
+            .unplaceable_kept
+            .iter()
+            .map(|kept| kept.job.to_string())
+            .collect();
         let more = self.unplaceable.saturating_sub(kept.len() as u64);
         match (kept.is_empty(), more) {
             (true, _) => String::new(),

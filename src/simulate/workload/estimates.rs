@@ -40,7 +40,11 @@ impl Estimates {
 
     /// Its name, and how many times as long they are.
     pub(crate) fn describe_times(self, times: f64) -> String {
-        let longer = if times == 1.0 { String::new() } else { format!(" x {times}") };
+        let longer = if times == 1.0 {
+            String::new()
+        } else {
+            format!(" x {times}")
+        };
         format!("{}{longer}", self.describe())
     }
 }
@@ -64,11 +68,16 @@ pub(crate) fn settle<'j>(
     let exact = |job: &RawJob, notes: &mut SourceNotes| {
         notes.run_times_raised += u64::from(job.run_time < SHORTEST_RUN_TIME);
         let run_time = job.run_time.max(SHORTEST_RUN_TIME);
-        Times { run_time, estimate: run_time }
+        Times {
+            run_time,
+            estimate: run_time,
+        }
     };
     match estimates {
         Estimates::Exact => Ok(jobs.map(|job| exact(job, notes)).collect()),
-        Estimates::AsGiven => Ok(jobs.map(|job| as_given(job, exact(job, notes), notes)).collect()),
+        Estimates::AsGiven => Ok(jobs
+            .map(|job| as_given(job, exact(job, notes), notes))
+            .collect()),
         Estimates::Tsafrir => drawn(jobs.map(|job| exact(job, notes)).collect(), rng),
     }
 }
@@ -79,8 +88,10 @@ pub(crate) fn stretched(times: Vec<Times>, by: f64) -> Vec<Times> {
         return times;
     }
     let longer = |estimate: DurationMs| DurationMs((estimate.0 as f64 * by).round() as u64);
-    let stretch =
-        |times: Times| Times { estimate: longer(times.estimate).max(SHORTEST_RUN_TIME), ..times };
+    let stretch = |times: Times| Times {
+        estimate: longer(times.estimate).max(SHORTEST_RUN_TIME),
+        ..times
+    };
     times.into_iter().map(stretch).collect()
 }
 
@@ -100,12 +111,17 @@ fn as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {
 
 fn drawn(mut times: Vec<Times>, rng: &mut StdRng) -> Result<Vec<Times>, EstimateError> {
     let run_times: Vec<DurationMs> = times.iter().map(|times| times.run_time).collect();
-    let Some(longest) = run_times.iter().max() else { return Ok(times) };
+    let Some(longest) = run_times.iter().max() else {
+        return Ok(times);
+    };
     let hours = longest.0.div_ceil(HOUR_MS);
     let longest = DurationMs(hours.saturating_mul(HOUR_MS)).max(LONGEST_MIN);
     let counts = EstimateModel::new(run_times.len() as u64, longest).draw(rng)?;
     let estimates = long_enough(&counts, &run_times, longest);
-    for (times, estimate) in times.iter_mut().zip(assign_estimates(&estimates, &run_times, rng)?) {
+    for (times, estimate) in times
+        .iter_mut()
+        .zip(assign_estimates(&estimates, &run_times, rng)?)
+    {
         times.estimate = estimate;
     }
     Ok(times)
@@ -121,11 +137,17 @@ fn long_enough(
 ) -> Vec<EstimateCount> {
     let mut run_times = run_times.to_vec();
     run_times.sort();
-    let drawn = by_length.iter().flat_map(|count| (0..count.jobs).map(|_| count.estimate));
-    let raised = drawn.zip(run_times).map(
-        |(estimate, run_time)| {
-            if estimate < run_time { longest } else { estimate }
-        },
-    );
-    raised.map(|estimate| EstimateCount { estimate, jobs: 1 }).collect()
+    let drawn = by_length
+        .iter()
+        .flat_map(|count| (0..count.jobs).map(|_| count.estimate));
+    let raised = drawn.zip(run_times).map(|(estimate, run_time)| {
+        if estimate < run_time {
+            longest
+        } else {
+            estimate
+        }
+    });
+    raised
+        .map(|estimate| EstimateCount { estimate, jobs: 1 })
+        .collect()
 }

@@ -6,7 +6,12 @@ pub(super) fn fits(components: &[u32], sites: &[u32]) -> bool {
     let (Some(&large), Some(&small)) = (components.first(), components.last()) else {
         return true;
     };
-    let room = |size: u32| sites.iter().map(|site| u64::from(site / size.max(1))).sum::<u64>();
+    let room = |size: u32| {
+        sites
+            .iter()
+            .map(|site| u64::from(site / size.max(1)))
+            .sum::<u64>()
+    };
     let count = components.len();
     if room(large) >= count as u64 {
         return true;
@@ -50,7 +55,9 @@ mod tests {
 
     /// Tries every site for every component.
     fn fits_by_trial(components: &[u32], sites: &mut [u32]) -> bool {
-        let Some((first, rest)) = components.split_first() else { return true };
+        let Some((first, rest)) = components.split_first() else {
+            return true;
+        };
         (0..sites.len()).any(|site| {
             let has_room = sites[site] >= *first;
             has_room && {

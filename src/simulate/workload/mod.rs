@@ -168,7 +168,10 @@ pub enum WorkloadError {
 impl PlannedJob {
     /// All its processors.
     pub fn processors(&self) -> u64 {
-        self.components.iter().map(|processors| u64::from(*processors)).sum()
+        self.components
+            .iter()
+            .map(|processors| u64::from(*processors))
+            .sum()
     }
 
     /// How long it holds its processors: its run time, or its estimate if it is
@@ -190,8 +193,10 @@ pub fn load(jobs: &[PlannedJob], processors: u64) -> Option<f64> {
     if span_ms <= 0.0 || processors == 0 {
         return None;
     }
-    let asked: f64 =
-        jobs.iter().map(|job| job.processors() as f64 * job.time_held().0 as f64).sum();
+    let asked: f64 = jobs
+        .iter()
+        .map(|job| job.processors() as f64 * job.time_held().0 as f64)
+        .sum();
     let count = jobs.len() as f64;
     Some(asked / (processors as f64 * span_ms * count / (count - 1.0)))
 }
@@ -202,7 +207,13 @@ impl Source {
         match self {
             Self::Log(path) => format!("log {}", path.display()),
             Self::Lublin { jobs } => format!("{jobs} jobs of the Lublin-Feitelson model"),
-            Self::Poisson { jobs, mean_interarrival, sizes, shortest, longest } => {
+            Self::Poisson {
+                jobs,
+                mean_interarrival,
+                sizes,
+                shortest,
+                longest,
+            } => {
                 let sizes: Vec<String> = sizes.iter().map(JobSize::to_string).collect();
                 format!(
                     "{jobs} Poisson jobs every {mean_interarrival} of {} processors for \
@@ -229,7 +240,9 @@ impl WorkloadOptions {
             priorities: Vec::new(),
             estimates: Estimates::AsGiven,
             estimates_times: 1.0,
-            on_bad: OnBad::Skip { kept_per_kind_max: 10 },
+            on_bad: OnBad::Skip {
+                kept_per_kind_max: 10,
+            },
             seed,
         }
     }
@@ -253,7 +266,10 @@ impl WorkloadOptions {
             let names: Vec<&str> = self.priorities.iter().map(|p| p.as_str()).collect();
             parts.push(format!("priority {}", names.join("|")));
         }
-        parts.push(format!("estimates {}", self.estimates.describe_times(self.estimates_times)));
+        parts.push(format!(
+            "estimates {}",
+            self.estimates.describe_times(self.estimates_times)
+        ));
         parts.push(format!("seed {}", self.seed));
         parts.join("; ")
     }

@@ -50,7 +50,11 @@ impl OwnFiles {
             order.sort();
             order.shuffle(&mut rng);
             let at = order.iter().take(self.replicas as usize);
-            replicas.extend(at.map(|site| Replica { name: name.clone(), size, site: *site }));
+            replicas.extend(at.map(|site| Replica {
+                name: name.clone(),
+                size,
+                site: *site,
+            }));
             job.input = Some(name);
         }
         Ok(replicas)
@@ -58,8 +62,20 @@ impl OwnFiles {
 
     /// Part of a line: what it does.
     pub fn describe(&self) -> String {
-        let sizes: Vec<String> = self.sizes.iter().map(|size| Size(*size).to_string()).collect();
-        let places = if self.replicas == 1 { "place" } else { "places" };
-        format!("a file of {} each, in {} {places}", sizes.join("|"), self.replicas)
+        let sizes: Vec<String> = self
+            .sizes
+            .iter()
+            .map(|size| Size(*size).to_string())
+            .collect();
+        let places = if self.replicas == 1 {
+            "place"
+        } else {
+            "places"
+        };
+        format!(
+            "a file of {} each, in {} {places}",
+            sizes.join("|"),
+            self.replicas
+        )
     }
 }

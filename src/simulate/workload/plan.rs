@@ -35,7 +35,10 @@ impl WorkloadOptions {
         let processors: u64 = sites.iter().map(|site| u64::from(*site)).sum();
         let processors = u32::try_from(processors).unwrap_or(u32::MAX);
         let (raw, source) = self.raw_jobs(processors)?;
-        let mut complaints = WorkloadComplaints { source, ..WorkloadComplaints::default() };
+        let mut complaints = WorkloadComplaints {
+            source,
+            ..WorkloadComplaints::default()
+        };
         let placeable = self.placeable(raw, sites, &mut complaints)?;
         if placeable.is_empty() {
             return Err(WorkloadError::NoJobs(complaints));
@@ -116,20 +119,44 @@ impl WorkloadOptions {
     fn check(&self) -> Result<(), WorkloadError> {
         let scale = self.load_scale;
         let is_scale = (1.0 / LOAD_SCALE_MAX..=LOAD_SCALE_MAX).contains(&scale);
-        check(is_scale, "the load scale", &scale, "give a number from 0.001 to 1000")?;
+        check(
+            is_scale,
+            "the load scale",
+            &scale,
+            "give a number from 0.001 to 1000",
+        )?;
         if let Split::Into(0) | Split::LargerThan(0) = self.split {
             check(false, "the split", &0, "give a number above 0")?;
         }
         let jobs_range = format!("give a number from 1 to {JOBS_MAX}");
         match &self.source {
             Source::Log(_) => Ok(()),
-            Source::Lublin { jobs } => {
-                check((1..=JOBS_MAX).contains(jobs), "the number of jobs", jobs, &jobs_range)
-            }
-            Source::Poisson { jobs, sizes, shortest, longest, .. } => {
-                check((1..=JOBS_MAX).contains(jobs), "the number of jobs", jobs, &jobs_range)?;
+            Source::Lublin { jobs } => check(
+                (1..=JOBS_MAX).contains(jobs),
+                "the number of jobs",
+                jobs,
+                &jobs_range,
+            ),
+            Source::Poisson {
+                jobs,
+                sizes,
+                shortest,
+                longest,
+                ..
+            } => {
+                check(
+                    (1..=JOBS_MAX).contains(jobs),
+                    "the number of jobs",
+                    jobs,
+                    &jobs_range,
+                )?;
                 let remedy = "name at least one, each above 0";
-                check(!sizes.is_empty(), "the number of job sizes", &sizes.len(), remedy)?;
+                check(
+                    !sizes.is_empty(),
+                    "the number of job sizes",
+                    &sizes.len(),
+                    remedy,
+                )?;
                 let none = sizes.iter().any(|size| size.processors() == 0);
                 check(!none, "a job size", &0, remedy)?;
                 let remedy = "give a longest one that is not below the shortest";
@@ -160,5 +187,9 @@ fn check(
     if is_allowed {
         return Ok(());
     }
-    Err(WorkloadError::Option { option, value: value.to_string(), remedy: remedy.into() })
+    Err(WorkloadError::Option {
+        option,
+        value: value.to_string(),
+        remedy: remedy.into(),
+    })
 }

@@ -61,9 +61,21 @@ pub(crate) enum Estimate {
 
 impl RawJob {
     pub(crate) fn generated(number: u64, job: &GeneratedJob) -> Self {
-        let GeneratedJob { submitted, run_time, processors, .. } = *job;
+        let GeneratedJob {
+            submitted,
+            run_time,
+            processors,
+            ..
+        } = *job;
         let (estimate, components) = (Estimate::NotModelled, None);
-        Self { number, submitted, processors, run_time, estimate, components }
+        Self {
+            number,
+            submitted,
+            processors,
+            run_time,
+            estimate,
+            components,
+        }
     }
 
     /// With its submit time counted from `start`.
@@ -73,7 +85,9 @@ impl RawJob {
             submitted: DurationMs(job.submitted.0.saturating_sub(start.0)),
             processors: job.processors,
             run_time: job.run_time,
-            estimate: job.requested_time.map_or(Estimate::Missing, Estimate::Given),
+            estimate: job
+                .requested_time
+                .map_or(Estimate::Missing, Estimate::Given),
             components: None,
         }
     }
@@ -81,12 +95,18 @@ impl RawJob {
 
 /// The file opened for reading.
 pub(crate) fn open(file: &Path) -> Result<File, SourceError> {
-    File::open(file).map_err(|cause| SourceError::CannotOpen { file: file.into(), cause })
+    File::open(file).map_err(|cause| SourceError::CannotOpen {
+        file: file.into(),
+        cause,
+    })
 }
 
 /// How to read a file of this name.
 pub(crate) fn reading(file: &Path, on_bad: OnBad) -> Reading {
-    Reading { file: file.display().to_string(), on_bad }
+    Reading {
+        file: file.display().to_string(),
+        on_bad,
+    }
 }
 
 /// The jobs of a log that were submitted from `start` on and before `end`, by
@@ -98,7 +118,10 @@ pub(crate) fn log_jobs(
     (start, end): (DurationMs, DurationMs),
 ) -> Result<(Vec<RawJob>, SourceNotes), SourceError> {
     let log = read_swf(open(file)?, reading(file, on_bad), Some(processors_max))?;
-    let mut notes = SourceNotes { log: Some(log.complaints), ..SourceNotes::default() };
+    let mut notes = SourceNotes {
+        log: Some(log.complaints),
+        ..SourceNotes::default()
+    };
     let mut jobs = Vec::new();
     for job in &log.jobs {
         if job.submitted < start {
@@ -120,7 +143,10 @@ pub(super) fn lublin_jobs(
 ) -> Result<Vec<RawJob>, ParameterError> {
     let parameters = LublinParameters::default().for_system(processors);
     let jobs = LublinGenerator::new(&parameters)?.jobs(jobs, rng);
-    Ok((1..).zip(&jobs).map(|(number, job)| RawJob::generated(number, job)).collect())
+    Ok((1..)
+        .zip(&jobs)
+        .map(|(number, job)| RawJob::generated(number, job))
+        .collect())
 }
 
 /// The jobs of a Poisson source; none for any other.
@@ -128,7 +154,14 @@ pub(super) fn poisson_jobs(
     source: &Source,
     rng: &mut StdRng,
 ) -> Result<Vec<RawJob>, ParameterError> {
-    let Source::Poisson { jobs, mean_interarrival, sizes, shortest, longest } = source else {
+    let Source::Poisson {
+        jobs,
+        mean_interarrival,
+        sizes,
+        shortest,
+        longest,
+    } = source
+    else {
         return Ok(Vec::new());
     };
     let mut arrivals = PoissonArrivals::new(*mean_interarrival)?;
@@ -137,8 +170,16 @@ pub(super) fn poisson_jobs(
         let run_time = DurationMs(rng.random_range(shortest.0..=longest.0));
         let size = sizes[rng.random_range(0..sizes.len())];
         let processors = size.processors();
-        let job = GeneratedJob { submitted, run_time, processors, interactive: false };
-        RawJob { components: size.count(), ..RawJob::generated(number, &job) }
+        let job = GeneratedJob {
+            submitted,
+            run_time,
+            processors,
+            interactive: false,
+        };
+        RawJob {
+            components: size.count(),
+            ..RawJob::generated(number, &job)
+        }
     };
     Ok((1..).take(*jobs).map(draw).collect())
 }

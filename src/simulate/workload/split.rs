@@ -104,7 +104,9 @@ impl Split {
         };
         let count = wanted.clamp(1, processors.clamp(1, COMPONENTS_MAX));
         let (each, larger) = (processors / count, processors % count);
-        (0..count).map(|index| each + u32::from(index < larger)).collect()
+        (0..count)
+            .map(|index| each + u32::from(index < larger))
+            .collect()
     }
 
     /// Part of a line: what it does.
@@ -124,9 +126,10 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_they_are_written() {
-        for (text, size) in
-            [("36", JobSize::Whole(36)), ("4x9", JobSize::Parts { count: 4, each: 9 })]
-        {
+        for (text, size) in [
+            ("36", JobSize::Whole(36)),
+            ("4x9", JobSize::Parts { count: 4, each: 9 }),
+        ] {
             assert_eq!(text.parse(), Ok(size));
             assert_eq!((size.to_string(), size.processors()), (text.to_owned(), 36));
         }

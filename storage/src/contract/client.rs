@@ -33,14 +33,19 @@ pub fn channel_sink() -> (Sink, Receiver<Report>) {
     let (sender, reports) = channel();
     let sender: Mutex<Sender<Report>> = Mutex::new(sender);
     // A client that is gone wants no reports.
-    (Arc::new(move |report| drop(sender.lock().unwrap().send(report))), reports)
+    (
+        Arc::new(move |report| drop(sender.lock().unwrap().send(report))),
+        reports,
+    )
 }
 
 impl Client {
     pub fn open(subject: &dyn Subject) -> Self {
         let (sink, reports) = channel_sink();
         let mut loaded = Vec::new();
-        let opened = subject.open(sink, &mut |stored| loaded.push(stored)).unwrap();
+        let opened = subject
+            .open(sink, &mut |stored| loaded.push(stored))
+            .unwrap();
         Self {
             journal: opened.journal,
             epoch: opened.epoch,
@@ -76,7 +81,10 @@ impl Client {
     /// Waits for the outcome of a unit.
     pub fn outcome(&mut self, token: Token) -> Outcome {
         while !self.decided.contains_key(&token) {
-            let report = self.reports.recv_timeout(DEADLINE).expect("no outcome in time");
+            let report = self
+                .reports
+                .recv_timeout(DEADLINE)
+                .expect("no outcome in time");
             self.take(report);
         }
         self.decided[&token].clone()
@@ -92,7 +100,11 @@ impl Client {
     /// Waits until the store fails, and says why.
     pub fn fatal(&mut self) -> String {
         loop {
-            match self.reports.recv_timeout(DEADLINE).expect("no failure in time") {
+            match self
+                .reports
+                .recv_timeout(DEADLINE)
+                .expect("no failure in time")
+            {
                 Report::Fatal(reason) => return reason,
                 report => self.take(report),
             }
@@ -152,17 +164,27 @@ impl Client {
 
 /// Puts a value, whatever the version is.
 pub fn put(key: &str, value: &str) -> Change {
-    Change { key: Key::from(key), expected: None, value: Some(value.as_bytes().into()) }
+    Change {
+        key: Key::from(key),
+        expected: None,
+        value: Some(value.as_bytes().into()),
+    }
 }
 
 /// Puts a value if the key has this version.
 pub fn put_if(key: &str, version: u64, value: &str) -> Change {
-    Change { expected: Some(Version(version)), ..put(key, value) }
+    Change {
+        expected: Some(Version(version)),
+        ..put(key, value)
+    }
 }
 
 /// Deletes a key if it has this version.
 pub fn delete_if(key: &str, version: u64) -> Change {
-    Change { value: None, ..put_if(key, version, "") }
+    Change {
+        value: None,
+        ..put_if(key, version, "")
+    }
 }
 
 /// How a scan shows a key.

@@ -28,11 +28,16 @@ pub fn outcomes_come_in_the_order_of_append(subject: &dyn Subject) {
 pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn Subject) {
     let mut client = Client::open(subject);
     let Seq(first) = client.commit(vec![put("j/1", "a")]);
-    let tokens: Vec<_> = (0..100).map(|_| client.append(vec![put("j/1", "b")])).collect();
+    let tokens: Vec<_> = (0..100)
+        .map(|_| client.append(vec![put("j/1", "b")]))
+        .collect();
     let refused = client.append(vec![put_if("j/1", 0, "c")]);
     let last = client.append(vec![put("j/1", "d")]);
     for (i, token) in tokens.into_iter().enumerate() {
-        assert_eq!(client.outcome(token), Outcome::Committed(Seq(first + 1 + i as u64)));
+        assert_eq!(
+            client.outcome(token),
+            Outcome::Committed(Seq(first + 1 + i as u64))
+        );
     }
     assert_eq!(client.outcome(refused), Outcome::Conflict(Key::from("j/1")));
     assert_eq!(client.outcome(last), Outcome::Committed(Seq(first + 101)));
@@ -40,13 +45,17 @@ pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn Subject) {
 
 pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn Subject) {
     let mut client = Client::open(subject);
-    let tokens: Vec<_> =
-        (0..700).map(|i| client.append(vec![put(&format!("j/{i}"), "a")])).collect();
+    let tokens: Vec<_> = (0..700)
+        .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
+        .collect();
     let barrier = client.append(Vec::new());
     let outcome = client.outcome(barrier);
     assert!(tokens.iter().all(|token| client.decided(*token).is_some()));
     let last = client.outcome(*tokens.last().unwrap());
-    assert_eq!(outcome, last, "a barrier has the position of the last unit before it");
+    assert_eq!(
+        outcome, last,
+        "a barrier has the position of the last unit before it"
+    );
     assert_eq!(client.scan("j/").len(), 700);
 }
 
@@ -60,7 +69,9 @@ pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &
             scope.spawn(move || {
                 let key = format!("j/{thread}");
                 for i in 0..EACH {
-                    let unit = Unit { changes: vec![put_if(&key, i, "a")] };
+                    let unit = Unit {
+                        changes: vec![put_if(&key, i, "a")],
+                    };
                     journal.append(epoch, Token(thread * 1_000_000 + i), unit);
                 }
             });
@@ -69,10 +80,18 @@ pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &
     for thread in 1..=4_u64 {
         for i in 0..EACH {
             let outcome = client.outcome(Token(thread * 1_000_000 + i));
-            assert!(matches!(outcome, Outcome::Committed(_)), "{thread} {i} {outcome:?}");
+            assert!(
+                matches!(outcome, Outcome::Committed(_)),
+                "{thread} {i} {outcome:?}"
+            );
         }
     }
-    assert!(client.texts("j/").iter().all(|(_, version, _)| *version == EACH));
+    assert!(
+        client
+            .texts("j/")
+            .iter()
+            .all(|(_, version, _)| *version == EACH)
+    );
 }
 
 /// Appends a successor for every outcome, until there are enough.
@@ -85,12 +104,16 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
     let sink = {
         let (target, seen) = (Arc::clone(&target), Arc::clone(&seen));
         Arc::new(move |report: Report| {
-            let Report::Group(group) = &report else { panic!("{report:?}") };
+            let Report::Group(group) = &report else {
+                panic!("{report:?}")
+            };
             let (journal, epoch) = target.wait();
             for (token, _) in &group.outcomes {
                 seen.lock().unwrap().push(token.0);
                 if let (true, Some(journal)) = (token.0 < LAST, journal.upgrade()) {
-                    let unit = Unit { changes: vec![next(token.0)] };
+                    let unit = Unit {
+                        changes: vec![next(token.0)],
+                    };
                     journal.append(*epoch, Token(token.0 + 1), unit);
                 }
             }
@@ -102,8 +125,16 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
     let opened = subject.open(sink, &mut |_| {}).unwrap();
     let known = target.set((Arc::downgrade(&opened.journal), opened.epoch));
     assert!(known.is_ok());
-    opened.journal.append(opened.epoch, Token(1), Unit { changes: vec![next(0)] });
-    reports.recv_timeout(std::time::Duration::from_secs(60)).expect("no outcome in time");
+    opened.journal.append(
+        opened.epoch,
+        Token(1),
+        Unit {
+            changes: vec![next(0)],
+        },
+    );
+    reports
+        .recv_timeout(std::time::Duration::from_secs(60))
+        .expect("no outcome in time");
     assert_eq!(*seen.lock().unwrap(), (1..=LAST).collect::<Vec<_>>());
     opened.journal.close();
     drop(opened);

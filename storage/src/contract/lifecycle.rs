@@ -59,8 +59,9 @@ pub fn loading_shows_what_a_scan_shows(subject: &dyn Subject) {
 
 pub fn closing_decides_everything_that_was_appended(subject: &dyn Subject) {
     let mut client = Client::open(subject);
-    let tokens: Vec<_> =
-        (0..1_200).map(|i| client.append(vec![put(&format!("j/{i}"), "a")])).collect();
+    let tokens: Vec<_> = (0..1_200)
+        .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
+        .collect();
     client.journal.close();
     client.take_all();
     assert_eq!(client.order, tokens);
@@ -76,7 +77,10 @@ pub fn a_closed_journal_takes_nothing_and_says_so_when_read(subject: &dyn Subjec
     client.journal.close();
     client.take_all();
     assert_eq!(client.decided(late), None);
-    let error = client.journal.scan(b"", &mut |_| ControlFlow::Continue(())).unwrap_err();
+    let error = client
+        .journal
+        .scan(b"", &mut |_| ControlFlow::Continue(()))
+        .unwrap_err();
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
     assert!(error.to_string().contains("closed"), "{error}");
     drop(client);

@@ -2,8 +2,14 @@
 //!
 //! [`contract_tests!`]: crate::contract_tests
 
-#![allow(missing_docs, reason = "each case is a test, and its name says what it shows")]
-#![allow(clippy::unwrap_used, reason = "a case fails by panicking, like any test")]
+#![allow(
+    missing_docs,
+    reason = "each case is a test, and its name says what it shows"
+)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a case fails by panicking, like any test"
+)]
 
 pub mod client;
 mod history;

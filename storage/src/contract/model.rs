@@ -53,7 +53,14 @@ fn draw_unit(random: &mut StdRng, model: &Model) -> Vec<Change> {
             let length = random.random_range(0..900);
             (0..length).map(|_| random.random()).collect()
         });
-        unit.insert(key.clone(), Change { key, expected, value });
+        unit.insert(
+            key.clone(),
+            Change {
+                key,
+                expected,
+                value,
+            },
+        );
     }
     unit.into_values().collect()
 }
@@ -62,7 +69,9 @@ fn draw_unit(random: &mut StdRng, model: &Model) -> Vec<Change> {
 fn apply(model: &mut Model, unit: &[Change]) -> Option<Key> {
     let version = |model: &Model, key: &Key| Version(model.get(key).map_or(0, |(v, _)| *v));
     let wrong = unit.iter().find(|change| {
-        change.expected.is_some_and(|expected| expected != version(model, &change.key))
+        change
+            .expected
+            .is_some_and(|expected| expected != version(model, &change.key))
     });
     if let Some(change) = wrong {
         return Some(change.key.clone());

@@ -14,7 +14,14 @@ pub fn a_scan_shows_a_prefix_in_order(subject: &dyn Subject) {
     }
     client.commit(Vec::new());
     let found = client.texts("j/");
-    assert_eq!(found, [shown("j/1", 1, "a"), shown("j/10", 1, "a"), shown("j/2", 1, "a")]);
+    assert_eq!(
+        found,
+        [
+            shown("j/1", 1, "a"),
+            shown("j/10", 1, "a"),
+            shown("j/2", 1, "a")
+        ]
+    );
     assert_eq!(client.scan("").len(), 7);
     assert_eq!(client.scan("nothing").len(), 0);
 }
@@ -36,7 +43,11 @@ fn stops(subject: &dyn Subject, prefix: &str) {
     let mut seen = Vec::new();
     let visit = &mut |stored: crate::port::Stored| {
         seen.push(stored.key);
-        if seen.len() == 600 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if seen.len() == 600 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     client.journal.scan(prefix.as_bytes(), visit).unwrap();
     assert_eq!(seen.len(), 600);
@@ -78,7 +89,9 @@ fn shows_one_moment(subject: &dyn Subject, prefix: &str) {
     assert!(seen == before, "the scan shows more than one moment");
     assert_eq!(client.scan("j/").len(), KEYS + 1);
     assert_eq!(client.texts("j/0400"), [shown("j/0400", 3, "newer")]);
-    client.journal.append(client.epoch, Token(u64::MAX), Unit::default());
+    client
+        .journal
+        .append(client.epoch, Token(u64::MAX), Unit::default());
 }
 
 pub fn the_size_counts_the_keys(subject: &dyn Subject) {

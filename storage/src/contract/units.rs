@@ -17,16 +17,29 @@ pub fn the_version_of_a_key_counts_its_writes(subject: &dyn Subject) {
 pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn Subject) {
     let mut client = Client::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
-    let outcome = client.run(vec![put_if("j/1", 1, "b"), put_if("j/2", 7, "b"), put("j/3", "b")]);
+    let outcome = client.run(vec![
+        put_if("j/1", 1, "b"),
+        put_if("j/2", 7, "b"),
+        put("j/3", "b"),
+    ]);
     assert_eq!(outcome, Outcome::Conflict(Key::from("j/2")));
-    assert_eq!(client.texts(""), [shown("j/1", 1, "a"), shown("j/2", 1, "a")]);
+    assert_eq!(
+        client.texts(""),
+        [shown("j/1", 1, "a"), shown("j/2", 1, "a")]
+    );
 }
 
 pub fn a_key_that_must_be_new_is_refused_if_it_is_there(subject: &dyn Subject) {
     let mut client = Client::open(subject);
     client.commit(vec![put_if("j/1", 0, "a")]);
-    assert_eq!(client.run(vec![put_if("j/1", 0, "b")]), Outcome::Conflict(Key::from("j/1")));
-    assert_eq!(client.run(vec![put_if("j/2", 1, "b")]), Outcome::Conflict(Key::from("j/2")));
+    assert_eq!(
+        client.run(vec![put_if("j/1", 0, "b")]),
+        Outcome::Conflict(Key::from("j/1"))
+    );
+    assert_eq!(
+        client.run(vec![put_if("j/2", 1, "b")]),
+        Outcome::Conflict(Key::from("j/2"))
+    );
     assert_eq!(client.texts(""), [shown("j/1", 1, "a")]);
 }
 
@@ -36,7 +49,10 @@ pub fn a_key_without_expectation_goes_with_the_guard_of_its_unit(subject: &dyn S
     client.commit(vec![put("j/1/e1", "b"), put_if("j/1/h", 1, "b")]);
     let outcome = client.run(vec![put("j/1/e1", "c"), put_if("j/1/h", 1, "c")]);
     assert_eq!(outcome, Outcome::Conflict(Key::from("j/1/h")));
-    assert_eq!(client.texts(""), [shown("j/1/e1", 2, "b"), shown("j/1/h", 2, "b")]);
+    assert_eq!(
+        client.texts(""),
+        [shown("j/1/e1", 2, "b"), shown("j/1/h", 2, "b")]
+    );
 }
 
 pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn Subject) {
@@ -50,13 +66,19 @@ pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn Subjec
         assert!(matches!(client.outcome(token), Outcome::Committed(_)));
     }
     assert_eq!(client.outcome(late), Outcome::Conflict(Key::from("j/1")));
-    assert_eq!(client.texts(""), [shown("j/1", WRITES, &(WRITES - 1).to_string())]);
+    assert_eq!(
+        client.texts(""),
+        [shown("j/1", WRITES, &(WRITES - 1).to_string())]
+    );
 }
 
 pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn Subject) {
     let mut client = Client::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
-    assert_eq!(client.run(vec![delete_if("j/1", 2)]), Outcome::Conflict(Key::from("j/1")));
+    assert_eq!(
+        client.run(vec![delete_if("j/1", 2)]),
+        Outcome::Conflict(Key::from("j/1"))
+    );
     client.commit(vec![delete_if("j/1", 1)]);
     assert_eq!(client.texts(""), [shown("j/2", 1, "a")]);
     client.commit(vec![delete_if("j/1", 0)]);
@@ -67,7 +89,10 @@ pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn Subject) {
         assert!(matches!(client.outcome(token), Outcome::Committed(_)));
     }
     let mut client = client.reopen(subject);
-    assert_eq!(client.texts(""), [shown("j/1", 1, "c"), shown("j/2", 1, "a")]);
+    assert_eq!(
+        client.texts(""),
+        [shown("j/1", 1, "c"), shown("j/2", 1, "a")]
+    );
     client.commit(vec![delete_if("j/1", 1), delete_if("j/2", 1)]);
     assert_eq!(client.reopen(subject).texts(""), []);
 }
@@ -77,21 +102,34 @@ pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject)
     let before = client.append(vec![put("j/1", "a")]);
     let large = "x".repeat(MAX_VALUE_BYTES + 1);
     let long = "k".repeat(MAX_KEY_BYTES + 1);
-    let many = (0..=MAX_CHANGES).map(|i| put(&format!("j/{i}"), "")).collect();
+    let many = (0..=MAX_CHANGES)
+        .map(|i| put(&format!("j/{i}"), ""))
+        .collect();
     let (j2, own) = (Key::from("j/2"), Key::from("m/store/epoch"));
     let cases: Vec<(Vec<Change>, UnitError)> = vec![
         (
             vec![put("j/2", &large)],
-            UnitError::ValueTooLarge { key: j2.clone(), bytes: MAX_VALUE_BYTES + 1 },
+            UnitError::ValueTooLarge {
+                key: j2.clone(),
+                bytes: MAX_VALUE_BYTES + 1,
+            },
         ),
-        (vec![put(&long, "")], UnitError::KeyLength(MAX_KEY_BYTES + 1)),
+        (
+            vec![put(&long, "")],
+            UnitError::KeyLength(MAX_KEY_BYTES + 1),
+        ),
         (vec![put("", "")], UnitError::KeyLength(0)),
         (many, UnitError::TooManyChanges(MAX_CHANGES + 1)),
-        (vec![put("j/2", "a"), put_if("j/2", 0, "b")], UnitError::KeyTwice(j2)),
+        (
+            vec![put("j/2", "a"), put_if("j/2", 0, "b")],
+            UnitError::KeyTwice(j2),
+        ),
         (vec![put("m/store/epoch", "9")], UnitError::Reserved(own)),
     ];
-    let cases: Vec<_> =
-        cases.into_iter().map(|(unit, error)| (client.append(unit), error)).collect();
+    let cases: Vec<_> = cases
+        .into_iter()
+        .map(|(unit, error)| (client.append(unit), error))
+        .collect();
     let after = client.append(vec![put("j/1", "b")]);
     for (token, error) in cases {
         assert_eq!(client.outcome(token), Outcome::Refused(error));
@@ -105,8 +143,16 @@ pub fn a_unit_at_the_bounds_is_kept_whole(subject: &dyn Subject) {
     let mut client = Client::open(subject);
     let value = "v".repeat(MAX_VALUE_BYTES);
     let key = |i: usize| format!("{i:0width$}", width = MAX_KEY_BYTES);
-    client.commit((0..MAX_CHANGES).map(|i| put_if(&key(i), 0, &value)).collect());
-    client.commit((0..MAX_CHANGES).map(|i| put_if(&key(i), 1, &value)).collect());
+    client.commit(
+        (0..MAX_CHANGES)
+            .map(|i| put_if(&key(i), 0, &value))
+            .collect(),
+    );
+    client.commit(
+        (0..MAX_CHANGES)
+            .map(|i| put_if(&key(i), 1, &value))
+            .collect(),
+    );
     let client = client.reopen(subject);
     let found = client.scan("");
     assert_eq!(found.len(), MAX_CHANGES);

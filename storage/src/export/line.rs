@@ -48,7 +48,9 @@ impl Bytes {
     fn decode(self) -> Result<Vec<u8>, String> {
         match self {
             Bytes::Text(text) => Ok(text.into_bytes()),
-            Bytes::Base64(text) => BASE64_STANDARD.decode(text).map_err(|error| error.to_string()),
+            Bytes::Base64(text) => BASE64_STANDARD
+                .decode(text)
+                .map_err(|error| error.to_string()),
         }
     }
 }

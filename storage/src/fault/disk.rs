@@ -77,11 +77,19 @@ impl FaultDisk {
         let mut random = StdRng::seed_from_u64(seed);
         for ahead in 0..commits {
             let fault = match random.random_range(0..5) {
-                0 => Fault::WriteError { written: random.random() },
-                1 => Fault::SyncError { kept: random.random() },
-                2 => Fault::PowerCut { kept: random.random() },
+                0 => Fault::WriteError {
+                    written: random.random(),
+                },
+                1 => Fault::SyncError {
+                    kept: random.random(),
+                },
+                2 => Fault::PowerCut {
+                    kept: random.random(),
+                },
                 3 => Fault::Full,
-                _ => Fault::Slow { us: random.random_range(1..5_000) },
+                _ => Fault::Slow {
+                    us: random.random_range(1..5_000),
+                },
             };
             if random.random_bool(rate.clamp(0.0, 1.0)) {
                 self.strike_after(ahead, fault);
@@ -128,7 +136,9 @@ impl State {
         let fault = self.faults.remove(&self.commits);
         self.commits += 1;
         let used = self.read_bytes + self.durable.len() + self.written.len();
-        let fits = self.capacity_bytes.is_none_or(|capacity| used + bytes <= capacity);
+        let fits = self
+            .capacity_bytes
+            .is_none_or(|capacity| used + bytes <= capacity);
         let fault = match fault {
             _ if !fits => Some(Fault::Full),
             None if self.always_us > 0 => Some(Fault::Slow { us: self.always_us }),

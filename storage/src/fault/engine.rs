@@ -25,7 +25,14 @@ impl FaultEngine {
     /// the power went; an incomplete commit at its end is cut off.
     pub(super) fn open(disk: &FaultDisk, waits: bool) -> Result<Self, StoreError> {
         let mut state = disk.state();
-        let State { read, read_bytes, durable, written, opening, .. } = &mut *state;
+        let State {
+            read,
+            read_bytes,
+            durable,
+            written,
+            opening,
+            ..
+        } = &mut *state;
         durable.append(written);
         *opening += 1;
         let mut whole = 0;
@@ -36,7 +43,12 @@ impl FaultEngine {
         durable.clear();
         *read_bytes += whole;
         let values = Arc::new(Mutex::new(read.clone()));
-        Ok(Self { disk: disk.clone(), values, opening: *opening, waits })
+        Ok(Self {
+            disk: disk.clone(),
+            values,
+            opening: *opening,
+            waits,
+        })
     }
 
     fn write(&self, frame: &[u8]) -> Result<u64, StoreError> {
@@ -57,7 +69,9 @@ impl FaultEngine {
                 return Err(failed("written", "input/output error"));
             }
             Some(Fault::SyncError { kept }) => {
-                state.written.extend_from_slice(if kept { frame } else { &[] });
+                state
+                    .written
+                    .extend_from_slice(if kept { frame } else { &[] });
                 return Err(failed("made durable", "input/output error"));
             }
             Some(Fault::PowerCut { kept }) => {
@@ -71,7 +85,11 @@ impl FaultEngine {
 }
 
 fn failed(action: &'static str, problem: &str) -> StoreError {
-    StoreError::Io { path: PLACE.into(), action, source: io::Error::other(problem) }
+    StoreError::Io {
+        path: PLACE.into(),
+        action,
+        source: io::Error::other(problem),
+    }
 }
 
 impl Engine for FaultEngine {
@@ -83,7 +101,10 @@ impl Engine for FaultEngine {
     }
 
     fn reader(&self) -> Arc<dyn Reader> {
-        Arc::new(FaultReader { disk: self.disk.clone(), values: Arc::clone(&self.values) })
+        Arc::new(FaultReader {
+            disk: self.disk.clone(),
+            values: Arc::clone(&self.values),
+        })
     }
 }
 
@@ -98,7 +119,10 @@ impl Txn for FaultEngine {
         if self.waits && us > 0 {
             std::thread::sleep(Duration::from_micros(us));
         }
-        apply(&mut self.values.lock().unwrap_or_else(PoisonError::into_inner), writes);
+        apply(
+            &mut self.values.lock().unwrap_or_else(PoisonError::into_inner),
+            writes,
+        );
         Ok(us)
     }
 }
@@ -110,14 +134,21 @@ struct FaultReader {
 
 impl Reader for FaultReader {
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        let found = self.values.lock().unwrap_or_else(PoisonError::into_inner).below(prefix);
+        let found = self
+            .values
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .below(prefix);
         show(found, visit);
         Ok(())
     }
 
     fn size(&self) -> StoreSize {
         let state = self.disk.state();
-        StoreSize { disk_bytes: (state.read_bytes + state.durable.len()) as u64, keys: 0 }
+        StoreSize {
+            disk_bytes: (state.read_bytes + state.durable.len()) as u64,
+            keys: 0,
+        }
     }
 }
 

@@ -31,7 +31,13 @@ pub fn open(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = FaultEngine::open(disk, false)?;
-    let begun = found::begin(&mut engine, engine::PLACE, &Known::default(), instance, load)?;
+    let begun = found::begin(
+        &mut engine,
+        engine::PLACE,
+        &Known::default(),
+        instance,
+        load,
+    )?;
     let limits = GroupLimits::default();
     let journal = Inline::new(engine, engine::PLACE, limits.units_max, sink);
     Ok(Opened::new(Arc::new(journal), begun))
@@ -49,9 +55,21 @@ pub fn open_threaded(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = FaultEngine::open(disk, true)?;
-    let begun = found::begin(&mut engine, engine::PLACE, &Known::default(), instance, load)?;
+    let begun = found::begin(
+        &mut engine,
+        engine::PLACE,
+        &Known::default(),
+        instance,
+        load,
+    )?;
     let limits = GroupLimits::default();
-    let journal =
-        Grouped::start(engine, engine::PLACE, limits, sink, Box::new(Unattended), begun.tally)?;
+    let journal = Grouped::start(
+        engine,
+        engine::PLACE,
+        limits,
+        sink,
+        Box::new(Unattended),
+        begun.tally,
+    )?;
     Ok(Opened::new(Arc::new(journal), begun))
 }

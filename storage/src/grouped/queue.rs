@@ -24,7 +24,12 @@ struct State {
 
 impl Queue {
     pub(super) fn new(limits: GroupLimits, idle: Duration) -> Self {
-        Self { state: Mutex::default(), wake: Condvar::new(), limits, idle }
+        Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            limits,
+            idle,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -23,7 +23,11 @@ fn beginning(key: &[u8]) -> Beginning {
     let (mut high, mut low) = ([0; 16], [0; 2]);
     high.copy_from_slice(&bytes[..16]);
     low.copy_from_slice(&bytes[16..]);
-    (u128::from_be_bytes(high), u16::from_be_bytes(low), length as u8)
+    (
+        u128::from_be_bytes(high),
+        u16::from_be_bytes(low),
+        length as u8,
+    )
 }
 
 /// The rest of a key. Nearly all are short, and lie where they are compared, as numbers: to
@@ -151,7 +155,9 @@ impl Values {
     /// Forgets a key.
     pub(crate) fn remove(&mut self, key: &[u8]) {
         let beginning = beginning(key);
-        let Some(alike) = self.alike.get_mut(&beginning) else { return };
+        let Some(alike) = self.alike.get_mut(&beginning) else {
+            return;
+        };
         if let Ok(at) = place(alike, &End::of(key)) {
             alike.remove(at);
         }

@@ -36,7 +36,10 @@ impl Directory {
             Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: text(path) }),
             Err(TryLockError::Error(source)) => Err(io_error(path, "locked", source)),
         })?;
-        let directory = Self { path: path.into(), _lock: lock };
+        let directory = Self {
+            path: path.into(),
+            _lock: lock,
+        };
         directory.clear(is_half_made);
         Ok(directory)
     }
@@ -78,7 +81,13 @@ impl Directory {
     /// Makes the names in it durable, and its own name in its parent.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         sync_directory(&self.path)?;
-        match self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
+        match self
+            .path
+            .canonicalize()
+            .ok()
+            .as_deref()
+            .and_then(Path::parent)
+        {
             Some(parent) => sync_directory(parent),
             None => Ok(()),
         }
@@ -134,7 +143,11 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
 pub(crate) fn io_error(path: &Path, action: &'static str, source: io::Error) -> StoreError {
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full { path: text(path) },
-        _ => StoreError::Io { path: text(path), action, source },
+        _ => StoreError::Io {
+            path: text(path),
+            action,
+            source,
+        },
     }
 }
 

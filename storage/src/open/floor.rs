@@ -95,14 +95,19 @@ impl FloorFile {
             .map_err(failed)?;
         patiently(lock_wait, || match file.try_lock() {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => {
-                Err(StoreError::InUse { path: path.display().to_string() })
-            }
+            Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
+                path: path.display().to_string(),
+            }),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         })?;
         let kept = read(path, &file)?;
         let written = kept.as_ref().map_or(0, |kept| kept.written);
-        Ok(Self { file, path: path.into(), written, kept })
+        Ok(Self {
+            file,
+            path: path.into(),
+            written,
+            kept,
+        })
     }
 
     /// What the file says, if there is one; whoever uses it goes on.
@@ -120,7 +125,13 @@ impl FloorFile {
         self.sync()?;
         self.advance(instance, floor)?;
         self.sync()?;
-        match self.path.canonicalize().ok().as_deref().and_then(Path::parent) {
+        match self
+            .path
+            .canonicalize()
+            .ok()
+            .as_deref()
+            .and_then(Path::parent)
+        {
             Some(parent) => sync_directory(parent),
             None => Ok(()),
         }
@@ -144,7 +155,8 @@ impl FloorFile {
             let mut text = serde_json::to_vec(&half)?;
             text.resize(HALF_BYTES - 1, b' ');
             text.push(b'\n');
-            self.file.write_all_at(&text, (self.written % 2) * HALF_BYTES as u64)
+            self.file
+                .write_all_at(&text, (self.written % 2) * HALF_BYTES as u64)
         };
         write().map_err(|source| io_error(&self.path, "written as the store's floor", source))
     }
@@ -158,8 +170,10 @@ impl FloorFile {
 
 /// The newer of the halves that are whole; `None` if nothing was ever written.
 fn read(path: &Path, file: &File) -> Result<Option<Kept>, StoreError> {
-    let damaged =
-        |problem: String| StoreError::FloorDamaged { path: path.display().to_string(), problem };
+    let damaged = |problem: String| StoreError::FloorDamaged {
+        path: path.display().to_string(),
+        problem,
+    };
     let mut bytes = [0; 2 * HALF_BYTES];
     let length = read_up_to(file, &mut bytes)
         .map_err(|source| io_error(path, "read as the store's floor", source))?;
@@ -168,16 +182,30 @@ fn read(path: &Path, file: &File) -> Result<Option<Kept>, StoreError> {
     }
     let halves = bytes[..length].chunks(HALF_BYTES);
     let read = halves.filter_map(|half| serde_json::from_slice::<Half>(half).ok());
-    let whole: Vec<Half> = read.filter(|half| half.checksum() == half.checksum).collect();
+    let whole: Vec<Half> = read
+        .filter(|half| half.checksum() == half.checksum)
+        .collect();
     let Some(half) = whole.into_iter().max_by_key(|half| half.written) else {
         return Err(damaged("neither of its halves is whole".into()));
     };
     if half.cospan_floor > SHAPE {
-        return Err(damaged("a newer version wrote it; start that version".into()));
+        return Err(damaged(
+            "a newer version wrote it; start that version".into(),
+        ));
     }
-    let instance = half.instance.parse().map_err(|error| damaged(format!("{error}")))?;
-    let known = Known { floor: half.floor(), by: path.display().to_string() };
-    Ok(Some(Kept { instance, known, written: half.written }))
+    let instance = half
+        .instance
+        .parse()
+        .map_err(|error| damaged(format!("{error}")))?;
+    let known = Known {
+        floor: half.floor(),
+        by: path.display().to_string(),
+    };
+    Ok(Some(Kept {
+        instance,
+        known,
+        written: half.written,
+    }))
 }
 
 fn read_up_to(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
@@ -198,11 +226,18 @@ mod tests {
     use super::*;
 
     fn floor(seq: u64) -> Floor {
-        Floor { epoch: Epoch(2), seq: Seq(seq), next_job: JobId(65), live_jobs: 3 }
+        Floor {
+            epoch: Epoch(2),
+            seq: Seq(seq),
+            next_job: JobId(65),
+            live_jobs: 3,
+        }
     }
 
     fn said(path: &Path) -> Option<u64> {
-        FloorFile::look(path).unwrap().map(|kept| kept.known.floor.seq.0)
+        FloorFile::look(path)
+            .unwrap()
+            .map(|kept| kept.known.floor.seq.0)
     }
 
     #[test]
@@ -225,7 +260,10 @@ mod tests {
         }
         std::fs::write(&path, vec![b'x'; 2 * HALF_BYTES]).unwrap();
         let error = FloorFile::look(&path).unwrap_err().to_string();
-        assert!(error.contains("store.floor") && error.contains("move it away"), "{error}");
+        assert!(
+            error.contains("store.floor") && error.contains("move it away"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -37,11 +37,23 @@ impl Keeper {
         marker.write(&directory)?;
         let places = Places::of(directory.path(), engine)?;
         let synced_at = Instant::now();
-        let mut keeper =
-            Self { directory, marker, floor, places, tally, synced_at, is_synced: true };
-        let (instance, at) =
-            (keeper.marker.instance, tally.at(keeper.marker.epoch, keeper.marker.seq));
-        keeper.floor.as_mut().map_or(Ok(()), |floor| floor.reset(instance, at))?;
+        let mut keeper = Self {
+            directory,
+            marker,
+            floor,
+            places,
+            tally,
+            synced_at,
+            is_synced: true,
+        };
+        let (instance, at) = (
+            keeper.marker.instance,
+            tally.at(keeper.marker.epoch, keeper.marker.seq),
+        );
+        keeper
+            .floor
+            .as_mut()
+            .map_or(Ok(()), |floor| floor.reset(instance, at))?;
         Ok(keeper)
     }
 

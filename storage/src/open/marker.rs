@@ -59,8 +59,10 @@ impl Marker {
     /// Reads it; `None` if the directory has no store yet.
     pub(crate) fn read(directory: &Directory) -> Result<Option<Self>, StoreError> {
         let path = directory.path().join(FILE);
-        let damaged =
-            |problem: String| StoreError::Damaged { place: path.display().to_string(), problem };
+        let damaged = |problem: String| StoreError::Damaged {
+            place: path.display().to_string(),
+            problem,
+        };
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -75,15 +77,32 @@ impl Marker {
             serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if file.cospan_store > FORMAT {
             let (found, known) = (file.cospan_store, FORMAT);
-            return Err(StoreError::Newer { path: directory.place(), found, known });
+            return Err(StoreError::Newer {
+                path: directory.place(),
+                found,
+                known,
+            });
         }
         if file.checksum() != file.checksum {
             return Err(damaged("its checksum does not fit its content".into()));
         }
-        let instance = file.instance.parse().map_err(|error| damaged(format!("{error}")))?;
+        let instance = file
+            .instance
+            .parse()
+            .map_err(|error| damaged(format!("{error}")))?;
         let (epoch, seq) = (Epoch(file.epoch), Seq(file.seq));
-        let former = file.former.iter().filter_map(|former| former.parse().ok()).collect();
-        Ok(Some(Self { engine: file.engine, instance, epoch, seq, former }))
+        let former = file
+            .former
+            .iter()
+            .filter_map(|former| former.parse().ok())
+            .collect();
+        Ok(Some(Self {
+            engine: file.engine,
+            instance,
+            epoch,
+            seq,
+            former,
+        }))
     }
 
     /// Whether a directory has one, or files of an engine.
@@ -93,7 +112,13 @@ impl Marker {
 
     /// One for a store that is already whole.
     pub(crate) fn new(engine: EngineKind, instance: InstanceId, epoch: Epoch, seq: Seq) -> Self {
-        Self { engine: engine.as_str().into(), instance, epoch, seq, former: Vec::new() }
+        Self {
+            engine: engine.as_str().into(),
+            instance,
+            epoch,
+            seq,
+            former: Vec::new(),
+        }
     }
 
     /// One of the same store, which has come so far.
@@ -103,8 +128,15 @@ impl Marker {
 
     /// What it knows of the store.
     pub(crate) fn known(&self, directory: &Directory) -> Known {
-        let floor = Floor { epoch: self.epoch, seq: self.seq, ..Floor::default() };
-        Known { floor, by: directory.path().join(FILE).display().to_string() }
+        let floor = Floor {
+            epoch: self.epoch,
+            seq: self.seq,
+            ..Floor::default()
+        };
+        Known {
+            floor,
+            by: directory.path().join(FILE).display().to_string(),
+        }
     }
 
     /// Removes what an engine left that was being made for the first time when its process died, or
@@ -178,7 +210,10 @@ impl Marker {
         }
         Err(StoreError::Damaged {
             place: directory.place(),
-            problem: format!("its marker is of store {}, its values are of {found}", self.instance),
+            problem: format!(
+                "its marker is of store {}, its values are of {found}",
+                self.instance
+            ),
         })
     }
 }
@@ -191,5 +226,7 @@ fn is_of_engine(name: &OsStr) -> bool {
 
 /// A file of an engine in a directory without a marker.
 fn leftover(directory: &Path) -> Option<&'static str> {
-    ["db", "conf", "redb"].into_iter().find(|name| directory.join(name).exists())
+    ["db", "conf", "redb"]
+        .into_iter()
+        .find(|name| directory.join(name).exists())
 }

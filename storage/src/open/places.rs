@@ -34,11 +34,18 @@ impl Places {
             let failed = |source| io_error(&path, "looked at", source);
             let file = File::open(&path).map_err(failed)?;
             let identity = identity(file.metadata()).map_err(failed)?;
-            Ok(Place { path, identity, file })
+            Ok(Place {
+                path,
+                identity,
+                file,
+            })
         });
         let each = each.collect::<Result<_, StoreError>>()?;
         let whole = std::path::absolute(directory).ok();
-        let above = whole.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+        let above = whole
+            .as_deref()
+            .and_then(Path::parent)
+            .map(Path::to_path_buf);
         Ok(Self { each, above })
     }
 
@@ -46,14 +53,17 @@ impl Places {
     /// [`StoreError::Vanished`]: what is written now goes nowhere. [`StoreError::Unseen`]: that
     /// cannot be told now.
     pub(super) fn look(&self) -> Result<(), StoreError> {
-        self.each.iter().try_for_each(|place| match identity(std::fs::metadata(&place.path)) {
-            Ok(found) if found == place.identity => Ok(()),
-            Ok(_) => Err(place.vanished()),
-            Err(error) if self.is_gone(&error) => Err(place.vanished()),
-            Err(source) => {
-                Err(StoreError::Unseen { path: place.path.display().to_string(), source })
-            }
-        })
+        self.each
+            .iter()
+            .try_for_each(|place| match identity(std::fs::metadata(&place.path)) {
+                Ok(found) if found == place.identity => Ok(()),
+                Ok(_) => Err(place.vanished()),
+                Err(error) if self.is_gone(&error) => Err(place.vanished()),
+                Err(source) => Err(StoreError::Unseen {
+                    path: place.path.display().to_string(),
+                    source,
+                }),
+            })
     }
 
     /// Whether what gave this error is certainly not there, rather than out of reach.
@@ -70,7 +80,9 @@ impl Place {
     }
 
     fn vanished(&self) -> StoreError {
-        StoreError::Vanished { path: self.path.display().to_string() }
+        StoreError::Vanished {
+            path: self.path.display().to_string(),
+        }
     }
 }
 

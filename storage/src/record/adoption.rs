@@ -19,13 +19,19 @@ pub(crate) struct Adoption {
 impl Adoption {
     /// Of the records of this control plane.
     pub(crate) fn new(from: InstanceId) -> Self {
-        Self { from, record: Vec::new() }
+        Self {
+            from,
+            record: Vec::new(),
+        }
     }
 
     /// Takes the next value; gives back those that nothing more comes to.
     pub(crate) fn take(&mut self, stored: Stored) -> Vec<Stored> {
         let base = |stored: &Stored| keys::split(&stored.key).map(|(base, _)| base.to_owned());
-        let same = self.record.first().is_some_and(|first| base(first) == base(&stored));
+        let same = self
+            .record
+            .first()
+            .is_some_and(|first| base(first) == base(&stored));
         let mut ready = if same { Vec::new() } else { self.finish() };
         match same || has_attempts(&stored) {
             true => self.record.push(stored),
@@ -51,19 +57,31 @@ impl Adoption {
         let values = match base.as_bytes().starts_with(keys::ARCHIVE) {
             true => {
                 let mut archived: Archived = parts.read(base).ok()?;
-                archived.components.iter_mut().for_each(|component| component.adopt(self.from));
+                archived
+                    .components
+                    .iter_mut()
+                    .for_each(|component| component.adopt(self.from));
                 frame::values(base, &archived).ok()?
             }
             false => {
                 let mut block: Block = parts.read(base).ok()?;
-                block.components.iter_mut().for_each(|component| component.adopt(self.from));
+                block
+                    .components
+                    .iter_mut()
+                    .for_each(|component| component.adopt(self.from));
                 frame::values(base, &block).ok()?
             }
         };
         let written = values.len();
         let values = values.into_iter().enumerate().map(|(chunk, value)| {
-            let version = record.get(chunk).map_or(Version(1), |stored| stored.version);
-            Stored { key: keys::chunk(base, chunk), version, value }
+            let version = record
+                .get(chunk)
+                .map_or(Version(1), |stored| stored.version);
+            Stored {
+                key: keys::chunk(base, chunk),
+                version,
+                value,
+            }
         });
         Some(values.chain(record.iter().skip(written).cloned()).collect())
     }
@@ -71,7 +89,9 @@ impl Adoption {
 
 /// Whether a value is part of a record of components.
 fn has_attempts(stored: &Stored) -> bool {
-    let Some((base, _)) = keys::split(&stored.key) else { return false };
+    let Some((base, _)) = keys::split(&stored.key) else {
+        return false;
+    };
     let block = keys::job_part(base).is_some_and(|(_, part)| matches!(part, JobPart::Block(_)));
     block || base.as_bytes().starts_with(keys::ARCHIVE)
 }
@@ -91,7 +111,10 @@ mod tests {
         let how = Ending::Failed("x".repeat(2_000).into());
         let component = Component {
             attempt: Attempt(attempt),
-            run: Run::Ended { how, at: Timestamp(1) },
+            run: Run::Ended {
+                how,
+                at: Timestamp(1),
+            },
             placement: Some(Placement {
                 site: SiteName::new("delft").unwrap(),
                 sources: Vec::new(),
@@ -110,14 +133,20 @@ mod tests {
         let values = frame::values(&base, block).unwrap().into_iter().enumerate();
         let version = |chunk: usize| Version(chunk as u64 + 3);
         values
-            .map(|(at, value)| Stored { key: keys::chunk(&base, at), version: version(at), value })
+            .map(|(at, value)| Stored {
+                key: keys::chunk(&base, at),
+                version: version(at),
+                value,
+            })
             .collect()
     }
 
     fn adopt(from: InstanceId, values: Vec<Stored>) -> Vec<Stored> {
         let mut adoption = Adoption::new(from);
-        let mut taken: Vec<Stored> =
-            values.into_iter().flat_map(|stored| adoption.take(stored)).collect();
+        let mut taken: Vec<Stored> = values
+            .into_iter()
+            .flat_map(|stored| adoption.take(stored))
+            .collect();
         taken.extend(adoption.finish());
         taken
     }
@@ -128,7 +157,11 @@ mod tests {
             parts.take(&stored.key, chunk, &stored.value).unwrap();
         }
         let block: Block = parts.read("block").unwrap();
-        block.components.into_iter().map(|wire| Component::from_wire(wire).unwrap()).collect()
+        block
+            .components
+            .into_iter()
+            .map(|wire| Component::from_wire(wire).unwrap())
+            .collect()
     }
 
     #[test]
@@ -137,21 +170,39 @@ mod tests {
         let before = record(4);
         assert!(before.len() > 1, "it takes several values");
         let once = adopt(first, before.clone());
-        assert!(once.iter().zip(&before).all(|(new, old)| new.version == old.version));
-        let mut again: Vec<run::Component> =
-            read(&once).iter().map(|component| component.to_wire()).collect();
+        assert!(
+            once.iter()
+                .zip(&before)
+                .all(|(new, old)| new.version == old.version)
+        );
+        let mut again: Vec<run::Component> = read(&once)
+            .iter()
+            .map(|component| component.to_wire())
+            .collect();
         again.iter_mut().for_each(|component| component.attempt = 6);
         let twice = read(&adopt(second, store(&Block { components: again })));
         let whose = |attempt: u32| twice[59].instance_of(Attempt(attempt), third);
-        assert_eq!([1, 4, 5, 6, 7].map(whose), [first, first, second, second, third]);
+        assert_eq!(
+            [1, 4, 5, 6, 7].map(whose),
+            [first, first, second, second, third]
+        );
     }
 
     #[test]
     fn what_is_no_record_of_components_stays_as_it_is() {
-        let values: Vec<Stored> = ["f/a", "j/0000000000000007/b0000", "j/0000000000000007/h", "x"]
-            .into_iter()
-            .map(|key| Stored { key: key.into(), version: Version(2), value: (*b"1 1 no").into() })
-            .collect();
+        let values: Vec<Stored> = [
+            "f/a",
+            "j/0000000000000007/b0000",
+            "j/0000000000000007/h",
+            "x",
+        ]
+        .into_iter()
+        .map(|key| Stored {
+            key: key.into(),
+            version: Version(2),
+            value: (*b"1 1 no").into(),
+        })
+        .collect();
         assert_eq!(adopt(InstanceId::from_random(1), values.clone()), values);
     }
 }

@@ -45,18 +45,32 @@ pub fn submissions<'a>(
     let jobs: Vec<&Job> = jobs.collect();
     let (commons, mut changes) = (Commons::of(&jobs), Vec::new());
     commons.write(&mut changes)?;
-    jobs.iter().try_for_each(|job| submission_by(&mut changes, job, texts, &commons))?;
+    jobs.iter()
+        .try_for_each(|job| submission_by(&mut changes, job, texts, &commons))?;
     let first = jobs.first().map(|job| job.id);
     let Some(first) = first.filter(|_| changes.len() > MAX_CHANGES) else {
         return Ok(vec![Unit { changes }]);
     };
     let marker = keys::batch(first);
     let mut all = Vec::with_capacity(changes.len() + 2);
-    frame::write(&mut all, &marker, &Open { jobs: jobs.len() as u64 }, 0, None)?;
+    frame::write(
+        &mut all,
+        &marker,
+        &Open {
+            jobs: jobs.len() as u64,
+        },
+        0,
+        None,
+    )?;
     all.extend(changes);
     all.extend(frame::remove(&marker, 1, None));
     // Opened and closed in different units: there are more changes than fit into one.
-    Ok(all.chunks(MAX_CHANGES).map(|part| Unit { changes: part.to_vec() }).collect())
+    Ok(all
+        .chunks(MAX_CHANGES)
+        .map(|part| Unit {
+            changes: part.to_vec(),
+        })
+        .collect())
 }
 
 /// Reads the marker of an open batch.
@@ -67,5 +81,8 @@ pub(super) fn read(stored: &Stored) -> Result<OpenBatch, StoreError> {
     let mut parts = Parts::default();
     parts.take(&stored.key, 0, &stored.value)?;
     let open: Open = parts.read(&what)?;
-    Ok(OpenBatch { first, jobs: open.jobs })
+    Ok(OpenBatch {
+        first,
+        jobs: open.jobs,
+    })
 }

@@ -29,7 +29,9 @@ pub(super) struct Commons {
 impl Commons {
     /// Those of jobs that are submitted together.
     pub(super) fn of(jobs: &[&Job]) -> Self {
-        let Some(first) = jobs.first() else { return Self::default() };
+        let Some(first) = jobs.first() else {
+            return Self::default();
+        };
         let (mut seen, mut texts, mut uses) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for text in jobs.iter().flat_map(|job| job.spec.long_texts()) {
             // Most often the very same; to compare all of a text takes longer.
@@ -41,7 +43,10 @@ impl Commons {
             });
             uses[at].1 += 1;
         }
-        let mut commons = Self { first: first.id, ..Self::default() };
+        let mut commons = Self {
+            first: first.id,
+            ..Self::default()
+        };
         let mut given = BTreeMap::new();
         for (at, (text, count)) in uses.into_iter().enumerate() {
             if count > 1 {
@@ -49,7 +54,9 @@ impl Commons {
                 commons.texts.push(text);
             }
         }
-        let numbered = seen.into_iter().filter_map(|(bytes, at)| Some((bytes, *given.get(&at)?)));
+        let numbered = seen
+            .into_iter()
+            .filter_map(|(bytes, at)| Some((bytes, *given.get(&at)?)));
         commons.numbers = numbered.collect();
         commons
     }
@@ -116,7 +123,10 @@ impl CommonTexts {
             let problem = "it names no text".into();
             return Err(damaged_record(&format!("{:?}", stored.key), problem));
         };
-        self.parts.entry(of).or_default().take(&stored.key, chunk, &stored.value)
+        self.parts
+            .entry(of)
+            .or_default()
+            .take(&stored.key, chunk, &stored.value)
     }
 
     /// Puts them where they belong.

@@ -54,10 +54,16 @@ pub(super) fn write(
 ) -> Result<(), RecordError> {
     let begin = to.len();
     let base = keys::events(new.id, new.revision);
-    let mut record = Events { revision: new.revision, events: to_wire(events) };
+    let mut record = Events {
+        revision: new.revision,
+        events: to_wire(events),
+    };
     frame::write(to, &base, &record, 0, None)?;
     if to.len() - begin > MAX_VALUES {
-        record.events.iter_mut().for_each(v1::event::JobEvent::shorten);
+        record
+            .events
+            .iter_mut()
+            .for_each(v1::event::JobEvent::shorten);
         to.truncate(begin);
         frame::write(to, &base, &record, 0, None)?;
     }
@@ -98,18 +104,26 @@ pub fn history_texts(journal: &dyn Journal, job: &Job) -> Result<EventTexts, Sto
     }
     records.sort_by_key(|(revision, _)| *revision);
     let events = joined(records.iter().map(|(_, events)| &**events));
-    Ok(EventTexts { events, cut: cut_spec(journal, job)? })
+    Ok(EventTexts {
+        events,
+        cut: cut_spec(journal, job)?,
+    })
 }
 
 /// Lists without their brackets as one; of an empty one there is nothing.
 fn joined<'a>(lists: impl Iterator<Item = &'a str>) -> String {
-    lists.filter(|list| !list.is_empty()).collect::<Vec<_>>().join(",")
+    lists
+        .filter(|list| !list.is_empty())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// The revision and the events, without the brackets around them, of a record that was written
 /// as [`write`] writes it: to read it as JSON is most of the work of archiving.
 fn events_text(record: &[u8]) -> Option<(u64, &str)> {
-    let record = str::from_utf8(record).ok()?.strip_prefix("{\"revision\":")?;
+    let record = str::from_utf8(record)
+        .ok()?
+        .strip_prefix("{\"revision\":")?;
     let (revision, events) = record.split_once(",\"events\":[")?;
     Some((revision.parse().ok()?, events.strip_suffix("]}")?))
 }
@@ -122,7 +136,9 @@ fn events(journal: &dyn Journal, id: JobId) -> Result<Vec<(String, Parts)>, Stor
         if records.last().is_none_or(|(last, _)| last != base) {
             records.push((base.into(), Parts::default()));
         }
-        let Some((_, parts)) = records.last_mut() else { return Ok(()) };
+        let Some((_, parts)) = records.last_mut() else {
+            return Ok(());
+        };
         parts.take(&stored.key, chunk, &stored.value)
     })?;
     Ok(records)
@@ -135,10 +151,17 @@ mod tests {
 
     #[test]
     fn events_are_cut_out_of_their_record_as_reading_it_would() {
-        let lists: [&[&str]; 4] =
-            [&[], &["{}"], &["\"]}\"", "[[1]]"], &["1", ",\"events\":[", "2"]];
+        let lists: [&[&str]; 4] = [
+            &[],
+            &["{}"],
+            &["\"]}\"", "[[1]]"],
+            &["1", ",\"events\":[", "2"],
+        ];
         for events in lists {
-            let record = Events { revision: 47, events: events.to_vec() };
+            let record = Events {
+                revision: 47,
+                events: events.to_vec(),
+            };
             let mut text = Vec::new();
             json::append(&mut text, &record).unwrap();
             let read: Events<Box<RawValue>> = serde_json::from_slice(&text).unwrap();

@@ -64,7 +64,11 @@ fn cut(base: &str, alone: &[u8], take: &mut dyn FnMut(Box<[u8]>)) -> Result<(), 
     }
     if count > MAX_CHUNKS {
         let what = base.to_string();
-        return Err(RecordError::TooLarge { what, changes: count, max: MAX_CHUNKS });
+        return Err(RecordError::TooLarge {
+            what,
+            changes: count,
+            max: MAX_CHUNKS,
+        });
     }
     for chunk in text.chunks(CHUNK_BYTES) {
         let mut value = format!("{SCHEMA} {count} ").into_bytes();
@@ -87,7 +91,11 @@ pub(super) fn write(
     each_value(base, record, &mut |value| {
         let i = to.len() - begin;
         let (key, expected) = (keys::chunk(base, i), expected.filter(|_| i == 0));
-        to.push(Change { key, expected, value: Some(value) });
+        to.push(Change {
+            key,
+            expected,
+            value: Some(value),
+        });
     })?;
     let stale = to.len() - begin..before;
     to.extend(stale.map(|i| delete(keys::chunk(base, i), None)));
@@ -96,11 +104,17 @@ pub(super) fn write(
 
 /// Removes a record of `count` values.
 pub(super) fn remove(base: &str, count: usize, expected: Option<Version>) -> Vec<Change> {
-    (0..count).map(|i| delete(keys::chunk(base, i), expected.filter(|_| i == 0))).collect()
+    (0..count)
+        .map(|i| delete(keys::chunk(base, i), expected.filter(|_| i == 0)))
+        .collect()
 }
 
 fn delete(key: Key, expected: Option<Version>) -> Change {
-    Change { key, expected, value: None }
+    Change {
+        key,
+        expected,
+        value: None,
+    }
 }
 
 /// The values of a record that is being read, in their order.
@@ -118,7 +132,11 @@ impl Parts {
             header(value).ok_or_else(|| damaged(key, "it does not say in which version it is"))?;
         if schema == 0 || schema > SCHEMA {
             let (found, known) = (schema, SCHEMA);
-            return Err(StoreError::Newer { path: format!("{key:?}"), found, known });
+            return Err(StoreError::Newer {
+                path: format!("{key:?}"),
+                found,
+                known,
+            });
         }
         if chunk == 0 {
             self.json.clear();
@@ -155,7 +173,9 @@ fn header(value: &[u8]) -> Option<(u32, usize, &[u8])> {
     let mut fields = value.splitn(3, |byte| *byte == b' ');
     let schema = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let count = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    (1..=MAX_CHUNKS).contains(&count).then_some((schema, count, fields.next()?))
+    (1..=MAX_CHUNKS)
+        .contains(&count)
+        .then_some((schema, count, fields.next()?))
 }
 
 fn damaged(key: &Key, problem: &str) -> StoreError {
@@ -164,5 +184,8 @@ fn damaged(key: &Key, problem: &str) -> StoreError {
 
 /// The error for a record that cannot be what was written.
 pub(super) fn damaged_record(what: &str, problem: String) -> StoreError {
-    StoreError::Damaged { place: what.into(), problem }
+    StoreError::Damaged {
+        place: what.into(),
+        problem,
+    }
 }

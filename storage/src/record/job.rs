@@ -62,9 +62,14 @@ pub(super) fn cut_spec(journal: &dyn Journal, job: &Job) -> Result<Option<CutSpe
         return Ok(None);
     }
     let (what, mut parts) = (keys::spec(job.id), Parts::default());
-    each(journal, &what, &mut |stored, _, chunk| parts.take(&stored.key, chunk, &stored.value))?;
+    each(journal, &what, &mut |stored, _, chunk| {
+        parts.take(&stored.key, chunk, &stored.value)
+    })?;
     let birth: BirthText = parts.read(&what)?;
-    let cut = |common| CutSpec { text: birth.spec.get().to_owned(), common };
+    let cut = |common| CutSpec {
+        text: birth.spec.get().to_owned(),
+        common,
+    };
     Ok(birth.common.map(cut))
 }
 
@@ -107,13 +112,21 @@ pub struct ArchivedJob {
 /// It is larger than [`MAX_SPEC_BYTES`].
 pub fn submission(job: &Job) -> Result<Vec<Change>, RecordError> {
     let mut changes = Vec::new();
-    submission_by(&mut changes, job, &mut SpecTexts::default(), &Commons::default())?;
+    submission_by(
+        &mut changes,
+        job,
+        &mut SpecTexts::default(),
+        &Commons::default(),
+    )?;
     Ok(changes)
 }
 
 fn unwritable(job: &Job) -> impl Fn(serde_json::Error) -> RecordError {
     let id = job.id;
-    move |error| RecordError::Unwritable { what: format!("job {id}"), problem: error.to_string() }
+    move |error| RecordError::Unwritable {
+        what: format!("job {id}"),
+        problem: error.to_string(),
+    }
 }
 
 /// Adds the same for one of many, without the texts that it has in common with them.
@@ -140,13 +153,18 @@ pub(super) fn submission_by(
     };
     let begin = changes.len();
     frame::write(changes, &keys::spec(job.id), &birth, 0, Some(Version(0)))?;
-    let values = changes[begin..].iter().filter_map(|change| change.value.as_ref());
+    let values = changes[begin..]
+        .iter()
+        .filter_map(|change| change.value.as_ref());
     let bytes: usize = elsewhere + values.map(|value| value.len()).sum::<usize>();
     if bytes > MAX_SPEC_BYTES {
         let problem = format!(
             "it takes {bytes} bytes as written, at most {MAX_SPEC_BYTES} are kept; cut the job up, or put long lists into a file"
         );
-        return Err(RecordError::Unwritable { what: format!("job {}", job.id), problem });
+        return Err(RecordError::Unwritable {
+            what: format!("job {}", job.id),
+            problem,
+        });
     }
     Ok(())
 }
@@ -161,8 +179,18 @@ pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<Change>, 
     let expected = Some(head_version(old));
     // Most often the head, one block and the events.
     let mut changes = Vec::with_capacity(3);
-    frame::write(&mut changes, &keys::head(new.id), &Head::of(new), 1, expected)?;
-    let blocks = old.components.len().max(new.components.len()).div_ceil(BLOCK);
+    frame::write(
+        &mut changes,
+        &keys::head(new.id),
+        &Head::of(new),
+        1,
+        expected,
+    )?;
+    let blocks = old
+        .components
+        .len()
+        .max(new.components.len())
+        .div_ceil(BLOCK);
     for index in 0..blocks {
         let (before, after) = (block(&old.components, index), block(&new.components, index));
         if before != after {
@@ -187,7 +215,9 @@ fn block(components: &[Component], index: usize) -> &[Component] {
 }
 
 fn is_untouched(block: &[Component]) -> bool {
-    block.iter().all(|component| *component == Component::default())
+    block
+        .iter()
+        .all(|component| *component == Component::default())
 }
 
 fn write_block(
@@ -204,7 +234,15 @@ fn write_block(
         to.extend(frame::remove(base, count, None));
         return Ok(());
     }
-    frame::write(to, base, &Block { components: to_wire(after) }, count, None)
+    frame::write(
+        to,
+        base,
+        &Block {
+            components: to_wire(after),
+        },
+        count,
+        None,
+    )
 }
 
 /// Values that a block takes. It is written out for that only if it may take several.
@@ -214,7 +252,13 @@ fn count_values(base: &str, block: &[Component]) -> Result<usize, RecordError> {
     if frame::fits_alone(BRACKETS + most_bytes) {
         return Ok(1);
     }
-    Ok(frame::values(base, &Block { components: to_wire(block) })?.len())
+    Ok(frame::values(
+        base,
+        &Block {
+            components: to_wire(block),
+        },
+    )?
+    .len())
 }
 
 pub(super) fn to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
@@ -231,7 +275,11 @@ fn within_unit(
 ) -> Result<Vec<Change>, RecordError> {
     if changes.len() > MAX_CHANGES {
         let (what, changes) = (what(), changes.len());
-        return Err(RecordError::TooLarge { what, changes, max: MAX_CHANGES });
+        return Err(RecordError::TooLarge {
+            what,
+            changes,
+            max: MAX_CHANGES,
+        });
     }
     Ok(changes)
 }
@@ -245,16 +293,29 @@ fn within_unit(
 pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, RecordError> {
     let (whole, common) = match events.cut_spec() {
         Some(cut) => (None, Some(cut.common)),
-        None => (Some(spec_text(&(*job.spec).to_wire()).map_err(unwritable(job))?), None),
+        None => (
+            Some(spec_text(&(*job.spec).to_wire()).map_err(unwritable(job))?),
+            None,
+        ),
     };
     let cut = events.cut_spec().map(|cut| cut.text.as_str());
     let spec = || Written(whole.as_deref().or(cut).unwrap_or_default());
-    let birth = BirthWritten { spec: spec(), head: Head::of(job), common };
+    let birth = BirthWritten {
+        spec: spec(),
+        head: Head::of(job),
+        common,
+    };
     let mut components: Vec<v1::run::Component> = to_wire(&job.components);
     components.iter_mut().for_each(v1::run::Component::shorten);
     let events = events.list();
     let (head, events) = (&birth.head, Written(&events));
-    let archived = ArchivedText { spec: spec(), head, common, components, events };
+    let archived = ArchivedText {
+        spec: spec(),
+        head,
+        common,
+        components,
+        events,
+    };
     let mut first = Vec::with_capacity(4);
     frame::write(&mut first, &keys::archived(job.id), &archived, 0, None)?;
     let born = match first.len() {
@@ -286,7 +347,11 @@ fn rest(job: &Job) -> Vec<Change> {
         let count = count_values(&base, block(&job.components, index)).unwrap_or(1);
         frame::remove(&base, count, None)
     });
-    let values = if job.components.len() > BLOCK { events::MAX_VALUES } else { 1 };
+    let values = if job.components.len() > BLOCK {
+        events::MAX_VALUES
+    } else {
+        1
+    };
     let slots = HISTORY.min(job.revision);
     let events = (0..slots)
         .flat_map(|back| frame::remove(&keys::events(job.id, job.revision - back), values, None));
@@ -299,11 +364,17 @@ fn rest(job: &Job) -> Vec<Change> {
 /// The store cannot be read, or what it has is not a job.
 pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError> {
     let mut assembly = None::<Assembly>;
-    each(journal, &keys::job(id), &mut |stored, base, chunk| match keys::job_part(base) {
-        Some((_, part)) => assembly.get_or_insert_default().take(part, chunk, stored),
-        None => Err(damaged_record(base, "it is no part of a job".into())),
-    })?;
-    let Some(assembly) = assembly else { return Ok(None) };
+    each(
+        journal,
+        &keys::job(id),
+        &mut |stored, base, chunk| match keys::job_part(base) {
+            Some((_, part)) => assembly.get_or_insert_default().take(part, chunk, stored),
+            None => Err(damaged_record(base, "it is no part of a job".into())),
+        },
+    )?;
+    let Some(assembly) = assembly else {
+        return Ok(None);
+    };
     let mut texts = assembly.common_texts(journal, id)?;
     assembly.finish(id, &mut LastSpec::default(), &mut texts)
 }
@@ -330,9 +401,14 @@ pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<Archived
         let components = from_wire(record.components)?;
         let spec = Arc::new(JobSpec::from_wire(record.birth.spec)?);
         let job = record.birth.head.with(id, spec, components)?;
-        Ok(ArchivedJob { job, events: from_wire(record.events)? })
+        Ok(ArchivedJob {
+            job,
+            events: from_wire(record.events)?,
+        })
     };
-    job().map(Some).map_err(|problem| damaged_record(&what, problem))
+    job()
+        .map(Some)
+        .map_err(|problem| damaged_record(&what, problem))
 }
 
 /// Shows each value below a prefix, with its record's key and its number within that.
@@ -345,9 +421,16 @@ pub(super) fn each(
     journal.scan(prefix.as_bytes(), &mut |stored| {
         result = match keys::split(&stored.key) {
             Some((base, chunk)) => take(&stored, base, chunk),
-            None => Err(damaged_record(&format!("{:?}", stored.key), "it is no key".into())),
+            None => Err(damaged_record(
+                &format!("{:?}", stored.key),
+                "it is no key".into(),
+            )),
         };
-        if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if result.is_err() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     })?;
     result
 }
@@ -370,7 +453,12 @@ impl Assembly {
     ) -> Result<(), StoreError> {
         let parts = match part {
             JobPart::Spec => self.spec.get_or_insert_default(),
-            JobPart::Head => &mut self.head.get_or_insert((Parts::default(), stored.version)).0,
+            JobPart::Head => {
+                &mut self
+                    .head
+                    .get_or_insert((Parts::default(), stored.version))
+                    .0
+            }
             JobPart::Block(index) => self.blocks.entry(index).or_default(),
             JobPart::Events => return Ok(()),
         };
@@ -379,7 +467,10 @@ impl Assembly {
 
     /// The first job of the request whose texts it has, if its specification was cut.
     pub(super) fn commons(&self, id: JobId) -> Result<Option<JobId>, StoreError> {
-        Ok(self.cut_birth(id)?.and_then(|birth| birth.common).map(JobId))
+        Ok(self
+            .cut_birth(id)?
+            .and_then(|birth| birth.common)
+            .map(JobId))
     }
 
     fn cut_birth(&self, id: JobId) -> Result<Option<BirthText<'_>>, StoreError> {
@@ -390,9 +481,11 @@ impl Assembly {
     /// The texts that it has from its request.
     fn common_texts(&self, journal: &dyn Journal, id: JobId) -> Result<CommonTexts, StoreError> {
         match self.cut_birth(id)? {
-            Some(BirthText { spec, common: Some(first), .. }) => {
-                CommonTexts::named_in(&mut read_spec(spec.get(), id)?, journal, JobId(first))
-            }
+            Some(BirthText {
+                spec,
+                common: Some(first),
+                ..
+            }) => CommonTexts::named_in(&mut read_spec(spec.get(), id)?, journal, JobId(first)),
             _ => Ok(CommonTexts::default()),
         }
     }
@@ -404,7 +497,9 @@ impl Assembly {
         last: &mut LastSpec,
         texts: &mut CommonTexts,
     ) -> Result<Option<Job>, StoreError> {
-        let Some(parts) = self.spec else { return Ok(None) };
+        let Some(parts) = self.spec else {
+            return Ok(None);
+        };
         let birth: BirthText = parts.read(&keys::spec(id))?;
         let (head, version) = match self.head {
             Some((parts, version)) => (parts.read(&keys::head(id))?, version),
@@ -445,7 +540,10 @@ fn fill(
     let from = (index * BLOCK).min(components.len());
     let to = (from + BLOCK).min(components.len());
     if record.components.len() != to - from {
-        return Err(damaged_record(&what, "it has another number of components".into()));
+        return Err(damaged_record(
+            &what,
+            "it has another number of components".into(),
+        ));
     }
     for (place, component) in components[from..to].iter_mut().zip(record.components) {
         *place =

@@ -52,13 +52,17 @@ fn is_escaped(byte: u8) -> bool {
 
 /// Without a way out in between, so that many bytes are looked at in one step.
 fn needs_escapes(text: &[u8]) -> bool {
-    text.iter().fold(false, |found, byte| found | is_escaped(*byte))
+    text.iter()
+        .fold(false, |found, byte| found | is_escaped(*byte))
 }
 
 impl<'b> Json<'b> {
     /// The name of a field or variant, with what follows it.
     fn name(&mut self, name: &'static str, after: &[u8]) {
-        debug_assert!(!needs_escapes(name.as_bytes()), "it would have to be escaped");
+        debug_assert!(
+            !needs_escapes(name.as_bytes()),
+            "it would have to be escaped"
+        );
         self.to.push(b'"');
         self.to.extend_from_slice(name.as_bytes());
         self.to.extend_from_slice(after);
@@ -75,12 +79,17 @@ impl<'b> Json<'b> {
     }
 
     fn number(&mut self, number: impl itoa::Integer) {
-        self.to.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.to
+            .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
     fn inside(&mut self, begin: &[u8], end: &'static [u8]) -> Inside<'_, 'b> {
         self.to.extend_from_slice(begin);
-        Inside { json: self, first: true, end }
+        Inside {
+            json: self,
+            first: true,
+            end,
+        }
     }
 
     fn variant(&mut self, name: &'static str, begin: &[u8], end: &'static [u8]) -> Inside<'_, 'b> {
@@ -158,7 +167,8 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
     }
 
     fn serialize_bool(self, value: bool) -> Result<(), Error> {
-        self.to.extend_from_slice(if value { b"true" } else { b"false" });
+        self.to
+            .extend_from_slice(if value { b"true" } else { b"false" });
         Ok(())
     }
 
@@ -276,7 +286,11 @@ impl<'a, 'b> ser::Serializer for &'a mut Json<'b> {
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Inside<'a, 'b>, Error> {
-        Ok(if name == RAW { self.inside(b"", b"") } else { self.inside(b"{", b"}") })
+        Ok(if name == RAW {
+            self.inside(b"", b"")
+        } else {
+            self.inside(b"{", b"}")
+        })
     }
 
     fn serialize_struct_variant(
@@ -405,16 +419,30 @@ mod tests {
     fn all(text: String, number: i64, float: f64) -> All {
         let shape = |depth: usize| {
             let tuple = Shape::Tuple(number as u8, text.repeat(depth));
-            Shape::Struct { a: vec![Shape::Unit, tuple], b: (depth > 0, '"') }
+            Shape::Struct {
+                a: vec![Shape::Unit, tuple],
+                b: (depth > 0, '"'),
+            }
         };
         All {
-            shapes: vec![shape(0), Shape::Newtype(Some(number)), Shape::Newtype(None), shape(3)],
+            shapes: vec![
+                shape(0),
+                Shape::Newtype(Some(number)),
+                Shape::Newtype(None),
+                shape(3),
+            ],
             left_out: None,
-            map: [text.clone(), format!("{text}2")].map(|key| (key, Newtype(7))).into(),
+            map: [text.clone(), format!("{text}2")]
+                .map(|key| (key, Newtype(7)))
+                .into(),
             raw: to_raw_value(&shape(1)).unwrap(),
             text: Text(text),
             pair: Pair(number as i8, float),
-            flat: Flat { nothing: Nothing, unit: (), float: 0.1 },
+            flat: Flat {
+                nothing: Nothing,
+                unit: (),
+                float: 0.1,
+            },
         }
     }
 

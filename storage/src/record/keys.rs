@@ -140,7 +140,9 @@ pub fn batch(first: JobId) -> String {
 
 /// The first job of a request, from its marker's key.
 pub(crate) fn batch_first(base: &str) -> Option<JobId> {
-    u64::from_str_radix(base.strip_prefix("m/batch/")?, 16).ok().map(JobId)
+    u64::from_str_radix(base.strip_prefix("m/batch/")?, 16)
+        .ok()
+        .map(JobId)
 }
 
 /// One of the texts that the jobs of a request have in common.
@@ -167,7 +169,10 @@ pub(crate) fn chunk(base: &str, chunk: usize) -> Key {
 pub(crate) fn split(key: &Key) -> Option<(&str, usize)> {
     let text = std::str::from_utf8(&key.0).ok()?;
     // Names of files and sites may hold a `+`; only records of jobs and their texts are cut.
-    if ![JOBS, ARCHIVE, TEXTS].iter().any(|prefix| key.0.starts_with(prefix)) {
+    if ![JOBS, ARCHIVE, TEXTS]
+        .iter()
+        .any(|prefix| key.0.starts_with(prefix))
+    {
         return Some((text, 0));
     }
     match text.split_once('+') {
@@ -238,7 +243,11 @@ mod tests {
     fn the_longest_names_make_keys_that_fit() {
         let site = SiteName::new(&"s".repeat(63)).unwrap();
         let name = LogicalName::new(&"n".repeat(255)).unwrap();
-        for key in [copy(&Digest([0; 32]), &site), file(&name), super::site(&site)] {
+        for key in [
+            copy(&Digest([0; 32]), &site),
+            file(&name),
+            super::site(&site),
+        ] {
             assert!(key.len() <= crate::port::MAX_KEY_BYTES);
         }
     }

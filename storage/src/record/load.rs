@@ -62,7 +62,11 @@ impl Loader {
     /// memory, as it is estimated, it keeps no more of them, and the end is an error.
     pub fn with_threads(count: usize, most: Bytes) -> Self {
         let room = Arc::new(Room::new(most));
-        Self { workers: Some(Workers::start(count, &room)), room, ..Self::default() }
+        Self {
+            workers: Some(Workers::start(count, &room)),
+            room,
+            ..Self::default()
+        }
     }
 
     /// Takes the next value.
@@ -78,11 +82,17 @@ impl Loader {
         if key.starts_with(keys::ARCHIVE) {
             loaded.archived_values += 1;
         } else if key.starts_with(keys::COPIES) {
-            loaded.copies.push(object::read::<_, v1::copy::CopyRecord>(&stored)?);
+            loaded
+                .copies
+                .push(object::read::<_, v1::copy::CopyRecord>(&stored)?);
         } else if key.starts_with(keys::SITES) {
-            loaded.sites.push(object::read::<_, v1::site::SiteRecord>(&stored)?);
+            loaded
+                .sites
+                .push(object::read::<_, v1::site::SiteRecord>(&stored)?);
         } else if key.starts_with(keys::FILES) {
-            loaded.files.push(object::read::<_, v1::catalogue::FileRecord>(&stored)?);
+            loaded
+                .files
+                .push(object::read::<_, v1::catalogue::FileRecord>(&stored)?);
         } else if key.starts_with(keys::BATCHES) {
             loaded.batches.push(batch::read(&stored)?);
             loaded.remains.push(stored.key);
@@ -99,7 +109,9 @@ impl Loader {
     fn take_job(&mut self, stored: Stored) -> Result<(), StoreError> {
         let parsed =
             keys::split(&stored.key).and_then(|(base, chunk)| Some((keys::job_part(base)?, chunk)));
-        let Some(((id, part), chunk)) = parsed else { return Err(unknown(&stored.key)) };
+        let Some(((id, part), chunk)) = parsed else {
+            return Err(unknown(&stored.key));
+        };
         if self.current.as_ref().is_none_or(|current| current.id != id) {
             self.finish_job()?;
         }
@@ -141,7 +153,9 @@ impl Loader {
     }
 
     fn finish_job(&mut self) -> Result<(), StoreError> {
-        let Some(part) = self.current.take() else { return Ok(()) };
+        let Some(part) = self.current.take() else {
+            return Ok(());
+        };
         match &mut self.workers {
             Some(workers) => workers.take(part),
             None => self.decoder.take(part, &mut self.decoded)?,
@@ -156,7 +170,8 @@ impl Loader {
     pub fn finish(mut self) -> Result<Loaded, StoreError> {
         self.decode_rest()?;
         for (_, part) in std::mem::take(&mut self.decoded.waiting) {
-            self.decoder.complete(part, &mut self.texts, &mut self.decoded)?;
+            self.decoder
+                .complete(part, &mut self.texts, &mut self.decoded)?;
         }
         self.room.check()?;
         self.loaded.jobs = self.decoded.jobs;
@@ -164,11 +179,21 @@ impl Loader {
             self.loaded.jobs.sort_by_key(|job| job.id);
         }
         self.loaded.remains.extend(self.decoded.remains);
-        let Loaded { jobs, remains, batches, .. } = &mut self.loaded;
+        let Loaded {
+            jobs,
+            remains,
+            batches,
+            ..
+        } = &mut self.loaded;
         let open = |id| batches.iter().any(|batch| batch.contains(id));
         // Never acknowledged and never placed: they have no other keys of their own.
         for job in jobs.iter().filter(|job| open(job.id)) {
-            remains.extend(submission(job).into_iter().flatten().map(|change| change.key));
+            remains.extend(
+                submission(job)
+                    .into_iter()
+                    .flatten()
+                    .map(|change| change.key),
+            );
         }
         jobs.retain(|job| !open(job.id));
         Ok(self.loaded)
@@ -176,5 +201,8 @@ impl Loader {
 }
 
 fn unknown(key: &Key) -> StoreError {
-    damaged_record(&format!("{key:?}"), "no program of this version writes such a key".into())
+    damaged_record(
+        &format!("{key:?}"),
+        "no program of this version writes such a key".into(),
+    )
 }

@@ -26,7 +26,11 @@ pub use load::{Loaded, Loader};
 #[allow(missing_docs, reason = "each variant is its message")]
 pub enum RecordError {
     #[error("{what} would take {changes} values of 60 KiB; at most {max} become durable together")]
-    TooLarge { what: String, changes: usize, max: usize },
+    TooLarge {
+        what: String,
+        changes: usize,
+        max: usize,
+    },
     #[error("{what} cannot be written: {problem}")]
     Unwritable { what: String, problem: String },
 }

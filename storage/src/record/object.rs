@@ -25,7 +25,11 @@ struct NextJob {
 /// It is larger than a value.
 pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<Change, RecordError> {
     let record: v1::copy::CopyRecord = copy.to_wire();
-    put(&keys::copy(&copy.content.digest, &copy.site), &record, expected)
+    put(
+        &keys::copy(&copy.content.digest, &copy.site),
+        &record,
+        expected,
+    )
 }
 
 /// Removes a copy's record.
@@ -81,12 +85,20 @@ fn put(
     let count = changes.len();
     match (changes.pop(), count) {
         (Some(change), 1) => Ok(change),
-        _ => Err(RecordError::TooLarge { what: key.into(), changes: count, max: 1 }),
+        _ => Err(RecordError::TooLarge {
+            what: key.into(),
+            changes: count,
+            max: 1,
+        }),
     }
 }
 
 fn remove(key: &str, expected: Option<Version>) -> Change {
-    Change { key: keys::chunk(key, 0), expected, value: None }
+    Change {
+        key: keys::chunk(key, 0),
+        expected,
+        value: None,
+    }
 }
 
 /// Reads a record that has one value.

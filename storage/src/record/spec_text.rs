@@ -73,7 +73,10 @@ impl SpecTexts {
     const MOST_BYTES: usize = 16 * 1_024;
 
     pub(super) fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<Written<'_>> {
-        let known = self.0.iter().position(|(other, _)| Arc::ptr_eq(other, spec));
+        let known = self
+            .0
+            .iter()
+            .position(|(other, _)| Arc::ptr_eq(other, spec));
         let at = match known {
             Some(at) => at,
             None => {

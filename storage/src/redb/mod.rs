@@ -47,7 +47,10 @@ impl Engine for RedbEngine {
         work: &mut dyn FnMut(&mut dyn Txn) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let table = self.0.table()?;
-        work(&mut RedbTxn { shared: &self.0, table })
+        work(&mut RedbTxn {
+            shared: &self.0,
+            table,
+        })
     }
 
     fn reader(&self) -> Arc<dyn Reader> {
@@ -64,7 +67,10 @@ struct RedbTxn<'a> {
 
 impl Txn for RedbTxn<'_> {
     fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
-        let stored = self.table.get(key).map_err(|error| self.shared.error("read", error))?;
+        let stored = self
+            .table
+            .get(key)
+            .map_err(|error| self.shared.error("read", error))?;
         stored.map_or(Ok(()), |stored| see(stored.value()))
     }
 
@@ -104,7 +110,9 @@ impl Shared {
 impl Reader for Shared {
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
         let table = self.table()?;
-        let entries = table.range(prefix..).map_err(|error| self.error("read", error))?;
+        let entries = table
+            .range(prefix..)
+            .map_err(|error| self.error("read", error))?;
         for entry in entries {
             let (key, stored) = entry.map_err(|error| self.error("read", error))?;
             if !key.value().starts_with(prefix) || visit(key.value(), stored.value()).is_break() {
@@ -116,14 +124,19 @@ impl Reader for Shared {
 
     fn size(&self) -> StoreSize {
         let disk_bytes = std::fs::metadata(&self.path).map_or(0, |found| found.len());
-        StoreSize { disk_bytes, keys: 0 }
+        StoreSize {
+            disk_bytes,
+            keys: 0,
+        }
     }
 }
 
 /// What an error of redb means for its user.
 fn store_error(path: &Path, action: &'static str, error: redb::Error) -> StoreError {
     match error {
-        redb::Error::DatabaseAlreadyOpen => StoreError::InUse { path: path.display().to_string() },
+        redb::Error::DatabaseAlreadyOpen => StoreError::InUse {
+            path: path.display().to_string(),
+        },
         redb::Error::Io(source) if source.kind() == std::io::ErrorKind::InvalidData => {
             damaged(path, source.to_string())
         }
@@ -133,5 +146,8 @@ fn store_error(path: &Path, action: &'static str, error: redb::Error) -> StoreEr
 }
 
 fn damaged(path: &Path, problem: String) -> StoreError {
-    StoreError::Damaged { place: path.display().to_string(), problem }
+    StoreError::Damaged {
+        place: path.display().to_string(),
+        problem,
+    }
 }

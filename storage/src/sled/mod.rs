@@ -39,14 +39,21 @@ impl SledEngine {
             .open()
             .map_err(|error| store_error(path, "opened", error))?;
         let sync = |name: &str| {
-            let file = OpenOptions::new().read(true).write(true).open(path.join(name))?;
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(path.join(name))?;
             file.sync_all()?;
             Ok(file)
         };
         sync("conf").map_err(|source| io_error(path, "made durable", source))?;
         let file = sync("db").map_err(|source| io_error(path, "made durable", source))?;
         let shared = Arc::new(Shared::new(db, path));
-        Ok(Self { shared, file, path: path.into() })
+        Ok(Self {
+            shared,
+            file,
+            path: path.into(),
+        })
     }
 }
 
@@ -65,8 +72,11 @@ impl Engine for SledEngine {
 
 impl Txn for SledEngine {
     fn get(&mut self, key: &[u8], see: See<'_>) -> Result<(), StoreError> {
-        let stored =
-            self.shared.db.get(key).map_err(|error| store_error(&self.path, "read", error))?;
+        let stored = self
+            .shared
+            .db
+            .get(key)
+            .map_err(|error| store_error(&self.path, "read", error))?;
         stored.map_or(Ok(()), |stored| see(&stored))
     }
 
@@ -81,9 +91,12 @@ impl Txn for SledEngine {
                     None => batch.remove(&*key.0),
                 }
             }
-            db.apply_batch(batch).map_err(|error| store_error(path, "written", error))?;
-            db.flush().map_err(|error| store_error(path, "written", error))?;
-            file.sync_data().map_err(|source| io_error(path, "made durable", source))
+            db.apply_batch(batch)
+                .map_err(|error| store_error(path, "written", error))?;
+            db.flush()
+                .map_err(|error| store_error(path, "written", error))?;
+            file.sync_data()
+                .map_err(|source| io_error(path, "made durable", source))
         })?;
         Ok(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
@@ -95,12 +108,20 @@ fn store_error(path: &Path, action: &'static str, error: sled::Error) -> StoreEr
     match error {
         // sled gives the lock's error this text and no kind.
         sled::Error::Io(source) if source.to_string().contains("could not acquire lock") => {
-            StoreError::InUse { path: path.display().to_string() }
+            StoreError::InUse {
+                path: path.display().to_string(),
+            }
         }
         sled::Error::Io(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
-            StoreError::Damaged { place: place(), problem: source.to_string() }
+            StoreError::Damaged {
+                place: place(),
+                problem: source.to_string(),
+            }
         }
         sled::Error::Io(source) => io_error(path, action, source),
-        other => StoreError::Damaged { place: place(), problem: other.to_string() },
+        other => StoreError::Damaged {
+            place: place(),
+            problem: other.to_string(),
+        },
     }
 }

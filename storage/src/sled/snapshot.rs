@@ -50,7 +50,12 @@ struct Gate {
 
 impl Shared {
     pub(super) fn new(db: Db, path: &Path) -> Self {
-        Self { db, path: path.into(), gate: RwLock::default(), walks: Mutex::default() }
+        Self {
+            db,
+            path: path.into(),
+            gate: RwLock::default(),
+            walks: Mutex::default(),
+        }
     }
 
     /// Changes the database by `commit` while nobody reads.
@@ -83,7 +88,9 @@ impl Shared {
     }
 
     fn read(&self, key: &[u8]) -> Result<Option<IVec>, StoreError> {
-        self.db.get(key).map_err(|error| store_error(&self.path, "read", error))
+        self.db
+            .get(key)
+            .map_err(|error| store_error(&self.path, "read", error))
     }
 
     fn begin_walk(&self) -> Arc<Mutex<Before>> {
@@ -116,7 +123,9 @@ impl Shared {
             last = (found.len() + 1 == CHUNK).then(|| key.to_vec());
             found.push((key, stored));
         }
-        let to = last.as_ref().map_or(Bound::Unbounded, |key| Bound::Included(key.clone()));
+        let to = last
+            .as_ref()
+            .map_or(Bound::Unbounded, |key| Bound::Included(key.clone()));
         let before = lock(walk);
         if !before.is_empty() {
             found = merge(found, &before, prefix, (from, to));
@@ -147,27 +156,35 @@ impl Shared {
             let (sender, chunks) = sync_channel(AHEAD);
             let read = move || {
                 // Nobody receives any more: enough was seen.
-                let _ = self.chunks(walk, b"").try_for_each(|found| sender.send(found));
+                let _ = self
+                    .chunks(walk, b"")
+                    .try_for_each(|found| sender.send(found));
             };
             let thread = std::thread::Builder::new().name("store-reader".into());
-            let reader = thread.spawn_scoped(scope, read).map_err(|source| StoreError::Io {
-                path: self.path.display().to_string(),
-                action: "read",
-                source,
-            })?;
+            let reader = thread
+                .spawn_scoped(scope, read)
+                .map_err(|source| StoreError::Io {
+                    path: self.path.display().to_string(),
+                    action: "read",
+                    source,
+                })?;
             for found in chunks {
                 if show(found?, visit).is_break() {
                     return Ok(());
                 }
             }
-            reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            reader
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             Ok(())
         })
     }
 }
 
 fn show(found: Values, visit: Visit<'_>) -> ControlFlow<()> {
-    found.into_iter().try_for_each(|(key, stored)| visit(&key, &stored))
+    found
+        .into_iter()
+        .try_for_each(|(key, stored)| visit(&key, &stored))
 }
 
 /// Puts back what was there before, within the chunk.
@@ -220,6 +237,9 @@ impl Reader for Shared {
     }
 
     fn size(&self) -> StoreSize {
-        StoreSize { disk_bytes: self.db.size_on_disk().unwrap_or(0), keys: 0 }
+        StoreSize {
+            disk_bytes: self.db.size_on_disk().unwrap_or(0),
+            keys: 0,
+        }
     }
 }

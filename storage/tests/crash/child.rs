@@ -28,7 +28,9 @@ fn append_and_tell() {
     let (done, decided) = channel();
     let done = Mutex::new(done);
     let sink = Arc::new(move |report| {
-        let Report::Group(group) = report else { panic!("{report:?}") };
+        let Report::Group(group) = report else {
+            panic!("{report:?}")
+        };
         let mut line = String::from("\nack");
         for (token, outcome) in &group.outcomes {
             assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
@@ -38,7 +40,10 @@ fn append_and_tell() {
         // Not through the test's captured output, and not buffered.
         std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
         std::io::stdout().lock().flush().unwrap();
-        done.lock().unwrap().send(group.outcomes.len() as u64).unwrap();
+        done.lock()
+            .unwrap()
+            .send(group.outcomes.len() as u64)
+            .unwrap();
     });
     let mut last = 0;
     let mut load = |stored: Stored| {
@@ -70,8 +75,13 @@ pub(crate) fn command(directory: &Path, engine: EngineKind, groups: u64) -> Vec<
         format!("{GROUPS}={groups}"),
         program.display().to_string(),
     ];
-    let options =
-        ["child::append_and_tell", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
+    let options = [
+        "child::append_and_tell",
+        "--exact",
+        "--ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ];
     words.extend(options.map(String::from));
     words
 }
@@ -89,10 +99,17 @@ pub(crate) fn start(words: &[String]) -> Child {
 
 /// The units of each group that it told of, as they come.
 pub(crate) fn acknowledged(child: &mut Child) -> impl Iterator<Item = Vec<u64>> + use<> {
-    let lines = BufReader::new(child.stdout.take().unwrap()).split(b'\n').map_while(Result::ok);
+    let lines = BufReader::new(child.stdout.take().unwrap())
+        .split(b'\n')
+        .map_while(Result::ok);
     lines.filter_map(|line| {
         let line = String::from_utf8(line).ok()?;
         let units = line.strip_prefix("ack ")?;
-        Some(units.split(' ').filter_map(|unit| unit.parse().ok()).collect())
+        Some(
+            units
+                .split(' ')
+                .filter_map(|unit| unit.parse().ok())
+                .collect(),
+        )
     })
 }

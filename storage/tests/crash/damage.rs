@@ -30,7 +30,10 @@ enum Damage {
 
 /// Where the bytes of a file are that are not zero: its end is often a hole.
 fn used(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+    bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1)
 }
 
 fn damage(path: &Path, kind: Damage, random: &mut StdRng) -> String {
@@ -117,8 +120,16 @@ fn judge(
             let place = copy.file_name().unwrap().display().to_string();
             let named = text.contains(&place) || text.contains("m/store/") || text.contains("n/");
             assert!(named, "{what}: no place in {text}");
-            let remedy = ["restore a copy", "export it", "start again", "start that version"];
-            assert!(remedy.iter().any(|remedy| text.contains(remedy)), "{what}: {text}");
+            let remedy = [
+                "restore a copy",
+                "export it",
+                "start again",
+                "start that version",
+            ];
+            assert!(
+                remedy.iter().any(|remedy| text.contains(remedy)),
+                "{what}: {text}"
+            );
             assert!(!matches!(error, StoreError::InUse { .. }), "{what}: {text}");
         }
     }

@@ -20,7 +20,10 @@ pub(crate) fn on_disk() -> TempDir {
     let base = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let kind = file_system_of(base);
     println!("{} is on {kind}", base.display());
-    assert!(kind != "tmpfs" && kind != "ramfs", "nothing is shown about durability on {kind}");
+    assert!(
+        kind != "tmpfs" && kind != "ramfs",
+        "nothing is shown about durability on {kind}"
+    );
     TempDir::new_in(base).unwrap()
 }
 
@@ -37,15 +40,25 @@ pub(crate) fn unit(k: u64) -> Unit {
     ];
     if k > KEPT {
         let key = Key::from(format!("n/{:08}", k - KEPT).as_str());
-        changes.push(Change { key, expected: Some(Version(1)), value: None });
+        changes.push(Change {
+            key,
+            expected: Some(Version(1)),
+            value: None,
+        });
     }
     Unit { changes }
 }
 
 /// What unit `k` wrote; some values are large.
 fn value(k: u64) -> Box<[u8]> {
-    let length = if k.is_multiple_of(97) { 50_000 } else { 50 + k % 1_500 };
-    (0..length).map(|i| (k.wrapping_mul(31).wrapping_add(i) >> 3) as u8).collect()
+    let length = if k.is_multiple_of(97) {
+        50_000
+    } else {
+        50 + k % 1_500
+    };
+    (0..length)
+        .map(|i| (k.wrapping_mul(31).wrapping_add(i) >> 3) as u8)
+        .collect()
 }
 
 type Values = BTreeMap<Key, (Version, Box<[u8]>)>;
@@ -54,10 +67,18 @@ type Values = BTreeMap<Key, (Version, Box<[u8]>)>;
 fn after(k: u64) -> Values {
     let first = k.saturating_sub(KEPT) + 1;
     let mut values: Values = (first..=k)
-        .map(|k| (Key::from(format!("n/{k:08}").as_str()), (Version(1), value(k))))
+        .map(|k| {
+            (
+                Key::from(format!("n/{k:08}").as_str()),
+                (Version(1), value(k)),
+            )
+        })
         .collect();
     if k > 0 {
-        values.insert(Key::from("count"), (Version(k), k.to_string().into_bytes().into()));
+        values.insert(
+            Key::from("count"),
+            (Version(k), k.to_string().into_bytes().into()),
+        );
     }
     values
 }
@@ -80,11 +101,23 @@ impl Store {
         let (sink, reports) = channel_sink();
         let opened = open_and_load(path, &Options::new(engine), sink, &mut load)?;
         let count = |(_, value): &(Version, Box<[u8]>)| {
-            std::str::from_utf8(value).ok().and_then(|text| text.parse().ok())
+            std::str::from_utf8(value)
+                .ok()
+                .and_then(|text| text.parse().ok())
         };
-        let last = values.get(&Key::from("count")).map_or(Some(0), count).unwrap();
-        assert!(values == after(last), "what is there after unit {last} is not what was written");
-        Ok(Self { opened, last, reports: Arc::new(Mutex::new(reports)) })
+        let last = values
+            .get(&Key::from("count"))
+            .map_or(Some(0), count)
+            .unwrap();
+        assert!(
+            values == after(last),
+            "what is there after unit {last} is not what was written"
+        );
+        Ok(Self {
+            opened,
+            last,
+            reports: Arc::new(Mutex::new(reports)),
+        })
     }
 
     /// Appends units and waits for all of them.
@@ -96,7 +129,9 @@ impl Store {
         let mut waiting = units;
         while waiting > 0 {
             let report = self.reports.lock().unwrap().recv().unwrap();
-            let Report::Group(group) = report else { panic!("{report:?}") };
+            let Report::Group(group) = report else {
+                panic!("{report:?}")
+            };
             for (_, outcome) in group.outcomes {
                 assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
                 waiting -= 1;

@@ -14,7 +14,10 @@ use crate::history::{Store, on_disk};
 const KILLS: u64 = 15;
 
 fn nothing_acknowledged_is_lost(engine: EngineKind) {
-    let kills = std::env::var("COSPAN_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(KILLS);
+    let kills = std::env::var("COSPAN_KILLS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(KILLS);
     let directory = on_disk();
     let path = directory.path().join("store");
     let mut random = StdRng::seed_from_u64(9);
@@ -28,8 +31,10 @@ fn nothing_acknowledged_is_lost(engine: EngineKind) {
         }
         std::thread::sleep(Duration::from_micros(random.random_range(0..20_000)));
         child.kill().unwrap();
-        acknowledged =
-            groups.last().and_then(|group| group.last().copied()).unwrap_or(acknowledged);
+        acknowledged = groups
+            .last()
+            .and_then(|group| group.last().copied())
+            .unwrap_or(acknowledged);
         // Opened while the killed process may still be going away.
         let store = Store::open(&path, engine).unwrap();
         child.wait().unwrap();

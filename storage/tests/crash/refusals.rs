@@ -11,7 +11,10 @@ use cospan_storage::{EngineKind, FORMAT, Options, open};
 use crate::history::{Store, on_disk};
 
 fn refusal(path: &Path, engine: EngineKind) -> StoreError {
-    let options = Options { lock_wait: Duration::from_millis(50), ..Options::new(engine) };
+    let options = Options {
+        lock_wait: Duration::from_millis(50),
+        ..Options::new(engine)
+    };
     match open(path, &options, Arc::new(|_| {})) {
         Ok(_) => panic!("{} was opened", path.display()),
         Err(error) => error,
@@ -31,7 +34,10 @@ fn a_file_where_the_directory_should_be_is_refused() {
         std::fs::write(base.join("file"), "x").unwrap();
         for path in [base.join("file"), base.join("file/store")] {
             let error = refusal(&path, engine).to_string();
-            assert!(error.contains("directory") && error.contains("file"), "{error}");
+            assert!(
+                error.contains("directory") && error.contains("file"),
+                "{error}"
+            );
         }
     });
 }
@@ -56,7 +62,10 @@ fn a_store_of_another_engine_is_refused() {
         drop(Store::open(&path, *engine).unwrap());
         if engine != other {
             let error = refusal(&path, *other).to_string();
-            assert!(error.contains(&format!("set the engine to {}", engine.as_str())), "{error}");
+            assert!(
+                error.contains(&format!("set the engine to {}", engine.as_str())),
+                "{error}"
+            );
         }
     }
 }
@@ -101,8 +110,14 @@ fn a_directory_that_somebody_made_for_others_keeps_its_mode() {
         for mode in [0o755, 0o1777, 0o710] {
             std::fs::create_dir(&path).unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-            let said = Store::open(&path, engine).map(drop).unwrap_err().to_string();
-            assert!(said.contains(&format!("chmod 700 {}", path.display())), "{said}");
+            let said = Store::open(&path, engine)
+                .map(drop)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                said.contains(&format!("chmod 700 {}", path.display())),
+                "{said}"
+            );
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, mode);
             std::fs::remove_dir(&path).unwrap();
         }
@@ -123,10 +138,16 @@ fn an_emptied_store_is_not_taken_for_a_new_one() {
             }
         }
         let error = refusal(&path, engine).to_string();
-        assert!(error.contains("is empty, but it had reached unit 10 "), "{error}");
+        assert!(
+            error.contains("is empty, but it had reached unit 10 "),
+            "{error}"
+        );
         std::fs::remove_file(path.join("cospan-store.json")).unwrap();
         let error = refusal(&path, engine).to_string();
-        assert!(error.contains("cospan-store.json: it is missing"), "{error}");
+        assert!(
+            error.contains("cospan-store.json: it is missing"),
+            "{error}"
+        );
     });
 }
 
@@ -142,8 +163,15 @@ fn an_older_copy_of_the_files_is_noticed() {
         let mut store = Store::open(&path, engine).unwrap();
         store.append(10);
         drop(store);
-        std::fs::copy(path.join("cospan-store.json"), old.join("cospan-store.json")).unwrap();
+        std::fs::copy(
+            path.join("cospan-store.json"),
+            old.join("cospan-store.json"),
+        )
+        .unwrap();
         let error = refusal(&old, engine).to_string();
-        assert!(error.contains("ends with unit 10 ") && error.contains("unit 20 "), "{error}");
+        assert!(
+            error.contains("ends with unit 10 ") && error.contains("unit 20 "),
+            "{error}"
+        );
     });
 }

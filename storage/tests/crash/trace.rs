@@ -23,7 +23,10 @@ fn every_group_is_synced_before_it_is_acknowledged(engine: EngineKind, file: &st
         return;
     }
     let directory = on_disk();
-    let (path, log) = (directory.path().join("store"), directory.path().join("trace"));
+    let (path, log) = (
+        directory.path().join("store"),
+        directory.path().join("trace"),
+    );
     let calls = "trace=write,writev,pwrite64,pwritev,pwritev2,fdatasync,fsync";
     let mut words: Vec<String> = ["strace", "-f", "-y", "-s", "16", "-e", calls, "-o"]
         .map(String::from)
@@ -37,8 +40,13 @@ fn every_group_is_synced_before_it_is_acknowledged(engine: EngineKind, file: &st
     let file = format!("<{}>", path.canonicalize().unwrap().join(file).display());
     let mut watch = Watch::new(is_acknowledgement);
     let log = std::fs::read(&log).unwrap();
-    String::from_utf8_lossy(&log).lines().for_each(|line| watch.line(line, &file));
-    println!("{} groups acknowledged, each after a sync of {file}", watch.acknowledged);
+    String::from_utf8_lossy(&log)
+        .lines()
+        .for_each(|line| watch.line(line, &file));
+    println!(
+        "{} groups acknowledged, each after a sync of {file}",
+        watch.acknowledged
+    );
     assert_eq!(watch.acknowledged, told);
     assert!(told >= GROUPS);
 }
@@ -57,7 +65,10 @@ fn redb_syncs_its_file_between_a_groups_write_and_its_acknowledgement() {
 
 #[test]
 fn the_watch_notices_an_acknowledgement_without_a_sync() {
-    let good = ["7 pwrite64(3</s/db>, \"x\", 1, 0) = 1", "7 fdatasync(3</s/db>) = 0"];
+    let good = [
+        "7 pwrite64(3</s/db>, \"x\", 1, 0) = 1",
+        "7 fdatasync(3</s/db>) = 0",
+    ];
     let acknowledged = "7 write(1</dev/null>, \"\\nack 1\\n\", 8) = 8";
     let fails = |lines: &[&str]| {
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_string()).collect();
@@ -70,7 +81,11 @@ fn the_watch_notices_an_acknowledgement_without_a_sync() {
     assert!(!fails(&[good[0], good[1], acknowledged]));
     assert!(fails(&[good[0], acknowledged]));
     assert!(fails(&[good[1], good[0], acknowledged]));
-    assert!(fails(&[good[0], "7 fdatasync(3</s/other>) = 0", acknowledged]));
+    assert!(fails(&[
+        good[0],
+        "7 fdatasync(3</s/other>) = 0",
+        acknowledged
+    ]));
     let slow = [
         "8 pwrite64(3</s/db>, <unfinished ...>",
         "7 fdatasync(3</s/db>) = 0",

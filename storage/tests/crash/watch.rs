@@ -25,12 +25,20 @@ impl Watch {
     /// A watch that has seen nothing yet.
     pub(crate) fn new(acknowledges: fn(&str) -> bool) -> Self {
         let unfinished = BTreeMap::new();
-        Self { acknowledges, dirty: false, written: false, unfinished, acknowledged: 0 }
+        Self {
+            acknowledges,
+            dirty: false,
+            written: false,
+            unfinished,
+            acknowledged: 0,
+        }
     }
 
     /// The next line of the trace; `file` as it names the store's file.
     pub(crate) fn line(&mut self, line: &str, file: &str) {
-        let Some((thread, call)) = line.split_once(' ') else { return };
+        let Some((thread, call)) = line.split_once(' ') else {
+            return;
+        };
         let call = call.trim_start();
         if call.contains("resumed>") {
             if let Some(call) = self.unfinished.remove(thread) {
@@ -73,7 +81,10 @@ impl Watch {
     fn acknowledge(&mut self, line: &str) {
         let syncing = self.unfinished.values().any(|call| *call == Call::Sync);
         assert!(self.written, "acknowledged without a write: {line}");
-        assert!(!self.dirty && !syncing, "acknowledged before it was synced: {line}");
+        assert!(
+            !self.dirty && !syncing,
+            "acknowledged before it was synced: {line}"
+        );
         self.written = false;
         self.acknowledged += 1;
     }

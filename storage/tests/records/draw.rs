@@ -71,7 +71,10 @@ impl Draw {
 
     fn text(&mut self) -> Text {
         let letters: Vec<char> = "az09 _-\"\\\n\t\u{0}{}[],:é漢🦀".chars().collect();
-        (0..self.below(12)).map(|_| self.one(&letters)).collect::<String>().into()
+        (0..self.below(12))
+            .map(|_| self.one(&letters))
+            .collect::<String>()
+            .into()
     }
 
     fn name<T: std::str::FromStr<Err: std::fmt::Debug>>(&mut self) -> T {
@@ -81,11 +84,15 @@ impl Draw {
     }
 
     fn logical(&mut self) -> LogicalName {
-        self.one(&["data/in put", "é漢🦀", "a+01", "b\"q", "x"]).parse().unwrap()
+        self.one(&["data/in put", "é漢🦀", "a+01", "b\"q", "x"])
+            .parse()
+            .unwrap()
     }
 
     fn path(&mut self) -> RelPath {
-        self.one(&["a", "a/b c", "out/é.txt", "x\\y", "\"q\""]).parse().unwrap()
+        self.one(&["a", "a/b c", "out/é.txt", "x\\y", "\"q\""])
+            .parse()
+            .unwrap()
     }
 
     fn digest(&mut self) -> Digest {
@@ -97,7 +104,10 @@ impl Draw {
     }
 
     fn content(&mut self) -> Content {
-        Content { digest: self.digest(), size: Bytes(self.n64()) }
+        Content {
+            digest: self.digest(),
+            size: Bytes(self.n64()),
+        }
     }
 
     fn request(&mut self) -> Request {
@@ -154,7 +164,10 @@ impl Draw {
                 path: draw.path(),
                 feed: draw.one(&[Feed::Whole, Feed::Chunk]),
             }),
-            outputs: self.some(|draw| Output { path: draw.path(), collect: draw.collect() }),
+            outputs: self.some(|draw| Output {
+                path: draw.path(),
+                collect: draw.collect(),
+            }),
             at: self.some(|draw| (draw.place(), draw.change())),
             restart: self.maybe(Self::change).map(Box::new),
             start_after: DurationMs(self.n64()),
@@ -172,7 +185,10 @@ impl Draw {
             2 => Rule::AtLeast(self.below(100) as u64),
             _ => Rule::OneOf(self.some(Self::text)),
         };
-        Constraint { key: self.text(), rule }
+        Constraint {
+            key: self.text(),
+            rule,
+        }
     }
 
     fn executable(&mut self) -> Executable {
@@ -183,18 +199,28 @@ impl Draw {
     }
 
     fn file_ref(&mut self) -> FileRef {
-        FileRef { name: self.logical(), bound: self.maybe(Self::content) }
+        FileRef {
+            name: self.logical(),
+            bound: self.maybe(Self::content),
+        }
     }
 
     fn collect(&mut self) -> Collect {
         match self.coin() {
             true => Collect::Fetch,
-            false => Collect::ToSite { site: self.name(), register: self.logical() },
+            false => Collect::ToSite {
+                site: self.name(),
+                register: self.logical(),
+            },
         }
     }
 
     pub(crate) fn chunk(&mut self) -> Chunk {
-        Chunk { of: self.content(), offset: Bytes(self.n64()), length: Bytes(self.n64()) }
+        Chunk {
+            of: self.content(),
+            offset: Bytes(self.n64()),
+            length: Bytes(self.n64()),
+        }
     }
 
     fn place(&mut self) -> Where {
@@ -221,12 +247,18 @@ impl Draw {
             id,
             spec: Arc::new(self.spec(components)),
             owner: self.name(),
-            idempotency: self.maybe(|draw| Idempotency { key: draw.name(), body: draw.digest() }),
+            idempotency: self.maybe(|draw| Idempotency {
+                key: draw.name(),
+                body: draw.digest(),
+            }),
             submitted_at: self.at(),
             priority: self.one(&Priority::ALL),
             frozen_by: None,
             held: None,
-            phase: Phase::Queued { since: self.at(), not_before: self.at() },
+            phase: Phase::Queued {
+                since: self.at(),
+                not_before: self.at(),
+            },
             round: Round(0),
             inputs_here: false,
             start_at: None,
@@ -309,16 +341,32 @@ impl Draw {
     fn phase(&mut self) -> Phase {
         let (at, since) = (self.at(), self.at());
         match self.below(10) {
-            0 => Phase::Queued { since, not_before: at },
-            1 => Phase::Placed { at, start_estimate: since },
+            0 => Phase::Queued {
+                since,
+                not_before: at,
+            },
+            1 => Phase::Placed {
+                at,
+                start_estimate: since,
+            },
             2 => Phase::Claiming { since },
             3 => Phase::Starting { since },
             4 => Phase::Running { since },
             5 => Phase::Collecting { since },
-            6 => Phase::Aborting { since, why: self.cause(), then: self.after() },
+            6 => Phase::Aborting {
+                since,
+                why: self.cause(),
+                then: self.after(),
+            },
             7 => Phase::Finished { at },
-            8 => Phase::Failed { at, reason: self.text() },
-            _ => Phase::Cancelled { at, by: self.name() },
+            8 => Phase::Failed {
+                at,
+                reason: self.text(),
+            },
+            _ => Phase::Cancelled {
+                at,
+                by: self.name(),
+            },
         }
     }
 
@@ -332,7 +380,9 @@ impl Draw {
             4 => AbortCause::Unreachable { component },
             5 => AbortCause::Application { component, detail },
             6 => AbortCause::Cancelled,
-            7 => AbortCause::Preempted { by: JobId(self.n64()) },
+            7 => AbortCause::Preempted {
+                by: JobId(self.n64()),
+            },
             8 => AbortCause::ReservationChanged { by: self.name() },
             _ => AbortCause::Drained { site: self.name() },
         }
@@ -340,8 +390,12 @@ impl Draw {
 
     fn after(&mut self) -> AfterAbort {
         match self.below(3) {
-            0 => AfterAbort::Requeue { not_before: self.at() },
-            1 => AfterAbort::Fail { reason: self.text() },
+            0 => AfterAbort::Requeue {
+                not_before: self.at(),
+            },
+            1 => AfterAbort::Fail {
+                reason: self.text(),
+            },
             _ => AfterAbort::Cancel { by: self.name() },
         }
     }
@@ -354,8 +408,10 @@ impl Draw {
             given_back: self.coin(),
             charge: self.maybe(Self::charge),
             avoid: self.some(Self::name),
-            collected: self
-                .some(|draw| Collected { content: draw.maybe(Self::content), done: draw.coin() }),
+            collected: self.some(|draw| Collected {
+                content: draw.maybe(Self::content),
+                done: draw.coin(),
+            }),
             began: self.maybe(|draw| Began {
                 site: draw.name(),
                 attempt: Attempt(draw.n32()),
@@ -365,7 +421,11 @@ impl Draw {
             held_since: self.maybe(Self::at),
             not_before: self.maybe(Self::at),
             restart: self.maybe(|draw| Restart {
-                step: draw.one(&[RestartStep::ToPlace, RestartStep::Staging, RestartStep::Staged]),
+                step: draw.one(&[
+                    RestartStep::ToPlace,
+                    RestartStep::Staging,
+                    RestartStep::Staged,
+                ]),
                 since: draw.at(),
                 tries: draw.n32(),
                 not_before: draw.at(),
@@ -378,7 +438,11 @@ impl Draw {
     }
 
     fn charge(&mut self) -> Charge {
-        Charge { site: self.name(), attempt: Attempt(self.n32()), detail: self.text() }
+        Charge {
+            site: self.name(),
+            attempt: Attempt(self.n32()),
+            detail: self.text(),
+        }
     }
 
     pub(crate) fn placement(&mut self) -> Placement {
@@ -400,17 +464,40 @@ impl Draw {
         match self.below(8) {
             0 => Run::Idle,
             1 => Run::Intended { at },
-            2 => Run::Uncertain { settled_at: at, absences, look_at: self.at() },
-            3 => {
-                Run::Submitted { lrm_id: self.name(), at, absences, waits: self.maybe(Self::waits) }
-            }
+            2 => Run::Uncertain {
+                settled_at: at,
+                absences,
+                look_at: self.at(),
+            },
+            3 => Run::Submitted {
+                lrm_id: self.name(),
+                at,
+                absences,
+                waits: self.maybe(Self::waits),
+            },
             4 => {
                 let clock = self.maybe(|draw| ClockSkew(i64::from(draw.n32()) - 1_000_000));
-                Run::AtGate { lrm_id: self.name(), host, since: at, clock }
+                Run::AtGate {
+                    lrm_id: self.name(),
+                    host,
+                    since: at,
+                    clock,
+                }
             }
-            5 => Run::Opened { lrm_id: self.name(), host, at },
-            6 => Run::Running { lrm_id: self.name(), host, since: at },
-            _ => Run::Ended { how: self.ending(), at },
+            5 => Run::Opened {
+                lrm_id: self.name(),
+                host,
+                at,
+            },
+            6 => Run::Running {
+                lrm_id: self.name(),
+                host,
+                since: at,
+            },
+            _ => Run::Ended {
+                how: self.ending(),
+                at,
+            },
         }
     }
 
@@ -426,7 +513,10 @@ impl Draw {
     }
 
     pub(crate) fn events(&mut self) -> Vec<JobEvent> {
-        self.some(|draw| JobEvent { at: draw.at(), what: draw.happened() })
+        self.some(|draw| JobEvent {
+            at: draw.at(),
+            what: draw.happened(),
+        })
     }
 
     fn happened(&mut self) -> Happened {
@@ -438,60 +528,124 @@ impl Draw {
                 start_estimate: at,
                 by: None,
             },
-            1 => Happened::StartPostponed { start_estimate: at, next_claim: self.at() },
+            1 => Happened::StartPostponed {
+                start_estimate: at,
+                next_claim: self.at(),
+            },
             2 => Happened::InputsArrived,
             3 => Happened::ClaimBegun,
             4 => Happened::AttemptRenewed { component },
-            5 => Happened::AttemptSubmitted { component, lrm_id: self.name() },
-            6 => Happened::SubmissionUncertain { component, settled_at: at },
-            7 => Happened::AttemptAbsent { component, counts: self.coin(), look_at: at },
+            5 => Happened::AttemptSubmitted {
+                component,
+                lrm_id: self.name(),
+            },
+            6 => Happened::SubmissionUncertain {
+                component,
+                settled_at: at,
+            },
+            7 => Happened::AttemptAbsent {
+                component,
+                counts: self.coin(),
+                look_at: at,
+            },
             8 => Happened::AttemptSeen { component },
             9 => {
                 let clock = self.maybe(|draw| ClockSkew(i64::from(draw.n32()) - 1_000_000));
                 let held_for = self.maybe(|draw| DurationMs(draw.n64()));
-                Happened::ComponentReady { component, host: self.text(), clock, held_for }
+                Happened::ComponentReady {
+                    component,
+                    host: self.text(),
+                    clock,
+                    held_for,
+                }
             }
-            10 => Happened::GoDecided { start_at: at, start_by: self.maybe(Self::at) },
+            10 => Happened::GoDecided {
+                start_at: at,
+                start_by: self.maybe(Self::at),
+            },
             11 => Happened::GateOpened { component },
-            12 => Happened::ComponentBegan { component, began_at: self.maybe(Self::at) },
+            12 => Happened::ComponentBegan {
+                component,
+                began_at: self.maybe(Self::at),
+            },
             13 => Happened::JobStarted,
             14 => {
                 let attempt = Attempt(self.n32());
-                Happened::AttemptEnded { component, attempt, how: self.ending() }
+                Happened::AttemptEnded {
+                    component,
+                    attempt,
+                    how: self.ending(),
+                }
             }
-            15 => Happened::SiteCharged { component, charge: self.charge() },
+            15 => Happened::SiteCharged {
+                component,
+                charge: self.charge(),
+            },
             16 => Happened::ChargeRecorded { component },
             17 => Happened::PayloadsSucceeded,
-            18 => Happened::OutputFound { component, output: self.n32(), content: self.content() },
-            19 => Happened::OutputCollected { component, output: self.n32() },
-            20 => Happened::RoundAborted { why: self.cause(), then: self.after() },
+            18 => Happened::OutputFound {
+                component,
+                output: self.n32(),
+                content: self.content(),
+            },
+            19 => Happened::OutputCollected {
+                component,
+                output: self.n32(),
+            },
+            20 => Happened::RoundAborted {
+                why: self.cause(),
+                then: self.after(),
+            },
             21 => Happened::AbortRedirected { then: self.after() },
             22 => Happened::JobRequeued { not_before: at },
             23 => {
                 let to = self.one(&Priority::ALL);
-                Happened::PriorityChanged { to, by: self.maybe(Self::name) }
+                Happened::PriorityChanged {
+                    to,
+                    by: self.maybe(Self::name),
+                }
             }
             24 => Happened::JobFrozen { by: self.name() },
             25 => Happened::JobThawed { by: self.name() },
-            26 => Happened::JobHeld { reason: self.text() },
+            26 => Happened::JobHeld {
+                reason: self.text(),
+            },
             27 => Happened::JobReleased { by: self.name() },
             28 => Happened::JobFinished,
-            29 => Happened::JobFailed { reason: self.text() },
+            29 => Happened::JobFailed {
+                reason: self.text(),
+            },
             30 => Happened::AvoidanceLapsed,
             31 => Happened::ComponentsClaimed {
                 components: self.some(Self::index),
                 preempting: self.some(|draw| JobId(draw.n64())),
             },
-            32 => Happened::ComponentMoved { component, placement: self.placement() },
-            33 => Happened::ClaimMissed { next_claim: at, detail: self.text() },
+            32 => Happened::ComponentMoved {
+                component,
+                placement: self.placement(),
+            },
+            33 => Happened::ClaimMissed {
+                next_claim: at,
+                detail: self.text(),
+            },
             34 => Happened::ClaimGivenBack { component },
             35 => Happened::ClaimReturned,
-            36 => Happened::ComponentFailed { component, why: self.cause(), next_claim: self.at() },
+            36 => Happened::ComponentFailed {
+                component,
+                why: self.cause(),
+                next_claim: self.at(),
+            },
             37 => Happened::ComponentAvoidanceLapsed { component },
             38 => Happened::SiteAvoided { component },
             39 => Happened::ReadinessDoubted { component },
-            40 => Happened::StartDeferred { component, not_before: at },
-            41 => Happened::WaitingAtSite { component, expected_start: self.maybe(Self::at) },
+            40 => Happened::StartDeferred {
+                component,
+                not_before: at,
+            },
+            41 => Happened::WaitingAtSite {
+                component,
+                expected_start: self.maybe(Self::at),
+            },
             42..45 => self.of_reservation(),
             _ => Happened::JobCancelled { by: self.name() },
         }

@@ -21,7 +21,9 @@ use crate::place::Place;
 const SEEDS: std::ops::Range<u64> = 0..14;
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("golden")
+        .join(name)
 }
 
 /// A store with one of everything, as this version writes it.
@@ -69,24 +71,39 @@ fn loaded(values: &BTreeMap<String, (u64, String)>) -> String {
     for (key, (version, value)) in values {
         let (key, version) = (Key::from(key.as_str()), Version(*version));
         let value = value.as_bytes().into();
-        loader.take(Stored { key, version, value }).unwrap();
+        loader
+            .take(Stored {
+                key,
+                version,
+                value,
+            })
+            .unwrap();
     }
     let text = format!("{:#?}", loader.finish().unwrap());
-    text.lines().map(|line| format!("{}\n", line.trim_start())).collect()
+    text.lines()
+        .map(|line| format!("{}\n", line.trim_start()))
+        .collect()
 }
 
 #[test]
 fn version_1_is_read_as_it_was_meant() {
     if std::env::var_os("COSPAN_WRITE_GOLDEN").is_some() && !path("v1.json").exists() {
         let values = written_now();
-        std::fs::write(path("v1.json"), serde_json::to_string_pretty(&values).unwrap()).unwrap();
+        std::fs::write(
+            path("v1.json"),
+            serde_json::to_string_pretty(&values).unwrap(),
+        )
+        .unwrap();
         std::fs::write(path("v1.txt"), loaded(&values)).unwrap();
     }
     let expected = std::fs::read_to_string(path("v1.txt")).unwrap();
     let found = loaded(&golden("v1.json"));
     // The domain may have gained fields since: then there are more lines.
     let mut lines = found.lines();
-    let missing = expected.lines().enumerate().find(|(_, line)| !lines.any(|found| found == *line));
+    let missing = expected
+        .lines()
+        .enumerate()
+        .find(|(_, line)| !lines.any(|found| found == *line));
     assert_eq!(missing, None, "not read, or not where it was");
 }
 
@@ -111,7 +128,10 @@ fn add_fields(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(add_fields),
         Value::Object(fields) => {
             fields.values_mut().for_each(add_fields);
-            if fields.keys().all(|name| name.starts_with(|c: char| c.is_ascii_lowercase())) {
+            if fields
+                .keys()
+                .all(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+            {
                 fields.insert("added_later".into(), serde_json::json!({"a": [1, null]}));
             }
         }

@@ -30,9 +30,16 @@ fn jobs_that_would_take_more_memory_than_they_may_are_all_counted() {
     let place = Place::new();
     let mut draw = Draw::new(7);
     let jobs: Vec<_> = (0..1_000).map(|id| draw.submitted(JobId(id), 1)).collect();
-    jobs.iter().for_each(|job| place.commit(submission(job).unwrap()));
+    jobs.iter()
+        .for_each(|job| place.commit(submission(job).unwrap()));
     let needs: u64 = jobs.iter().map(|job| job.spec.footprint().0).sum();
-    assert_eq!(place.load_by(Loader::with_threads(2, Bytes(needs))).jobs.len(), 1_000);
+    assert_eq!(
+        place
+            .load_by(Loader::with_threads(2, Bytes(needs)))
+            .jobs
+            .len(),
+        1_000
+    );
     let mut loader = Loader::with_threads(2, Bytes(needs - 1));
     let visit = &mut |stored| {
         loader.take(stored).unwrap();
@@ -40,7 +47,12 @@ fn jobs_that_would_take_more_memory_than_they_may_are_all_counted() {
     };
     place.opened.journal.scan(b"", visit).unwrap();
     let error = loader.finish().unwrap_err();
-    let StoreError::TooLarge { jobs: 1_000, needed: Bytes(needed), .. } = error else {
+    let StoreError::TooLarge {
+        jobs: 1_000,
+        needed: Bytes(needed),
+        ..
+    } = error
+    else {
         panic!("{error}");
     };
     assert_eq!(needed, needs);
@@ -60,7 +72,11 @@ fn threads_load_what_one_loads() {
     }
     let value = Some(b"1 1 {".as_slice().into());
     let key = Key::from(keys::head(JobId(500)).as_str());
-    place.commit(vec![cospan_storage::port::Change { key, expected: None, value }]);
+    place.commit(vec![cospan_storage::port::Change {
+        key,
+        expected: None,
+        value,
+    }]);
     let mut loader = Loader::with_threads(2, ALL);
     let visit = &mut |stored| {
         loader.take(stored).unwrap();
@@ -149,7 +165,10 @@ proptest! {
 }
 
 fn written(changes: &[cospan_storage::port::Change]) -> Vec<String> {
-    changes.iter().map(|change| format!("{:?}", change.key)).collect()
+    changes
+        .iter()
+        .map(|change| format!("{:?}", change.key))
+        .collect()
 }
 
 #[test]
@@ -173,24 +192,45 @@ fn a_job_of_usual_size_goes_to_the_archive_by_one_unit() {
 #[test]
 fn a_submission_is_one_value() {
     let job = Draw::new(1).submitted(JobId(10), 3);
-    assert_eq!(written(&submission(&job).unwrap()), ["j/000000000000000a/s"]);
+    assert_eq!(
+        written(&submission(&job).unwrap()),
+        ["j/000000000000000a/s"]
+    );
 }
 
 #[test]
 fn only_blocks_that_changed_are_written() {
     let mut draw = Draw::new(2);
     let job = draw.submitted(JobId(10), 200);
-    let mut placed = Job { revision: 2, ..job.clone() };
+    let mut placed = Job {
+        revision: 2,
+        ..job.clone()
+    };
     placed.components = vec![Component::default(); 200];
     let changes = update(&job, &placed, &[]).unwrap();
-    assert_eq!(written(&changes), ["j/000000000000000a/h"], "untouched blocks are absent");
-    let mut next = Job { revision: 3, ..placed.clone() };
+    assert_eq!(
+        written(&changes),
+        ["j/000000000000000a/h"],
+        "untouched blocks are absent"
+    );
+    let mut next = Job {
+        revision: 3,
+        ..placed.clone()
+    };
     next.components[64].placement = Some(draw.placement());
     next.components[199].placement = Some(draw.placement());
     let changes = update(&placed, &next, &[]).unwrap();
-    let expected = ["j/000000000000000a/h", "j/000000000000000a/b0001", "j/000000000000000a/b0003"];
+    let expected = [
+        "j/000000000000000a/h",
+        "j/000000000000000a/b0001",
+        "j/000000000000000a/b0003",
+    ];
     assert_eq!(written(&changes), expected);
-    let back = Job { revision: 4, components: placed.components.clone(), ..next.clone() };
+    let back = Job {
+        revision: 4,
+        components: placed.components.clone(),
+        ..next.clone()
+    };
     let changes = update(&next, &back, &[]).unwrap();
     assert_eq!(written(&changes), expected);
     assert!(changes[1..].iter().all(|change| change.value.is_none()));
@@ -203,11 +243,17 @@ fn a_stale_revision_is_a_conflict() {
     let job = draw.submitted(JobId(10), 2);
     place.commit(submission(&job).unwrap());
     let again = place.run(submission(&job).unwrap());
-    assert_eq!(again, Outcome::Conflict(Key::from(keys::spec(job.id).as_str())));
+    assert_eq!(
+        again,
+        Outcome::Conflict(Key::from(keys::spec(job.id).as_str()))
+    );
     let (one, other) = (draw.next(&job), draw.next(&job));
     place.commit(update(&job, &one, &[]).unwrap());
     let outcome = place.run(update(&job, &other, &[]).unwrap());
-    assert_eq!(outcome, Outcome::Conflict(Key::from(keys::head(job.id).as_str())));
+    assert_eq!(
+        outcome,
+        Outcome::Conflict(Key::from(keys::head(job.id).as_str()))
+    );
     assert_eq!(head_version(&one).0, 1);
     assert_eq!(place.load().jobs, [one]);
 }
@@ -220,7 +266,10 @@ fn the_history_keeps_the_latest_units() {
     place.commit(submission(&job).unwrap());
     for _ in 0..200 {
         let next = draw.next(&job);
-        let events = [JobEvent { at: Timestamp(next.revision), what: Happened::ClaimBegun }];
+        let events = [JobEvent {
+            at: Timestamp(next.revision),
+            what: Happened::ClaimBegun,
+        }];
         place.commit(update(&job, &next, &events).unwrap());
         job = next;
     }
@@ -236,33 +285,57 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
     let place = Place::new();
     let mut job = draw.submitted(JobId(10), 1_000);
     let mut spec = (*job.spec).clone();
-    let content = |i: usize| Content { digest: Digest([i as u8; 32]), size: Bytes(u64::MAX) };
+    let content = |i: usize| Content {
+        digest: Digest([i as u8; 32]),
+        size: Bytes(u64::MAX),
+    };
     for component in &mut spec.components {
         component.at.clear();
         component.inputs.clear();
         let long = [("LONG".into(), "x".repeat(1_400).into())];
-        component.program.change(|program| program.environment = long.into());
+        component
+            .program
+            .change(|program| program.environment = long.into());
     }
     job.spec = Arc::new(spec.clone());
     place.commit(submission(&job).unwrap());
-    let mut placed = Job { revision: 2, round: Round(1), ..job.clone() };
+    let mut placed = Job {
+        revision: 2,
+        round: Round(1),
+        ..job.clone()
+    };
     placed.components = (0..1_000)
         .map(|i| {
             let mut component = draw.component();
             let mut placement = draw.placement();
             let from = placement.site.clone();
             placement.sources = (0..10)
-                .map(|j| Source { content: content(i + j), from: from.clone(), chunk: None })
+                .map(|j| Source {
+                    content: content(i + j),
+                    from: from.clone(),
+                    chunk: None,
+                })
                 .collect();
             component.placement = Some(placement);
             component
         })
         .collect();
-    let placements: Vec<_> =
-        placed.components.iter().filter_map(|component| component.placement.clone()).collect();
+    let placements: Vec<_> = placed
+        .components
+        .iter()
+        .filter_map(|component| component.placement.clone())
+        .collect();
     let start_estimate = Timestamp(1);
-    let what = Happened::JobPlaced { round: Round(1), placements, start_estimate, by: None };
-    let events = [JobEvent { at: Timestamp(1), what }];
+    let what = Happened::JobPlaced {
+        round: Round(1),
+        placements,
+        start_estimate,
+        by: None,
+    };
+    let events = [JobEvent {
+        at: Timestamp(1),
+        what,
+    }];
     place.commit(update(&job, &placed, &events).unwrap());
     assert!(place.load().jobs == [placed.clone()]);
     assert_eq!(history(&*place.opened.journal, job.id).unwrap().len(), 1);
@@ -272,11 +345,16 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
     assert_eq!(place.keys("j/"), Vec::<String>::new());
 
     for component in &mut spec.components {
-        component.program.change(|program| program.arguments = vec!["y".repeat(2_000).into()]);
+        component
+            .program
+            .change(|program| program.arguments = vec!["y".repeat(2_000).into()]);
     }
     job.spec = Arc::new(spec);
     let error = submission(&job).unwrap_err().to_string();
-    assert!(error.contains("job 10") && error.contains("at most 2097152"), "{error}");
+    assert!(
+        error.contains("job 10") && error.contains("at most 2097152"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -288,12 +366,19 @@ fn of_equal_jobs_in_a_row_each_is_written_as_if_it_were_alone() {
     let jobs: Vec<Job> = (3..30)
         .map(|id| {
             let like = if id % 3 == 0 { &other } else { &first };
-            Job { id: JobId(id), submitted_at: Timestamp(id), ..like.clone() }
+            Job {
+                id: JobId(id),
+                submitted_at: Timestamp(id),
+                ..like.clone()
+            }
         })
         .collect();
     let together = batch::submissions(jobs.iter(), &mut texts).unwrap();
     let together: Vec<_> = together.into_iter().flat_map(|unit| unit.changes).collect();
-    let alone: Vec<_> = jobs.iter().flat_map(|job| submission(job).unwrap()).collect();
+    let alone: Vec<_> = jobs
+        .iter()
+        .flat_map(|job| submission(job).unwrap())
+        .collect();
     assert_eq!(together, alone);
 }
 
@@ -306,12 +391,28 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
         let mut draw = Draw::new(id);
         let job = draw.submitted(JobId(id), 1);
         place.commit(submission(&job).unwrap());
-        let by = Some(PlacedBy { policy: "worst-fit".parse().unwrap(), rule, refused });
-        let placed = Job { revision: 2, placed_by: by.clone(), ..job.clone() };
+        let by = Some(PlacedBy {
+            policy: "worst-fit".parse().unwrap(),
+            rule,
+            refused,
+        });
+        let placed = Job {
+            revision: 2,
+            placed_by: by.clone(),
+            ..job.clone()
+        };
         let (round, start_estimate) = (Round(1), Timestamp(1));
         let placements = vec![draw.placement()];
-        let what = Happened::JobPlaced { round, placements, start_estimate, by };
-        let events = [JobEvent { at: Timestamp(1), what }];
+        let what = Happened::JobPlaced {
+            round,
+            placements,
+            start_estimate,
+            by,
+        };
+        let events = [JobEvent {
+            at: Timestamp(1),
+            what,
+        }];
         place.commit(update(&job, &placed, &events).unwrap());
         assert!(place.load().jobs == [placed], "{rule:?}, {refused:?}");
         let history = history(&*place.opened.journal, job.id).unwrap();
@@ -323,8 +424,9 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
 fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
     let long = |letter: &str| Arc::<str>::from(letter.repeat(100_000));
     let (argument, value, other) = (long("a"), long("v"), long("o"));
-    let mut jobs: Vec<Job> =
-        (0..count).map(|number| draw.submitted(JobId(40 + number), 1)).collect();
+    let mut jobs: Vec<Job> = (0..count)
+        .map(|number| draw.submitted(JobId(40 + number), 1))
+        .collect();
     for job in &mut jobs[1..] {
         let mine: Arc<str> = format!("run {}", job.id).into();
         let spec = Arc::make_mut(&mut job.spec);
@@ -351,7 +453,9 @@ fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
     let (place, jobs) = (Place::new(), runs(&mut Draw::new(5), 50));
     let units = batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap();
     let changes = units.iter().flat_map(|unit| &unit.changes);
-    let bytes: usize = changes.filter_map(|change| Some(change.value.as_ref()?.len())).sum();
+    let bytes: usize = changes
+        .filter_map(|change| Some(change.value.as_ref()?.len()))
+        .sum();
     assert!(bytes < 800_000, "{bytes} bytes");
     for unit in units {
         place.commit(unit.changes);
@@ -364,7 +468,11 @@ fn what_jobs_of_a_request_have_in_common_is_written_once_and_loaded_once() {
         let loaded = place.load_by(loader).jobs;
         assert!(loaded == jobs);
         let big = |job: &Job| job.spec.components[0].program.open().environment["BIG"].clone();
-        assert!(loaded[2..].iter().all(|job| Arc::ptr_eq(&big(job), &big(&loaded[1]))));
+        assert!(
+            loaded[2..]
+                .iter()
+                .all(|job| Arc::ptr_eq(&big(job), &big(&loaded[1])))
+        );
     }
     let last = &jobs[49];
     assert!(read(&*place.opened.journal, last.id).unwrap().as_ref() == Some(last));
@@ -379,11 +487,18 @@ fn what_they_have_in_common_outlives_them_for_the_archive() {
     for job in &jobs[1..4] {
         let texts = history_texts(&*place.opened.journal, job).unwrap();
         for unit in archive(job, &texts).unwrap() {
-            let values = unit.iter().filter_map(|change| Some(change.value.as_ref()?.len()));
-            assert!(values.sum::<usize>() < 10_000, "nothing of it is written again");
+            let values = unit
+                .iter()
+                .filter_map(|change| Some(change.value.as_ref()?.len()));
+            assert!(
+                values.sum::<usize>() < 10_000,
+                "nothing of it is written again"
+            );
             place.commit(unit);
         }
-        let found = read_archived(&*place.opened.journal, job.id).unwrap().unwrap();
+        let found = read_archived(&*place.opened.journal, job.id)
+            .unwrap()
+            .unwrap();
         assert!(found.job == *job);
     }
     let loaded = place.load();
@@ -425,7 +540,9 @@ fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
     let theirs: Arc<str> = "t".repeat(100_000).into();
     for job in &mut jobs[3..] {
         let spec = Arc::make_mut(&mut job.spec);
-        spec.components[0].program.change(|program| program.setup = vec![theirs.clone()]);
+        spec.components[0]
+            .program
+            .change(|program| program.setup = vec![theirs.clone()]);
     }
     for unit in batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap() {
         place.commit(unit.changes);
@@ -440,7 +557,10 @@ fn one_job_is_read_without_the_texts_that_only_others_of_its_request_have() {
         assert!(read(&journal, job.id).unwrap().as_ref() == Some(job));
         assert_eq!(texts_of(&journal), expected);
         let texts = history_texts(&journal, job).unwrap();
-        archive(job, &texts).unwrap().into_iter().for_each(|unit| place.commit(unit));
+        archive(job, &texts)
+            .unwrap()
+            .into_iter()
+            .for_each(|unit| place.commit(unit));
         texts_of(&journal);
         assert!(read_archived(&journal, job.id).unwrap().unwrap().job == *job);
         assert_eq!(texts_of(&journal), expected);
@@ -455,7 +575,11 @@ fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
     }
     let lost = place.keys("t/").into_iter();
     let lost: Vec<_> = lost
-        .map(|key| Change { key: Key::from(key.as_str()), expected: None, value: None })
+        .map(|key| Change {
+            key: Key::from(key.as_str()),
+            expected: None,
+            value: None,
+        })
         .collect();
     place.commit(lost);
     let mut loader = Loader::default();
@@ -476,11 +600,21 @@ fn texts_of_a_request_that_was_never_acknowledged_are_swept_with_it() {
     let mut units = batch::submissions(jobs.iter(), &mut SpecTexts::default()).unwrap();
     assert!(units.len() > 1);
     units.pop();
-    units.into_iter().for_each(|unit| place.commit(unit.changes));
+    units
+        .into_iter()
+        .for_each(|unit| place.commit(unit.changes));
     let loaded = place.load();
     assert_eq!(loaded.jobs.len(), 0);
     let deleted = loaded.remains.into_iter();
-    let deleted: Vec<_> = deleted.map(|key| Change { key, expected: None, value: None }).collect();
-    deleted.chunks(100).for_each(|some| place.commit(some.to_vec()));
+    let deleted: Vec<_> = deleted
+        .map(|key| Change {
+            key,
+            expected: None,
+            value: None,
+        })
+        .collect();
+    deleted
+        .chunks(100)
+        .for_each(|some| place.commit(some.to_vec()));
     assert_eq!(place.keys(""), place.keys("m/store/"));
 }

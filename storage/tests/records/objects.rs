@@ -45,13 +45,20 @@ fn a_record_that_has_moved_on_is_a_conflict() {
     let place = Place::new();
     place.commit(vec![put_site(&site, Some(Version(0))).unwrap()]);
     let outcome = place.run(vec![put_site(&site, Some(Version(0))).unwrap()]);
-    assert_eq!(outcome, Outcome::Conflict(Key::from(format!("s/{}", site.site).as_str())));
+    assert_eq!(
+        outcome,
+        Outcome::Conflict(Key::from(format!("s/{}", site.site).as_str()))
+    );
 }
 
 #[test]
 fn a_key_or_a_version_that_nobody_writes_yet_is_refused_with_the_remedy() {
     for (key, value, expected) in [
-        ("s/delft", "2 1 {}", "newer version (format 2, this program knows up to 1)"),
+        (
+            "s/delft",
+            "2 1 {}",
+            "newer version (format 2, this program knows up to 1)",
+        ),
         ("s/delft", "{}", "damaged in s/delft"),
         ("s/delft", "1 1 {\"site\":\"delft\"}", "damaged in s/delft"),
         ("z/what", "1 1 {}", "damaged in z/what"),
@@ -59,7 +66,11 @@ fn a_key_or_a_version_that_nobody_writes_yet_is_refused_with_the_remedy() {
     ] {
         let place = Place::new();
         let value = Some(value.as_bytes().into());
-        place.commit(vec![Change { key: Key::from(key), expected: None, value }]);
+        place.commit(vec![Change {
+            key: Key::from(key),
+            expected: None,
+            value,
+        }]);
         let mut loader = cospan_storage::record::Loader::default();
         let mut problem = None;
         place
@@ -71,6 +82,9 @@ fn a_key_or_a_version_that_nobody_writes_yet_is_refused_with_the_remedy() {
             })
             .unwrap();
         let problem = problem.unwrap().to_string();
-        assert!(problem.contains(expected) && problem.contains("export"), "{problem}");
+        assert!(
+            problem.contains(expected) && problem.contains("export"),
+            "{problem}"
+        );
     }
 }

@@ -20,15 +20,25 @@ impl Place {
         let outcomes = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&outcomes);
         let sink = Arc::new(move |report| {
-            let Report::Group(group) = report else { panic!("{report:?}") };
-            seen.lock().unwrap().extend(group.outcomes.into_iter().map(|(_, outcome)| outcome));
+            let Report::Group(group) = report else {
+                panic!("{report:?}")
+            };
+            seen.lock()
+                .unwrap()
+                .extend(group.outcomes.into_iter().map(|(_, outcome)| outcome));
         });
         let opened = memory::open(&disk, InstanceId::from_random(1), sink).unwrap();
-        Self { disk, opened, outcomes }
+        Self {
+            disk,
+            opened,
+            outcomes,
+        }
     }
 
     pub(crate) fn run(&self, changes: Vec<Change>) -> Outcome {
-        self.opened.journal.append(self.opened.epoch, Token(0), Unit { changes });
+        self.opened
+            .journal
+            .append(self.opened.epoch, Token(0), Unit { changes });
         self.outcomes.lock().unwrap().pop().unwrap()
     }
 

@@ -47,7 +47,11 @@ pub(crate) use site::FakeSite;
 pub(crate) fn paused<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F) {
     let runtime = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_all().start_paused(true).build().expect("a runtime")
+        builder
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime")
     };
     let system = System::with_tokio_rt(runtime);
     // As a task among the actors', so that a test that yields lets one of theirs run.
@@ -75,7 +79,10 @@ pub(crate) fn key() -> KeyName {
 
 /// Content that takes ten seconds over the links of [`World`].
 pub(crate) fn content(seed: u8) -> Content {
-    Content { digest: Digest([seed; 32]), size: Bytes(1_250_000) }
+    Content {
+        digest: Digest([seed; 32]),
+        size: Bytes(1_250_000),
+    }
 }
 
 /// Builds the actors that move files; the others have no part in this world.
@@ -87,7 +94,10 @@ where
     A: Actor<Context = actix::Context<A>> + actix::Handler<Look>,
 {
     let dirty = Dirty::default();
-    directory.enter(key, RegisteredActor::new(make(dirty.clone()).start(), dirty));
+    directory.enter(
+        key,
+        RegisteredActor::new(make(dirty.clone()).start(), dirty),
+    );
 }
 
 impl Builder for Workshop {
@@ -95,10 +105,14 @@ impl Builder for Workshop {
         let (shared, actors) = (self.0.clone(), &self.0.actors);
         match id {
             ActorId::Information => {
-                enter(&actors.information, (), |dirty| Information::new(shared, dirty, guard));
+                enter(&actors.information, (), |dirty| {
+                    Information::new(shared, dirty, guard)
+                });
             }
             ActorId::DataManager => {
-                enter(&actors.data_manager, (), |dirty| DataManager::new(shared, dirty, guard));
+                enter(&actors.data_manager, (), |dirty| {
+                    DataManager::new(shared, dirty, guard)
+                });
             }
             ActorId::Cluster(name) => {
                 let site = shared.sites[name].clone();
@@ -139,7 +153,10 @@ type Sites = BTreeMap<SiteName, Arc<FakeSite>>;
 type Reports = tokio::sync::mpsc::UnboundedReceiver<crate::journal::JournalReport>;
 
 fn fake_sites(names: &[&str]) -> Sites {
-    names.iter().map(|text| (site(text), Arc::new(FakeSite::new(&site(text))))).collect()
+    names
+        .iter()
+        .map(|text| (site(text), Arc::new(FakeSite::new(&site(text)))))
+        .collect()
 }
 
 impl World {
@@ -166,7 +183,9 @@ impl World {
 
     /// The same, where copies are bounded and kept.
     pub(crate) fn staging(names: &[&str], at: &str, staging: Staging) -> Self {
-        Self::set(names, |settings| settings.staging = BTreeMap::from([(site(at), staging)]))
+        Self::set(names, |settings| {
+            settings.staging = BTreeMap::from([(site(at), staging)])
+        })
     }
 
     /// The same, with other settings.
@@ -189,7 +208,9 @@ impl World {
             let guard = LifeGuard::new(ActorId::Journal, supervisor.clone());
             let journal = Journal::new(shared.clone(), shared.store.clone(), reports, guard);
             let _ = shared.journal.set(journal.start());
-            names.into_iter().for_each(|site| shared.start(ActorId::Cluster(site)));
+            names
+                .into_iter()
+                .for_each(|site| shared.start(ActorId::Cluster(site)));
             shared.start(ActorId::Information);
             shared.start(ActorId::DataManager);
             shared
@@ -222,13 +243,22 @@ impl World {
             epoch: opened.epoch,
             view,
             metrics: Arc::new(Metrics::new(&Registry::new()).expect("metrics")),
-            sites: sites.values().map(|site| site.clone() as Arc<dyn Site>).collect(),
+            sites: sites
+                .values()
+                .map(|site| site.clone() as Arc<dyn Site>)
+                .collect(),
             store: opened.journal,
             messenger: letters.clone(),
             // An earlier one is told that it lost the store.
             on_fatal: Box::new(move |problem| problems.lock().expect("whole").push(problem.into())),
         };
-        Self { shared: start(parts, reports), sites, letters, fatal, disk }
+        Self {
+            shared: start(parts, reports),
+            sites,
+            letters,
+            fatal,
+            disk,
+        }
     }
 
     /// The same sites and what was durable, under a control plane that knows
@@ -270,7 +300,10 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("never: {what}; copies are {:#?}", self.shared.view.load().copies);
+        panic!(
+            "never: {what}; copies are {:#?}",
+            self.shared.view.load().copies
+        );
     }
 
     pub(crate) fn at(&self, name: &str) -> &FakeSite {
@@ -286,11 +319,17 @@ impl World {
     }
 
     pub(crate) fn is_copying(&self, key: &CopyKey) -> bool {
-        self.copy(key).is_some_and(|copy| matches!(copy.phase, CopyPhase::Copying { .. }))
+        self.copy(key)
+            .is_some_and(|copy| matches!(copy.phase, CopyPhase::Copying { .. }))
     }
 
     pub(crate) async fn append(&self, change: Change) {
-        self.shared.journal().send(Append(change)).await.expect("a journal").expect("durable");
+        self.shared
+            .journal()
+            .send(Append(change))
+            .await
+            .expect("a journal")
+            .expect("durable");
     }
 
     /// Puts a file at a site and in the catalogue.
@@ -298,7 +337,10 @@ impl World {
         let place = FilePlace::User(path(text));
         let replicas = at.iter().map(|at| (site(at), place.clone())).collect();
         for at in at {
-            let found = Inspected { content, directory: false };
+            let found = Inspected {
+                content,
+                directory: false,
+            };
             self.at(at).inside().files.insert(place.clone(), found);
         }
         let entry = Entry {
@@ -309,13 +351,30 @@ impl World {
             registered_by: key(),
             stamps: BTreeMap::new(),
         };
-        let file = Arc::new(FileRecord { name: name(text), entry: Some(entry) });
-        self.append(Change::File { name: name(text), old: None, new: Some(file) }).await;
+        let file = Arc::new(FileRecord {
+            name: name(text),
+            entry: Some(entry),
+        });
+        self.append(Change::File {
+            name: name(text),
+            old: None,
+            new: Some(file),
+        })
+        .await;
     }
 
     /// A job, placed, that needs content at a site.
     pub(crate) async fn place_job(&self, id: u64, content: Content, at: &str) {
-        self.place_reading(id, Source { content, from: site(at), chunk: None }, at).await;
+        self.place_reading(
+            id,
+            Source {
+                content,
+                from: site(at),
+                chunk: None,
+            },
+            at,
+        )
+        .await;
     }
 
     /// A job, placed at a site, that reads this there.
@@ -324,7 +383,10 @@ impl World {
         self.append(Change::NewJobs(vec![queued.clone()])).await;
         let mut job = Job::clone(&queued);
         let now = self.shared.clock.now();
-        job.phase = Phase::Placed { at: now, start_estimate: now };
+        job.phase = Phase::Placed {
+            at: now,
+            start_estimate: now,
+        };
         let placement = Placement {
             share: None,
             acquisition: Default::default(),
@@ -332,7 +394,10 @@ impl World {
             sources: vec![source],
             transfer_time: DurationMs::ZERO,
         };
-        job.components = vec![Component { placement: Some(placement), ..Component::default() }];
+        job.components = vec![Component {
+            placement: Some(placement),
+            ..Component::default()
+        }];
         self.change_job(id, job).await;
     }
 
@@ -340,11 +405,20 @@ impl World {
     pub(crate) async fn collect(&self, id: u64, content: Content, from: &str, to: &str) {
         let mut job = queued(id, content);
         let mut spec = JobSpec::clone(&job.spec);
-        let collect = Collect::ToSite { site: site(to), register: name("result") };
-        spec.components[0].outputs = vec![Output { path: path("out"), collect }];
+        let collect = Collect::ToSite {
+            site: site(to),
+            register: name("result"),
+        };
+        spec.components[0].outputs = vec![Output {
+            path: path("out"),
+            collect,
+        }];
         job.spec = Arc::new(spec);
-        self.append(Change::NewJobs(vec![Arc::new(job.clone())])).await;
-        job.phase = Phase::Collecting { since: self.shared.clock.now() };
+        self.append(Change::NewJobs(vec![Arc::new(job.clone())]))
+            .await;
+        job.phase = Phase::Collecting {
+            since: self.shared.clock.now(),
+        };
         let (site, sources) = (site(from), Vec::new());
         let placement = Placement {
             site,
@@ -357,7 +431,10 @@ impl World {
             placement: Some(placement),
             attempt: Attempt(3),
             run: Run::Idle,
-            collected: vec![Collected { content: Some(content), done: false }],
+            collected: vec![Collected {
+                content: Some(content),
+                done: false,
+            }],
             ..Component::default()
         }];
         self.change_job(id, job).await;
@@ -365,7 +442,9 @@ impl World {
 
     pub(crate) async fn finish_job(&self, id: u64) {
         let mut job = Job::clone(&self.shared.view.load().jobs[&JobId(id)]);
-        job.phase = Phase::Finished { at: self.shared.clock.now() };
+        job.phase = Phase::Finished {
+            at: self.shared.clock.now(),
+        };
         self.change_job(id, job).await;
     }
 
@@ -373,7 +452,12 @@ impl World {
     pub(crate) async fn change_job(&self, id: u64, mut new: Job) {
         new.revision += 1;
         let old = self.shared.view.load().jobs[&JobId(id)].clone();
-        self.append(Change::Job { old, new: Arc::new(new), events: Vec::new() }).await;
+        self.append(Change::Job {
+            old,
+            new: Arc::new(new),
+            events: Vec::new(),
+        })
+        .await;
     }
 }
 
@@ -386,14 +470,21 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         directory: None,
         setup: Vec::new(),
     };
-    let file = FileRef { name: name("input"), bound: Some(content) };
+    let file = FileRef {
+        name: name("input"),
+        bound: Some(content),
+    };
     let component = ComponentSpec {
         name: ComponentName::new("only").expect("a name"),
         site: None,
         resources: Resources::default(),
         constraints: Vec::new(),
         program: program.into(),
-        inputs: vec![Input { file, path: path("input"), feed: Feed::Whole }],
+        inputs: vec![Input {
+            file,
+            path: path("input"),
+            feed: Feed::Whole,
+        }],
         outputs: Vec::new(),
         at: BTreeMap::new(),
         restart: None,
@@ -422,7 +513,10 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         priority: Priority::Low,
         frozen_by: None,
         held: None,
-        phase: Phase::Queued { since: Timestamp(0), not_before: Timestamp(0) },
+        phase: Phase::Queued {
+            since: Timestamp(0),
+            not_before: Timestamp(0),
+        },
         round: Round(0),
         inputs_here: false,
         start_at: None,
@@ -441,7 +535,9 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
 }
 
 fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
-    let pairs = sites.clone().flat_map(|from| sites.clone().map(move |to| (from, to)));
+    let pairs = sites
+        .clone()
+        .flat_map(|from| sites.clone().map(move |to| (from, to)));
     let link =
         |(from, to): (&SiteName, &SiteName)| ((from.clone(), to.clone()), BitsPerSecond(1_000_000));
     Settings {
@@ -473,7 +569,9 @@ fn settings<'a>(sites: impl Iterator<Item = &'a SiteName> + Clone) -> Settings {
         job_memory: crate::settings::JobMemory::UNBOUNDED,
         intake_bound: 64,
         webhooks: BTreeMap::new(),
-        targets: ["team", "gone"].map(|name| (name.parse().expect("a name"), name.into())).into(),
+        targets: ["team", "gone"]
+            .map(|name| (name.parse().expect("a name"), name.into()))
+            .into(),
         tell_for: DurationMs::from_secs(3_600),
         fallback_tick: None,
     }

@@ -128,7 +128,11 @@ impl FakeSite {
             left: BTreeMap::new(),
             copies: BTreeMap::new(),
         };
-        Self { name: name.clone(), whole: Notify::new(), inside: Mutex::new(inside) }
+        Self {
+            name: name.clone(),
+            whole: Notify::new(),
+            inside: Mutex::new(inside),
+        }
     }
 
     pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -159,16 +163,21 @@ impl Inside {
             }
         }
         let store = &self.store;
-        self.copies.retain(|_, copy| !store.contains(&copy.order.content.digest));
+        self.copies
+            .retain(|_, copy| !store.contains(&copy.order.content.digest));
     }
 
     fn status(&self, order: &CopyOrder) -> CopyStatus {
         if self.store.contains(&order.content.digest) {
             return CopyStatus::Complete;
         }
-        let Some(copy) = self.copies.get(&order.nonce) else { return CopyStatus::Absent };
-        let failed =
-            |blame| CopyStatus::Failed { blame, detail: "it was not what it should be".into() };
+        let Some(copy) = self.copies.get(&order.nonce) else {
+            return CopyStatus::Absent;
+        };
+        let failed = |blame| CopyStatus::Failed {
+            blame,
+            detail: "it was not what it should be".into(),
+        };
         match self.failing.get(&copy.order.source.site) {
             Some(blame) => failed(*blame),
             None if copy.stopped => failed(CopyBlame::Process),
@@ -176,7 +185,9 @@ impl Inside {
             None => {
                 let share = copy.began.elapsed().as_secs_f64() / self.copy_time.as_secs_f64();
                 let done = order.content.size.0 as f64 * share;
-                CopyStatus::Running { done: Bytes(done as u64) }
+                CopyStatus::Running {
+                    done: Bytes(done as u64),
+                }
             }
         }
     }
@@ -190,7 +201,10 @@ impl Attempts for FakeSite {
             std::future::pending::<()>().await;
         }
         let inside = self.answering()?;
-        let (attempts, idle) = (inside.attempts.clone(), Resources::processors(inside.processors));
+        let (attempts, idle) = (
+            inside.attempts.clone(),
+            Resources::processors(inside.processors),
+        );
         let half_silent = inside.half_silent;
         Ok(SiteStatus {
             site_clock: None,
@@ -198,7 +212,10 @@ impl Attempts for FakeSite {
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
             attempts,
-            silence: half_silent.then(|| Silence { age: None, why: "frozen".into() }),
+            silence: half_silent.then(|| Silence {
+                age: None,
+                why: "frozen".into(),
+            }),
         })
     }
 
@@ -214,9 +231,17 @@ impl Attempts for FakeSite {
             return Err(SiteError::Refused("it keeps files only".into()));
         }
         let (host, at) = (Arc::from("n1"), Timestamp(1));
-        let at_gate = AtGate { host, since: at, held_at: at };
-        inside.attempts.insert(order.tag, Observation::Ready(at_gate));
-        Ok(Submitted { lrm_id: LrmId::new("7").expect("a number") })
+        let at_gate = AtGate {
+            host,
+            since: at,
+            held_at: at,
+        };
+        inside
+            .attempts
+            .insert(order.tag, Observation::Ready(at_gate));
+        Ok(Submitted {
+            lrm_id: LrmId::new("7").expect("a number"),
+        })
     }
 
     async fn find_by_tag(&self, _: Tag) -> Result<TagLookup, SiteError> {
@@ -254,7 +279,11 @@ impl Gate for FakeSite {
                 inside.opened.push(tag);
                 if inside.runs {
                     let (cause, at) = (ExitCause::Code(0), Timestamp(2));
-                    let exit = Exit { cause, began_at: at, ended_at: at };
+                    let exit = Exit {
+                        cause,
+                        began_at: at,
+                        ended_at: at,
+                    };
                     inside.attempts.insert(tag, Observation::Exited(exit));
                 }
                 Ok(GateState::Opened)
@@ -283,7 +312,11 @@ impl Files for FakeSite {
         }
         let runs = |copy: &FakeCopy| !copy.stopped;
         if !inside.copies.get(&order.nonce).is_some_and(runs) {
-            let copy = FakeCopy { order: order.clone(), began: Instant::now(), stopped: false };
+            let copy = FakeCopy {
+                order: order.clone(),
+                began: Instant::now(),
+                stopped: false,
+            };
             inside.copies.insert(order.nonce.clone(), copy);
             inside.begun.push(order.clone());
         }
@@ -353,7 +386,10 @@ impl Site for FakeSite {
             largest_component: all,
             labels: Labels::default(),
             capabilities: Capabilities::default(),
-            lanes: inside.lane.clone().map(|own| Lanes { own, ..Lanes::default() }),
+            lanes: inside.lane.clone().map(|own| Lanes {
+                own,
+                ..Lanes::default()
+            }),
             manager: "none".into(),
         })
     }

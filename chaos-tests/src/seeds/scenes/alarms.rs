@@ -39,7 +39,10 @@ fn stage(chance: &mut StdRng, loses: bool) -> Result<Stage> {
     let mut stage = Stage::of(&[4, 4, 4], chance.random())?;
     if loses {
         let faults = BTreeMap::from([(Kind::Refused, 0)]);
-        stage.fault_rates = FaultRates { faults, ..FaultRates::default() };
+        stage.fault_rates = FaultRates {
+            faults,
+            ..FaultRates::default()
+        };
     }
     Ok(stage)
 }
@@ -54,13 +57,20 @@ async fn at_first(scene: &Scene, run_time: DurationMs) -> Result<JobId> {
 }
 
 /// A message, when it came to be owed, and when it was owed no more.
-type Owed = (NotificationId, NotificationKind, Timestamp, Option<Timestamp>);
+type Owed = (
+    NotificationId,
+    NotificationKind,
+    Timestamp,
+    Option<Timestamp>,
+);
 
 /// When a site's record came to owe a message, and when it owed it no more.
 fn owed(scene: &Scene, site: &SiteName) -> Vec<Owed> {
     let mut all: Vec<Owed> = Vec::new();
     for (at, change) in scene.changes() {
-        let Change::Site { new, .. } = &*change else { continue };
+        let Change::Site { new, .. } = &*change else {
+            continue;
+        };
         if new.site != *site {
             continue;
         }
@@ -88,16 +98,25 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         stage.settings.webhooks.insert(of, vec![hook]);
     }
     // Others are told of the second site.
-    stage.settings.webhooks.insert(Some(site_name(1)?), vec!["hook-9".into()]);
+    stage
+        .settings
+        .webhooks
+        .insert(Some(site_name(1)?), vec!["hook-9".into()]);
     stage.play(move |scene| async move {
         let site = site_name(0)?;
         scene.pass(DurationMs(1_000)).await;
         at_first(&scene, DAY).await?;
         scene.pass(DurationMs(10_000)).await;
-        let trouble = if revoked { Trouble::Revoked(true) } else { Trouble::Silent(true) };
+        let trouble = if revoked {
+            Trouble::Revoked(true)
+        } else {
+            Trouble::Silent(true)
+        };
         scene.strike(&site, trouble);
         let struck = scene.now();
-        scene.when(DAY, |scene| !owed(scene, &site).is_empty()).await?;
+        scene
+            .when(DAY, |scene| !owed(scene, &site).is_empty())
+            .await?;
         let over = |scene: &Scene| owed(scene, &site).iter().all(|(.., sent)| sent.is_some());
         scene.when(DAY, over).await?;
         at_rest(&scene).await;
@@ -109,7 +128,9 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         let all = owed(&scene, &site);
         scene.same("messages owed", all.len(), 1);
         scene.same("messages sent", sent, 1);
-        scene.check(loses && hooks > 0 || failed == 0, || format!("{failed} messages were lost"));
+        scene.check(loses && hooks > 0 || failed == 0, || {
+            format!("{failed} messages were lost")
+        });
         let pauses =
             (1..=failed as u32).map(|failures| (1_u64 << failures.min(9)).min(300) * 1_000);
         let waited = DurationMs(pauses.sum());
@@ -117,10 +138,18 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.check(at > struck, || format!("{kind:?} is told at {}", at.0));
             scene.same("when it was out", out, Some(at + waited));
             let arrived = scene.plane_run.call_faults.arrived_at(&site, id);
-            scene.same("when it arrived", arrived, (hooks > 0).then_some(at + waited));
+            scene.same(
+                "when it arrived",
+                arrived,
+                (hooks > 0).then_some(at + waited),
+            );
         }
         scene.pass(DurationMs(60_000)).await;
-        scene.same("messages sent later", metrics.with_label_values(&["sent"]).get(), 1);
+        scene.same(
+            "messages sent later",
+            metrics.with_label_values(&["sent"]).get(),
+            1,
+        );
         at_rest(&scene).await;
         Ok(())
     })
@@ -182,7 +211,11 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// A site that was heard just now is not given up.
 async fn too_soon(scene: &Scene, id: JobId, site: &SiteName) -> Result<()> {
-    let contact = scene.plane_run.plane.site(site).map(|site| site.report.contact);
+    let contact = scene
+        .plane_run
+        .plane
+        .site(site)
+        .map(|site| site.report.contact);
     let Some(Contact::Answering { last_at }) = contact else {
         scene.check(false, || format!("{contact:?} just after it fell silent"));
         return Ok(());
@@ -209,7 +242,11 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
         let answer = scene.ask(Ask::Site(nowhere, SiteOrder::Drain)).await;
         let known = format!("{first}, {}, {}", site_name(1)?, site_name(2)?);
         let text = format!("no site is called nowhere; there are: {known}");
-        scene.same("an order about no site", answer, Err(ApiRefusal::NotFound(text)));
+        scene.same(
+            "an order about no site",
+            answer,
+            Err(ApiRefusal::NotFound(text)),
+        );
         let runs = at_first(&scene, DAY).await?;
         let mut placed = Vec::new();
         for _ in 0..2 {
@@ -221,17 +258,30 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
         fixed.components[0].site = Some(first.clone());
         let fixed = scene.submit(fixed).await?;
         scene.pass(DurationMs(500)).await;
-        scene.same("where it stands", scene.job(fixed)?.phase.kind(), PhaseKind::Placed);
+        scene.same(
+            "where it stands",
+            scene.job(fixed)?.phase.kind(),
+            PhaseKind::Placed,
+        );
         let before = scene.changes().len();
-        for (order, undone) in
-            [(SiteOrder::Freeze, SiteOrder::Thaw), (SiteOrder::Drain, SiteOrder::Undrain)]
-        {
+        for (order, undone) in [
+            (SiteOrder::Freeze, SiteOrder::Thaw),
+            (SiteOrder::Drain, SiteOrder::Undrain),
+        ] {
             let leaves = order == SiteOrder::Drain;
             let answer = scene.ask(Ask::Site(first.clone(), order.clone())).await;
             scene.same("an order", answer, Ok(ApiAnswer::Done));
             scene.pass(DurationMs(10)).await;
-            let kind = if leaves { PhaseKind::Queued } else { PhaseKind::Placed };
-            scene.same("one that has not begun", scene.job(fixed)?.phase.kind(), kind);
+            let kind = if leaves {
+                PhaseKind::Queued
+            } else {
+                PhaseKind::Placed
+            };
+            scene.same(
+                "one that has not begun",
+                scene.job(fixed)?.phase.kind(),
+                kind,
+            );
             let answer = scene.ask(Ask::Site(first.clone(), order)).await;
             let text = format!("site {first}: it is so already");
             scene.same("the same order", answer, Err(ApiRefusal::Conflict(text)));
@@ -239,11 +289,24 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.same("its opposite", answer, Ok(ApiAnswer::Done));
             scene.pass(DurationMs(10)).await;
         }
-        scene.same("one that runs", scene.job(runs)?.phase.kind(), PhaseKind::Running);
-        scene.check(scene.changes().len() - before <= 16, || "orders write too much".into());
-        scene.same("one that came back", scene.job(fixed)?.phase.kind(), PhaseKind::Placed);
-        let done =
-            |scene: &Scene| placed.iter().all(|id| scene.job(*id).is_ok_and(|job| job.is_final()));
+        scene.same(
+            "one that runs",
+            scene.job(runs)?.phase.kind(),
+            PhaseKind::Running,
+        );
+        scene.check(scene.changes().len() - before <= 16, || {
+            "orders write too much".into()
+        });
+        scene.same(
+            "one that came back",
+            scene.job(fixed)?.phase.kind(),
+            PhaseKind::Placed,
+        );
+        let done = |scene: &Scene| {
+            placed
+                .iter()
+                .all(|id| scene.job(*id).is_ok_and(|job| job.is_final()))
+        };
         scene.when(DAY, done).await?;
         at_rest(&scene).await;
         Ok(())

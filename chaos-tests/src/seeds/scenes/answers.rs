@@ -25,10 +25,15 @@ const DAY: DurationMs = DurationMs(86_400_000);
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(1..=16);
     let run_time = DurationMs(1_000 * chance.random_range(60..=200));
-    let (pause, cancels) = (DurationMs(chance.random_range(100..=20_000)), chance.random_bool(0.5));
+    let (pause, cancels) = (
+        DurationMs(chance.random_range(100..=20_000)),
+        chance.random_bool(0.5),
+    );
     let mut stage = Stage::of(&[processors], chance.random())?;
-    stage.settings.classes =
-        vec![ClassRule { highest: Some(Priority::High), ..ClassRule::default() }];
+    stage.settings.classes = vec![ClassRule {
+        highest: Some(Priority::High),
+        ..ClassRule::default()
+    }];
     stage.play(move |scene| async move {
         let spec = job(&[processors], run_time, run_time + DurationMs(60_000), 0)?;
         scene.pass(DurationMs(1_000)).await;
@@ -53,12 +58,19 @@ fn unchanged(text: &str) -> JobOutcome {
 /// An order has these answers, at once, and so many are done.
 async fn answered(scene: &Scene, what: Ask, should: Vec<(JobId, JobOutcome)>) -> Result<()> {
     let (at, before, name) = (scene.now(), scene.changes().len(), format!("{what:?}"));
-    let count = should.iter().filter(|(_, outcome)| *outcome == JobOutcome::Done).count();
+    let count = should
+        .iter()
+        .filter(|(_, outcome)| *outcome == JobOutcome::Done)
+        .count();
     let answer = scene.ask(what).await?;
     scene.same(&name, answer, ApiAnswer::Jobs(should));
     scene.same(&format!("when it was answered: {name}"), scene.now(), at);
     scene.pass(DurationMs::ZERO).await;
-    scene.same(&format!("changes by {name}"), scene.changes().len() - before, count);
+    scene.same(
+        &format!("changes by {name}"),
+        scene.changes().len() - before,
+        count,
+    );
     Ok(())
 }
 
@@ -66,12 +78,20 @@ async fn while_one_waits(scene: &Scene, runs: JobId, waits: JobId) -> Result<()>
     let so = || unchanged("it is so already");
     let all = || vec![waits, NOBODY, runs, waits];
     let nobody = || (NOBODY, JobOutcome::NotFound);
-    answered(scene, Ask::Thaw(all()), vec![(waits, so()), nobody(), (runs, so()), (waits, so())])
-        .await?;
+    answered(
+        scene,
+        Ask::Thaw(all()),
+        vec![(waits, so()), nobody(), (runs, so()), (waits, so())],
+    )
+    .await?;
     let twice = vec![(waits, done()), nobody(), (runs, done()), (waits, so())];
     answered(scene, Ask::Freeze(all()), twice.clone()).await?;
     let alice = Some(KeyName::new("alice")?);
-    scene.same("frozen by", scene.job(waits)?.frozen_by.clone(), alice.clone());
+    scene.same(
+        "frozen by",
+        scene.job(waits)?.frozen_by.clone(),
+        alice.clone(),
+    );
     scene.same("frozen by", scene.job(runs)?.frozen_by.clone(), alice);
     at_rest(scene).await;
     answered(scene, Ask::Thaw(all()), twice).await?;
@@ -84,12 +104,25 @@ async fn while_one_waits(scene: &Scene, runs: JobId, waits: JobId) -> Result<()>
 
 /// Classes: those that a rule does not allow are refused, and say what to do about it.
 async fn classes(scene: &Scene, runs: JobId, waits: JobId) -> Result<()> {
-    let to = |to, uncapped| Ask::SetPriority { jobs: vec![runs, NOBODY, waits], to, uncapped };
+    let to = |to, uncapped| Ask::SetPriority {
+        jobs: vec![runs, NOBODY, waits],
+        to,
+        uncapped,
+    };
     let nobody = || (NOBODY, JobOutcome::NotFound);
     let so = || unchanged("it is so already");
-    answered(scene, to(Priority::Low, false), vec![(runs, so()), nobody(), (waits, so())]).await?;
-    answered(scene, to(Priority::High, false), vec![(runs, done()), nobody(), (waits, done())])
-        .await?;
+    answered(
+        scene,
+        to(Priority::Low, false),
+        vec![(runs, so()), nobody(), (waits, so())],
+    )
+    .await?;
+    answered(
+        scene,
+        to(Priority::High, false),
+        vec![(runs, done()), nobody(), (waits, done())],
+    )
+    .await?;
     at_rest(scene).await;
     let refused = || {
         JobOutcome::Refused(
@@ -100,11 +133,20 @@ async fn classes(scene: &Scene, runs: JobId, waits: JobId) -> Result<()> {
     };
     let above = vec![(runs, refused()), nobody(), (waits, refused())];
     answered(scene, to(Priority::SuperHigh, false), above).await?;
-    answered(scene, to(Priority::SuperHigh, true), vec![(runs, done()), nobody(), (waits, done())])
-        .await?;
+    answered(
+        scene,
+        to(Priority::SuperHigh, true),
+        vec![(runs, done()), nobody(), (waits, done())],
+    )
+    .await?;
     scene.same("class", scene.job(waits)?.priority, Priority::SuperHigh);
     at_rest(scene).await;
-    answered(scene, to(Priority::Low, false), vec![(runs, done()), nobody(), (waits, done())]).await
+    answered(
+        scene,
+        to(Priority::Low, false),
+        vec![(runs, done()), nobody(), (waits, done())],
+    )
+    .await
 }
 
 /// One ends, by itself or by its user; then nothing changes it any more. The other begins at
@@ -112,19 +154,33 @@ async fn classes(scene: &Scene, runs: JobId, waits: JobId) -> Result<()> {
 async fn over(scene: &Scene, (runs, waits): (JobId, JobId), cancels: bool) -> Result<()> {
     let is_over = move |scene: &Scene| scene.job(runs).is_ok_and(|job| job.is_final());
     let place = move |scene: &Scene| {
-        scene.job(waits).is_ok_and(|job| matches!(job.phase, Phase::Running { .. }))
+        scene
+            .job(waits)
+            .is_ok_and(|job| matches!(job.phase, Phase::Running { .. }))
     };
     let asked = scene.now();
     if cancels {
         let answer = scene.ask(Ask::Cancel(vec![runs])).await?;
-        scene.same("a cancellation", answer, ApiAnswer::Jobs(vec![(runs, done())]));
+        scene.same(
+            "a cancellation",
+            answer,
+            ApiAnswer::Jobs(vec![(runs, done())]),
+        );
     }
     let at = scene.when(DAY, is_over).await?;
     let soon = asked <= at && at <= asked + HINTS;
-    scene.check(!cancels || soon, || format!("cancelled at {asked:?}, over at {at:?}"));
+    scene.check(!cancels || soon, || {
+        format!("cancelled at {asked:?}, over at {at:?}")
+    });
     let next = scene.when(DAY, place).await?;
-    scene.check(at <= next && next <= at + HINTS, || format!("the next begins {}", next.since(at)));
-    let how = if cancels { "it is cancelled" } else { "it is finished" };
+    scene.check(at <= next && next <= at + HINTS, || {
+        format!("the next begins {}", next.since(at))
+    });
+    let how = if cancels {
+        "it is cancelled"
+    } else {
+        "it is finished"
+    };
     let ended = || vec![(runs, unchanged(how))];
     let jobs = || vec![runs];
     answered(scene, Ask::Cancel(jobs()), ended()).await?;
@@ -132,10 +188,18 @@ async fn over(scene: &Scene, (runs, waits): (JobId, JobId), cancels: bool) -> Re
     answered(scene, Ask::Freeze(jobs()), ended()).await?;
     answered(scene, Ask::Thaw(jobs()), ended()).await?;
     answered(scene, Ask::Release(jobs()), ended()).await?;
-    let rise = Ask::SetPriority { jobs: jobs(), to: Priority::SuperHigh, uncapped: false };
+    let rise = Ask::SetPriority {
+        jobs: jobs(),
+        to: Priority::SuperHigh,
+        uncapped: false,
+    };
     answered(scene, rise, ended()).await?;
     at_rest(scene).await;
-    scene.when(DAY, move |scene| scene.job(waits).is_ok_and(|job| job.is_final())).await?;
+    scene
+        .when(DAY, move |scene| {
+            scene.job(waits).is_ok_and(|job| job.is_final())
+        })
+        .await?;
     at_rest(scene).await;
     Ok(())
 }

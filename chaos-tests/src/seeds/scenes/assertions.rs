@@ -22,7 +22,9 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 impl Scene {
     /// Checks that something is as it was worked out.
     pub(super) fn same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
-        self.check(seen == expected, || format!("{what}: {seen:?} instead of {expected:?}"));
+        self.check(seen == expected, || {
+            format!("{what}: {seen:?} instead of {expected:?}")
+        });
     }
 
     /// Checks that something happened at a time in milliseconds, or up to one call later: what is
@@ -47,7 +49,10 @@ impl Scene {
         site: usize,
         call: &str,
     ) -> Result<Vec<u64>> {
-        let times = self.asked(site, call)?.into_iter().filter(|at| *at >= since);
+        let times = self
+            .asked(site, call)?
+            .into_iter()
+            .filter(|at| *at >= since);
         Ok(times.map(|at| at.since(since).0).collect())
     }
 
@@ -65,7 +70,8 @@ impl Scene {
     pub(super) fn course(&self, job: JobId, since: Timestamp) -> Vec<(u64, Vec<&'static str>)> {
         let names = |events: Vec<JobEvent>| events.iter().map(|event| event.what.name()).collect();
         let told = self.told_of(job).into_iter().filter(|(at, _)| *at >= since);
-        told.map(|(at, events)| (at.since(since).0, names(events))).collect()
+        told.map(|(at, events)| (at.since(since).0, names(events)))
+            .collect()
     }
 
     /// When this was told of a job first.
@@ -83,13 +89,18 @@ impl Scene {
 
     /// How many calls were counted, by call and outcome.
     pub(super) fn counted(&self, call: &str, outcome: &str) -> u64 {
-        self.metrics().site_calls.with_label_values(&[call, outcome]).get()
+        self.metrics()
+            .site_calls
+            .with_label_values(&[call, outcome])
+            .get()
     }
 
     /// Notes if a site is not shown to be in this state, and in no other.
     pub(super) fn shows(&self, what: &str, site: usize, state: &str) -> Result<()> {
         let shown = shown_states(self.metrics(), site_name(site)?.as_str());
-        self.check(shown == [state], || format!("{what}: {shown:?} instead of {state}"));
+        self.check(shown == [state], || {
+            format!("{what}: {shown:?} instead of {state}")
+        });
         Ok(())
     }
 
@@ -103,7 +114,9 @@ impl Scene {
     /// Something goes wrong at a site after this time.
     pub(super) fn plan(&self, after: DurationMs, site: usize, trouble: Trouble) -> Result<()> {
         let (now, index) = (self.now(), self.index(site)?);
-        self.plane_run.world.at(now, |world| world.plan(now + after, index, trouble));
+        self.plane_run
+            .world
+            .at(now, |world| world.plan(now + after, index, trouble));
         Ok(())
     }
 

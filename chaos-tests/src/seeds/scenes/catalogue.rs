@@ -85,12 +85,23 @@ impl Counts {
 
 fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<Ask> {
     let (name, site) = (file_name(name)?, site_name(site)?);
-    Ok(Ask::AddFile { name, site, path: RelPath::new(path)?, replace, reaches_all: false })
+    Ok(Ask::AddFile {
+        name,
+        site,
+        path: RelPath::new(path)?,
+        replace,
+        reaches_all: false,
+    })
 }
 
 fn remove(name: &str, site: Option<usize>, force: bool) -> Result<Ask> {
     let site = site.map(site_name).transpose()?;
-    Ok(Ask::RemoveFile { name: LogicalName::new(name)?, site, force, reaches_all: false })
+    Ok(Ask::RemoveFile {
+        name: LogicalName::new(name)?,
+        site,
+        force,
+        reaches_all: false,
+    })
 }
 
 /// Asks for it; it comes to this, with so many questions to sites and so many changes.
@@ -141,10 +152,31 @@ async fn refused(scene: &Scene) -> Result<()> {
     comes_to(scene, add(0, 1, "path-0", false)?, DONE, 1, 0).await?;
     comes_to(scene, add(0, 1, "path-0", true)?, DONE, 1, 0).await?;
     let unknown = "file \"other\": no file is registered under this name";
-    comes_to(scene, remove("other", None, false)?, not_found(unknown), 0, 0).await?;
-    comes_to(scene, remove("other", Some(0), true)?, not_found(unknown), 0, 0).await?;
+    comes_to(
+        scene,
+        remove("other", None, false)?,
+        not_found(unknown),
+        0,
+        0,
+    )
+    .await?;
+    comes_to(
+        scene,
+        remove("other", Some(0), true)?,
+        not_found(unknown),
+        0,
+        0,
+    )
+    .await?;
     let elsewhere = "file \"file-0\" has no replica at cracow";
-    comes_to(scene, remove("file-0", Some(2), true)?, not_found(elsewhere), 0, 0).await?;
+    comes_to(
+        scene,
+        remove("file-0", Some(2), true)?,
+        not_found(elsewhere),
+        0,
+        0,
+    )
+    .await?;
     unread(scene).await
 }
 
@@ -152,7 +184,10 @@ async fn refused(scene: &Scene) -> Result<()> {
 async fn unread(scene: &Scene) -> Result<()> {
     match scene.ask(add(1, 1, "path-1", false)?).await {
         Err(ApiRefusal::SiteRefused { problem, remedy }) => {
-            scene.check(problem.starts_with("reading \"path-1\" at berlin: "), || problem);
+            scene.check(
+                problem.starts_with("reading \"path-1\" at berlin: "),
+                || problem,
+            );
             let check = "check the path, which is taken below the site's file root";
             scene.same("remedy", remedy, check);
         }
@@ -164,7 +199,9 @@ async fn unread(scene: &Scene) -> Result<()> {
     let begun = scene.now();
     match scene.ask(add(0, 1, "path-0", false)?).await {
         Err(ApiRefusal::Site(text)) => {
-            scene.check(text.starts_with("reading \"path-0\" at berlin: "), || text.clone());
+            scene.check(text.starts_with("reading \"path-0\" at berlin: "), || {
+                text.clone()
+            });
             scene.check(text.ends_with("; try again once the site answers"), || text);
         }
         other => scene.check(false, || format!("{other:?}")),
@@ -181,7 +218,13 @@ async fn given_up(scene: &Scene, needed: u32) -> Result<()> {
         "file \"file-0\": {needed} unfinished jobs need it; \
          wait for them, cancel them, or force it"
     );
-    let kept = || if needed > 0 { conflict(text.clone()) } else { DONE };
+    let kept = || {
+        if needed > 0 {
+            conflict(text.clone())
+        } else {
+            DONE
+        }
+    };
     let is_kept = usize::from(needed == 0);
     comes_to(scene, remove("file-0", Some(1), false)?, DONE, 0, 1).await?;
     comes_to(scene, add(0, 0, "path-1", true)?, kept(), 1, is_kept).await?;
@@ -217,7 +260,11 @@ async fn replaced(scene: &Scene) -> Result<()> {
     comes_to(scene, add(5, 0, "path-1", true)?, DONE, 1, 1).await?;
     comes_to(scene, add(5, 0, "path-0", true)?, DONE, 1, 1).await?;
     let place = FilePlace::User(RelPath::new("path-0")?);
-    scene.same("replaced", entry(scene, 5)?, Some(vec![("amsterdam".into(), place)]));
+    scene.same(
+        "replaced",
+        entry(scene, 5)?,
+        Some(vec![("amsterdam".into(), place)]),
+    );
     Ok(())
 }
 

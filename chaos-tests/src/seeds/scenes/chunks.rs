@@ -23,7 +23,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let keeps = DurationMs(1_000 * chance.random_range(1..20));
     stage.settings.transfer.ready_keep = keeps;
     for site in 1..3 {
-        let staging = Staging { budget: None, replicas: Bytes(u64::MAX) };
+        let staging = Staging {
+            budget: None,
+            replicas: Bytes(u64::MAX),
+        };
         stage.settings.staging.insert(site_name(site)?, staging);
     }
     let shares = [chance.random_range(1..=3_u32), chance.random_range(1..=3)];
@@ -37,7 +40,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let begun = scene.now();
         let mut spec = reads(only_at(job(&shares, run, run, 0)?, 1)?, 0)?;
         spec.components[1].site = Some(site_name(2)?);
-        let inputs = spec.components.iter_mut().flat_map(|component| &mut component.inputs);
+        let inputs = spec
+            .components
+            .iter_mut()
+            .flat_map(|component| &mut component.inputs);
         inputs.for_each(|input| input.feed = Feed::Chunk);
         let id = scene.submit(spec).await?;
         let over = scene.until_ended(&[id]).await?.since(begun).0;
@@ -48,7 +54,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             lives(&scene, site, &looks, begun, (over, over + keeps.0))?;
             whole = whole.max(looks.last().copied().unwrap_or_default());
         }
-        let arrived = scene.lived(id, begun).into_iter().find(|(_, w)| *w == "InputsArrived");
+        let arrived = scene
+            .lived(id, begun)
+            .into_iter()
+            .find(|(_, w)| *w == "InputsArrived");
         scene.same("arrived", arrived, Some((whole, "InputsArrived")));
         let metrics = &scene.plane_run.plane.shared().metrics;
         scene.same("bytes", metrics.transferred_bytes.get(), size);
@@ -71,7 +80,11 @@ fn lives(
     calls.extend([(gone, "delete-content"), (gone, "stop-copy")]);
     calls.sort_unstable();
     let here = site_name(site)?;
-    scene.same("calls for a chunk", scene.heard(&here, &OF_COPIES, begun), calls);
+    scene.same(
+        "calls for a chunk",
+        scene.heard(&here, &OF_COPIES, begun),
+        calls,
+    );
     // Each chunk has a name of its own.
     let word = |(at, what): At<String>| (at, what.split(' ').skip(1).collect::<Vec<_>>().join(" "));
     let copied: Vec<At<String>> = scene.copied(&here, begun).into_iter().map(word).collect();
@@ -87,7 +100,12 @@ fn lives(
     ];
     let steps = steps.map(|(at, what)| (at, what.to_owned())).to_vec();
     scene.same("life of a chunk", copied, steps);
-    let measured = scene.plane_run.plane.links_to(&here).iter().any(|link| link.measured.is_some());
+    let measured = scene
+        .plane_run
+        .plane
+        .links_to(&here)
+        .iter()
+        .any(|link| link.measured.is_some());
     scene.same("measured", measured, false);
     Ok(())
 }

@@ -41,7 +41,10 @@ struct Transfer {
 
 fn draw_transfer(chance: &mut StdRng) -> Transfer {
     let size = chance.random_range(20_000_000..=200_000_000_u64);
-    Transfer { size, time: DurationMs((size * 8_000).div_ceil(BANDWIDTH.0)) }
+    Transfer {
+        size,
+        time: DurationMs((size * 8_000).div_ceil(BANDWIDTH.0)),
+    }
 }
 
 /// Planned tries: L of what is left, but no less than the least step, up to the start.
@@ -75,9 +78,16 @@ fn happened(scene: &Scene, id: JobId) -> Vec<(Timestamp, Happened)> {
 }
 
 fn claimed_at(scene: &Scene, id: JobId) -> Option<Timestamp> {
-    let claims =
-        |what: &Happened| matches!(what, Happened::ClaimBegun | Happened::ComponentsClaimed { .. });
-    happened(scene, id).into_iter().find(|(_, what)| claims(what)).map(|(at, _)| at)
+    let claims = |what: &Happened| {
+        matches!(
+            what,
+            Happened::ClaimBegun | Happened::ComponentsClaimed { .. }
+        )
+    };
+    happened(scene, id)
+        .into_iter()
+        .find(|(_, what)| claims(what))
+        .map(|(at, _)| at)
 }
 
 fn is_over(id: JobId) -> impl Fn(&Scene) -> bool {
@@ -95,7 +105,14 @@ fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
     let jobs = chance.random_range(1..=3);
     stage.hints = chance.random_bool(0.5);
     // Without hints the end of a copy and a gate are seen when each is asked for by itself.
-    let seen = DurationMs(1_000 + if stage.hints { 0 } else { 2 * stage.settings.poll_interval.0 });
+    let seen = DurationMs(
+        1_000
+            + if stage.hints {
+                0
+            } else {
+                2 * stage.settings.poll_interval.0
+            },
+    );
     stage.play(move |scene| async move {
         let run_time = DurationMs(10_000);
         let spec = reads(job(&[2], run_time, DurationMs(60_000), 0)?, file)?;
@@ -109,12 +126,22 @@ fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
             let explained = scene.plane_run.plane.explain(&*scene.job(*id)?);
             scene.same("when it is claimed", explained.next_claim, Some(planned));
         }
-        scene.same("claims before that", scene.call_counts().get("submit").copied(), None);
+        scene.same(
+            "claims before that",
+            scene.call_counts().get("submit").copied(),
+            None,
+        );
         at_rest(&scene).await;
-        scene.when(DAY, |scene| ids.iter().all(|id| is_over(*id)(scene))).await?;
+        scene
+            .when(DAY, |scene| ids.iter().all(|id| is_over(*id)(scene)))
+            .await?;
         let here = SUBMITTED + transfer.time;
         for id in &ids {
-            scene.same("when it was claimed", claimed_at(&scene, *id), Some(planned));
+            scene.same(
+                "when it was claimed",
+                claimed_at(&scene, *id),
+                Some(planned),
+            );
             let job = scene.job(*id)?;
             scene.same("claims in vain", job.setbacks.claims, 0);
             let began = job.instants.started.unwrap_or_default();
@@ -122,7 +149,11 @@ fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
                 format!("it began at {} with its input due at {}", began.0, here.0)
             });
         }
-        scene.same("submissions", scene.call_counts().get("submit").copied(), Some(ids.len()));
+        scene.same(
+            "submissions",
+            scene.call_counts().get("submit").copied(),
+            Some(ids.len()),
+        );
         at_rest(&scene).await;
         Ok(())
     })
@@ -159,19 +190,39 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
     let came = planned[0] - DurationMs(5_000 + chance.random_range(0..=early.min(60_000) - 100));
     // Until a moment between the first and the last try, or longer.
     let until = planned[0] + DurationMs(chance.random_range(500..=transfer.time.0 / 5));
-    let stays = if way == Way::Waits { until.since(came) } else { DAY };
+    let stays = if way == Way::Waits {
+        until.since(came)
+    } else {
+        DAY
+    };
     let victims = if way == Way::Preempts { 3 } else { 0 };
-    let local = |processors| LocalJob { at: came, processors, run_time: stays, estimate: stays };
+    let local = |processors| LocalJob {
+        at: came,
+        processors,
+        run_time: stays,
+        estimate: stays,
+    };
     stage.locals = vec![(1, local(6 - victims))];
     // The third site has room for it only where it is to move there.
     if way != Way::Moves {
-        let fills = LocalJob { at: BEGINS, processors: 6, run_time: DAY, estimate: DAY };
+        let fills = LocalJob {
+            at: BEGINS,
+            processors: 6,
+            run_time: DAY,
+            estimate: DAY,
+        };
         stage.locals.push((2, fills));
     } else {
         let early = DurationMs(came.since(BEGINS).0 + 1_000);
-        stage
-            .locals
-            .push((2, LocalJob { at: BEGINS, processors: 6, run_time: early, estimate: early }));
+        stage.locals.push((
+            2,
+            LocalJob {
+                at: BEGINS,
+                processors: 6,
+                run_time: early,
+                estimate: early,
+            },
+        ));
     }
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
@@ -180,10 +231,21 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
             Way::Waits | Way::Moves => None,
         };
         let spec = reads(job(&[4], DurationMs(10_000), DurationMs(60_000), 0)?, file)?;
-        let id = submit(&scene, JobSpec { priority: Priority::High, ..spec }).await?;
+        let id = submit(
+            &scene,
+            JobSpec {
+                priority: Priority::High,
+                ..spec
+            },
+        )
+        .await?;
         scene.pass(DurationMs(50)).await;
         let placed = scene.job(id)?;
-        scene.same("where it is placed", at_site(&placed), Some(site_name(1)?.to_string()));
+        scene.same(
+            "where it is placed",
+            at_site(&placed),
+            Some(site_name(1)?.to_string()),
+        );
         scene.when(DAY, is_over(id)).await?;
         match way {
             Way::Waits => waited(&scene, id, &planned, until)?,
@@ -203,26 +265,45 @@ fn at_site(job: &Job) -> Option<String> {
 
 /// Each try before the processors were free again failed, the next one did not.
 fn waited(scene: &Scene, id: JobId, planned: &[Timestamp], until: Timestamp) -> Result<()> {
-    let missed = happened(scene, id).into_iter().filter_map(|(at, what)| match what {
-        Happened::ClaimMissed { next_claim, .. } => Some((at, next_claim)),
-        _ => None,
-    });
+    let missed = happened(scene, id)
+        .into_iter()
+        .filter_map(|(at, what)| match what {
+            Happened::ClaimMissed { next_claim, .. } => Some((at, next_claim)),
+            _ => None,
+        });
     let missed: Vec<(Timestamp, Timestamp)> = missed.collect();
     let before = planned.iter().take_while(|at| **at < until).count();
-    let should: Vec<_> = planned.windows(2).take(before).map(|two| (two[0], two[1])).collect();
+    let should: Vec<_> = planned
+        .windows(2)
+        .take(before)
+        .map(|two| (two[0], two[1]))
+        .collect();
     scene.same("claims in vain", missed, should);
-    scene.same("when it was claimed", claimed_at(scene, id), planned.get(before).copied());
+    scene.same(
+        "when it was claimed",
+        claimed_at(scene, id),
+        planned.get(before).copied(),
+    );
     scene.same("counted", scene.job(id)?.setbacks.claims as usize, before);
     Ok(())
 }
 
 fn moved(scene: &Scene, id: JobId, planned: Timestamp) -> Result<()> {
     scene.same("when it was claimed", claimed_at(scene, id), Some(planned));
-    scene.same("where it went", at_site(&*scene.job(id)?), Some(site_name(2)?.to_string()));
+    scene.same(
+        "where it went",
+        at_site(&*scene.job(id)?),
+        Some(site_name(2)?.to_string()),
+    );
     let calls = scene.calls();
-    let submits: Vec<_> = calls.iter().filter(|called| called.call == "submit").collect();
+    let submits: Vec<_> = calls
+        .iter()
+        .filter(|called| called.call == "submit")
+        .collect();
     scene.same("submissions", submits.len(), 1);
-    scene.check(submits.iter().all(|called| called.at == planned), || format!("{submits:?}"));
+    scene.check(submits.iter().all(|called| called.at == planned), || {
+        format!("{submits:?}")
+    });
     Ok(())
 }
 
@@ -235,7 +316,11 @@ fn preempted(scene: &Scene, id: JobId, victim: Option<JobId>, planned: Timestamp
         .map(|(at, _)| at)
         .collect();
     scene.same("when the other gave way", gave_way, vec![planned]);
-    scene.same("whom it preempted", scene.job(id)?.preempting.clone(), vec![victim]);
+    scene.same(
+        "whom it preempted",
+        scene.job(id)?.preempting.clone(),
+        vec![victim],
+    );
     let job = scene.job(victim)?;
     scene.same("how often it gave way", job.setbacks.preemptions, 1);
     Ok(())
@@ -254,17 +339,25 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
         let site = site_name(0)?;
         scene.strike(&site, Trouble::Drained(true));
         scene.plane_run.until(SUBMITTED).await;
-        let id = scene.submit(job(&[processors], DurationMs(5_000), DAY, 0)?).await?;
+        let id = scene
+            .submit(job(&[processors], DurationMs(5_000), DAY, 0)?)
+            .await?;
         scene.pass(DurationMs(1)).await;
-        scene.same("when it was claimed", claimed_at(&scene, id), Some(SUBMITTED));
+        scene.same(
+            "when it was claimed",
+            claimed_at(&scene, id),
+            Some(SUBMITTED),
+        );
         let back = |scene: &Scene| {
-            scene.job(id).is_ok_and(|job| !matches!(job.phase, Phase::Claiming { .. }))
+            scene
+                .job(id)
+                .is_ok_and(|job| !matches!(job.phase, Phase::Claiming { .. }))
         };
         let lost = scene.when(DAY, back).await?;
-        scene
-            .check(lost.since(SUBMITTED) >= timeout && lost <= SUBMITTED + timeout + HINTS, || {
-                format!("given up after {}, not {timeout}", lost.since(SUBMITTED))
-            });
+        scene.check(
+            lost.since(SUBMITTED) >= timeout && lost <= SUBMITTED + timeout + HINTS,
+            || format!("given up after {}, not {timeout}", lost.since(SUBMITTED)),
+        );
         let live = &scene.plane_run.plane.shared().live;
         let report = live.site(&site).unwrap_or_default();
         let asked = report.idle.as_ref().map(|(at, _)| *at).unwrap_or_default();
@@ -274,7 +367,11 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
         });
         scene.strike(&site, Trouble::Drained(false));
         scene.when(DAY, is_over(id)).await?;
-        scene.same("what is believed later", live.most_left(&site, scene.now()), None);
+        scene.same(
+            "what is believed later",
+            live.most_left(&site, scene.now()),
+            None,
+        );
         let setbacks = scene.job(id)?.setbacks;
         scene.same("rounds lost", setbacks.rounds, 1);
         scene.ask(Ask::Cancel(vec![id])).await?;

@@ -23,7 +23,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         for number in 0..count {
             let register = LogicalName::new(&format!("result-{number}"))?;
             let path = RelPath::new(&format!("result-{number}.dat"))?;
-            let collect = Collect::ToSite { site: site_name(to)?, register };
+            let collect = Collect::ToSite {
+                site: site_name(to)?,
+                register,
+            };
             spec.components[0].outputs.push(Output { path, collect });
         }
         let id = scene.submit(spec).await?;
@@ -32,30 +35,58 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let (read, rest) = course.split_at(5 + count);
         let succeeded = read[4].0;
         // What is told by a hint is asked for with what was told just before.
-        scene.check((run_time.0..run_time.0 + 10).contains(&succeeded), || format!("{course:?}"));
-        scene.same("its payload", &read[4].1, &vec!["AttemptEnded", "PayloadsSucceeded"]);
+        scene.check((run_time.0..run_time.0 + 10).contains(&succeeded), || {
+            format!("{course:?}")
+        });
+        scene.same(
+            "its payload",
+            &read[4].1,
+            &vec!["AttemptEnded", "PayloadsSucceeded"],
+        );
         let found = vec![(succeeded, vec!["OutputFound"]); count];
         scene.same("outputs that are read", read[5..].to_vec(), found);
         let collected = rest.iter().flat_map(|(_, names)| names.clone());
         let expected = std::iter::repeat_n("OutputCollected", count).chain(["JobFinished"]);
-        scene.same("what follows", collected.collect::<Vec<_>>(), expected.collect());
+        scene.same(
+            "what follows",
+            collected.collect::<Vec<_>>(),
+            expected.collect(),
+        );
         let inspected = |site| scene.asked_since(begun, site, "inspect");
         let arrived = inspected(to)?.last().copied();
         scene.same("it is over when the last is checked", Some(over), arrived);
         let looks = inspected(0)?.iter().filter(|at| **at == succeeded).count();
-        scene.same("looks at the site", looks, if to == 0 { 2 * count } else { count });
+        scene.same(
+            "looks at the site",
+            looks,
+            if to == 0 { 2 * count } else { count },
+        );
         let least = OUTPUT_BYTES.0 * 8_000 / BANDWIDTH.0;
         let late = over - succeeded;
-        let in_time = if to == 0 { late == 0 } else { (least..3 * least * 2).contains(&late) };
+        let in_time = if to == 0 {
+            late == 0
+        } else {
+            (least..3 * least * 2).contains(&late)
+        };
         scene.check(in_time, || format!("brought within {late} ms"));
         let calls = inspected(0)?.len() + inspected(1)?.len();
-        scene.same("looks that were counted", scene.counted("inspect", "ok"), calls as u64);
+        scene.same(
+            "looks that were counted",
+            scene.counted("inspect", "ok"),
+            calls as u64,
+        );
         let view = scene.plane_run.plane.view();
         let at = |name: &str| {
-            let file = LogicalName::new(name).ok().and_then(|name| view.files.get(&name).cloned());
+            let file = LogicalName::new(name)
+                .ok()
+                .and_then(|name| view.files.get(&name).cloned());
             let entry = file.and_then(|file| file.entry.clone());
             entry.map(|entry| {
-                entry.replicas.iter().map(|(site, _)| site.clone()).collect::<Vec<_>>()
+                entry
+                    .replicas
+                    .iter()
+                    .map(|(site, _)| site.clone())
+                    .collect::<Vec<_>>()
             })
         };
         for number in 0..count {

@@ -88,7 +88,11 @@ pub(super) fn looks(takes: u64) -> Vec<u64> {
 pub(super) fn brought(from: u64, looks: &[u64]) -> Vec<At<&'static str>> {
     let looks: Vec<_> = looks.iter().map(|at| (from + at, "copy-status")).collect();
     let whole = looks.last().map(|(at, _)| (*at, "has-content"));
-    [(from, "start-copy")].into_iter().chain(looks).chain(whole).collect()
+    [(from, "start-copy")]
+        .into_iter()
+        .chain(looks)
+        .chain(whole)
+        .collect()
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
@@ -102,7 +106,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let (near, far, here) = (site_name(0)?, site_name(1)?, site_name(2)?);
     let links = [(near, tale.said), (far, FAR)];
     for (from, rate) in links {
-        stage.settings.links.insert((from, here.clone()), BitsPerSecond(8_000 * rate));
+        stage
+            .settings
+            .links
+            .insert((from, here.clone()), BitsPerSecond(8_000 * rate));
     }
     for _ in 0..3 {
         stage.add_file(tale.size().0, &[0, 1])?;
@@ -146,7 +153,11 @@ async fn shared_copy(scene: &Scene, tale: Tale) -> Result<(Timestamp, Timestamp)
     calls.extend([(gone, "delete-content"), (gone, "stop-copy")]);
     calls.sort_unstable();
     // The newcomer makes whoever watches the copy look at what is due, which is nothing.
-    scene.same("calls of a copy", scene.heard(&here, &OF_COPIES, begun), calls);
+    scene.same(
+        "calls of a copy",
+        scene.heard(&here, &OF_COPIES, begun),
+        calls,
+    );
     let from = "1 copying from amsterdam".to_owned();
     let copied = vec![
         (0, "1 waiting".into()),
@@ -160,8 +171,10 @@ async fn shared_copy(scene: &Scene, tale: Tale) -> Result<(Timestamp, Timestamp)
     ];
     scene.same("lives of a copy", scene.copied(&here, begun), copied);
     for (job, placed) in [(first, 0), (second, half)] {
-        let arrived =
-            scene.lived(job, begun).into_iter().filter(|(_, what)| *what == "InputsArrived");
+        let arrived = scene
+            .lived(job, begun)
+            .into_iter()
+            .filter(|(_, what)| *what == "InputsArrived");
         let at: Vec<u64> = arrived.map(|(at, _)| at).collect();
         scene.same("arrival", at, vec![whole.max(placed)]);
     }
@@ -171,8 +184,14 @@ async fn shared_copy(scene: &Scene, tale: Tale) -> Result<(Timestamp, Timestamp)
 /// Where the input of a job comes from, as placed.
 fn sources(scene: &Scene, id: cospan_domain::ids::JobId) -> Result<Vec<SiteName>> {
     let job = scene.job(id)?;
-    let placed = job.components.iter().flat_map(|component| &component.placement);
-    Ok(placed.flat_map(|placement| &placement.sources).map(|source| source.from.clone()).collect())
+    let placed = job
+        .components
+        .iter()
+        .flat_map(|component| &component.placement);
+    Ok(placed
+        .flat_map(|placement| &placement.sources)
+        .map(|source| source.from.clone())
+        .collect())
 }
 
 /// In the middle of a copy everybody is shown what was there at the last look, and its end.
@@ -192,7 +211,11 @@ fn shows_progress(scene: &Scene, begun: Timestamp, tale: Tale) -> Result<()> {
     let promised = DurationMs(tale.size().0.div_ceil(tale.said));
     let end = if last == 0 { promised } else { tale.takes };
     let done = Bytes(last * tale.carries);
-    scene.same("progress", shown, Some((done, begun + DurationMs(last), begun + end)));
+    scene.same(
+        "progress",
+        shown,
+        Some((done, begun + DurationMs(last), begun + end)),
+    );
     Ok(())
 }
 
@@ -202,19 +225,47 @@ fn shows_measurement(scene: &Scene, tale: Tale, at: Timestamp) -> Result<()> {
     let links = scene.plane_run.plane.links_to(&site_name(2)?);
     let shown: Vec<_> = links
         .iter()
-        .map(|link| (link.from.clone(), link.bandwidth.0, link.configured.0, link.measured))
+        .map(|link| {
+            (
+                link.from.clone(),
+                link.bandwidth.0,
+                link.configured.0,
+                link.measured,
+            )
+        })
         .map(|(from, rate, said, measured)| {
-            (from, rate, said, measured.map(|m| (m.bandwidth.0, m.at, m.transfers)))
+            (
+                from,
+                rate,
+                said,
+                measured.map(|m| (m.bandwidth.0, m.at, m.transfers)),
+            )
         })
         .collect();
     let bits = |rate: u64| 8_000 * rate;
-    let rate = if counts { tale.seems() } else { bits(tale.said) };
+    let rate = if counts {
+        tale.seems()
+    } else {
+        bits(tale.said)
+    };
     let measured = counts.then_some((tale.seems(), at, 1));
     let near = (site_name(0)?, rate, bits(tale.said), measured);
-    scene.same("links", shown, vec![near, (site_name(1)?, bits(FAR), bits(FAR), None)]);
+    scene.same(
+        "links",
+        shown,
+        vec![near, (site_name(1)?, bits(FAR), bits(FAR), None)],
+    );
     let gauge = &scene.plane_run.plane.shared().metrics.link_bandwidth;
     let gauge = gauge.with_label_values(&["amsterdam", "cracow"]).get();
-    scene.same("gauge", gauge, if tale.is_measured() { tale.seems() as i64 / 8 } else { 0 });
+    scene.same(
+        "gauge",
+        gauge,
+        if tale.is_measured() {
+            tale.seems() as i64 / 8
+        } else {
+            0
+        },
+    );
     Ok(())
 }
 
@@ -225,15 +276,26 @@ async fn comes_from(scene: &Scene, tale: Tale, file: usize, site: usize) -> Resu
     let id = scene.submit(spec).await?;
     scene.until_ended(&[id]).await?;
     scene.same("nearest", sources(scene, id)?, vec![site_name(site)?]);
-    let takes = if site == 0 { tale.takes.0 } else { tale.size().0 / FAR };
+    let takes = if site == 0 {
+        tale.takes.0
+    } else {
+        tale.size().0 / FAR
+    };
     let whole = looks(takes).last().copied().unwrap_or_default();
     let of_file = |(_, what): &At<String>| what.starts_with(&format!("{}", file + 1));
-    let came = scene.copied(&site_name(2)?, begun).into_iter().filter(of_file);
+    let came = scene
+        .copied(&site_name(2)?, begun)
+        .into_iter()
+        .filter(of_file);
     let came: Vec<_> = came.take(4).collect();
     let from = format!("{} copying from {}", file + 1, site_name(site)?);
     let waiting = (0, format!("{} waiting", file + 1));
     let ready = (whole, format!("{} ready", file + 1));
-    scene.same("came", came, vec![waiting, (0, from.clone()), (0, from), ready]);
+    scene.same(
+        "came",
+        came,
+        vec![waiting, (0, from.clone()), (0, from), ready],
+    );
     Ok(())
 }
 

@@ -88,19 +88,29 @@ async fn play(scene: &Scene, jobs: [JobId; 2], tries: &[Tries; 2], story: &Story
         );
         scene.same("what is told", told, Some(expected));
     }
-    let waiting = scene.submit(job(&[1], DurationMs(1_000), DurationMs(1_000), 0)?).await?;
+    let waiting = scene
+        .submit(job(&[1], DurationMs(1_000), DurationMs(1_000), 0)?)
+        .await?;
     till(scene, tries[1].back - 1).await;
     scene.same("still isolated", scene.metrics().isolated.get(), 1);
     for number in [0, 1] {
         scene.same("errors meanwhile", errors(scene, number)?, 0);
-        scene.same("course meanwhile", scene.course(jobs[number], BEGINS).len(), 4);
+        scene.same(
+            "course meanwhile",
+            scene.course(jobs[number], BEGINS).len(),
+            4,
+        );
     }
     scene.same("nothing is placed", scene.course(waiting, BEGINS).len(), 0);
     after(scene, jobs, waiting, tries, story).await
 }
 
 fn errors(scene: &Scene, site: usize) -> Result<u64> {
-    Ok(scene.metrics().site_errors.with_label_values(&[site_name(site)?.as_str()]).get())
+    Ok(scene
+        .metrics()
+        .site_errors
+        .with_label_values(&[site_name(site)?.as_str()])
+        .get())
 }
 
 /// One site answers again: the other is silent by its own fault from then on.
@@ -122,6 +132,10 @@ async fn after(
     scene.same("the job at the silent site is given up", aborted, given_up);
     scene.same("its site is charged", errors(scene, 0)?, 1);
     scene.same("the other is not", errors(scene, 1)?, 0);
-    scene.same("the other job goes on", scene.course(jobs[1], BEGINS).len(), 4);
+    scene.same(
+        "the other job goes on",
+        scene.course(jobs[1], BEGINS).len(),
+        4,
+    );
     Ok(())
 }

@@ -62,10 +62,18 @@ fn tale(chance: &mut StdRng) -> Result<(Stage, Tale)> {
         (ActorKind::Notifier, ActorId::Notifier),
         (ActorKind::Cluster, ActorId::Cluster(site_name(0)?)),
         (ActorKind::Job, ActorId::Job(JobId(1))),
-        (ActorKind::Transfer, ActorId::Transfer(Digest([1; 32]), site_name(1)?)),
+        (
+            ActorKind::Transfer,
+            ActorId::Transfer(Digest([1; 32]), site_name(1)?),
+        ),
     ];
     let (kind, who) = all[chance.random_range(0..all.len())].clone();
-    let tale = Tale { kind, who, tick, times: chance.random_range(1..=3) };
+    let tale = Tale {
+        kind,
+        who,
+        tick,
+        times: chance.random_range(1..=3),
+    };
     Ok((stage, tale))
 }
 
@@ -87,7 +95,11 @@ impl Tale {
     /// When the next message comes to it.
     fn next_message(&self, at: Timestamp) -> Timestamp {
         let ticks = at.since(BEGINS).0 / self.tick + 1;
-        if self.is_asked() { at } else { BEGINS + DurationMs(ticks * self.tick) }
+        if self.is_asked() {
+            at
+        } else {
+            BEGINS + DurationMs(ticks * self.tick)
+        }
     }
 }
 
@@ -144,7 +156,10 @@ impl Judge<'_> {
                 return Ok(false);
             };
             let spread = when.since(at).0;
-            scene.check(who == tale.who && (least..least + least / 4).contains(&spread), || told);
+            scene.check(
+                who == tale.who && (least..least + least / 4).contains(&spread),
+                || told,
+            );
             at = when;
         }
         scene.same("no more", lived.next(), None);
@@ -161,32 +176,50 @@ impl Judge<'_> {
             return Ok(());
         }
         let busy = Err(ApiRefusal::Busy { retry_after_s: 1 });
-        self.scene.same("asks", self.scene.ask(names()?).await, busy.clone());
+        self.scene
+            .same("asks", self.scene.ask(names()?).await, busy.clone());
         self.scene.pass(DurationMs(1)).await;
-        self.scene.same("asks the dead", self.scene.ask(names()?).await, busy);
+        self.scene
+            .same("asks the dead", self.scene.ask(names()?).await, busy);
         Ok(())
     }
 }
 
 fn names() -> Result<Ask> {
     let (name, site, path) = (file_name(7)?, site_name(0)?, RelPath::new("path-0")?);
-    Ok(Ask::AddFile { name, site, path, replace: false, reaches_all: false })
+    Ok(Ask::AddFile {
+        name,
+        site,
+        path,
+        replace: false,
+        reaches_all: false,
+    })
 }
 
 async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
     // It runs, and needs a copy, for as long as the scene lasts.
-    let id = scene.submit(reads(only_at(job(&[1], LONG, LONG, 0)?, 1)?, 0)?).await?;
+    let id = scene
+        .submit(reads(only_at(job(&[1], LONG, LONG, 0)?, 1)?, 0)?)
+        .await?;
     scene.pass(DurationMs(20_000)).await;
     if !scene.panics(tale.kind, 0) {
         return Ok(());
     }
-    let mut judge = Judge { scene, tale, deaths: Vec::new(), all: 0 };
+    let mut judge = Judge {
+        scene,
+        tale,
+        deaths: Vec::new(),
+        all: 0,
+    };
     let mut held = judge.round(tale.times).await?;
     if !held {
         held = judge.round(1).await?;
     }
     let metrics = &scene.plane_run.plane.shared().metrics;
-    let shown = metrics.actor_restarts.with_label_values(&[tale.kind.as_str()]).get();
+    let shown = metrics
+        .actor_restarts
+        .with_label_values(&[tale.kind.as_str()])
+        .get();
     scene.same("deaths", shown, judge.all);
     if held {
         let died = judge.deaths.last().copied().unwrap_or_default();
@@ -196,10 +229,14 @@ async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
     let begun = scene.now();
     scene.same("names", scene.ask(names()?).await, Ok(ApiAnswer::Done));
     let run = DurationMs(100);
-    let next = scene.submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, 0)?).await?;
+    let next = scene
+        .submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, 0)?)
+        .await?;
     scene.until_ended(&[next]).await?;
     let lived: Vec<At<&str>> = scene.lived(next, begun);
-    let now = ["JobPlaced", "InputsArrived", "ClaimBegun"].map(|what| (0, what)).to_vec();
+    let now = ["JobPlaced", "InputsArrived", "ClaimBegun"]
+        .map(|what| (0, what))
+        .to_vec();
     scene.same("goes on", lived.into_iter().take(3).collect(), now);
     scene.until_ended(&[id]).await?;
     scene.same("held", metrics.held.get(), 0);
@@ -214,14 +251,21 @@ async fn is_held(scene: &Scene, tale: &Tale, id: JobId, died: Timestamp) -> Resu
         let reason = "it ended the actor that worked on it again and again; \
                       see the log, then `cospan release` or `cospan cancel`";
         let job = scene.job(id)?;
-        let told = job.held.as_ref().map(|held| format!("{held:?}").contains(reason));
+        let told = job
+            .held
+            .as_ref()
+            .map(|held| format!("{held:?}").contains(reason));
         scene.same("reason", told, Some(true));
         let done = Ok(ApiAnswer::Jobs(vec![(id, JobOutcome::Done)]));
         scene.same("release", scene.ask(Ask::Release(vec![id])).await, done);
         return Ok(());
     }
     if tale.kind == ActorKind::Cluster {
-        let known = scene.plane_run.plane.site(&site_name(0)?).map(|site| site.report.idle.clone());
+        let known = scene
+            .plane_run
+            .plane
+            .site(&site_name(0)?)
+            .map(|site| site.report.idle.clone());
         scene.same("known of the site", known, Some(None));
     }
     scene.pass(MINUTE).await;
@@ -273,7 +317,10 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
     if end != last {
         wrong.push(format!("ends with {end:?}, not {last:?}"));
     }
-    let deaths = lived.iter().filter(|(_, lived)| matches!(lived, Lived::Died(_))).count();
+    let deaths = lived
+        .iter()
+        .filter(|(_, lived)| matches!(lived, Lived::Died(_)))
+        .count();
     if deaths != times {
         wrong.push(format!("ends after {deaths} deaths, not {times}"));
     }
@@ -284,7 +331,10 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
 fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = Stage::of(&[12], chance.random())?;
     stage.hints = chance.random_bool(0.5);
-    stage.fault_rates.faults.insert(Kind::AdapterPanics, 1_000_000);
+    stage
+        .fault_rates
+        .faults
+        .insert(Kind::AdapterPanics, 1_000_000);
     let panics = [20, 130, 1_000][chance.random_range(0..3)];
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(panics)).await;
@@ -298,13 +348,25 @@ fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
             .map(|plane_run| plane_run.lived)
             .unwrap_or_default();
         let cluster = ActorId::Cluster(site_name(0)?);
-        let died = lived.iter().filter(|(_, l)| *l == Lived::Died(cluster.clone())).count();
-        let times = [20, 130, 1_000].into_iter().position(|at| at == panics).unwrap_or(0) + 1;
+        let died = lived
+            .iter()
+            .filter(|(_, l)| *l == Lived::Died(cluster.clone()))
+            .count();
+        let times = [20, 130, 1_000]
+            .into_iter()
+            .position(|at| at == panics)
+            .unwrap_or(0)
+            + 1;
         scene.same("deaths of a site", died, times);
-        let born =
-            lived.iter().rev().find(|(_, l)| matches!(l, Lived::Built(id, _) if *id == cluster));
+        let born = lived
+            .iter()
+            .rev()
+            .find(|(_, l)| matches!(l, Lived::Built(id, _) if *id == cluster));
         let born = born.map(|(at, lived)| (*at, lived.clone()));
-        let last = lived.iter().rev().find(|(_, l)| *l == Lived::Died(cluster.clone()));
+        let last = lived
+            .iter()
+            .rev()
+            .find(|(_, l)| *l == Lived::Died(cluster.clone()));
         let last = last.map(|(at, _)| *at).unwrap_or_default();
         if times == 3 {
             let again = (last + MINUTE, Lived::Built(cluster.clone(), false));
@@ -315,9 +377,15 @@ fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
         let asks = vec![(0, "describe"), (0, "status")];
         scene.same("asked", asked.into_iter().take(2).collect(), asks);
         let begun = scene.now();
-        let id = scene.submit(job(&[1], DurationMs(10), DurationMs(10), 0)?).await?;
+        let id = scene
+            .submit(job(&[1], DurationMs(10), DurationMs(10), 0)?)
+            .await?;
         scene.until_ended(&[id]).await?;
-        scene.same("placed", scene.lived(id, begun).first().copied(), Some((0, "JobPlaced")));
+        scene.same(
+            "placed",
+            scene.lived(id, begun).first().copied(),
+            Some((0, "JobPlaced")),
+        );
         Ok(())
     })
 }

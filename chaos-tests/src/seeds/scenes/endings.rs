@@ -36,8 +36,12 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let when = match chance.random_range(0..4) {
         0 => When::Waiting,
         1 => When::Running,
-        2 => When::Silent { abandoned_after: None },
-        _ => When::Silent { abandoned_after: Some(chance.random_range(1..=90_000)) },
+        2 => When::Silent {
+            abandoned_after: None,
+        },
+        _ => When::Silent {
+            abandoned_after: Some(chance.random_range(1..=90_000)),
+        },
     };
     stage.hints = !matches!(when, When::Running);
     if matches!(when, When::Running) {
@@ -75,7 +79,11 @@ async fn outcome(scene: &Scene, what: Ask) -> Result<JobOutcome> {
 
 fn ended_as_cancelled(scene: &Scene) {
     let ended = &scene.metrics().jobs_ended;
-    scene.same("cancelled jobs", ended.with_label_values(&["cancelled"]).get(), 1);
+    scene.same(
+        "cancelled jobs",
+        ended.with_label_values(&["cancelled"]).get(),
+        1,
+    );
     let gained = scene.metrics().jobs.with_label_values(&["cancelled"]).get();
     scene.same("jobs that are cancelled", gained, 1);
 }
@@ -86,11 +94,23 @@ async fn while_it_waits(scene: &Scene) -> Result<()> {
     let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
     scene.pass(DurationMs(100)).await;
     let (now, calls) = (scene.now(), scene.calls().len());
-    scene.same("answer", outcome(scene, Ask::Cancel(vec![id])).await?, JobOutcome::Done);
-    scene.same("course", scene.course(id, now), vec![(0, vec!["JobCancelled"])]);
+    scene.same(
+        "answer",
+        outcome(scene, Ask::Cancel(vec![id])).await?,
+        JobOutcome::Done,
+    );
+    scene.same(
+        "course",
+        scene.course(id, now),
+        vec![(0, vec!["JobCancelled"])],
+    );
     scene.same("calls", scene.calls().len(), calls);
     let again = outcome(scene, Ask::Cancel(vec![id])).await?;
-    scene.same("answer", again, JobOutcome::Unchanged("it is cancelled".into()));
+    scene.same(
+        "answer",
+        again,
+        JobOutcome::Unchanged("it is cancelled".into()),
+    );
     ended_as_cancelled(scene);
     Ok(())
 }
@@ -117,14 +137,25 @@ async fn while_it_runs(scene: &Scene, pause: DurationMs, settings: &Settings) ->
         next += wait;
         wait = 30_000.min(2 * wait);
     }
-    scene.same("orders", scene.asked_since(BEGINS, 0, "cancel")?, orders.clone());
+    scene.same(
+        "orders",
+        scene.asked_since(BEGINS, 0, "cancel")?,
+        orders.clone(),
+    );
     let gates: Vec<u64> = std::iter::once(begun + soon).chain(orders).collect();
     scene.same("gates", scene.asked_since(BEGINS, 0, "decide-gate")?, gates);
-    let expected = vec![(at, vec!["RoundAborted"]), (seen, vec!["AttemptEnded", "JobCancelled"])];
+    let expected = vec![
+        (at, vec!["RoundAborted"]),
+        (seen, vec!["AttemptEnded", "JobCancelled"]),
+    ];
     let course = scene.course(id, BEGINS);
     scene.same("course", course.into_iter().skip(4).collect(), expected);
     ended_as_cancelled(scene);
-    let aborted = scene.metrics().rounds_aborted.with_label_values(&["cancelled"]).get();
+    let aborted = scene
+        .metrics()
+        .rounds_aborted
+        .with_label_values(&["cancelled"])
+        .get();
     scene.same("rounds aborted", aborted, 1);
     Ok(())
 }
@@ -166,8 +197,14 @@ async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) ->
     scene.same("orders", orders, expected.clone());
     let last = expected.last().copied().unwrap_or_default();
     scene.same("ended with the first order that arrives", done, vec![last]);
-    scene.check(last + 50_000 > silent_until, || format!("ended only at {last}"));
-    let seen = if last <= tries.back { tries.back } else { last.max(tries.back + 10) };
+    scene.check(last + 50_000 > silent_until, || {
+        format!("ended only at {last}")
+    });
+    let seen = if last <= tries.back {
+        tries.back
+    } else {
+        last.max(tries.back + 10)
+    };
     scene.same("the end", over, seen);
     ended_as_cancelled(scene);
     Ok(())
@@ -175,7 +212,10 @@ async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) ->
 
 /// What a user gives up is over at once; what lives of it is ended when its site answers.
 async fn abandoned(scene: &Scene, id: JobId, at: u64, tries: &Tries) -> Result<()> {
-    scene.plane_run.until(BEGINS + DurationMs(tries.lost - 1)).await;
+    scene
+        .plane_run
+        .until(BEGINS + DurationMs(tries.lost - 1))
+        .await;
     let at = at.min(tries.back - 1).max(tries.lost + 1);
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
     let answer = outcome(scene, Ask::Abandon(vec![id])).await?;
@@ -183,9 +223,20 @@ async fn abandoned(scene: &Scene, id: JobId, at: u64, tries: &Tries) -> Result<(
     let course = scene.course(id, BEGINS + DurationMs(at));
     let expected = vec![(0, vec!["RoundAborted", "AttemptEnded", "JobCancelled"])];
     scene.same("course", course, expected);
-    scene.plane_run.until(BEGINS + DurationMs(tries.back + 1)).await;
-    scene.same("ended", scene.asked_since(BEGINS, 0, "cancel")?, vec![tries.back]);
-    scene.same("swept", scene.asked_since(BEGINS, 0, "list-attempts")?, vec![0, tries.back]);
+    scene
+        .plane_run
+        .until(BEGINS + DurationMs(tries.back + 1))
+        .await;
+    scene.same(
+        "ended",
+        scene.asked_since(BEGINS, 0, "cancel")?,
+        vec![tries.back],
+    );
+    scene.same(
+        "swept",
+        scene.asked_since(BEGINS, 0, "list-attempts")?,
+        vec![0, tries.back],
+    );
     ended_as_cancelled(scene);
     Ok(())
 }

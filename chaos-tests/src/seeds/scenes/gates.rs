@@ -71,7 +71,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 /// Whether something did come between two gates, and what was found.
 fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
     let long = chance.random_bool(0.7);
-    let lasts = if long { 31 * SECOND..=600 * SECOND } else { 1..=10 * SECOND };
+    let lasts = if long {
+        31 * SECOND..=600 * SECOND
+    } else {
+        1..=10 * SECOND
+    };
     let story = Story {
         between,
         long,
@@ -83,7 +87,10 @@ fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
     stage.hints = chance.random_bool(0.7);
     // Orders that are on their way when the first gate has opened.
     let way_max = DurationMs(chance.random_range(SECOND..=2 * SECOND));
-    stage.fault_rates = FaultRates { way_max, ..FaultRates::default() };
+    stage.fault_rates = FaultRates {
+        way_max,
+        ..FaultRates::default()
+    };
     let set = stage.set();
     let (job, mut found) = match between {
         Between::Death(clock_ahead_ms) => dies(&set, story, clock_ahead_ms)?,
@@ -110,20 +117,36 @@ fn spread(story: Story) -> Result<JobSpec> {
 type Ended = (Arc<Job>, Vec<String>);
 
 fn dies(set: &Set, story: Story, clock_ahead_ms: i64) -> Result<Ended> {
-    let first = Plan { moment: Some(KillPoint::BetweenGates(1)), ..set.plan(BEGINS) };
+    let first = Plan {
+        moment: Some(KillPoint::BetweenGates(1)),
+        ..set.plan(BEGINS)
+    };
     let end = set.reign_as(first, move |scene| async move {
-        scene.same("the number of the job", scene.submit(spread(story)?).await?, ID);
+        scene.same(
+            "the number of the job",
+            scene.submit(spread(story)?).await?,
+            ID,
+        );
         scene.pass(DAY).await;
         Ok(())
     })?;
-    let End::Killed(at) = end else { bail!("it was never between two gates") };
-    let next = Plan { clock_ahead_ms, ..set.plan(at + story.lasts) };
+    let End::Killed(at) = end else {
+        bail!("it was never between two gates")
+    };
+    let next = Plan {
+        clock_ahead_ms,
+        ..set.plan(at + story.lasts)
+    };
     survives(set.reign_as(next, |scene| async move { ended(&scene).await })?)
 }
 
 fn lives_on(set: &Set, story: Story) -> Result<Ended> {
     survives(set.reign_as(set.plan(BEGINS), move |scene| async move {
-        scene.same("the number of the job", scene.submit(spread(story)?).await?, ID);
+        scene.same(
+            "the number of the job",
+            scene.submit(spread(story)?).await?,
+            ID,
+        );
         match story.between {
             Between::CutOff => strikes(&scene, Trouble::Silent, story).await?,
             Between::Late => strikes(&scene, Trouble::Frozen, story).await?,
@@ -152,7 +175,9 @@ fn survives(end: End<Ended>) -> Result<Ended> {
 /// The last site falls silent, or freezes, once the start is decided.
 async fn strikes(scene: &Scene, trouble: fn(bool) -> Trouble, story: Story) -> Result<()> {
     let starts = |job: &Job| job.phase.kind() == PhaseKind::Starting;
-    scene.when(DAY, |scene| scene.job(ID).is_ok_and(|job| starts(&job))).await?;
+    scene
+        .when(DAY, |scene| scene.job(ID).is_ok_and(|job| starts(&job)))
+        .await?;
     let site = story.parts - 1;
     scene.strike(&site_name(site)?, trouble(true));
     scene.plan(story.lasts, site, trouble(false))
@@ -179,7 +204,13 @@ fn stop(lasts: DurationMs) {
 /// When the gates of the first round were opened, until now.
 fn opened(world: &World) -> Vec<Timestamp> {
     let first = |entry: &&Entry| matches!(entry.deed, Deed::Opened(Round(1), _));
-    world.ledger().entries().iter().filter(first).map(|entry| entry.at).collect()
+    world
+        .ledger()
+        .entries()
+        .iter()
+        .filter(first)
+        .map(|entry| entry.at)
+        .collect()
 }
 
 /// Whether the gates of the first round were not opened within the time that calls take.
@@ -216,16 +247,25 @@ fn judge(job: &Job, lives: &BTreeMap<Tag, Life>, story: Story, struck: bool) -> 
     let (mut found, round) = (torn(lives), job.round);
     let mut check = |holds: bool, what: &str| {
         if !holds {
-            found.push(format!("{what}, in round {round} as {:?}: {story:?}", job.phase));
+            found.push(format!(
+                "{what}, in round {round} as {:?}: {story:?}",
+                job.phase
+            ));
         }
     };
     check(job.phase.kind() == PhaseKind::Finished, "it ended");
     let ran = |life: &&Life| life.round == round && life.exited == Some(0);
-    check(lives.values().filter(ran).count() == story.parts, "it ended without all payloads");
+    check(
+        lives.values().filter(ran).count() == story.parts,
+        "it ended without all payloads",
+    );
     // For a clock that was set a moment may be an hour.
     let is_plain = !matches!(story.between, Between::Death(ahead) if ahead != 0);
     check(!(struck && story.long) || round > Round(1), "it finished");
-    check(story.long || !is_plain || round == Round(1), "it was given up in haste");
+    check(
+        story.long || !is_plain || round == Round(1),
+        "it was given up in haste",
+    );
     found
 }
 
@@ -237,10 +277,17 @@ fn torn(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
         rounds.entry(life.round).or_default().extend(life.began);
     }
     let apart = |began: &Vec<Timestamp>| {
-        began.iter().max().zip(began.iter().min()).map(|(last, first)| last.since(*first))
+        began
+            .iter()
+            .max()
+            .zip(began.iter().min())
+            .map(|(last, first)| last.since(*first))
     };
-    let torn = rounds.iter().filter(|(_, began)| apart(began).is_some_and(|apart| apart > grace));
-    torn.map(|(round, began)| format!("payloads of round {round} began at {began:?}")).collect()
+    let torn = rounds
+        .iter()
+        .filter(|(_, began)| apart(began).is_some_and(|apart| apart > grace));
+    torn.map(|(round, began)| format!("payloads of round {round} began at {began:?}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -265,7 +312,10 @@ mod tests {
                 assert_eq!(found, Vec::<String>::new(), "{between:?}, seed {seed}");
                 usize::from(struck)
             });
-            assert!(played.sum::<usize>() >= 8, "{between:?} seldom comes between two gates");
+            assert!(
+                played.sum::<usize>() >= 8,
+                "{between:?} seldom comes between two gates"
+            );
         }
     }
 }

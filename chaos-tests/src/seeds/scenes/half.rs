@@ -33,7 +33,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let isolated = |scene: &super::stage::Scene| scene.metrics().isolated.get() == 1;
         scene.until(most, isolated).await?;
         scene.pass(DurationMs(SOON * poll.0)).await;
-        scene.same("isolated although a site answers", scene.metrics().isolated.get(), 0);
+        scene.same(
+            "isolated although a site answers",
+            scene.metrics().isolated.get(),
+            0,
+        );
         Ok(())
     })
 }

@@ -88,10 +88,18 @@ mod dying {
             return Ok(());
         };
         let explained = plane.explain(&job);
-        scene.same("what it waits for", explained.wait, Wait::Held(reason.to_string()));
+        scene.same(
+            "what it waits for",
+            explained.wait,
+            Wait::Held(reason.to_string()),
+        );
         let should = Estimate::Unknown("it is held".into());
         scene.same("when it starts", explained.estimate, should);
-        let kind = if waits { PhaseKind::Queued } else { PhaseKind::Running };
+        let kind = if waits {
+            PhaseKind::Queued
+        } else {
+            PhaseKind::Running
+        };
         scene.same("where it stands", job.phase.kind(), kind);
         if waits {
             let standing = plane.standing(id).await.map(|standing| standing.condition);
@@ -112,13 +120,19 @@ mod dying {
         scene.same("why it is held", scene.job(id)?.held.clone(), None);
         let answer = scene.ask(Ask::Release(vec![id])).await;
         let so = JobOutcome::Unchanged("it is so already".into());
-        scene.same("another release", answer, Ok(ApiAnswer::Jobs(vec![(id, so)])));
+        scene.same(
+            "another release",
+            answer,
+            Ok(ApiAnswer::Jobs(vec![(id, so)])),
+        );
         scene.ask(Ask::Thaw(vec![id])).await?;
         at_rest(scene).await;
         let over = move |scene: &Scene| {
             let mut jobs = [JobId(1), JobId(2)].into_iter();
             jobs.all(|id| {
-                scene.job(id).is_ok_and(|job| matches!(job.phase, Phase::Finished { .. }))
+                scene
+                    .job(id)
+                    .is_ok_and(|job| matches!(job.phase, Phase::Finished { .. }))
             })
         };
         scene.when(DAY, over).await?;

@@ -41,18 +41,32 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let set = stage.set();
     let (ended, mut found) = set.run_control_plane(BEGINS, move |scene| first_run(scene, drawn))?;
     let again = ended + DurationMs(chance.random_range(1_000..=100_000));
-    found.extend(set.run_control_plane(again, move |scene| second_run(scene, drawn))?.1);
+    found.extend(
+        set.run_control_plane(again, move |scene| second_run(scene, drawn))?
+            .1,
+    );
     Ok(found)
 }
 
 fn spec(drawn: Drawn, processors: u32) -> Result<Arc<JobSpec>> {
-    Ok(Arc::new(job(&[processors], drawn.run_time, DurationMs(200_000), 0)?))
+    Ok(Arc::new(job(
+        &[processors],
+        drawn.run_time,
+        DurationMs(200_000),
+        0,
+    )?))
 }
 
 fn named(spec: Arc<JobSpec>, name: &str, body: u8) -> Result<Submission> {
     let key = IdempotencyKey::new(name)?;
-    let idempotency = Some(Idempotency { key, body: Digest([body; 32]) });
-    Ok(Submission { idempotency, ..Submission::of(spec) })
+    let idempotency = Some(Idempotency {
+        key,
+        body: Digest([body; 32]),
+    });
+    Ok(Submission {
+        idempotency,
+        ..Submission::of(spec)
+    })
 }
 
 async fn submitted(scene: &Scene, key: &str, jobs: Vec<Submission>) -> Result<Vec<SubmittedJob>> {
@@ -63,19 +77,30 @@ async fn submitted(scene: &Scene, key: &str, jobs: Vec<Submission>) -> Result<Ve
 }
 
 fn fresh(id: u64) -> SubmittedJob {
-    SubmittedJob { id: JobId(id), repeated: false, group: None }
+    SubmittedJob {
+        id: JobId(id),
+        repeated: false,
+        group: None,
+    }
 }
 
 fn repeated(id: u64) -> SubmittedJob {
-    SubmittedJob { id: JobId(id), repeated: true, group: None }
+    SubmittedJob {
+        id: JobId(id),
+        repeated: true,
+        group: None,
+    }
 }
 
 /// How far numbers are reserved.
 fn reserved(scene: &Scene) -> Vec<u64> {
-    let reserved = scene.changes().into_iter().filter_map(|(_, change)| match *change {
-        Change::IdsReserved { next } => Some(next.0),
-        _ => None,
-    });
+    let reserved = scene
+        .changes()
+        .into_iter()
+        .filter_map(|(_, change)| match *change {
+            Change::IdsReserved { next } => Some(next.0),
+            _ => None,
+        });
     reserved.collect()
 }
 
@@ -93,24 +118,48 @@ async fn first_run(scene: Scene, drawn: Drawn) -> Result<()> {
     scene.same("under the same name", jobs, vec![repeated(next)]);
     // Room must not matter to what was accepted, and neither must rules.
     let mut changed = one()?;
-    changed.spec =
-        Arc::new(JobSpec { priority: Priority::High, ..JobSpec::clone(&*spec(drawn, 99)?) });
+    changed.spec = Arc::new(JobSpec {
+        priority: Priority::High,
+        ..JobSpec::clone(&*spec(drawn, 99)?)
+    });
     let jobs = submitted(&scene, "alice", vec![changed.clone()]).await?;
-    scene.same("what cannot be any more, repeated", jobs, vec![repeated(next)]);
+    scene.same(
+        "what cannot be any more, repeated",
+        jobs,
+        vec![repeated(next)],
+    );
     let barriers = scene.changes().split_off(before);
-    let writes = barriers.iter().any(|(_, change)| matches!(**change, Change::NewJobs(_)));
+    let writes = barriers
+        .iter()
+        .any(|(_, change)| matches!(**change, Change::NewJobs(_)));
     scene.check(!writes, || "what was repeated is written again".into());
-    let other =
-        Submission { idempotency: named(spec(drawn, 2)?, "new", 1)?.idempotency, ..changed };
+    let other = Submission {
+        idempotency: named(spec(drawn, 2)?, "new", 1)?.idempotency,
+        ..changed
+    };
     let refusal = scene.ask(Ask::Submit(vec![one()?, other])).await;
     let right = matches!(&refusal, Err(ApiRefusal::Unplaceable { index: 1, .. }));
-    scene.check(right, || format!("what cannot be, under a new name: {refusal:?}"));
-    let mixed = vec![named(spec(drawn, 1)?, "two", 2)?, one()?, Submission::of(spec(drawn, 1)?)];
+    scene.check(right, || {
+        format!("what cannot be, under a new name: {refusal:?}")
+    });
+    let mixed = vec![
+        named(spec(drawn, 1)?, "two", 2)?,
+        one()?,
+        Submission::of(spec(drawn, 1)?),
+    ];
     let jobs = submitted(&scene, "alice", mixed).await?;
-    scene.same("old and new", jobs, vec![fresh(next + 1), repeated(next), fresh(next + 2)]);
+    scene.same(
+        "old and new",
+        jobs,
+        vec![fresh(next + 1), repeated(next), fresh(next + 2)],
+    );
     clashes(&scene, drawn, next).await?;
     let jobs = submitted(&scene, "bob", vec![one()?]).await?;
-    scene.same("the same name of somebody else", jobs, vec![fresh(next + 3)]);
+    scene.same(
+        "the same name of somebody else",
+        jobs,
+        vec![fresh(next + 3)],
+    );
     scene.same("reservations", reserved(&scene), blocks(next + 4));
     if drawn.ends_early {
         scene.pass(drawn.run_time + DurationMs(200_000)).await;
@@ -124,8 +173,19 @@ async fn clashes(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
     let other = named(spec(drawn, 2)?, "one", 3)?;
     let with = vec![Submission::of(spec(drawn, 1)?), other];
     let answer = scene.ask(Ask::Submit(with)).await;
-    scene.same("another body", answer, Err(ApiRefusal::IdempotencyMismatch { job: JobId(next) }));
-    let ids: Vec<u64> = scene.plane_run.plane.view().jobs.keys().map(|id| id.0).collect();
+    scene.same(
+        "another body",
+        answer,
+        Err(ApiRefusal::IdempotencyMismatch { job: JobId(next) }),
+    );
+    let ids: Vec<u64> = scene
+        .plane_run
+        .plane
+        .view()
+        .jobs
+        .keys()
+        .map(|id| id.0)
+        .collect();
     scene.same("jobs so far", ids, (1..next + 3).collect());
     Ok(())
 }
@@ -143,21 +203,35 @@ async fn second_run(scene: Scene, drawn: Drawn) -> Result<()> {
     scene.pass(DurationMs(1_000)).await;
     let next = drawn.first + 1;
     let reserved_before = scene.plane_run.plane.view().next_id.0;
-    scene.same("reserved by the last life", Some(&reserved_before), blocks(next + 4).last());
+    scene.same(
+        "reserved by the last life",
+        Some(&reserved_before),
+        blocks(next + 4).last(),
+    );
     let one = || named(spec(drawn, 2)?, "one", 1);
     let jobs = submitted(&scene, "alice", vec![one()?]).await?;
     scene.same("the same name after a restart", jobs, vec![repeated(next)]);
     clashes_still(&scene, drawn, next).await?;
     let jobs = submitted(&scene, "alice", vec![Submission::of(spec(drawn, 1)?)]).await?;
-    scene.same("the first number after a restart", jobs, vec![fresh(reserved_before)]);
-    scene.same("reservations", reserved(&scene), vec![reserved_before + BLOCK]);
+    scene.same(
+        "the first number after a restart",
+        jobs,
+        vec![fresh(reserved_before)],
+    );
+    scene.same(
+        "reservations",
+        reserved(&scene),
+        vec![reserved_before + BLOCK],
+    );
     scene.pass(drawn.run_time + DurationMs(200_000)).await;
     at_rest(&scene).await;
     archived(&scene, drawn, next, reserved_before).await
 }
 
 async fn clashes_still(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
-    let answer = scene.ask(Ask::Submit(vec![named(spec(drawn, 2)?, "one", 3)?])).await;
+    let answer = scene
+        .ask(Ask::Submit(vec![named(spec(drawn, 2)?, "one", 3)?]))
+        .await;
     let should = Err(ApiRefusal::IdempotencyMismatch { job: JobId(next) });
     scene.same("another body after a restart", answer, should);
     Ok(())
@@ -168,7 +242,8 @@ async fn clashes_still(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
 async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<()> {
     let ended = |id| {
         let job = scene.job(JobId(id))?;
-        job.ended_at().ok_or_else(|| anyhow::anyhow!("job {id} has not ended"))
+        job.ended_at()
+            .ok_or_else(|| anyhow::anyhow!("job {id} has not ended"))
     };
     let (named_end, last_end) = (ended(next)?, ended(last)?);
     let look = DurationMs((drawn.keep.0 / 24).clamp(60_000, 3_600_000));
@@ -178,9 +253,15 @@ async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<(
     for (id, end) in [(next, named_end), (last, last_end)] {
         let at = scene.when(week, gone(id)).await?;
         let kept = at.since(end);
-        scene.check(drawn.keep <= kept && kept.0 <= drawn.keep.0 + look.0 + 1_000, || {
-            format!("job {id} was kept {kept}, not {} and {look} at most", drawn.keep)
-        });
+        scene.check(
+            drawn.keep <= kept && kept.0 <= drawn.keep.0 + look.0 + 1_000,
+            || {
+                format!(
+                    "job {id} was kept {kept}, not {} and {look} at most",
+                    drawn.keep
+                )
+            },
+        );
     }
     scene.pass(look).await;
     at_rest(scene).await;
@@ -190,6 +271,10 @@ async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<(
     let archives = archives.filter(|(_, change)| matches!(**change, Change::JobArchived { .. }));
     let archived: usize = archives.count();
     let now = scene.plane_run.plane.view().jobs.len() - 1;
-    scene.same("jobs archived or there", archived + now, drawn.first as usize + 5);
+    scene.same(
+        "jobs archived or there",
+        archived + now,
+        drawn.first as usize + 5,
+    );
     Ok(())
 }

@@ -12,8 +12,14 @@ use super::stage::Scene;
 pub(super) type At<T> = (u64, T);
 
 /// Calls that are about copies.
-pub(super) const OF_COPIES: [&str; 6] =
-    ["inspect", "start-copy", "copy-status", "stop-copy", "has-content", "delete-content"];
+pub(super) const OF_COPIES: [&str; 6] = [
+    "inspect",
+    "start-copy",
+    "copy-status",
+    "stop-copy",
+    "has-content",
+    "delete-content",
+];
 
 impl Scene {
     /// Calls of these kinds that reached a site since then, in order of time and name.
@@ -21,8 +27,9 @@ impl Scene {
         let calls = self.calls().into_iter().filter(|called| {
             called.at >= since && called.site == *site && kinds.contains(&called.call)
         });
-        let mut heard: Vec<_> =
-            calls.map(|called| (called.at.since(since).0, called.call)).collect();
+        let mut heard: Vec<_> = calls
+            .map(|called| (called.at.since(since).0, called.call))
+            .collect();
         heard.sort_unstable();
         heard
     }
@@ -43,9 +50,10 @@ impl Scene {
     pub(super) fn lived(&self, id: JobId, since: Timestamp) -> Vec<At<&'static str>> {
         let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
         let lived = changes.flat_map(|(at, change)| match &*change {
-            Change::Job { new, events, .. } if new.id == id => {
-                events.iter().map(|event| (at.since(since).0, event.what.name())).collect()
-            }
+            Change::Job { new, events, .. } if new.id == id => events
+                .iter()
+                .map(|event| (at.since(since).0, event.what.name()))
+                .collect(),
             _ => Vec::new(),
         });
         lived.collect()
@@ -55,8 +63,16 @@ impl Scene {
 /// A copy in words: the first byte of its digest, how far it is and where it comes from, and
 /// whether nobody needs it.
 fn standing(digest: u8, copy: Option<&CopyRecord>) -> String {
-    let Some(copy) = copy else { return format!("{digest} gone") };
-    let from = copy.current_try().map(|order| format!(" from {}", order.source.site));
+    let Some(copy) = copy else {
+        return format!("{digest} gone");
+    };
+    let from = copy
+        .current_try()
+        .map(|order| format!(" from {}", order.source.site));
     let unneeded = if copy.is_needed() { "" } else { " unneeded" };
-    format!("{digest} {}{}{unneeded}", copy.phase.as_str(), from.unwrap_or_default())
+    format!(
+        "{digest} {}{}{unneeded}",
+        copy.phase.as_str(),
+        from.unwrap_or_default()
+    )
 }

@@ -35,7 +35,9 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 fn names(count: usize) -> Result<Vec<TargetName>> {
-    (0..count).map(|number| Ok(TargetName::new(&format!("desk-{number}"))?)).collect()
+    (0..count)
+        .map(|number| Ok(TargetName::new(&format!("desk-{number}"))?))
+        .collect()
 }
 
 fn stage(targets: &[TargetName], chance: &mut StdRng) -> Result<Stage> {
@@ -66,7 +68,14 @@ fn told(scene: &Scene) -> Vec<Told> {
 }
 
 fn count(scene: &Scene, outcome: &str) -> u64 {
-    scene.plane_run.plane.shared().metrics.notifications.with_label_values(&[outcome]).get()
+    scene
+        .plane_run
+        .plane
+        .shared()
+        .metrics
+        .notifications
+        .with_label_values(&[outcome])
+        .get()
 }
 
 fn all_told(scene: &Scene) -> bool {
@@ -89,7 +98,9 @@ fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
         let silent = submit(&scene, run_time, &[]).await?;
         if cancels {
             scene.pass(DurationMs(500)).await;
-            scene.ask(Ask::Cancel((1..=jobs).map(JobId).collect())).await?;
+            scene
+                .ask(Ask::Cancel((1..=jobs).map(JobId).collect()))
+                .await?;
         }
         scene.when(DAY, all_told).await?;
         at_rest(&scene).await;
@@ -102,13 +113,20 @@ fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
             let job = scene.job(id)?;
             scene.same("when it was told", Some(at), job.ended_at());
             scene.same("what kept it", problem, None);
-            let heard = scene.plane_run.call_faults.has_heard(id, &format!("mail:{target}"));
+            let heard = scene
+                .plane_run
+                .call_faults
+                .has_heard(id, &format!("mail:{target}"));
             scene.check(heard, || format!("{target} did not hear of job {id}"));
             scene.same("of whom nobody wants to know", id == silent, false);
             let should: Vec<TargetName> = targets.clone();
             scene.same("who is told", job.told.iter().cloned().collect(), should);
         }
-        scene.same("idle talk", scene.plane_run.call_faults.idle_talk(), Vec::new());
+        scene.same(
+            "idle talk",
+            scene.plane_run.call_faults.idle_talk(),
+            Vec::new(),
+        );
         Ok(())
     })
 }
@@ -136,10 +154,17 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = stage(&targets, chance)?;
     // No call ever fails; messages do.
     let faults = BTreeMap::from([(Kind::Refused, 0)]);
-    stage.fault_rates = FaultRates { faults, ..FaultRates::default() };
+    stage.fault_rates = FaultRates {
+        faults,
+        ..FaultRates::default()
+    };
     let tell_for = DurationMs(1_000 * chance.random_range(0..=15));
     stage.settings.tell_for = tell_for;
-    let jobs: u64 = if chance.random_bool(0.7) { 1 } else { chance.random_range(2..=3) };
+    let jobs: u64 = if chance.random_bool(0.7) {
+        1
+    } else {
+        chance.random_range(2..=3)
+    };
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         for _ in 0..jobs {
@@ -149,14 +174,21 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
         at_rest(&scene).await;
         let told = told(&scene);
         scene.same("messages", told.len() as u64, jobs);
-        let lost = told.iter().filter(|(.., problem)| problem.is_some()).count() as u64;
+        let lost = told
+            .iter()
+            .filter(|(.., problem)| problem.is_some())
+            .count() as u64;
         scene.same("messages that arrived", count(&scene, "sent"), jobs - lost);
         for (id, _, at, problem) in &told {
             let end = scene.job(*id)?.ended_at().unwrap_or_default();
             let late = at.since(end);
             let kept = problem.as_deref();
-            scene.check(kept.is_none_or(|kept| kept == "not delivered"), || format!("{kept:?}"));
-            scene.check(kept.is_none() || late >= tell_for, || format!("given up after {late}"));
+            scene.check(kept.is_none_or(|kept| kept == "not delivered"), || {
+                format!("{kept:?}")
+            });
+            scene.check(kept.is_none() || late >= tell_for, || {
+                format!("given up after {late}")
+            });
             scene.same(
                 "heard",
                 scene.plane_run.call_faults.has_heard(*id, "mail:desk-0"),
@@ -169,7 +201,11 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.same("when the last try was", *at, end + last);
             scene.same("whether it is given up", problem.is_some(), given_up);
         }
-        scene.same("idle talk", scene.plane_run.call_faults.idle_talk(), Vec::new());
+        scene.same(
+            "idle talk",
+            scene.plane_run.call_faults.idle_talk(),
+            Vec::new(),
+        );
         Ok(())
     })
 }

@@ -87,7 +87,9 @@ const ALL: [(u64, &str, Play); 30] = [
 
 /// What scenes with numbers drawn from `seed` show otherwise than was worked out.
 pub fn broken(seed: u64) -> Vec<String> {
-    let played = ALL.into_iter().filter(|(number, ..)| (seed ^ number).is_multiple_of(EACH));
+    let played = ALL
+        .into_iter()
+        .filter(|(number, ..)| (seed ^ number).is_multiple_of(EACH));
     played
         .flat_map(|(number, name, play)| {
             let mut chance = StdRng::seed_from_u64(seed ^ SCENES ^ (number << 48));

@@ -21,9 +21,14 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.settings.information_expiry = LONG;
     let waits = chance.random_bool(0.5);
     stage.hints = waits;
-    let orders: Vec<usize> =
-        (0..chance.random_range(2..=6)).map(|_| chance.random_range(0..4)).collect();
-    let class = if chance.random_bool(0.5) { Priority::High } else { Priority::Low };
+    let orders: Vec<usize> = (0..chance.random_range(2..=6))
+        .map(|_| chance.random_range(0..4))
+        .collect();
+    let class = if chance.random_bool(0.5) {
+        Priority::High
+    } else {
+        Priority::Low
+    };
     stage.play(move |scene| async move {
         let first = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
         match waits {
@@ -38,7 +43,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 fn order(id: JobId, number: usize) -> Ask {
-    let prioritize = |to| Ask::SetPriority { jobs: vec![id], to, uncapped: true };
+    let prioritize = |to| Ask::SetPriority {
+        jobs: vec![id],
+        to,
+        uncapped: true,
+    };
     match number {
         0 => Ask::Freeze(vec![id]),
         1 => Ask::Thaw(vec![id]),
@@ -80,7 +89,9 @@ async fn at_once(scene: &Scene, id: JobId, orders: &[usize]) -> Result<()> {
     let told: Vec<_> = course.iter().flat_map(|(_, names)| names.clone()).collect();
     scene.same("events", told, names);
     scene.check(course.len() <= 2, || format!("{orders:?} took {course:?}"));
-    scene.check(course.iter().all(|(at, _)| *at == 0), || format!("not at once: {course:?}"));
+    scene.check(course.iter().all(|(at, _)| *at == 0), || {
+        format!("not at once: {course:?}")
+    });
     let job = scene.job(id)?;
     let class = if high { Priority::High } else { Priority::Low };
     scene.same("class", job.priority, class);
@@ -93,7 +104,11 @@ async fn while_it_starts(scene: &Scene, id: JobId, class: Priority) -> Result<()
     let soon = DurationMs(scene.plane_run.plane.shared().settings.poll_interval.0);
     let begun = scene.now();
     scene.pass(soon + DurationMs(500)).await;
-    let ask = Ask::SetPriority { jobs: vec![id], to: class, uncapped: true };
+    let ask = Ask::SetPriority {
+        jobs: vec![id],
+        to: class,
+        uncapped: true,
+    };
     let changes = class == Priority::High;
     let expected = match changes {
         true => JobOutcome::Done,

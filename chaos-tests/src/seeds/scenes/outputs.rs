@@ -33,7 +33,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let first = leaves(&scene, to, run).await?;
         scene.pass(DurationMs(200_000)).await;
         let view = scene.plane_run.plane.view();
-        scene.same("copies", view.copies.values().filter(|copy| copy.is_ready()).count(), 1);
+        scene.same(
+            "copies",
+            view.copies.values().filter(|copy| copy.is_ready()).count(),
+            1,
+        );
         // The name comes to stand for what the next one leaves.
         let begun = scene.now();
         let second = leaves(&scene, to, run).await?;
@@ -41,7 +45,12 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         goes(&scene, to, first, over, keeps).await?;
         let name = LogicalName::new("result")?;
         let begun_again = scene.now();
-        let forgets = Ask::RemoveFile { name, site: None, force: false, reaches_all: false };
+        let forgets = Ask::RemoveFile {
+            name,
+            site: None,
+            force: false,
+            reaches_all: false,
+        };
         scene.same("forgets", scene.ask(forgets).await, Ok(ApiAnswer::Done));
         goes(&scene, to, second, begun_again, keeps).await?;
         scene.check(scene.now() > begun, String::new);
@@ -55,13 +64,18 @@ fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
     let mut spec = only_at(job(&[1], run, run, 0)?, 1)?;
     let (site, register) = (site_name(to)?, LogicalName::new("result")?);
     let collect = Collect::ToSite { site, register };
-    spec.components[0].outputs.push(Output { path: RelPath::new("out")?, collect });
+    spec.components[0].outputs.push(Output {
+        path: RelPath::new("out")?,
+        collect,
+    });
     Ok(spec)
 }
 
 /// What a job leaves.
 fn output(scene: &Scene, id: JobId) -> Result<Digest> {
-    let tag = scene.job(id)?.tag(scene.plane_run.plane.instance(), ComponentIndex(0));
+    let tag = scene
+        .job(id)?
+        .tag(scene.plane_run.plane.instance(), ComponentIndex(0));
     Ok(output_of(tag, &RelPath::new("out")?).digest)
 }
 
@@ -71,13 +85,27 @@ async fn leaves(scene: &Scene, to: usize, run: DurationMs) -> Result<JobId> {
     let id = scene.submit(spec(run, to)?).await?;
     let over = scene.until_ended(&[id]).await?.since(begun).0;
     let lived = scene.lived(id, begun);
-    let exited = lived.iter().find(|(_, what)| *what == "AttemptEnded").map(|(at, _)| *at);
+    let exited = lived
+        .iter()
+        .find(|(_, what)| *what == "AttemptEnded")
+        .map(|(at, _)| *at);
     let exited = exited.unwrap_or_default();
-    let looks = if to == 1 { vec![0] } else { looks(OUTPUT_BYTES.0 / RATE) };
+    let looks = if to == 1 {
+        vec![0]
+    } else {
+        looks(OUTPUT_BYTES.0 / RATE)
+    };
     let whole = exited + looks.last().copied().unwrap_or_default();
     scene.same("ends", over, whole);
-    let mut calls: Vec<At<&str>> = looks.iter().map(|at| (exited + at, "copy-status")).collect();
-    calls.extend([(exited, "start-copy"), (whole, "has-content"), (whole, "inspect")]);
+    let mut calls: Vec<At<&str>> = looks
+        .iter()
+        .map(|at| (exited + at, "copy-status"))
+        .collect();
+    calls.extend([
+        (exited, "start-copy"),
+        (whole, "has-content"),
+        (whole, "inspect"),
+    ]);
     if to == 1 {
         // What it is was asked of the site that it was made at.
         calls.push((exited, "inspect"));
@@ -87,11 +115,21 @@ async fn leaves(scene: &Scene, to: usize, run: DurationMs) -> Result<JobId> {
     // What the output is called until now is no business of this one.
     heard.retain(|(_, call)| *call != "stop-copy" && *call != "delete-content");
     scene.same("calls", heard, calls);
-    let file = scene.plane_run.plane.view().files.get(&LogicalName::new("result")?).cloned();
+    let file = scene
+        .plane_run
+        .plane
+        .view()
+        .files
+        .get(&LogicalName::new("result")?)
+        .cloned();
     let entry = file.and_then(|file| file.entry.clone());
     let place = FilePlace::Store(output(scene, id)?);
     let there = entry.map(|entry| (entry.content.digest, entry.replicas.to_vec()));
-    scene.same("registered", there, Some((output(scene, id)?, vec![(site_name(to)?, place)])));
+    scene.same(
+        "registered",
+        there,
+        Some((output(scene, id)?, vec![(site_name(to)?, place)])),
+    );
     Ok(id)
 }
 
@@ -108,11 +146,19 @@ async fn goes(
     let of = |(_, what): &At<String>| what.starts_with(&format!("{digest} "));
     let lived = scene.copied(&site_name(to)?, since).into_iter().filter(of);
     // Others may have happened in the same millisecond, before.
-    let lived: Vec<_> = lived.skip_while(|(_, what)| !what.ends_with("unneeded")).collect();
+    let lived: Vec<_> = lived
+        .skip_while(|(_, what)| !what.ends_with("unneeded"))
+        .collect();
     let gone = keeps.0;
-    let steps = [(0, "ready unneeded"), (gone, "deleting unneeded"), (gone, "deleting unneeded")];
+    let steps = [
+        (0, "ready unneeded"),
+        (gone, "deleting unneeded"),
+        (gone, "deleting unneeded"),
+    ];
     let steps = steps.into_iter().chain([(gone, "gone")]);
-    let steps: Vec<_> = steps.map(|(at, what)| (at, format!("{digest} {what}"))).collect();
+    let steps: Vec<_> = steps
+        .map(|(at, what)| (at, format!("{digest} {what}")))
+        .collect();
     scene.same("goes", lived, steps);
     Ok(())
 }

@@ -51,7 +51,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         }
         scene.shows("unusable", 0, "unusable")?;
         let counted = u64::from(threshold + succeeds_after);
-        let metric = scene.metrics().site_errors.with_label_values(&[site_name(0)?.as_str()]);
+        let metric = scene
+            .metrics()
+            .site_errors
+            .with_label_values(&[site_name(0)?.as_str()]);
         scene.same("errors that were counted", metric.get(), counted);
         let mut probe_at = probe_time(&scene, failed_at, 1, &parameters)?;
         if fails_probe {
@@ -68,7 +71,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 fn sent(scene: &Scene) -> u64 {
-    scene.metrics().notifications.with_label_values(&["sent"]).get()
+    scene
+        .metrics()
+        .notifications
+        .with_label_values(&["sent"])
+        .get()
 }
 
 fn errors(scene: &Scene) -> Result<u32> {
@@ -79,7 +86,11 @@ fn errors(scene: &Scene) -> Result<u32> {
 
 /// Two users by turns: errors of one alone would be looked into first.
 async fn submit(scene: &Scene, time: DurationMs) -> Result<JobId> {
-    let key = if scene.metrics().jobs_submitted.get().is_multiple_of(2) { "alice" } else { "bob" };
+    let key = if scene.metrics().jobs_submitted.get().is_multiple_of(2) {
+        "alice"
+    } else {
+        "bob"
+    };
     submit_as(scene, key, time).await
 }
 
@@ -122,13 +133,16 @@ pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.shows("usable", 0, "usable")?;
         }
         let sent_at = scene.now();
-        let told = scene.until(DurationMs(4_000), |scene| kept_off(scene).is_some()).await?;
+        let told = scene
+            .until(DurationMs(4_000), |scene| kept_off(scene).is_some())
+            .await?;
         scene.same("errors in a row", errors(&scene)?, 0);
         scene.same("told", sent(&scene), 0);
         let until = kept_off(&scene).unwrap_or_default();
-        scene.check(told + interval >= until && until >= sent_at + interval, || {
-            format!("they stay away until {}", until.0)
-        });
+        scene.check(
+            told + interval >= until && until >= sent_at + interval,
+            || format!("they stay away until {}", until.0),
+        );
         let waits = submit_as(&scene, "mallory", SHORT).await?;
         let goes = submit_as(&scene, "alice", SHORT).await?;
         scene.ended(goes).await?;
@@ -136,20 +150,34 @@ pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.shows("usable", 0, "usable")?;
         scene.ended(waits).await?;
         let placed_at = scene.told_at(waits, "JobPlaced")?;
-        scene.check(placed_at >= until, || format!("it came back at {}", placed_at.0));
+        scene.check(placed_at >= until, || {
+            format!("it came back at {}", placed_at.0)
+        });
         Ok(())
     })
 }
 
 /// When the jobs of the one user may go to the site again, once that is known.
 fn kept_off(scene: &Scene) -> Option<Timestamp> {
-    let record = scene.plane_run.plane.view().sites.get(&site_name(0).ok()?).cloned()?;
+    let record = scene
+        .plane_run
+        .plane
+        .view()
+        .sites
+        .get(&site_name(0).ok()?)
+        .cloned()?;
     record.kept_off.first().map(|kept_off| kept_off.until)
 }
 
 async fn lose(scene: &Scene, id: JobId) -> Result<Timestamp> {
     scene.started(id).await?;
-    scene.plan(DurationMs(20), 0, Trouble::SiteDown { repair: DurationMs(1) })?;
+    scene.plan(
+        DurationMs(20),
+        0,
+        Trouble::SiteDown {
+            repair: DurationMs(1),
+        },
+    )?;
     scene.pass(DurationMs(20)).await;
     let at = scene.now();
     scene.pass(DurationMs(15)).await;
@@ -174,7 +202,10 @@ fn probe_time(
     let least = failed_at + parameters.interval(trips, PerMillion(0));
     let most = failed_at + parameters.interval(trips, PerMillion::ONE);
     scene.check((least..=most).contains(&probe_at), || {
-        format!("probed at {} and not from {} to {}", probe_at.0, least.0, most.0)
+        format!(
+            "probed at {} and not from {} to {}",
+            probe_at.0, least.0, most.0
+        )
     });
     if parameters.probe_spread > PerMillion(0) {
         scene.check(probe_at > least, || "nothing was spread".into());
@@ -200,7 +231,11 @@ async fn try_out(scene: &Scene, probe_at: Timestamp, limit: u32) -> Result<()> {
     let (mut allowed, mut expected) = (1, 0);
     loop {
         expected += allowed;
-        scene.same("let in", scene.asked_since(probe_at, 0, "submit")?.len() as u32, expected);
+        scene.same(
+            "let in",
+            scene.asked_since(probe_at, 0, "submit")?.len() as u32,
+            expected,
+        );
         scene.shows("tried out", 0, "probing")?;
         // Two that succeed at the same time double it twice, as far as it goes.
         if allowed == limit.min(2) {

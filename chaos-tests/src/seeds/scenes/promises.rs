@@ -45,18 +45,31 @@ fn wanting(wish: ReservationWish) -> Result<JobSpec> {
 /// A start so long after the scene begins, or up to two hours later.
 fn start(after: DurationMs) -> ReservationWish {
     let window = StartWindow::new(BEGINS + after, BEGINS + after + HOUR + HOUR);
-    ReservationWish { window, ..ReservationWish::default() }
+    ReservationWish {
+        window,
+        ..ReservationWish::default()
+    }
 }
 
 /// An order that closes a site to what is new, and one that opens it again.
 fn closing(chance: &mut StdRng) -> (Operation, Operation) {
     let (from, until) = (BEGINS, BEGINS + DAY);
-    let window = Operation::SetWindow { from, until, reason: "new disks".into() };
+    let window = Operation::SetWindow {
+        from,
+        until,
+        reason: "new disks".into(),
+    };
     match chance.random_range(0..4) {
         0 => (Operation::Drain, Operation::Undrain),
         1 => (Operation::Freeze, Operation::Thaw),
         2 => (window, Operation::RemoveWindow { from }),
-        _ => (Operation::Force { usable: false, until }, Operation::Unforce),
+        _ => (
+            Operation::Force {
+                usable: false,
+                until,
+            },
+            Operation::Unforce,
+        ),
     }
 }
 
@@ -71,7 +84,10 @@ fn waits(job: &Job) -> bool {
 
 /// Whether all of its sites have confirmed what it wants, and it is not placed there yet.
 fn is_confirmed(job: &Job) -> bool {
-    let reservation = job.reservation.as_deref().filter(|reservation| !reservation.spent);
+    let reservation = job
+        .reservation
+        .as_deref()
+        .filter(|reservation| !reservation.spent);
     let is_so = |held: &Reservation| {
         let beside = held.other.as_ref().map(|other| &other.search);
         beside.unwrap_or(&held.search).standing() == Standing::Confirmed
@@ -81,16 +97,23 @@ fn is_confirmed(job: &Job) -> bool {
 
 fn told(scene: &Scene, job: JobId, name: &str) -> bool {
     let told = scene.told_of(job);
-    told.iter().flat_map(|(_, events)| events).any(|event| event.what.name() == name)
+    told.iter()
+        .flat_map(|(_, events)| events)
+        .any(|event| event.what.name() == name)
 }
 
 /// The sites of a job as it was placed since a moment, in order.
 fn placed_since(scene: &Scene, job: JobId, since: Timestamp) -> Vec<SiteName> {
-    let told = scene.told_of(job).into_iter().filter(|(at, _)| *at >= since);
-    let placed = told.flat_map(|(_, events)| events).filter_map(|event| match event.what {
-        Happened::JobPlaced { placements, .. } => placements.first().map(|p| p.site.clone()),
-        _ => None,
-    });
+    let told = scene
+        .told_of(job)
+        .into_iter()
+        .filter(|(at, _)| *at >= since);
+    let placed = told
+        .flat_map(|(_, events)| events)
+        .filter_map(|event| match event.what {
+            Happened::JobPlaced { placements, .. } => placements.first().map(|p| p.site.clone()),
+            _ => None,
+        });
     placed.collect()
 }
 
@@ -98,18 +121,23 @@ fn placed_since(scene: &Scene, job: JobId, since: Timestamp) -> Vec<SiteName> {
 fn is_claimed(scene: &Scene, job: JobId) -> bool {
     let told = scene.told_of(job);
     let is_placed = |what: &Happened| match what {
-        Happened::JobPlaced { placements, .. } => {
-            placements.iter().any(|placement| placement.acquisition.promised().is_none())
-        }
+        Happened::JobPlaced { placements, .. } => placements
+            .iter()
+            .any(|placement| placement.acquisition.promised().is_none()),
         _ => false,
     };
-    told.iter().flat_map(|(_, events)| events).any(|event| is_placed(&event.what))
+    told.iter()
+        .flat_map(|(_, events)| events)
+        .any(|event| is_placed(&event.what))
 }
 
 fn began_at(scene: &Scene) -> Vec<Timestamp> {
     scene.plane_run.world.read(|world| {
         let entries = world.ledger().entries().iter();
-        entries.filter(|entry| entry.deed == Deed::Began).map(|entry| entry.at).collect()
+        entries
+            .filter(|entry| entry.deed == Deed::Began)
+            .map(|entry| entry.at)
+            .collect()
     })
 }
 
@@ -121,13 +149,18 @@ async fn begins_in_time(scene: &Scene, id: JobId, wish: ReservationWish) -> Resu
     scene.same("the end", job.phase.kind(), PhaseKind::Finished);
     let began = began_at(scene);
     let right = matches!(began[..], [at] if starts.contains(at));
-    scene.check(right, || format!("it began at {began:?}, and not within {starts:?}"));
+    scene.check(right, || {
+        format!("it began at {began:?}, and not within {starts:?}")
+    });
     Ok(())
 }
 
 /// Calls take their time, so that something can come between two of them.
 fn slow_ways(stage: &mut Stage) {
-    stage.fault_rates = FaultRates { way_max: DurationMs(2_000), ..FaultRates::default() };
+    stage.fault_rates = FaultRates {
+        way_max: DurationMs(2_000),
+        ..FaultRates::default()
+    };
 }
 
 /// A job is frozen while its site confirms, and the site closes before it is thawed: it is placed
@@ -139,16 +172,28 @@ fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
     let (close, open) = closing(chance);
     stage.play(move |scene| async move {
         let id = scene.submit(wanting(start(LATER))?).await?;
-        scene.until(MINUTE, |scene| told(scene, id, "ReservationSought")).await?;
+        scene
+            .until(MINUTE, |scene| told(scene, id, "ReservationSought"))
+            .await?;
         scene.ask(Ask::Freeze(vec![id])).await?;
-        scene.until(MINUTE, |scene| scene.job(id).is_ok_and(|job| is_confirmed(&job))).await?;
-        scene.check(waits(&*scene.job(id)?), || "it was placed although it is frozen".into());
+        scene
+            .until(MINUTE, |scene| {
+                scene.job(id).is_ok_and(|job| is_confirmed(&job))
+            })
+            .await?;
+        scene.check(waits(&*scene.job(id)?), || {
+            "it was placed although it is frozen".into()
+        });
         order(&scene, 0, close).await?;
         scene.pass(MINUTE).await;
         let thawed = scene.now();
         scene.ask(Ask::Thaw(vec![id])).await?;
         scene.pass(HOUR).await;
-        scene.same("sites while its own is closed", placed_since(&scene, id, thawed), Vec::new());
+        scene.same(
+            "sites while its own is closed",
+            placed_since(&scene, id, thawed),
+            Vec::new(),
+        );
         order(&scene, 0, open).await?;
         begins_in_time(&scene, id, start(LATER)).await
     })
@@ -162,17 +207,27 @@ fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
     slow_ways(&mut stage);
     stage.play(move |scene| async move {
         let id = scene.submit(wanting(start(LATER))?).await?;
-        scene.until(MINUTE, |scene| told(scene, id, "JobPlaced")).await?;
+        scene
+            .until(MINUTE, |scene| told(scene, id, "JobPlaced"))
+            .await?;
         let wish = Some(start(LATER + LATER));
         scene.ask(Ask::ChangeReservation { job: id, wish }).await?;
         scene.ask(Ask::Freeze(vec![id])).await?;
-        scene.until(MINUTE, |scene| scene.job(id).is_ok_and(|job| is_confirmed(&job))).await?;
+        scene
+            .until(MINUTE, |scene| {
+                scene.job(id).is_ok_and(|job| is_confirmed(&job))
+            })
+            .await?;
         order(&scene, 0, Operation::Freeze).await?;
         scene.pass(MINUTE).await;
         let thawed = scene.now();
         scene.ask(Ask::Thaw(vec![id])).await?;
         scene.pass(HOUR).await;
-        scene.same("sites while its own is closed", placed_since(&scene, id, thawed), Vec::new());
+        scene.same(
+            "sites while its own is closed",
+            placed_since(&scene, id, thawed),
+            Vec::new(),
+        );
         order(&scene, 0, Operation::Thaw).await?;
         begins_in_time(&scene, id, start(LATER)).await
     })
@@ -184,10 +239,24 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = Stage::of(&[4], chance.random())?;
     stage.granting.insert(0);
     let (at, run_time) = (BEGINS, HOUR);
-    stage.locals.push((0, LocalJob { at, processors: 4, run_time, estimate: run_time }));
+    stage.locals.push((
+        0,
+        LocalJob {
+            at,
+            processors: 4,
+            run_time,
+            estimate: run_time,
+        },
+    ));
     // What comes in while a change is written is decided after it.
-    stage.fault_rates = FaultRates { sync_max: MINUTE, ..FaultRates::default() };
-    let claims_first = ReservationWish { reserve_after: Some(DAY), ..start(DurationMs::ZERO) };
+    stage.fault_rates = FaultRates {
+        sync_max: MINUTE,
+        ..FaultRates::default()
+    };
+    let claims_first = ReservationWish {
+        reserve_after: Some(DAY),
+        ..start(DurationMs::ZERO)
+    };
     let lead = DurationMs(chance.random_range(1..=1_000));
     stage.play(move |scene| async move {
         let id = scene.submit(wanting(claims_first)?).await?;
@@ -201,7 +270,9 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
         let early = || format!("it began at {began:?}, before {earliest:?}");
         scene.check(began.iter().all(|at| *at >= earliest), early);
         let claimed = is_claimed(&scene, id);
-        scene.check(!claimed, || "it was placed where nothing is promised".into());
+        scene.check(!claimed, || {
+            "it was placed where nothing is promised".into()
+        });
         Ok(())
     })
 }
@@ -212,13 +283,18 @@ fn closed_for_a_while(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = Stage::of(&[4, 4], chance.random())?;
     stage.granting.insert(0);
     let (close, open) = closing(chance);
-    let wish = ReservationWish { unreserved: true, ..start(LATER) };
+    let wish = ReservationWish {
+        unreserved: true,
+        ..start(LATER)
+    };
     stage.play(move |scene| async move {
         order(&scene, 0, close).await?;
         let id = scene.submit(wanting(wish)?).await?;
         scene.pass(HOUR).await;
         let phase = scene.job(id)?.phase.clone();
-        scene.check(matches!(phase, Phase::Queued { .. }), || format!("it is {phase:?}"));
+        scene.check(matches!(phase, Phase::Queued { .. }), || {
+            format!("it is {phase:?}")
+        });
         order(&scene, 0, open).await?;
         begins_in_time(&scene, id, wish).await
     })

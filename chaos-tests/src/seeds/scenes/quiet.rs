@@ -28,7 +28,9 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let (begun, second) = (scene.now(), scene.submit(spec()?).await?);
         scene.ended(second).await?;
         let waited = scene.told_at(second, "JobPlaced")?.since(begun);
-        scene.check(waited <= SOON, || format!("placed {waited} after {quiet} of quiet"));
+        scene.check(waited <= SOON, || {
+            format!("placed {waited} after {quiet} of quiet")
+        });
         Ok(())
     })
 }

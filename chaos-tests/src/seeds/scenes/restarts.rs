@@ -72,20 +72,27 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 async fn before(scene: &Scene, tale: Tale) -> Result<Left> {
     scene.pass(DurationMs(100)).await;
     let spec = |processors: u32, run: u64, site| {
-        only_at(job(&[processors], DurationMs(run), DurationMs(run), 0)?, site)
+        only_at(
+            job(&[processors], DurationMs(run), DurationMs(run), 0)?,
+            site,
+        )
     };
     let ended = scene.submit(spec(1, 100, 0)?).await?;
     scene.until_ended(&[ended]).await?;
     let running = scene.submit(spec(12, tale.run, 0)?).await?;
     let begins = |scene: &Scene| {
-        scene.job(running).is_ok_and(|job| matches!(job.phase, Phase::Running { .. }))
+        scene
+            .job(running)
+            .is_ok_and(|job| matches!(job.phase, Phase::Running { .. }))
     };
     scene.until(DurationMs(60_000), begins).await?;
     let (mut waiting, mut frozen) = (Vec::new(), Vec::new());
     for _ in 0..tale.frozen {
         let id = scene.submit(spec(1, 1_000, 0)?).await?;
         let done = scene.ask(Ask::Freeze(vec![id])).await;
-        scene.check(matches!(done, Ok(ApiAnswer::Jobs(_))), || format!("{done:?}"));
+        scene.check(matches!(done, Ok(ApiAnswer::Jobs(_))), || {
+            format!("{done:?}")
+        });
         frozen.push(id);
     }
     let begun = scene.now();
@@ -96,7 +103,16 @@ async fn before(scene: &Scene, tale: Tale) -> Result<Left> {
     scene.pass(DurationMs(tale.killed)).await;
     let next = scene.plane_run.plane.view().next_id;
     let killed = scene.now();
-    Ok(Left { killed, running, reading, waiting, frozen, ended, next, begun })
+    Ok(Left {
+        killed,
+        running,
+        reading,
+        waiting,
+        frozen,
+        ended,
+        next,
+        begun,
+    })
 }
 
 async fn after(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
@@ -118,11 +134,17 @@ async fn after(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
         }
     };
     let last = calls.last().map(|(at, _)| *at).unwrap_or_default();
-    scene.same("takes up the copy", scene.heard(&here, &OF_COPIES, begun), calls);
+    scene.same(
+        "takes up the copy",
+        scene.heard(&here, &OF_COPIES, begun),
+        calls,
+    );
     let copied: Vec<_> = scene.copied(&here, begun).into_iter().take(1).collect();
     scene.same("copied", copied, vec![(last, "1 ready".into())]);
     let arrived = scene.lived(left.reading, begun);
-    let arrived = arrived.into_iter().find(|(_, what)| *what == "InputsArrived");
+    let arrived = arrived
+        .into_iter()
+        .find(|(_, what)| *what == "InputsArrived");
     scene.same("arrived", arrived, Some((last, "InputsArrived")));
     measures(scene, tale, last, begun + DurationMs(last))?;
     finishes(scene, tale, left).await
@@ -135,7 +157,11 @@ fn counts(scene: &Scene, left: &Left, tale: Tale) -> Result<()> {
     let view = plane.view();
     scene.same("folds", view.folds_agree(), true);
     for kind in PhaseKind::ALL {
-        let there = view.jobs.values().filter(|job| job.phase.kind() == kind).count();
+        let there = view
+            .jobs
+            .values()
+            .filter(|job| job.phase.kind() == kind)
+            .count();
         let shown = metrics.jobs.with_label_values(&[kind.as_str()]).get();
         scene.same(kind.as_str(), shown, there as i64);
     }
@@ -165,11 +191,25 @@ fn measures(scene: &Scene, tale: Tale, watched: u64, at: Timestamp) -> Result<()
     let links = scene.plane_run.plane.links_to(&site_name(1)?);
     let measured = links.first().and_then(|link| link.measured);
     let counts = watched >= 2_000;
-    scene.same("measured", measured.map(|m| (m.at, m.transfers)), counts.then_some((at, 1)));
-    let bytes = scene.plane_run.plane.shared().metrics.transferred_bytes.get();
+    scene.same(
+        "measured",
+        measured.map(|m| (m.at, m.transfers)),
+        counts.then_some((at, 1)),
+    );
+    let bytes = scene
+        .plane_run
+        .plane
+        .shared()
+        .metrics
+        .transferred_bytes
+        .get();
     scene.same("bytes", Bytes(bytes), Bytes(RATE * tale.takes));
     let digest = Digest([1; 32]);
-    scene.same("progress", scene.plane_run.plane.progress(digest, &site_name(1)?), None);
+    scene.same(
+        "progress",
+        scene.plane_run.plane.progress(digest, &site_name(1)?),
+        None,
+    );
     Ok(())
 }
 
@@ -179,7 +219,9 @@ async fn finishes(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
     scene.until_ended(&left.waiting).await?;
     for id in &left.frozen {
         let frozen = scene.job(*id)?;
-        scene.check(matches!(frozen.phase, Phase::Queued { .. }), || format!("{frozen:?}"));
+        scene.check(matches!(frozen.phase, Phase::Queued { .. }), || {
+            format!("{frozen:?}")
+        });
     }
     scene.ask(Ask::Thaw(left.frozen.clone())).await?;
     scene.until_ended(&left.frozen).await?;
@@ -193,7 +235,9 @@ async fn finishes(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
     scene.same("submitted", submitted, jobs);
     let opened = scene.call_counts().get("decide-gate").copied().unwrap_or(0);
     // What was asked and not answered is asked again.
-    scene.check((jobs..jobs + 2).contains(&opened), || format!("{opened} gates"));
+    scene.check((jobs..jobs + 2).contains(&opened), || {
+        format!("{opened} gates")
+    });
     let metrics = &scene.plane_run.plane.shared().metrics;
     let finished = metrics.jobs.with_label_values(&["finished"]).get();
     scene.same("finished", finished, jobs as i64);

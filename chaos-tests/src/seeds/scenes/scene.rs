@@ -44,7 +44,12 @@ impl Scene {
     /// The one of this run of the control plane.
     pub(super) fn of(plane_run: ControlPlaneRun) -> Self {
         let (changes, changed, found) = Default::default();
-        Self { plane_run, changes, changed, found }
+        Self {
+            plane_run,
+            changes,
+            changed,
+            found,
+        }
     }
 
     /// What was not as it was worked out.
@@ -56,7 +61,9 @@ impl Scene {
     pub(super) async fn follow(&self) {
         let mut stream = self.plane_run.plane.subscribe();
         while let Ok(committed) = stream.recv().await {
-            self.changes.borrow_mut().push((self.now(), committed.change));
+            self.changes
+                .borrow_mut()
+                .push((self.now(), committed.change));
             self.changed.notify_waiters();
         }
     }
@@ -69,8 +76,14 @@ impl Scene {
         for (number, (path, _, sites)) in files.iter().enumerate() {
             for site in sites {
                 let (name, site, path) = (file_name(number)?, site.clone(), path.clone());
-                self.ask(Ask::AddFile { name, site, path, replace: false, reaches_all: false })
-                    .await?;
+                self.ask(Ask::AddFile {
+                    name,
+                    site,
+                    path,
+                    replace: false,
+                    reaches_all: false,
+                })
+                .await?;
             }
         }
         Ok(())
@@ -121,7 +134,10 @@ impl Scene {
     /// # Errors
     /// It is refused.
     pub(super) async fn submit(&self, spec: JobSpec) -> Result<JobId> {
-        match self.ask(Ask::Submit(vec![Submission::of(Arc::new(spec))])).await? {
+        match self
+            .ask(Ask::Submit(vec![Submission::of(Arc::new(spec))]))
+            .await?
+        {
             ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
             other => bail!("a submission came to {other:?}"),
         }
@@ -176,7 +192,11 @@ impl Scene {
         let end = self.now() + within;
         while !so(self) {
             let left = Duration::from_millis(end.since(self.now()).0);
-            if tokio::time::timeout(left, self.changed.notified()).await.is_err() && !so(self) {
+            if tokio::time::timeout(left, self.changed.notified())
+                .await
+                .is_err()
+                && !so(self)
+            {
                 bail!("what was waited for did not come about within {within}");
             }
         }
@@ -212,8 +232,10 @@ impl Scene {
     /// They have not within a day.
     pub(super) async fn until_ended(&self, jobs: &[JobId]) -> Result<Timestamp> {
         let day = DurationMs::from_secs(86_400);
-        let ended =
-            |scene: &Self| jobs.iter().all(|id| scene.job(*id).is_ok_and(|job| job.is_final()));
+        let ended = |scene: &Self| {
+            jobs.iter()
+                .all(|id| scene.job(*id).is_ok_and(|job| job.is_final()))
+        };
         self.until(day, ended).await
     }
 
@@ -245,9 +267,16 @@ impl Scene {
 /// Lets every component of a job read this file.
 pub(super) fn reads(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
     for component in &mut spec.components {
-        let file = FileRef { name: file_name(file)?, bound: None };
+        let file = FileRef {
+            name: file_name(file)?,
+            bound: None,
+        };
         let path = RelPath::new("input")?;
-        component.inputs.push(Input { file, path, feed: Default::default() });
+        component.inputs.push(Input {
+            file,
+            path,
+            feed: Default::default(),
+        });
     }
     Ok(spec)
 }

@@ -51,7 +51,13 @@ impl Tries {
             pause = 15_000.min(2 * pause);
         }
         let (until_lost, lost) = lost.unwrap_or_default();
-        Self { asked, until_lost, since, lost, back: next }
+        Self {
+            asked,
+            until_lost,
+            since,
+            lost,
+            back: next,
+        }
     }
 }
 
@@ -142,7 +148,11 @@ async fn till(scene: &Scene, at: u64) {
 /// to answer twice.
 async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
     till(scene, tries.lost - 1).await;
-    let shown = if tries.until_lost > 2 { "silent" } else { "usable" };
+    let shown = if tries.until_lost > 2 {
+        "silent"
+    } else {
+        "usable"
+    };
     scene.shows("state before it is lost", 0, shown)?;
     let job = scene.job(id)?;
     let told = scene.plane_run.plane.explain(&job).silence.told(&job);
@@ -161,12 +171,16 @@ fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<
     }
     let site = site_name(0)?;
     let lost = BEGINS + DurationMs(tries.lost);
-    let owed = scene.changes().into_iter().filter_map(|(at, change)| match &*change {
-        Change::Site { new, .. } if new.site == site && at <= lost => {
-            Some((at, new.owed.iter().map(|owed| owed.text.to_string()).collect()))
-        }
-        _ => None,
-    });
+    let owed = scene
+        .changes()
+        .into_iter()
+        .filter_map(|(at, change)| match &*change {
+            Change::Site { new, .. } if new.site == site && at <= lost => Some((
+                at,
+                new.owed.iter().map(|owed| owed.text.to_string()).collect(),
+            )),
+            _ => None,
+        });
     let mut owed: Vec<(Timestamp, Vec<String>)> = owed.collect();
     owed.dedup();
     let text = format!("site {site} does not answer");
@@ -194,13 +208,21 @@ async fn goes_on(scene: &Scene, id: JobId, story: &Story, begun: u64, tries: &Tr
     let over = scene.ended(id).await?.since(BEGINS).0;
     let interval = scene.plane_run.plane.shared().settings.poll_interval.0;
     let polled = tries.back + ends.saturating_sub(tries.back) / interval * interval;
-    let seen = if ends <= polled { polled } else { ends.max(polled + 10) };
+    let seen = if ends <= polled {
+        polled
+    } else {
+        ends.max(polled + 10)
+    };
     scene.by_next_call("the end of the job", over, seen);
     let course = scene.course(id, BEGINS + DurationMs(begun));
     scene.same("changes of the job", course.len(), 5);
     scene.shows("state again", 0, "usable")?;
     let errors = &scene.metrics().site_errors;
-    scene.same("errors", errors.with_label_values(&[site_name(0)?.as_str()]).get(), 0);
+    scene.same(
+        "errors",
+        errors.with_label_values(&[site_name(0)?.as_str()]).get(),
+        0,
+    );
     Ok(())
 }
 
@@ -226,25 +248,50 @@ async fn goes_elsewhere(
         (again - given_up, vec!["JobPlaced", "ClaimBegun"]),
         (again - given_up, vec!["AttemptSubmitted"]),
         (again - given_up, vec!["ComponentReady", "GoDecided"]),
-        (again - given_up + 10, vec!["GateOpened", "ComponentBegan", "JobStarted"]),
+        (
+            again - given_up + 10,
+            vec!["GateOpened", "ComponentBegan", "JobStarted"],
+        ),
     ];
     let mut course = scene.course(id, BEGINS + DurationMs(given_up));
     // What is told by a hint is asked for with what was told just before.
     let (at, events) = course.pop().unwrap_or_default();
     let expected_end = again - given_up + story.run_time.0;
-    scene.check((expected_end..expected_end + 10).contains(&at), || format!("it ended at {at}"));
-    scene.same("the end", events, vec!["AttemptEnded", "PayloadsSucceeded", "JobFinished"]);
+    scene.check((expected_end..expected_end + 10).contains(&at), || {
+        format!("it ended at {at}")
+    });
+    scene.same(
+        "the end",
+        events,
+        vec!["AttemptEnded", "PayloadsSucceeded", "JobFinished"],
+    );
     scene.same("course of the job", course, expected);
     let site = site_name(0)?;
     let errors = &scene.metrics().site_errors;
-    scene.same("errors", errors.with_label_values(&[site.as_str()]).get(), 1);
-    let aborted = scene.metrics().rounds_aborted.with_label_values(&["unreachable"]).get();
+    scene.same(
+        "errors",
+        errors.with_label_values(&[site.as_str()]).get(),
+        1,
+    );
+    let aborted = scene
+        .metrics()
+        .rounds_aborted
+        .with_label_values(&["unreachable"])
+        .get();
     scene.same("rounds aborted", aborted, 1);
-    scene.same("submissions", scene.asked_since(BEGINS, 1, "submit")?, vec![again]);
+    scene.same(
+        "submissions",
+        scene.asked_since(BEGINS, 1, "submit")?,
+        vec![again],
+    );
     till(scene, tries.back + 1).await;
     let lives = begun + story.run_time.0 > tries.back;
     let ended = if lives { vec![tries.back] } else { Vec::new() };
-    scene.same("strays are ended", scene.asked_since(BEGINS, 0, "cancel")?, ended.clone());
+    scene.same(
+        "strays are ended",
+        scene.asked_since(BEGINS, 0, "cancel")?,
+        ended.clone(),
+    );
     let gates = std::iter::once(begun).chain(ended).collect();
     scene.same("gates", scene.asked_since(BEGINS, 0, "decide-gate")?, gates);
     Ok(())
@@ -253,17 +300,32 @@ async fn goes_elsewhere(
 /// A site that has not answered lately is asked what it is first.
 fn check_tries(scene: &Scene, begun: u64, tries: &Tries) -> Result<()> {
     let asked = |call| scene.asked_since(BEGINS + DurationMs(begun + 11), 0, call);
-    let status: Vec<u64> = asked("status")?.into_iter().map(|at| at + begun + 11).collect();
-    let status: Vec<u64> = status.into_iter().filter(|at| *at >= tries.asked[0]).collect();
-    let described: Vec<u64> = asked("describe")?.into_iter().map(|at| at + begun + 11).collect();
+    let status: Vec<u64> = asked("status")?
+        .into_iter()
+        .map(|at| at + begun + 11)
+        .collect();
+    let status: Vec<u64> = status
+        .into_iter()
+        .filter(|at| *at >= tries.asked[0])
+        .collect();
+    let described: Vec<u64> = asked("describe")?
+        .into_iter()
+        .map(|at| at + begun + 11)
+        .collect();
     let (as_usual, as_lost) = tries.asked.split_at(tries.until_lost);
     scene.same("asked as usual", &status[..as_usual.len()], as_usual);
     scene.same("asked next", status.get(as_usual.len()), Some(&tries.back));
     scene.same("asked what it is", &described[..as_lost.len()], as_lost);
-    scene.same("asked what it is next", described.get(as_lost.len()), Some(&tries.back));
+    scene.same(
+        "asked what it is next",
+        described.get(as_lost.len()),
+        Some(&tries.back),
+    );
     scene.same(
         "swept",
-        scene.asked_since(BEGINS + DurationMs(1), 0, "list-attempts")?.first(),
+        scene
+            .asked_since(BEGINS + DurationMs(1), 0, "list-attempts")?
+            .first(),
         Some(&(tries.back - 1)),
     );
     Ok(())

@@ -32,17 +32,29 @@ enum Wrong {
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    if chance.random_bool(0.7) { near_and_far(chance) } else { from_store(chance) }
+    if chance.random_bool(0.7) {
+        near_and_far(chance)
+    } else {
+        from_store(chance)
+    }
 }
 
 fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
-    let kinds = [Wrong::Damages, Wrong::Silent, Wrong::Both, Wrong::BothDamage];
+    let kinds = [
+        Wrong::Damages,
+        Wrong::Silent,
+        Wrong::Both,
+        Wrong::BothDamage,
+    ];
     let wrong = kinds[chance.random_range(0..kinds.len())];
     stage.hints = chance.random_bool(0.7);
     for (from, rate) in [(0, NEAR), (1, FAR)] {
         let pair = (site_name(from)?, site_name(2)?);
-        stage.settings.links.insert(pair, BitsPerSecond(8_000 * rate));
+        stage
+            .settings
+            .links
+            .insert(pair, BitsPerSecond(8_000 * rate));
     }
     let takes = 2 * chance.random_range(50..6_000);
     stage.add_file(NEAR * takes, &[0, 1])?;
@@ -54,7 +66,9 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(DurationMs(70_000)).await;
         let begun = scene.now();
         let run = DurationMs(1_000);
-        scene.submit(reads(only_at(job(&[2], run, run, 0)?, 2)?, 0)?).await?;
+        scene
+            .submit(reads(only_at(job(&[2], run, run, 0)?, 2)?, 0)?)
+            .await?;
         let story = wrong.story(takes);
         let end = story.copied.last().map(|(at, _)| *at).unwrap_or_default();
         scene.pass(DurationMs(end + 1_000)).await;
@@ -70,10 +84,15 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.same("failures", failed("source"), story.failures);
         if let Some(text) = story.says {
             let changes = scene.changes();
-            let mut reasons = changes.iter().rev().filter_map(|(_, change)| match &**change {
-                Change::Copy { new: Some(copy), .. } => copy.trouble.last_error.as_deref(),
-                _ => None,
-            });
+            let mut reasons = changes
+                .iter()
+                .rev()
+                .filter_map(|(_, change)| match &**change {
+                    Change::Copy {
+                        new: Some(copy), ..
+                    } => copy.trouble.last_error.as_deref(),
+                    _ => None,
+                });
             scene.same("reason", reasons.next(), Some(text));
         }
         Ok(())
@@ -97,7 +116,8 @@ impl Story {
         self.copied.extend([copying.clone(), copying]);
         let looks = looks(takes);
         self.calls.push((from, "start-copy"));
-        self.calls.extend(looks.iter().map(|at| (from + at, "copy-status")));
+        self.calls
+            .extend(looks.iter().map(|at| (from + at, "copy-status")));
         from + looks.last().copied().unwrap_or_default()
     }
 
@@ -116,7 +136,10 @@ impl Story {
 impl Wrong {
     fn befalls(self, scene: &Scene) -> Result<()> {
         let silent = Trouble::Silent(true);
-        let damages = Trouble::Corrupts { to: site_name(2)?, corrupts: true };
+        let damages = Trouble::Corrupts {
+            to: site_name(2)?,
+            corrupts: true,
+        };
         let (near, far) = match self {
             Wrong::Damages => (damages, None),
             Wrong::Silent => (silent, None),
@@ -124,7 +147,8 @@ impl Wrong {
             Wrong::BothDamage => (damages.clone(), Some(damages)),
         };
         scene.plan(DurationMs(100), 0, near)?;
-        far.into_iter().try_for_each(|far| scene.plan(DurationMs(100), 1, far))?;
+        far.into_iter()
+            .try_for_each(|far| scene.plan(DurationMs(100), 1, far))?;
         Ok(())
     }
 
@@ -145,23 +169,36 @@ impl Wrong {
             (2..5).for_each(|count| story.waits(failed + 4_000 * ((1 << (count - 1)) - 1)));
             let says = Some("the sites that have it do not answer now: amsterdam");
             story.calls.sort_unstable();
-            return Story { failures: 1, says, ..story };
+            return Story {
+                failures: 1,
+                says,
+                ..story
+            };
         }
         let failed = story.tries(0, "amsterdam", takes);
         story.waits(failed);
         let from = story.copied.len();
         let second = story.tries(failed, "berlin", 2 * takes);
         // What there was of the first goes, beside the second.
-        story.copied.insert(from, (failed, "1 copying from berlin".into()));
+        story
+            .copied
+            .insert(from, (failed, "1 copying from berlin".into()));
         story.calls.push((failed, "stop-copy"));
         if self == Wrong::Damages {
-            return Story { failures: 1, ..story.ending_whole(second) };
+            return Story {
+                failures: 1,
+                ..story.ending_whole(second)
+            };
         }
         story.waits(second);
         story.copied.push((second, "1 failed".into()));
         story.calls.sort_unstable();
         let says = Some("every site that has it failed as a source: amsterdam, berlin");
-        Story { failures: 2, says, ..story }
+        Story {
+            failures: 2,
+            says,
+            ..story
+        }
     }
 }
 
@@ -171,7 +208,10 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.hints = chance.random_bool(0.7);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     let slow = (site_name(0)?, site_name(2)?);
-    stage.settings.links.insert(slow, BitsPerSecond(8_000 * FAR / 10));
+    stage
+        .settings
+        .links
+        .insert(slow, BitsPerSecond(8_000 * FAR / 10));
     let keeps = DurationMs(1_000 * chance.random_range(1..5));
     stage.settings.transfer.ready_keep = keeps;
     let takes = chance.random_range(10_000..20_000);
@@ -196,14 +236,37 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
             lives.splice(1..1, [copying.clone(), copying]);
             lives
         };
-        let gone = |at| [(at, "deleting unneeded"), (at, "deleting unneeded"), (at, "gone")];
-        let lives = [(0, "waiting"), (takes, "ready"), (left, "ready unneeded"), (left, "ready")];
+        let gone = |at| {
+            [
+                (at, "deleting unneeded"),
+                (at, "deleting unneeded"),
+                (at, "gone"),
+            ]
+        };
+        let lives = [
+            (0, "waiting"),
+            (takes, "ready"),
+            (left, "ready unneeded"),
+            (left, "ready"),
+        ];
         let read = [(whole, "ready unneeded")];
         let lives = [&lives[..], &read, &gone(whole + keeps.0)].concat();
-        scene.same("read", scene.copied(&site_name(1)?, begun), story("amsterdam", &lives));
-        let lives = [(left, "waiting"), (whole, "ready"), (ended, "ready unneeded")];
+        scene.same(
+            "read",
+            scene.copied(&site_name(1)?, begun),
+            story("amsterdam", &lives),
+        );
+        let lives = [
+            (left, "waiting"),
+            (whole, "ready"),
+            (ended, "ready unneeded"),
+        ];
         let lives = [&lives[..], &gone(ended + keeps.0)].concat();
-        scene.same("reads", scene.copied(&site_name(2)?, begun), story("berlin", &lives));
+        scene.same(
+            "reads",
+            scene.copied(&site_name(2)?, begun),
+            story("berlin", &lives),
+        );
         Ok(())
     })
 }

@@ -68,15 +68,38 @@ impl Stage {
         let sites = processors.iter().enumerate();
         let sites = sites.map(|(number, count)| Ok((site_name(number)?, *count)));
         let sites: Vec<(SiteName, u32)> = sites.collect::<Result<_>>()?;
-        let pairs = || sites.iter().flat_map(|from| sites.iter().map(move |to| (&from.0, &to.0)));
+        let pairs = || {
+            sites
+                .iter()
+                .flat_map(|from| sites.iter().map(move |to| (&from.0, &to.0)))
+        };
         let links = pairs().filter(|(from, to)| from != to);
-        let links = links.map(|(from, to)| ((from.clone(), to.clone()), BANDWIDTH)).collect();
-        let settings = Settings { links, ..default_settings() };
-        let pace =
-            Pace { gate_max: DurationMs::ZERO, launch_max: DurationMs::ZERO, ..Pace::default() };
+        let links = links
+            .map(|(from, to)| ((from.clone(), to.clone()), BANDWIDTH))
+            .collect();
+        let settings = Settings {
+            links,
+            ..default_settings()
+        };
+        let pace = Pace {
+            gate_max: DurationMs::ZERO,
+            launch_max: DurationMs::ZERO,
+            ..Pace::default()
+        };
         let (files, locals, granting, ways, fault_rates) = Default::default();
         let hints = true;
-        Ok(Self { sites, files, settings, hints, fault_rates, ways, locals, granting, pace, seed })
+        Ok(Self {
+            sites,
+            files,
+            settings,
+            hints,
+            fault_rates,
+            ways,
+            locals,
+            granting,
+            pace,
+            seed,
+        })
     }
 
     /// A file of this size at these sites, by number.
@@ -84,8 +107,14 @@ impl Stage {
         let number = self.files.len();
         let path = RelPath::new(&format!("path-{number}"))?;
         let digest = Digest([u8::try_from(number)? + 1; 32]);
-        let content = Content { digest, size: Bytes(size) };
-        let at = sites.iter().map(|site| site_name(*site)).collect::<Result<_>>()?;
+        let content = Content {
+            digest,
+            size: Bytes(size),
+        };
+        let at = sites
+            .iter()
+            .map(|site| site_name(*site))
+            .collect::<Result<_>>()?;
         self.files.push((path, content, at));
         Ok(number)
     }
@@ -102,15 +131,25 @@ impl Stage {
                 local_jobs: locals.map(|(_, job)| *job).collect(),
                 queues: false,
                 reserves: self.granting.contains(&number),
-                files: here.map(|(path, content, _)| (path.clone(), *content)).collect(),
+                files: here
+                    .map(|(path, content, _)| (path.clone(), *content))
+                    .collect(),
             }
         };
-        let links = self.settings.links.iter().map(|((from, to), bandwidth)| LinkSpec {
-            from: from.clone(),
-            to: to.clone(),
-            bandwidth: *bandwidth,
-            latency: self.ways.get(&(from.clone(), to.clone())).copied().unwrap_or_default(),
-        });
+        let links = self
+            .settings
+            .links
+            .iter()
+            .map(|((from, to), bandwidth)| LinkSpec {
+                from: from.clone(),
+                to: to.clone(),
+                bandwidth: *bandwidth,
+                latency: self
+                    .ways
+                    .get(&(from.clone(), to.clone()))
+                    .copied()
+                    .unwrap_or_default(),
+            });
         let links: Vec<LinkSpec> = links.collect();
         let sites = self.sites.iter().enumerate().map(site).collect();
         let world = World::new(sites, &links, self.pace, self.seed, BEGINS);
@@ -133,7 +172,14 @@ impl Stage {
         W: Future<Output = Result<()>> + 'static,
     {
         let (environment, plan) = (self.environment(), Plan::undisturbed(BEGINS, self.seed));
-        Ok(survives(reign_over(&environment, plan, self.files, Curtain::Late, act)?)?.found)
+        Ok(survives(reign_over(
+            &environment,
+            plan,
+            self.files,
+            Curtain::Late,
+            act,
+        )?)?
+        .found)
     }
 
     /// The same from the very moment at which the control plane is ready.
@@ -148,7 +194,14 @@ impl Stage {
         W: Future<Output = Result<()>> + 'static,
     {
         let (environment, plan) = (self.environment(), Plan::undisturbed(BEGINS, self.seed));
-        Ok(survives(reign_over(&environment, plan, self.files, Curtain::AtOnce, act)?)?.found)
+        Ok(survives(reign_over(
+            &environment,
+            plan,
+            self.files,
+            Curtain::AtOnce,
+            act,
+        )?)?
+        .found)
     }
 
     /// Plays a scene in which the control plane ends by itself; when that was, and what became
@@ -171,7 +224,10 @@ impl Stage {
                 let control_plane_runs = environment.lives.control_plane_runs();
                 Ok((
                     at,
-                    control_plane_runs.into_iter().flat_map(|plane_run| plane_run.lived).collect(),
+                    control_plane_runs
+                        .into_iter()
+                        .flat_map(|plane_run| plane_run.lived)
+                        .collect(),
                 ))
             }
         }
@@ -179,7 +235,11 @@ impl Stage {
 
     /// The stage, set for one run of the control plane or several in a row.
     pub(super) fn set(self) -> Set {
-        Set { environment: self.environment(), files: self.files, seed: self.seed }
+        Set {
+            environment: self.environment(),
+            files: self.files,
+            seed: self.seed,
+        }
     }
 
     /// Plays a scene in two acts: at the end of the first the control plane is killed, and
@@ -199,10 +259,22 @@ impl Stage {
     {
         let environment = self.environment();
         let plan = Plan::undisturbed(BEGINS, self.seed);
-        let left = survives(reign_over(&environment, plan, self.files, Curtain::AtOnce, first)?)?;
+        let left = survives(reign_over(
+            &environment,
+            plan,
+            self.files,
+            Curtain::AtOnce,
+            first,
+        )?)?;
         let plan = Plan::undisturbed(left.at + pause, self.seed ^ 1);
         let last = |scene| second(scene, left.result);
-        let over = survives(reign_over(&environment, plan, Vec::new(), Curtain::AtOnce, last)?)?;
+        let over = survives(reign_over(
+            &environment,
+            plan,
+            Vec::new(),
+            Curtain::AtOnce,
+            last,
+        )?)?;
         Ok([left.found, over.found].concat())
     }
 }
@@ -242,10 +314,18 @@ impl Set {
     where
         W: Future<Output = Result<T>> + 'static,
     {
-        Ok(match reign_over(&self.environment, plan, self.files.clone(), Curtain::AtOnce, act)? {
-            Ok(Played { at, result, found }) => End::Done(at, (result, found)),
-            Err(at) => End::Killed(at),
-        })
+        Ok(
+            match reign_over(
+                &self.environment,
+                plan,
+                self.files.clone(),
+                Curtain::AtOnce,
+                act,
+            )? {
+                Ok(Played { at, result, found }) => End::Done(at, (result, found)),
+                Err(at) => End::Killed(at),
+            },
+        )
     }
 
     /// Plays one run of the control plane, as [`Stage::play`] does; when it ended, and what it found.
@@ -261,8 +341,18 @@ impl Set {
         W: Future<Output = Result<()>> + 'static,
     {
         let plan = Plan::undisturbed(begins, self.seed);
-        let files = if begins == BEGINS { self.files.clone() } else { Vec::new() };
-        let played = survives(reign_over(&self.environment, plan, files, Curtain::Late, act)?)?;
+        let files = if begins == BEGINS {
+            self.files.clone()
+        } else {
+            Vec::new()
+        };
+        let played = survives(reign_over(
+            &self.environment,
+            plan,
+            files,
+            Curtain::Late,
+            act,
+        )?)?;
         Ok((played.at, played.found))
     }
 }
@@ -302,7 +392,11 @@ where
         let scene = Scene::of(plane_run);
         let played = async {
             match curtain {
-                Curtain::Late => drop(scene.until(MINUTE, |s| s.plane_run.plane.is_ready()).await?),
+                Curtain::Late => drop(
+                    scene
+                        .until(MINUTE, |s| s.plane_run.plane.is_ready())
+                        .await?,
+                ),
                 // That takes no time, but some turns.
                 Curtain::AtOnce => {
                     while !scene.plane_run.plane.is_ready() {

@@ -38,12 +38,17 @@ fn stage(chance: &mut StdRng, size: u64) -> Result<Stage> {
 }
 
 async fn reader(scene: &Scene, file: usize, run: DurationMs) -> Result<JobId> {
-    scene.submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, file)?).await
+    scene
+        .submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, file)?)
+        .await
 }
 
 fn placed(scene: &Scene, id: JobId, since: cospan_domain::units::Timestamp) -> Option<u64> {
     let lived = scene.lived(id, since);
-    lived.iter().find(|(_, what)| *what == "JobPlaced").map(|(at, _)| *at)
+    lived
+        .iter()
+        .find(|(_, what)| *what == "JobPlaced")
+        .map(|(at, _)| *at)
 }
 
 /// Jobs are placed while their input has room beside what others need, and the next one at the
@@ -54,7 +59,10 @@ fn budget(chance: &mut StdRng) -> Result<Vec<String>> {
     let room = chance.random_range(1..=3);
     let budget = Some(Bytes(room as u64 * size + chance.random_range(0..size)));
     let replicas = Bytes(chance.random_range(0..2 * size));
-    stage.settings.staging.insert(site_name(1)?, Staging { budget, replicas });
+    stage
+        .settings
+        .staging
+        .insert(site_name(1)?, Staging { budget, replicas });
     let run = DurationMs(chance.random_range(1_000..20_000));
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(100)).await;
@@ -67,7 +75,9 @@ fn budget(chance: &mut StdRng) -> Result<Vec<String>> {
         let shares = reader(&scene, 0, run).await?;
         scene.pass(DurationMs(1)).await;
         let now: Vec<_> = jobs.iter().map(|id| placed(&scene, *id, begun)).collect();
-        let fits = (0..FILES).map(|number| (number < room).then_some(0)).collect::<Vec<_>>();
+        let fits = (0..FILES)
+            .map(|number| (number < room).then_some(0))
+            .collect::<Vec<_>>();
         scene.same("placed at once", now, fits);
         scene.same("shares", placed(&scene, shares, begun), Some(0));
         let mut all = jobs.clone();
@@ -86,13 +96,23 @@ fn follows(
     room: usize,
     begun: cospan_domain::units::Timestamp,
 ) {
-    let ended = |id| scene.lived(id, begun).last().map(|(at, _)| *at).unwrap_or_default();
+    let ended = |id| {
+        scene
+            .lived(id, begun)
+            .last()
+            .map(|(at, _)| *at)
+            .unwrap_or_default()
+    };
     let mut free: Vec<u64> = vec![0; room];
     for (number, id) in jobs.iter().enumerate() {
         free.sort_unstable();
         let at = free.remove(0);
         scene.same("placed in turn", placed(scene, *id, begun), Some(at));
-        free.push(if number == 0 { ended(*id).max(ended(shares)) } else { ended(*id) });
+        free.push(if number == 0 {
+            ended(*id).max(ended(shares))
+        } else {
+            ended(*id)
+        });
     }
 }
 
@@ -103,9 +123,14 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = stage(chance, size)?;
     let room = chance.random_range(0..=3_u64);
     let replicas = Bytes(room * size + chance.random_range(0..size));
-    let fits = chance.random_bool(0.5).then(|| chance.random_range(1..=3_u64));
+    let fits = chance
+        .random_bool(0.5)
+        .then(|| chance.random_range(1..=3_u64));
     let budget = fits.map(|fits| Bytes(fits * size + chance.random_range(0..size)));
-    stage.settings.staging.insert(site_name(1)?, Staging { budget, replicas });
+    stage
+        .settings
+        .staging
+        .insert(site_name(1)?, Staging { budget, replicas });
     let keeps = DurationMs(1_000 * chance.random_range(5..60));
     stage.settings.transfer.ready_keep = keeps;
     let run = DurationMs(100);
@@ -116,13 +141,20 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
         for file in 0..FILES {
             let id = reader(&scene, file, run).await?;
             let end = scene.until_ended(&[id]).await?;
-            let arrived = scene.lived(id, begun).into_iter().find(|(_, w)| *w == "InputsArrived");
+            let arrived = scene
+                .lived(id, begun)
+                .into_iter()
+                .find(|(_, w)| *w == "InputsArrived");
             whole.push(arrived.map(|(at, _)| at).unwrap_or_default());
             left.push(end.since(begun).0);
         }
         scene.pass(DurationMs(100_000)).await;
         let gone: Vec<_> = (0..FILES).map(|file| gone(&scene, file, begun)).collect();
-        let rule = Rule { room, fits, keeps: keeps.0 };
+        let rule = Rule {
+            room,
+            fits,
+            keeps: keeps.0,
+        };
         let expected: Vec<_> = (0..FILES).map(|file| rule.goes(&left, file)).collect();
         scene.same("gone", gone, expected.clone());
         lists(&scene, &expected)?;
@@ -134,7 +166,10 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
 fn gone(scene: &Scene, file: usize, since: cospan_domain::units::Timestamp) -> Option<u64> {
     let name = format!("{} gone", file + 1);
     let copied = scene.copied(&site_name(1).ok()?, since);
-    copied.into_iter().find(|(_, what)| *what == name).map(|(at, _)| at)
+    copied
+        .into_iter()
+        .find(|(_, what)| *what == name)
+        .map(|(at, _)| at)
 }
 
 struct Rule {
@@ -182,7 +217,10 @@ impl Rule {
 fn lists(scene: &Scene, gone: &[Option<u64>]) -> Result<()> {
     let view = scene.plane_run.plane.view();
     for (file, gone) in gone.iter().enumerate() {
-        let entry = view.files.get(&file_name(file)?).and_then(|file| file.entry.clone());
+        let entry = view
+            .files
+            .get(&file_name(file)?)
+            .and_then(|file| file.entry.clone());
         let listed = entry.iter().flat_map(|entry| kept(&view, entry)).count();
         scene.same("listed", listed, usize::from(gone.is_none()));
     }
@@ -200,7 +238,10 @@ async fn reads_replica(scene: &Scene, gone: &[Option<u64>], run: DurationMs) -> 
     scene.until_ended(&[id]).await?;
     let heard = scene.heard(&site_name(1)?, &OF_COPIES, begun);
     scene.same("replica", heard, vec![(0, "has-content")]);
-    let arrived = scene.lived(id, begun).into_iter().find(|(_, what)| *what == "InputsArrived");
+    let arrived = scene
+        .lived(id, begun)
+        .into_iter()
+        .find(|(_, what)| *what == "InputsArrived");
     scene.same("arrived", arrived, Some((0, "InputsArrived")));
     Ok(())
 }

@@ -29,9 +29,15 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.settings.limits.max_components = limit;
     let named = |name: &str| Ok::<_, anyhow::Error>((TargetName::new(name)?, Arc::from(name)));
     stage.settings.targets = BTreeMap::from([named("desk")?, named("mail")?]);
-    let bob = ClassRule { owner: Some(key("bob")?), ..ClassRule::default() };
+    let bob = ClassRule {
+        owner: Some(key("bob")?),
+        ..ClassRule::default()
+    };
     stage.settings.classes = vec![
-        ClassRule { highest: Some(Priority::SuperLow), ..bob },
+        ClassRule {
+            highest: Some(Priority::SuperLow),
+            ..bob
+        },
         ClassRule {
             max_wall_time: Some(DurationMs::from_secs(60)),
             class: Some(Priority::High),
@@ -41,7 +47,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let largest = sizes.iter().copied().max().unwrap_or_default();
     stage.play(move |scene| async move {
         scene.pass(SHAPES).await;
-        let front = Front { scene: &scene, before };
+        let front = Front {
+            scene: &scene,
+            before,
+        };
         front.malformed(limit).await?;
         front.missing(largest).await?;
         front.classes().await?;
@@ -68,7 +77,10 @@ struct Front<'a> {
 impl Front<'_> {
     async fn answer(&self, key: &str, submission: Submission) -> Result<ApiRefusal> {
         // Of the lowest class, which no rule forbids anybody.
-        let good = JobSpec { priority: Priority::SuperLow, ..small()? };
+        let good = JobSpec {
+            priority: Priority::SuperLow,
+            ..small()?
+        };
         let good = Submission::of(Arc::new(good));
         let mut all = vec![good.clone(); self.before];
         all.extend([submission, good]);
@@ -78,8 +90,16 @@ impl Front<'_> {
         let answer = scene.ask_as(key, Ask::Submit(all)).await;
         scene.same("when it was refused", scene.now(), at);
         scene.pass(DurationMs::ZERO).await;
-        scene.same("jobs of what was refused", scene.plane_run.plane.view().jobs.len(), jobs);
-        scene.same("changes of what was refused", scene.changes().len(), changes);
+        scene.same(
+            "jobs of what was refused",
+            scene.plane_run.plane.view().jobs.len(),
+            jobs,
+        );
+        scene.same(
+            "changes of what was refused",
+            scene.changes().len(),
+            changes,
+        );
         match answer {
             Err(refusal) => Ok(refusal),
             Ok(answer) => Ok(ApiRefusal::Conflict(format!("accepted: {answer:?}"))),
@@ -88,7 +108,10 @@ impl Front<'_> {
 
     async fn invalid(&self, spec: JobSpec, problem: String) -> Result<()> {
         let refusal = self.answer("alice", Submission::of(Arc::new(spec))).await?;
-        let should = ApiRefusal::Invalid { index: self.before, problem };
+        let should = ApiRefusal::Invalid {
+            index: self.before,
+            problem,
+        };
         self.scene.same("an invalid job", refusal, should);
         Ok(())
     }
@@ -96,7 +119,14 @@ impl Front<'_> {
     /// What is wrong wherever it would run.
     async fn malformed(&self, limit: u32) -> Result<()> {
         let text = "the job has no components; give it at least one [[component]]";
-        self.invalid(JobSpec { components: Vec::new(), ..small()? }, text.into()).await?;
+        self.invalid(
+            JobSpec {
+                components: Vec::new(),
+                ..small()?
+            },
+            text.into(),
+        )
+        .await?;
         let count = limit as usize + 1;
         let many = job(&vec![1; count], DurationMs(1), DurationMs(1), 0)?;
         let text =
@@ -109,11 +139,15 @@ impl Front<'_> {
                     are: desk, mail (notify.targets)";
         self.invalid(spec, text.into()).await?;
         let policy = Some(PolicyName::new("best-guess")?);
-        let refused =
-            self.answer("alice", Submission::of(Arc::new(JobSpec { policy, ..small()? })));
+        let refused = self.answer(
+            "alice",
+            Submission::of(Arc::new(JobSpec { policy, ..small()? })),
+        );
         let refused = refused.await?.to_string();
-        let begins =
-            format!("job {} of the request: no policy is called \"best-guess\"", self.before);
+        let begins = format!(
+            "job {} of the request: no policy is called \"best-guess\"",
+            self.before
+        );
         self.scene.check(refused.starts_with(&begins), || refused);
         Ok(())
     }
@@ -126,21 +160,34 @@ impl Front<'_> {
         let names = |problem: &str| problem.contains("component part-1 ");
         let right = matches!(&refusal, ApiRefusal::Unplaceable { index, problem }
             if *index == self.before && names(problem));
-        self.scene.check(right, || format!("a job that is too large: {refusal:?}"));
+        self.scene
+            .check(right, || format!("a job that is too large: {refusal:?}"));
         let name = LogicalName::new("file-9")?;
         let unknown = Submission::of(Arc::new(reads(small()?, 9)?));
         let refusal = self.answer("alice", unknown).await?;
-        let should = ApiRefusal::UnknownFile { index: self.before, name };
-        self.scene.same("a file that is not registered", refusal, should);
+        let should = ApiRefusal::UnknownFile {
+            index: self.before,
+            name,
+        };
+        self.scene
+            .same("a file that is not registered", refusal, should);
         let mut spec = reads(small()?, 0)?;
         spec.components[0].inputs[0].feed = Feed::Chunk;
         self.scene.submit(spec).await?;
-        let waits = Submission { allow_unplaceable: true, ..huge };
+        let waits = Submission {
+            allow_unplaceable: true,
+            ..huge
+        };
         let answer = self.scene.ask(Ask::Submit(vec![waits])).await?;
-        let ApiAnswer::Submitted(jobs) = answer else { anyhow::bail!("{answer:?}") };
+        let ApiAnswer::Submitted(jobs) = answer else {
+            anyhow::bail!("{answer:?}")
+        };
         self.scene.pass(DurationMs(60_000)).await;
         let job = self.scene.job(jobs[0].id)?;
-        self.scene.check(matches!(job.phase, Phase::Queued { .. }), || format!("{:?}", job.phase));
+        self.scene
+            .check(matches!(job.phase, Phase::Queued { .. }), || {
+                format!("{:?}", job.phase)
+            });
         at_rest(self.scene).await;
         self.scene.ask(Ask::Cancel(vec![job.id])).await?;
         Ok(())
@@ -148,35 +195,92 @@ impl Front<'_> {
 
     /// The class is the one that is asked for, if a rule allows it, or the one that is given.
     async fn classes(&self) -> Result<()> {
-        let asks = |priority| Ok::<_, anyhow::Error>(Arc::new(JobSpec { priority, ..small()? }));
-        let refusal = self.answer("bob", Submission::of(asks(Priority::Low)?)).await?;
+        let asks = |priority| {
+            Ok::<_, anyhow::Error>(Arc::new(JobSpec {
+                priority,
+                ..small()?
+            }))
+        };
+        let refusal = self
+            .answer("bob", Submission::of(asks(Priority::Low)?))
+            .await?;
         let (asked, highest) = (Priority::Low, Priority::SuperLow);
-        let above = AboveHighest { asked, highest, rule: 1 };
-        let should = ApiRefusal::AboveHighest { index: self.before, above };
-        self.scene.same("a class above the highest", refusal, should);
-        let uncapped = Asking { names_none: false, uncapped: true };
-        let none = Asking { names_none: true, uncapped: false };
-        let short = JobSpec { wall_time: DurationMs(60_000), ..small()? };
+        let above = AboveHighest {
+            asked,
+            highest,
+            rule: 1,
+        };
+        let should = ApiRefusal::AboveHighest {
+            index: self.before,
+            above,
+        };
+        self.scene
+            .same("a class above the highest", refusal, should);
+        let uncapped = Asking {
+            names_none: false,
+            uncapped: true,
+        };
+        let none = Asking {
+            names_none: true,
+            uncapped: false,
+        };
+        let short = JobSpec {
+            wall_time: DurationMs(60_000),
+            ..small()?
+        };
         let cases = [
             ("bob", small()?, uncapped, Priority::Low),
             ("bob", small()?, none, Priority::SuperLow),
             ("carol", short, none, Priority::High),
             ("carol", small()?, none, Priority::Low),
-            ("carol", JobSpec { priority: Priority::SuperHigh, ..small()? }, none, Priority::Low),
+            (
+                "carol",
+                JobSpec {
+                    priority: Priority::SuperHigh,
+                    ..small()?
+                },
+                none,
+                Priority::Low,
+            ),
         ];
         for (name, spec, asking, class) in cases {
-            let submission = Submission { asking, ..Submission::of(Arc::new(spec)) };
-            let previewed = self.scene.plane_run.plane.preview(&key(name)?, submission.clone())?;
+            let submission = Submission {
+                asking,
+                ..Submission::of(Arc::new(spec))
+            };
+            let previewed = self
+                .scene
+                .plane_run
+                .plane
+                .preview(&key(name)?, submission.clone())?;
             let shown = previewed.class.map(|shown| (shown.class, shown.given));
-            self.scene.same("class in a preview", shown, Some((class, asking.names_none)));
-            let answer = self.scene.ask_as(name, Ask::Submit(vec![submission])).await?;
-            let ApiAnswer::Submitted(jobs) = answer else { anyhow::bail!("{answer:?}") };
+            self.scene.same(
+                "class in a preview",
+                shown,
+                Some((class, asking.names_none)),
+            );
+            let answer = self
+                .scene
+                .ask_as(name, Ask::Submit(vec![submission]))
+                .await?;
+            let ApiAnswer::Submitted(jobs) = answer else {
+                anyhow::bail!("{answer:?}")
+            };
             let job = self.scene.job(jobs[0].id)?;
             self.scene.same("class of a job", job.priority, class);
-            self.scene.same("class of a specification", job.spec.priority, class);
-            self.scene.same("owner", self.scene.plane_run.plane.owner(job.id), Some(key(name)?));
+            self.scene
+                .same("class of a specification", job.spec.priority, class);
+            self.scene.same(
+                "owner",
+                self.scene.plane_run.plane.owner(job.id),
+                Some(key(name)?),
+            );
         }
-        self.scene.same("owner of no job", self.scene.plane_run.plane.owner(JobId(77_777)), None);
+        self.scene.same(
+            "owner of no job",
+            self.scene.plane_run.plane.owner(JobId(77_777)),
+            None,
+        );
         Ok(())
     }
 }
@@ -186,32 +290,57 @@ impl Front<'_> {
 async fn closed_sites(scene: &Scene) -> Result<()> {
     scene.pass(DurationMs(120_000)).await;
     let site = site_name(1)?;
-    let mut spec = JobSpec { request: Request::Fixed, ..small()? };
+    let mut spec = JobSpec {
+        request: Request::Fixed,
+        ..small()?
+    };
     spec.components[0].site = Some(site.clone());
     let waits = Submission::of(Arc::new(spec));
-    let leaves = Submission { refuse_closed: true, ..waits.clone() };
+    let leaves = Submission {
+        refuse_closed: true,
+        ..waits.clone()
+    };
     let alice = key("alice")?;
-    let open = |scene: &Scene| scene.plane_run.plane.preview(&alice, leaves.clone()).is_ok();
-    scene.check(open(scene), || "a site that is open refuses a preview".into());
+    let open = |scene: &Scene| {
+        scene
+            .plane_run
+            .plane
+            .preview(&alice, leaves.clone())
+            .is_ok()
+    };
+    scene.check(open(scene), || {
+        "a site that is open refuses a preview".into()
+    });
     order(scene, &site, SiteOrder::Freeze).await?;
     scene.pass(DurationMs(SHAPES.0 - 1)).await;
-    scene.check(open(scene), || "shapes are worked out anew within a second".into());
+    scene.check(open(scene), || {
+        "shapes are worked out anew within a second".into()
+    });
     scene.pass(DurationMs(1)).await;
-    let refusal = scene.ask(Ask::Submit(vec![waits.clone(), leaves.clone()])).await;
+    let refusal = scene
+        .ask(Ask::Submit(vec![waits.clone(), leaves.clone()]))
+        .await;
     let why = "frozen";
     let right = matches!(&refusal, Err(ApiRefusal::ClosedSite { index: 1, component, site: at, why: said })
         if component == "part-0" && *at == site && said.contains(why));
     scene.check(right, || format!("a site that takes nothing: {refusal:?}"));
     let waiting = scene.ask(Ask::Submit(vec![waits])).await?;
-    let ApiAnswer::Submitted(jobs) = waiting else { anyhow::bail!("{waiting:?}") };
+    let ApiAnswer::Submitted(jobs) = waiting else {
+        anyhow::bail!("{waiting:?}")
+    };
     scene.pass(DurationMs(5_000)).await;
     at_rest(scene).await;
     let job = scene.job(jobs[0].id)?;
-    scene.check(matches!(job.phase, Phase::Queued { .. }), || format!("{:?}", job.phase));
+    scene.check(matches!(job.phase, Phase::Queued { .. }), || {
+        format!("{:?}", job.phase)
+    });
     order(scene, &site, SiteOrder::Thaw).await?;
     let at = scene.now();
-    let placed =
-        |scene: &Scene| scene.job(jobs[0].id).is_ok_and(|job| job.instants.placed.is_some());
+    let placed = |scene: &Scene| {
+        scene
+            .job(jobs[0].id)
+            .is_ok_and(|job| job.instants.placed.is_some())
+    };
     let placed_at = scene.until(DurationMs(60_000), placed).await?;
     scene.same("when a job is placed whose site is thawed", placed_at, at);
     scene.pass(DurationMs(60_000)).await;

@@ -24,7 +24,11 @@ pub(super) async fn at_rest(scene: &Scene) {
     let metrics = &scene.plane_run.plane.shared().metrics;
     for actor in WITH_DEPTH {
         let depth = metrics.mailbox_depth.with_label_values(&[actor]).get();
-        scene.same(&format!("what the {actor} has not finished at rest"), depth, 0);
+        scene.same(
+            &format!("what the {actor} has not finished at rest"),
+            depth,
+            0,
+        );
     }
 }
 
@@ -34,9 +38,15 @@ pub(super) fn folded(scene: &Scene, view: &View) {
     needs(scene, view);
     let untold = view.jobs.values().filter(|job| job.owes_word());
     let untold: BTreeSet<JobId> = untold.map(|job| job.id).collect();
-    scene.same("whose end is to be told", view.untold.iter().copied().collect(), untold);
+    scene.same(
+        "whose end is to be told",
+        view.untold.iter().copied().collect(),
+        untold,
+    );
     catalogued(scene, view);
-    scene.check(view.folds_agree(), || "the view says that it is not what it should be".into());
+    scene.check(view.folds_agree(), || {
+        "the view says that it is not what it should be".into()
+    });
 }
 
 fn holds(scene: &Scene, view: &View) {
@@ -48,7 +58,9 @@ fn holds(scene: &Scene, view: &View) {
     }
     let mut is: BTreeMap<(SiteName, JobId, u32), Holding> = BTreeMap::new();
     for (site, held) in &view.holdings {
-        scene.check(!held.is_empty(), || format!("nothing is held at {site}, and it is listed"));
+        scene.check(!held.is_empty(), || {
+            format!("nothing is held at {site}, and it is listed")
+        });
         for ((job, component), holding) in held {
             is.insert((site.clone(), *job, component.0), Holding::clone(holding));
         }
@@ -61,18 +73,39 @@ fn needs(scene: &Scene, view: &View) {
     let mut staged: BTreeMap<SiteName, BTreeMap<Digest, Bytes>> = BTreeMap::new();
     for job in view.jobs.values() {
         for (content, site) in needed(job) {
-            jobs.entry((content.digest, site.clone())).or_default().insert(job.id);
-            staged.entry(site).or_default().insert(content.digest, content.size);
+            jobs.entry((content.digest, site.clone()))
+                .or_default()
+                .insert(job.id);
+            staged
+                .entry(site)
+                .or_default()
+                .insert(content.digest, content.size);
         }
     }
-    let is = view.needs.iter().map(|(key, jobs)| (key.clone(), jobs.iter().copied().collect()));
+    let is = view
+        .needs
+        .iter()
+        .map(|(key, jobs)| (key.clone(), jobs.iter().copied().collect()));
     scene.same("who needs what", is.collect(), jobs);
-    let bytes = view.staged.iter().map(|(site, staged)| (site.clone(), staged.bytes)).collect();
+    let bytes = view
+        .staged
+        .iter()
+        .map(|(site, staged)| (site.clone(), staged.bytes))
+        .collect();
     let sum = |contents: &BTreeMap<Digest, Bytes>| Bytes(contents.values().map(|b| b.0).sum());
-    let sums = staged.iter().map(|(site, contents)| (site.clone(), sum(contents)));
-    scene.same("bytes needed by site", bytes, sums.collect::<BTreeMap<_, _>>());
+    let sums = staged
+        .iter()
+        .map(|(site, contents)| (site.clone(), sum(contents)));
+    scene.same(
+        "bytes needed by site",
+        bytes,
+        sums.collect::<BTreeMap<_, _>>(),
+    );
     let contents = view.staged.iter().map(|(site, staged)| {
-        let contents = staged.contents.iter().map(|(digest, size)| (*digest, *size));
+        let contents = staged
+            .contents
+            .iter()
+            .map(|(digest, size)| (*digest, *size));
         (site.clone(), contents.collect())
     });
     scene.same("contents needed by site", contents.collect(), staged);
@@ -82,10 +115,16 @@ fn catalogued(scene: &Scene, view: &View) {
     let mut names: BTreeMap<Digest, BTreeSet<LogicalName>> = BTreeMap::new();
     for file in view.files.values() {
         if let Some(entry) = &file.entry {
-            names.entry(entry.content.digest).or_default().insert(file.name.clone());
+            names
+                .entry(entry.content.digest)
+                .or_default()
+                .insert(file.name.clone());
         }
     }
-    let is = view.names.iter().map(|(digest, names)| (*digest, names.iter().cloned().collect()));
+    let is = view
+        .names
+        .iter()
+        .map(|(digest, names)| (*digest, names.iter().cloned().collect()));
     scene.same("names of contents", is.collect(), names);
     let mut cuts: BTreeMap<Digest, BTreeSet<(Digest, SiteName)>> = BTreeMap::new();
     for (key, copy) in &view.copies {
@@ -93,7 +132,10 @@ fn catalogued(scene: &Scene, view: &View) {
             cuts.entry(chunk.of.digest).or_default().insert(key.clone());
         }
     }
-    let is = view.cuts.iter().map(|(digest, cuts)| (*digest, cuts.iter().cloned().collect()));
+    let is = view
+        .cuts
+        .iter()
+        .map(|(digest, cuts)| (*digest, cuts.iter().cloned().collect()));
     scene.same("chunks of files", is.collect(), cuts);
 }
 
@@ -105,21 +147,43 @@ fn counted(scene: &Scene, view: &View) {
     };
     for phase in PhaseKind::ALL {
         let gauge = metrics.jobs.with_label_values(&[phase.as_str()]).get();
-        scene.same(phase.as_str(), gauge, jobs(&|job| job.phase.kind() == phase));
+        scene.same(
+            phase.as_str(),
+            gauge,
+            jobs(&|job| job.phase.kind() == phase),
+        );
     }
     for class in Priority::ALL {
         let waits = |job: &Job| {
-            let has_turn = job.spec.run.task.as_ref().is_none_or(|task| task.at_once.is_none());
+            let has_turn = job
+                .spec
+                .run
+                .task
+                .as_ref()
+                .is_none_or(|task| task.at_once.is_none());
             has_turn && job.priority == class && matches!(job.phase, Phase::Queued { .. })
         };
-        let gauge = metrics.queue_length.with_label_values(&[class.as_str()]).get();
-        let limited = view
-            .jobs
-            .values()
-            .any(|job| job.spec.run.task.as_ref().is_some_and(|task| task.at_once.is_some()));
+        let gauge = metrics
+            .queue_length
+            .with_label_values(&[class.as_str()])
+            .get();
+        let limited = view.jobs.values().any(|job| {
+            job.spec
+                .run
+                .task
+                .as_ref()
+                .is_some_and(|task| task.at_once.is_some())
+        });
         scene.check(limited || gauge == jobs(&waits), || {
-            format!("the queue of class {class} shows {gauge}, not {}", jobs(&waits))
+            format!(
+                "the queue of class {class} shows {gauge}, not {}",
+                jobs(&waits)
+            )
         });
     }
-    scene.same("jobs held", metrics.held.get(), jobs(&|job| job.held.is_some()));
+    scene.same(
+        "jobs held",
+        metrics.held.get(),
+        jobs(&|job| job.held.is_some()),
+    );
 }

@@ -37,13 +37,21 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 /// A job for which there is no room.
 fn waiting(processors: u32) -> Result<Submission> {
     let spec = job(&[processors], DurationMs(1_000), DurationMs(2_000), 0)?;
-    Ok(Submission { allow_unplaceable: true, ..Submission::of(Arc::new(spec)) })
+    Ok(Submission {
+        allow_unplaceable: true,
+        ..Submission::of(Arc::new(spec))
+    })
 }
 
 type Answer = Result<ApiAnswer, ApiRefusal>;
 
 async fn ask_all(scene: &Scene, requests: Vec<Vec<Submission>>) -> Vec<Answer> {
-    join_all(requests.into_iter().map(|request| scene.ask(Ask::Submit(request)))).await
+    join_all(
+        requests
+            .into_iter()
+            .map(|request| scene.ask(Ask::Submit(request))),
+    )
+    .await
 }
 
 fn rows(first: u64, sizes: &[usize]) -> Vec<Answer> {
@@ -51,7 +59,11 @@ fn rows(first: u64, sizes: &[usize]) -> Vec<Answer> {
     let row = |size: &usize| {
         let ids = next..next + *size as u64;
         next = ids.end;
-        let fresh = |id| SubmittedJob { id: JobId(id), repeated: false, group: None };
+        let fresh = |id| SubmittedJob {
+            id: JobId(id),
+            repeated: false,
+            group: None,
+        };
         Ok(ApiAnswer::Submitted(ids.map(fresh).collect()))
     };
     sizes.iter().map(row).collect()
@@ -63,7 +75,11 @@ fn appended(scene: &Scene) -> Vec<usize> {
         Change::NewJobs(jobs) => Some(jobs.len()),
         _ => None,
     };
-    scene.changes().iter().filter_map(|(_, change)| count(change)).collect()
+    scene
+        .changes()
+        .iter()
+        .filter_map(|(_, change)| count(change))
+        .collect()
 }
 
 /// Requests of these sizes, taken up in order, as they become durable.
@@ -85,7 +101,11 @@ fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
     let first = chance.random_range(65..=70);
     let sizes: Vec<usize> = match chance.random_bool(0.5) {
         true => vec![40, TOGETHER - 40, 1, 20],
-        false => vec![chance.random_range(30..=64), chance.random_range(20..=40), 20],
+        false => vec![
+            chance.random_range(30..=64),
+            chance.random_range(20..=40),
+            20,
+        ],
     };
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
@@ -134,15 +154,29 @@ async fn swept(scene: &Scene, next: u64, counts: &[u32]) -> Result<()> {
             let mut submission = waiting(6)?;
             let mut spec = JobSpec::clone(&submission.spec);
             let (count, values) = (*count, Default::default());
-            spec.run.task = Some(Task { group: JobId(0), index, count, at_once: None, values });
+            spec.run.task = Some(Task {
+                group: JobId(0),
+                index,
+                count,
+                at_once: None,
+                values,
+            });
             submission.spec = Arc::new(spec);
             all.push(submission);
-            should.push(SubmittedJob { id: JobId(id), repeated: false, group: Some(group) });
+            should.push(SubmittedJob {
+                id: JobId(id),
+                repeated: false,
+                group: Some(group),
+            });
             id += 1;
         }
     }
     all.push(waiting(6)?);
-    should.push(SubmittedJob { id: JobId(id), repeated: false, group: None });
+    should.push(SubmittedJob {
+        id: JobId(id),
+        repeated: false,
+        group: None,
+    });
     let answer = scene.ask(Ask::Submit(all)).await?;
     scene.same("sweeps", answer, ApiAnswer::Submitted(should.clone()));
     for submitted in should {
@@ -161,14 +195,24 @@ async fn shared(scene: &Scene) -> Result<()> {
     }
     for (size, spec) in (10..).zip(&specs) {
         let again = kept(scene, size).await?;
-        scene.check(Arc::ptr_eq(spec, &again), || format!("a job of {size} is kept twice"));
-        scene.same("its processors", again.components[0].resources.processors, size);
+        scene.check(Arc::ptr_eq(spec, &again), || {
+            format!("a job of {size} is kept twice")
+        });
+        scene.same(
+            "its processors",
+            again.components[0].resources.processors,
+            size,
+        );
     }
     kept(scene, 99).await?;
     let oldest = kept(scene, 10).await?;
-    scene.check(!Arc::ptr_eq(&specs[0], &oldest), || format!("more than {KEPT} are compared"));
+    scene.check(!Arc::ptr_eq(&specs[0], &oldest), || {
+        format!("more than {KEPT} are compared")
+    });
     let newer = kept(scene, 12).await?;
-    scene.check(Arc::ptr_eq(&specs[2], &newer), || format!("fewer than {KEPT} are compared"));
+    scene.check(Arc::ptr_eq(&specs[2], &newer), || {
+        format!("fewer than {KEPT} are compared")
+    });
     Ok(())
 }
 
@@ -185,7 +229,10 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
     let mut stage = Stage::of(&[2], chance.random())?;
     let bound = chance.random_range(1..=6);
     stage.settings.intake_bound = bound;
-    stage.fault_rates = FaultRates { sync_max: DurationMs(1_000_000), ..FaultRates::default() };
+    stage.fault_rates = FaultRates {
+        sync_max: DurationMs(1_000_000),
+        ..FaultRates::default()
+    };
     stage.play(move |scene| async move {
         let depth = |scene: &Scene| {
             let depth = &scene.plane_run.plane.shared().metrics.mailbox_depth;
@@ -213,7 +260,11 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.check(scene.now() >= asked, || "time went back".into());
         at_rest(&scene).await;
         let again = scene.ask(Ask::Submit(vec![waiting(5)?])).await;
-        scene.same("one that came back", vec![again], rows(bound as u64 + 1, &[1]));
+        scene.same(
+            "one that came back",
+            vec![again],
+            rows(bound as u64 + 1, &[1]),
+        );
         at_rest(&scene).await;
         Ok(())
     })
@@ -228,10 +279,15 @@ fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
         let mut large = waiting(5)?;
         let mut spec = JobSpec::clone(&large.spec);
         let long = "x".repeat(2 << 20).into();
-        spec.components[0].program.change(|program| program.arguments.push(long));
+        spec.components[0]
+            .program
+            .change(|program| program.arguments.push(long));
         large.spec = Arc::new(spec);
         let key = IdempotencyKey::new("large")?;
-        let name = Some(Idempotency { key, body: Digest([1; 32]) });
+        let name = Some(Idempotency {
+            key,
+            body: Digest([1; 32]),
+        });
         large.idempotency = name.clone();
         let mut with = vec![waiting(5)?; before];
         with.push(large);
@@ -242,10 +298,24 @@ fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.check(right, || format!("one that is too large: {:?}", answers[1]));
         let last = 2 + before as u64 + 2;
         scene.same("those before it", vec![answers[0].clone()], rows(1, &[2]));
-        scene.same("those behind it", vec![answers[2].clone()], rows(last, &[1]));
-        let ids: Vec<u64> = scene.plane_run.plane.view().jobs.keys().map(|id| id.0).collect();
+        scene.same(
+            "those behind it",
+            vec![answers[2].clone()],
+            rows(last, &[1]),
+        );
+        let ids: Vec<u64> = scene
+            .plane_run
+            .plane
+            .view()
+            .jobs
+            .keys()
+            .map(|id| id.0)
+            .collect();
         scene.same("jobs that are kept", ids, vec![1, 2, last]);
-        let again = Submission { idempotency: name, ..waiting(5)? };
+        let again = Submission {
+            idempotency: name,
+            ..waiting(5)?
+        };
         let answer = scene.ask(Ask::Submit(vec![again])).await;
         scene.same("under the same name", vec![answer], rows(last + 1, &[1]));
         at_rest(&scene).await;

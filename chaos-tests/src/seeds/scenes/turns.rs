@@ -37,7 +37,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 
 fn of_class(processors: u32, run_time: DurationMs, priority: Priority) -> Result<JobSpec> {
     let wall_time = run_time + DurationMs(60_000);
-    Ok(JobSpec { priority, ..job(&[processors], run_time, wall_time, 0)? })
+    Ok(JobSpec {
+        priority,
+        ..job(&[processors], run_time, wall_time, 0)?
+    })
 }
 
 fn placed_at(scene: &Scene, id: JobId) -> Result<Option<Timestamp>> {
@@ -63,11 +66,16 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
         // The site is asked what it is, and how it is: there and back, twice.
         scene.pass(DurationMs(5 * WAY.0)).await;
         let begun = scene.now();
-        let first = scene.submit(of_class(processors, run_time, Priority::Low)?).await?;
+        let first = scene
+            .submit(of_class(processors, run_time, Priority::Low)?)
+            .await?;
         let mut jobs: Vec<(Priority, JobId)> = Vec::new();
         for class in classes {
             scene.pass(DurationMs(10)).await;
-            jobs.push((class, scene.submit(of_class(processors, run_time, class)?).await?));
+            jobs.push((
+                class,
+                scene.submit(of_class(processors, run_time, class)?).await?,
+            ));
         }
         scene.pass(DurationMs(10)).await;
         jobs.sort_by_key(|(class, id)| (std::cmp::Reverse(*class), *id));
@@ -77,7 +85,9 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
         each_at_an_end(&scene, 1, DurationMs(4 * WAY.0))?;
         for pair in jobs.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
             let (before, after) = (placed_at(&scene, pair[0].1)?, placed_at(&scene, pair[1].1)?);
-            scene.check(before < after, || format!("{} is overtaken in its class", pair[0].1));
+            scene.check(before < after, || {
+                format!("{} is overtaken in its class", pair[0].1)
+            });
         }
         scene.same("who is first", placed_at(&scene, first)?, Some(begun));
         at_rest(&scene).await;
@@ -86,15 +96,28 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 fn all_over(scene: &Scene) -> bool {
-    scene.plane_run.plane.view().jobs.values().all(|job| job.is_final())
+    scene
+        .plane_run
+        .plane
+        .view()
+        .jobs
+        .values()
+        .all(|job| job.is_final())
 }
 
 async fn standings(scene: &Scene, jobs: &[(Priority, JobId)]) -> Result<()> {
     for (class, id) in jobs {
         let standing = scene.plane_run.plane.standing(*id).await;
-        let ahead = jobs.iter().filter(|(other, before)| other == class && before < id).count();
+        let ahead = jobs
+            .iter()
+            .filter(|(other, before)| other == class && before < id)
+            .count();
         let shown = standing.map(|s| (s.priority, s.ahead, s.condition, s.tries));
-        scene.same("where it stands", shown, Some((*class, ahead, Condition::Ready, 0)));
+        scene.same(
+            "where it stands",
+            shown,
+            Some((*class, ahead, Condition::Ready, 0)),
+        );
         let wait = scene.plane_run.plane.explain(&*scene.job(*id)?).wait;
         scene.same("what it waits for", wait, Wait::Placement);
     }
@@ -121,7 +144,12 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
         let all = scene.submit(of_class(2, DAY, Priority::Low)?).await?;
         scene.pass(DurationMs(1_000)).await;
         let spec = of_class(1, DurationMs(1_000), Priority::Low)?;
-        let id = scene.submit(JobSpec { max_placement_tries: own, ..spec }).await?;
+        let id = scene
+            .submit(JobSpec {
+                max_placement_tries: own,
+                ..spec
+            })
+            .await?;
         let tries = |count: u32| entered + DurationMs(interval.0 * u64::from(count));
         let is = |class| move |scene: &Scene| scene.job(id).is_ok_and(|job| job.priority == class);
         let at = scene.when(DAY, is(Priority::High)).await?;
@@ -133,7 +161,10 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
         let at = scene.when(DAY, is_over(id)).await?;
         scene.same("when it is given up", at, tries(most + 1));
         let reason = format!("not placed after {} tries (max_placement_tries)", most + 1);
-        let should = Phase::Failed { at, reason: reason.into() };
+        let should = Phase::Failed {
+            at,
+            reason: reason.into(),
+        };
         scene.same("how it ends", scene.job(id)?.phase.clone(), should);
         at_rest(&scene).await;
         scene.ask(Ask::Cancel(vec![all])).await?;
@@ -146,14 +177,22 @@ fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
     let stage = Stage::of(&[16], chance.random())?;
     let limit = chance.random_range(1..=3);
     let count = limit + chance.random_range(1..=3);
-    let times: Vec<u64> = (0..count).map(|_| 1_000 * chance.random_range(10..=60)).collect();
+    let times: Vec<u64> = (0..count)
+        .map(|_| 1_000 * chance.random_range(10..=60))
+        .collect();
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         let mut all = Vec::new();
         for (index, time) in (0..).zip(&times) {
             let mut spec = of_class(1, DurationMs(*time), Priority::Low)?;
             let (group, values) = (JobId(0), Default::default());
-            spec.run.task = Some(Task { group, index, count, at_once: Some(limit), values });
+            spec.run.task = Some(Task {
+                group,
+                index,
+                count,
+                at_once: Some(limit),
+                values,
+            });
             all.push(Submission::of(Arc::new(spec)));
         }
         scene.ask(Ask::Submit(all)).await?;
@@ -171,9 +210,21 @@ fn turns(scene: &Scene, limit: u32, count: u32) -> Result<()> {
     for id in 1..=u64::from(count) {
         let job = scene.job(JobId(id))?;
         let has_turn = id <= u64::from(limit);
-        scene.same("whether it has its turn", job.instants.placed.is_some(), has_turn);
-        let should = if has_turn { Wait::Phase } else { Wait::Turn(limit) };
-        scene.same("what it waits for", scene.plane_run.plane.explain(&job).wait, should);
+        scene.same(
+            "whether it has its turn",
+            job.instants.placed.is_some(),
+            has_turn,
+        );
+        let should = if has_turn {
+            Wait::Phase
+        } else {
+            Wait::Turn(limit)
+        };
+        scene.same(
+            "what it waits for",
+            scene.plane_run.plane.explain(&job).wait,
+            should,
+        );
     }
     Ok(())
 }
@@ -181,14 +232,24 @@ fn turns(scene: &Scene, limit: u32, count: u32) -> Result<()> {
 /// Each job but the first few is placed when one before it is over.
 fn each_at_an_end(scene: &Scene, at_once: usize, ways: DurationMs) -> Result<()> {
     let view = scene.plane_run.plane.view();
-    let mut ends: Vec<Timestamp> = view.jobs.values().filter_map(|job| job.ended_at()).collect();
-    let mut places: Vec<Timestamp> =
-        view.jobs.values().filter_map(|job| job.instants.placed).collect();
+    let mut ends: Vec<Timestamp> = view
+        .jobs
+        .values()
+        .filter_map(|job| job.ended_at())
+        .collect();
+    let mut places: Vec<Timestamp> = view
+        .jobs
+        .values()
+        .filter_map(|job| job.instants.placed)
+        .collect();
     ends.sort();
     places.sort();
     for (placed, end) in places.into_iter().skip(at_once).zip(ends) {
         scene.check(end <= placed && placed <= end + HINTS + ways, || {
-            format!("one is placed at {} when another ended at {}", placed.0, end.0)
+            format!(
+                "one is placed at {} when another ended at {}",
+                placed.0, end.0
+            )
         });
     }
     Ok(())
@@ -217,26 +278,45 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
         if unheard {
             // Who waits has sites asked, and so it is found out that they are silent.
             let waits = Submission::of(Arc::new(of_class(5, DAY, Priority::SuperLow)?));
-            let waits = Submission { allow_unplaceable: true, ..waits };
+            let waits = Submission {
+                allow_unplaceable: true,
+                ..waits
+            };
             scene.ask(Ask::Submit(vec![waits])).await?;
-            scene.until(DAY, |scene| scene.plane_run.plane.isolated()).await?;
+            scene
+                .until(DAY, |scene| scene.plane_run.plane.isolated())
+                .await?;
             scene.ask(Ask::Cancel(vec![JobId(1)])).await?;
         }
-        let id = scene.submit(of_class(3, DurationMs(9_000), Priority::Low)?).await?;
+        let id = scene
+            .submit(of_class(3, DurationMs(9_000), Priority::Low)?)
+            .await?;
         scene.pass(length).await;
         let job = scene.job(id)?;
-        scene.check(is_queued(&job), || format!("placed where nothing is taken: {:?}", job.phase));
+        scene.check(is_queued(&job), || {
+            format!("placed where nothing is taken: {:?}", job.phase)
+        });
         at_rest(&scene).await;
         let at = scene.now();
         match &orders {
             Some((_, open)) => drop(scene.ask(Ask::Site(sites[1].clone(), open.clone())).await?),
-            None => sites.iter().for_each(|site| scene.strike(site, Trouble::Silent(false))),
+            None => sites
+                .iter()
+                .for_each(|site| scene.strike(site, Trouble::Silent(false))),
         }
-        let placed = scene.when(DAY, |scene| matches!(placed_at(scene, id), Ok(Some(_)))).await?;
+        let placed = scene
+            .when(DAY, |scene| matches!(placed_at(scene, id), Ok(Some(_))))
+            .await?;
         // A silent site is asked every quarter of a minute at least, and once a query was given up.
         let late = DurationMs(if unheard { 45_000 } else { 0 });
-        scene.check(placed <= at + late, || format!("placed {} late", placed.since(at)));
-        scene.same("whether we are cut off", scene.plane_run.plane.isolated(), false);
+        scene.check(placed <= at + late, || {
+            format!("placed {} late", placed.since(at))
+        });
+        scene.same(
+            "whether we are cut off",
+            scene.plane_run.plane.isolated(),
+            false,
+        );
         scene.when(DAY, is_over(id)).await?;
         at_rest(&scene).await;
         Ok(())

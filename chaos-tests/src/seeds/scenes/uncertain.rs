@@ -39,10 +39,16 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         if forgets {
             let window = DurationMs(FORGETS - 100);
             scene.plan(DurationMs::ZERO, 0, Trouble::Drained(true))?;
-            scene.plan(DurationMs(FORGETS), 0, Trouble::Forgets { window, times: 0 })?;
+            scene.plan(
+                DurationMs(FORGETS),
+                0,
+                Trouble::Forgets { window, times: 0 },
+            )?;
             scene.plan(DurationMs(FORGETS + 100), 0, Trouble::Drained(false))?;
         }
-        let id = scene.submit(job(&[3], DurationMs(50_000), DurationMs(60_000), 0)?).await?;
+        let id = scene
+            .submit(job(&[3], DurationMs(50_000), DurationMs(60_000), 0)?)
+            .await?;
         scene.ended(id).await?;
         match forgets {
             true => is_submitted_anew(&scene, id, begun, settle, &settings),
@@ -53,7 +59,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 
 fn is_found(scene: &Scene, id: JobId, begun: Timestamp, hangs: u64) -> Result<()> {
     // A query that hung as well is made again a second after it failed.
-    let ready = if hangs < THAWED { DEADLINE } else { THAWED + DEADLINE + 1_000 };
+    let ready = if hangs < THAWED {
+        DEADLINE
+    } else {
+        THAWED + DEADLINE + 1_000
+    };
     let started = if hangs < THAWED { DEADLINE } else { ready + 10 };
     let expected = vec![
         (0, vec!["JobPlaced", "ClaimBegun"]),
@@ -61,11 +71,22 @@ fn is_found(scene: &Scene, id: JobId, begun: Timestamp, hangs: u64) -> Result<()
         (DEADLINE, vec!["AttemptSubmitted"]),
         (ready, vec!["ComponentReady", "GoDecided"]),
         (started, vec!["GateOpened", "ComponentBegan", "JobStarted"]),
-        (ready + 50_000, vec!["AttemptEnded", "PayloadsSucceeded", "JobFinished"]),
+        (
+            ready + 50_000,
+            vec!["AttemptEnded", "PayloadsSucceeded", "JobFinished"],
+        ),
     ];
     scene.same("course", scene.course(id, begun), expected);
-    scene.same("look-ups", scene.asked_since(begun, 0, "find-by-tag")?, vec![DEADLINE]);
-    scene.same("submissions", scene.asked_since(begun, 0, "submit")?, vec![0]);
+    scene.same(
+        "look-ups",
+        scene.asked_since(begun, 0, "find-by-tag")?,
+        vec![DEADLINE],
+    );
+    scene.same(
+        "submissions",
+        scene.asked_since(begun, 0, "submit")?,
+        vec![0],
+    );
     scene.same("unknown", scene.counted("submit", "unknown"), 1);
     Ok(())
 }
@@ -84,12 +105,21 @@ fn is_submitted_anew(
         let counts = next >= settled;
         absences += u32::from(counts);
         // Nobody wakes again sooner than 5 ms after a look.
-        next = if counts { next + interval } else { (next + interval).min(settled.max(next + 5)) };
+        next = if counts {
+            next + interval
+        } else {
+            (next + interval).min(settled.max(next + 5))
+        };
     }
     let last = looks.last().copied().unwrap_or_default();
-    let mut expected =
-        vec![(0, vec!["JobPlaced", "ClaimBegun"]), (DEADLINE, vec!["SubmissionUncertain"])];
-    let absent = looks.iter().take(looks.len() - 1).map(|at| (*at, vec!["AttemptAbsent"]));
+    let mut expected = vec![
+        (0, vec!["JobPlaced", "ClaimBegun"]),
+        (DEADLINE, vec!["SubmissionUncertain"]),
+    ];
+    let absent = looks
+        .iter()
+        .take(looks.len() - 1)
+        .map(|at| (*at, vec!["AttemptAbsent"]));
     expected.extend(absent);
     expected.push((last, vec!["AttemptRenewed"]));
     expected.push((last, vec!["AttemptSubmitted"]));
@@ -97,13 +127,28 @@ fn is_submitted_anew(
     let rest = course.split_off(expected.len().min(course.len()));
     scene.same("course", course, expected);
     let names: Vec<_> = rest.iter().map(|(_, names)| names[0]).collect();
-    scene.same("what follows", names, vec!["ComponentReady", "GateOpened", "AttemptEnded"]);
+    scene.same(
+        "what follows",
+        names,
+        vec!["ComponentReady", "GateOpened", "AttemptEnded"],
+    );
     // What is told by a hint may be asked for with the one before.
-    scene.check(rest.iter().take(2).all(|(at, _)| (last..=last + 20).contains(at)), || {
-        format!("it starts later than at {last}: {rest:?}")
-    });
-    scene.same("look-ups", scene.asked_since(begun, 0, "find-by-tag")?, looks);
-    scene.same("submissions", scene.asked_since(begun, 0, "submit")?, vec![0, last]);
+    scene.check(
+        rest.iter()
+            .take(2)
+            .all(|(at, _)| (last..=last + 20).contains(at)),
+        || format!("it starts later than at {last}: {rest:?}"),
+    );
+    scene.same(
+        "look-ups",
+        scene.asked_since(begun, 0, "find-by-tag")?,
+        looks,
+    );
+    scene.same(
+        "submissions",
+        scene.asked_since(begun, 0, "submit")?,
+        vec![0, last],
+    );
     // The old attempt's gate is shut before a new one is made.
     let gates = scene.asked_since(begun, 0, "decide-gate")?;
     scene.same("gates", (gates.len(), gates[0]), (2, last));

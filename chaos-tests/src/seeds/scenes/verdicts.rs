@@ -45,15 +45,23 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.same("answer", give(&scene, order).await?, Ok(ApiAnswer::Done));
         }
         scene.shows("state", 0, state)?;
-        let id = scene.submit(job(&[3], DurationMs(1_000), DurationMs(1_000), 0)?).await?;
+        let id = scene
+            .submit(job(&[3], DurationMs(1_000), DurationMs(1_000), 0)?)
+            .await?;
         scene.pass(DurationMs(lasts.0 - 1)).await;
         scene.same("course before", scene.course(id, begun), vec![]);
         scene.shows("state", 0, state)?;
         scene.pass(DurationMs(1)).await;
         for order in lifts {
-            scene.same("answer", give(&scene, order.clone()).await?, Ok(ApiAnswer::Done));
+            scene.same(
+                "answer",
+                give(&scene, order.clone()).await?,
+                Ok(ApiAnswer::Done),
+            );
             let again = give(&scene, order).await?;
-            scene.check(matches!(&again, Err(ApiRefusal::Conflict(_))), || format!("{again:?}"));
+            scene.check(matches!(&again, Err(ApiRefusal::Conflict(_))), || {
+                format!("{again:?}")
+            });
         }
         scene.pass(DurationMs(20)).await;
         let placed = scene.told_at(id, "JobPlaced")?;
@@ -72,8 +80,15 @@ fn orders(
     lasts: DurationMs,
 ) -> (&'static str, Vec<SiteOrder>, Vec<SiteOrder>) {
     let (from, until) = (scene.now(), scene.now() + lasts);
-    let window = |until| SiteOrder::SetWindow { from, until, reason: Arc::from("cleaning") };
-    let force = |until| SiteOrder::Force { usable: false, until };
+    let window = |until| SiteOrder::SetWindow {
+        from,
+        until,
+        reason: Arc::from("cleaning"),
+    };
+    let force = |until| SiteOrder::Force {
+        usable: false,
+        until,
+    };
     let later = until + DurationMs(50_000);
     match verdict {
         Verdict::Frozen => ("frozen", vec![SiteOrder::Freeze], vec![SiteOrder::Thaw]),

@@ -7,33 +7,65 @@ use crate::bid::WeightError;
 
 #[test]
 fn a_site_without_figures_declines_a_job_that_asks_for_gflops() {
-    let silent = Offer { power_per_processor: None, ..sites()[1].clone() };
+    let silent = Offer {
+        power_per_processor: None,
+        ..sites()[1].clone()
+    };
     assert_eq!(bid(&job(150), &silent), Err(Decline::NoGflops));
-    let amounts = Amounts { processors: 200, power: Mflops(0), ..job(150).amounts };
-    let answer = bid(&Need { amounts, ..job(150) }, &silent).unwrap();
-    assert_eq!(answer.index(Compute), 0.5, "a job that asks for processors it answers");
+    let amounts = Amounts {
+        processors: 200,
+        power: Mflops(0),
+        ..job(150).amounts
+    };
+    let answer = bid(
+        &Need {
+            amounts,
+            ..job(150)
+        },
+        &silent,
+    )
+    .unwrap();
+    assert_eq!(
+        answer.index(Compute),
+        0.5,
+        "a job that asks for processors it answers"
+    );
 }
 
 #[test]
 fn processors_beside_gflops_count_with_what_the_site_makes_of_them() {
-    let amounts = Amounts { processors: 10, power: Mflops(100_000), ..Amounts::default() };
+    let amounts = Amounts {
+        processors: 10,
+        power: Mflops(100_000),
+        ..Amounts::default()
+    };
     let need = Need { amounts, ..job(0) };
     let mut site = site(40, 0, 0, 0, Vec::new());
     site.power_per_processor = Some(Mflops(2_000));
     let answer = bid(&need, &site).unwrap();
     assert!(is_near(answer.index(Compute), 1.0 - 80.0 / 120.0));
-    assert_eq!((answer.amounts.processors, answer.amounts.power), (10, Mflops(60_000)));
+    assert_eq!(
+        (answer.amounts.processors, answer.amounts.power),
+        (10, Mflops(60_000))
+    );
 }
 
 #[test]
 fn a_site_that_nothing_reaches_from_the_data_declines() {
     for routes in [from(0, 60), from(100, 0)] {
-        let cut_off = Offer { routes, ..sites()[1].clone() };
+        let cut_off = Offer {
+            routes,
+            ..sites()[1].clone()
+        };
         assert_eq!(bid(&job(150), &cut_off), Err(Decline::NoBandwidth));
     }
     let mut cut_off = sites()[1].clone();
     cut_off.routes.clear();
-    assert_eq!(bid(&job(150), &cut_off).unwrap().y, 0.0, "a job without data does not mind");
+    assert_eq!(
+        bid(&job(150), &cut_off).unwrap().y,
+        0.0,
+        "a job without data does not mind"
+    );
 }
 
 #[test]
@@ -46,7 +78,10 @@ fn the_times_of_several_inputs_add_up() {
 #[test]
 fn no_index_of_a_job_without_input_is_below_0() {
     let answer = bid(&job(0), &site(100, 64, 200, 0, Vec::new())).unwrap();
-    let all = answer.indices.iter().chain([&answer.x, &answer.y, &answer.distance]);
+    let all = answer
+        .indices
+        .iter()
+        .chain([&answer.x, &answer.y, &answer.distance]);
     let shown: Vec<String> = all.map(|part| format!("{part:.3}")).collect();
     assert_eq!(shown, vec!["0.000"; 8]);
 }
@@ -55,15 +90,27 @@ fn no_index_of_a_job_without_input_is_below_0() {
 fn data_at_the_site_costs_what_reading_it_there_takes() {
     let need = job(150);
     let local_rate = Some(mbit(8_000));
-    let need = Need { terms: Terms { local_rate, ..need.terms }, ..need };
+    let need = Need {
+        terms: Terms {
+            local_rate,
+            ..need.terms
+        },
+        ..need
+    };
     assert!(is_near(bid(&need, &sites()[0]).unwrap().index(Data), 0.003));
 }
 
 #[test]
 fn without_a_run_time_nothing_is_measured() {
     let need = job(150);
-    let terms = Terms { run_time: DurationMs::ZERO, ..need.terms };
-    assert_eq!(bid(&Need { terms, ..need }, &sites()[0]), Err(Decline::NoRunTime));
+    let terms = Terms {
+        run_time: DurationMs::ZERO,
+        ..need.terms
+    };
+    assert_eq!(
+        bid(&Need { terms, ..need }, &sites()[0]),
+        Err(Decline::NoRunTime)
+    );
 }
 
 #[test]
@@ -74,25 +121,42 @@ fn where_the_source_can_send_nothing_no_potential_is_asked_for() {
 #[test]
 fn a_weight_is_a_number_from_0_to_1000() {
     for wrong in [-0.1, 1_000.1, f64::NAN, f64::INFINITY, 0.000_1] {
-        assert!(matches!(Weight::new(wrong), Err(WeightError::OutOfRange(_))), "{wrong}");
+        assert!(
+            matches!(Weight::new(wrong), Err(WeightError::OutOfRange(_))),
+            "{wrong}"
+        );
     }
     assert_eq!("0.5".parse::<Weight>().unwrap().factor(), 0.5);
     let words = "-1".parse::<Weight>().unwrap_err().to_string();
-    assert_eq!(words, "a weight is -1; it must be from 0 to 1000, with at most three decimals");
-    assert!("one".parse::<Weight>().unwrap_err().to_string().contains("\"one\""));
+    assert_eq!(
+        words,
+        "a weight is -1; it must be from 0 to 1000, with at most three decimals"
+    );
+    assert!(
+        "one"
+            .parse::<Weight>()
+            .unwrap_err()
+            .to_string()
+            .contains("\"one\"")
+    );
 }
 
 #[test]
 fn weights_name_dimensions_and_one_of_them_counts() {
-    let words = Weights::of([("cost", Weight::ONE)]).unwrap_err().to_string();
+    let words = Weights::of([("cost", Weight::ONE)])
+        .unwrap_err()
+        .to_string();
     let expected =
         "no dimension is called \"cost\"; there are: compute, memory, disk, potential, data";
     assert_eq!(words, expected);
     let none = ["compute", "memory", "disk", "potential", "data"].map(|name| (name, Weight::ZERO));
     assert_eq!(Weights::of(none), Err(WeightError::AllZero));
     let some = Weights::of(none[..4].iter().copied()).unwrap();
-    let counts: Vec<&str> =
-        some.named().filter(|(_, weight)| *weight > Weight::ZERO).map(|(name, _)| name).collect();
+    let counts: Vec<&str> = some
+        .named()
+        .filter(|(_, weight)| *weight > Weight::ZERO)
+        .map(|(name, _)| name)
+        .collect();
     assert_eq!(counts, ["data"]);
 }
 
@@ -115,9 +179,21 @@ fn what_the_nearest_lacks_comes_from_where_the_data_costs_least() {
 #[test]
 fn a_job_is_cut_in_the_order_of_the_sites() {
     assert_eq!(fragment(12, 1, 9, &[5, 20, 20]), [(0, 5), (1, 7)]);
-    assert_eq!(fragment(6, 2, 9, &[5, 20]), [(0, 4), (1, 2)], "the last part is not too small");
-    assert_eq!(fragment(12, 6, 9, &[5, 7, 9]), [(1, 6), (2, 6)], "one that is too small is not");
-    assert_eq!(fragment(12, 1, 2, &[3, 2, 10]), [(0, 3), (2, 9)], "at most two parts");
+    assert_eq!(
+        fragment(6, 2, 9, &[5, 20]),
+        [(0, 4), (1, 2)],
+        "the last part is not too small"
+    );
+    assert_eq!(
+        fragment(12, 6, 9, &[5, 7, 9]),
+        [(1, 6), (2, 6)],
+        "one that is too small is not"
+    );
+    assert_eq!(
+        fragment(12, 1, 2, &[3, 2, 10]),
+        [(0, 3), (2, 9)],
+        "at most two parts"
+    );
     assert_eq!(fragment(12, 1, 2, &[3, 2, 6]), []);
     assert_eq!(fragment(4, 5, 2, &[30]), []);
 }
@@ -134,8 +210,18 @@ fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
     assert_eq!(told(&job(150), &nearly, 0.0), "1 more free processor");
     let mut fast = first.clone();
     fast.power_per_processor = Some(Mflops(1_500));
-    let mixed = Amounts { processors: 10, ..job(150).amounts };
-    let more = told(&Need { amounts: mixed, ..job(150) }, &fast, 0.0);
+    let mixed = Amounts {
+        processors: 10,
+        ..job(150).amounts
+    };
+    let more = told(
+        &Need {
+            amounts: mixed,
+            ..job(150)
+        },
+        &fast,
+        0.0,
+    );
     assert_eq!(more, "37 more free processors", "77 are 10 and 100 GFLOPS");
     let small = site(100, 62, 200, 150, here());
     assert_eq!(told(&job(150), &small, 0.0), "2.0 GB more free memory");
@@ -143,15 +229,25 @@ fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
     assert_eq!(told(&job(150), &full, 0.0), "10.0 GB more free disk");
     let sends = "links to other sites that send 100 Mbit/s more together";
     assert_eq!(told(&job(150), &third, 0.5), sends);
-    assert_eq!(told(&job(150), &second, 0.6), "a copy of the data (30.0 GB)", "the nearest");
-    assert_eq!(told(&job(150), &site(100, 64, 200, 150, here()), 0.0), "", "at the origin");
+    assert_eq!(
+        told(&job(150), &second, 0.6),
+        "a copy of the data (30.0 GB)",
+        "the nearest"
+    );
+    assert_eq!(
+        told(&job(150), &site(100, 64, 200, 150, here()), 0.0),
+        "",
+        "at the origin"
+    );
 }
 
 #[test]
 fn a_link_is_told_that_would_make_a_site_as_near_as_the_nearest() {
     let told = |need: &Need, routes: Vec<Route>, nearest: f64| {
         let site = site(100, 64, 200, 0, routes);
-        remedy(&bid(need, &site).unwrap(), need, &site, nearest, &|site| format!("S{}", site + 1))
+        remedy(&bid(need, &site).unwrap(), need, &site, nearest, &|site| {
+            format!("S{}", site + 1)
+        })
     };
     let link = |rest: &str| Some(format!("a copy of the data ({rest}"));
     let to_80 = "30.0 GB), or a link of 80 Mbit/s from S1 instead of 20 Mbit/s";
@@ -160,6 +256,14 @@ fn a_link_is_told_that_would_make_a_site_as_near_as_the_nearest() {
     assert_eq!(told(&half, from(20, 90), 0.15), link(to_80), "as it counts");
     let both = [from(20, 90), from(100, 100)].concat();
     let to_400 = "60.0 GB), or a link of 400 Mbit/s from S1 instead of 20 Mbit/s";
-    assert_eq!(told(&job(0), both.clone(), 0.3), link(to_400), "0.24 goes to the other");
-    assert_eq!(told(&job(0), both, 0.2), link("60.0 GB)"), "no link would do");
+    assert_eq!(
+        told(&job(0), both.clone(), 0.3),
+        link(to_400),
+        "0.24 goes to the other"
+    );
+    assert_eq!(
+        told(&job(0), both, 0.2),
+        link("60.0 GB)"),
+        "no link would do"
+    );
 }

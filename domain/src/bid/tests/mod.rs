@@ -17,7 +17,12 @@ fn mbit(rate: u64) -> BitsPerSecond {
 /// Data of 30 GB that comes over a link with these figures, in Mbit/s.
 fn from(upload: u64, download: u64) -> Vec<Route> {
     let (upload, download) = (mbit(upload), mbit(download));
-    vec![Route::From { site: 0, size: Bytes(30 * GB), upload, download }]
+    vec![Route::From {
+        site: 0,
+        size: Bytes(30 * GB),
+        upload,
+        download,
+    }]
 }
 
 fn here() -> Vec<Route> {
@@ -34,13 +39,22 @@ fn job(source_potential: u64) -> Need {
             disk_mb: 200_000,
         },
         source_potential: mbit(source_potential),
-        terms: Terms { run_time: DurationMs::from_secs(10_000), ..Terms::default() },
+        terms: Terms {
+            run_time: DurationMs::from_secs(10_000),
+            ..Terms::default()
+        },
     }
 }
 
 fn weighted(need: Need, dimension: &str, factor: f64) -> Need {
     let weights = Weights::of([(dimension, Weight::new(factor).unwrap())]).unwrap();
-    Need { terms: Terms { weights, ..need.terms }, ..need }
+    Need {
+        terms: Terms {
+            weights,
+            ..need.terms
+        },
+        ..need
+    }
 }
 
 /// A site with so many GFLOPS, one each processor, and so many GB of memory and disk.

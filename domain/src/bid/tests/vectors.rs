@@ -11,20 +11,32 @@ fn distances(need: &Need, sites: &[Offer]) -> Vec<f64> {
 
 fn assert_near(found: &[f64], expected: &[f64]) {
     let near = |(found, expected): (&f64, &f64)| is_near(*found, *expected);
-    assert!(found.iter().zip(expected).all(near), "{found:?} instead of {expected:?}");
+    assert!(
+        found.iter().zip(expected).all(near),
+        "{found:?} instead of {expected:?}"
+    );
 }
 
 #[test]
 fn mrs_1_the_nearest_of_three_sites_lacks_some_memory_and_is_well_connected() {
     let bids = bids(&job(150), &sites());
-    let expected =
-        [[0.6, 0.0, 0.0, 0.0, 0.0], [0.0, 0.25, 0.0, 0.2, 0.4], [0.0, 0.0, 0.1, 0.666_667, 0.48]];
+    let expected = [
+        [0.6, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.25, 0.0, 0.2, 0.4],
+        [0.0, 0.0, 0.1, 0.666_667, 0.48],
+    ];
     for (bid, expected) in bids.iter().zip(&expected) {
         let of = [Compute, Memory, Disk, Potential, Data].map(|dimension| bid.index(dimension));
         assert_near(&of, expected);
     }
-    assert_near(&bids.iter().map(|bid| bid.x).collect::<Vec<_>>(), &[0.6, 0.320_156, 0.674_125]);
-    assert_near(&bids.iter().map(|bid| bid.y).collect::<Vec<_>>(), &[0.0, 0.4, 0.48]);
+    assert_near(
+        &bids.iter().map(|bid| bid.x).collect::<Vec<_>>(),
+        &[0.6, 0.320_156, 0.674_125],
+    );
+    assert_near(
+        &bids.iter().map(|bid| bid.y).collect::<Vec<_>>(),
+        &[0.0, 0.4, 0.48],
+    );
     let distances: Vec<f64> = bids.iter().map(|bid| bid.distance).collect();
     assert_near(&distances, &[0.6, 0.512_348, 0.827_553]);
     assert_eq!(by_distance(&bids), ["S2", "S1", "S3"]);
@@ -50,16 +62,25 @@ fn mrs_3_without_the_potential_the_badly_connected_site_comes_second() {
 fn mrs_4_the_site_with_the_data_is_nearest_where_links_are_slow() {
     let mut sites = sites();
     let routes = [from(20, 90), from(30, 25), here()];
-    sites.iter_mut().zip(routes).for_each(|(site, routes)| site.routes = routes);
+    sites
+        .iter_mut()
+        .zip(routes)
+        .for_each(|(site, routes)| site.routes = routes);
     let found = bids(&job(50), &sites);
-    assert_near(&found.iter().map(|bid| bid.y).collect::<Vec<_>>(), &[1.2, 0.96, 0.0]);
+    assert_near(
+        &found.iter().map(|bid| bid.y).collect::<Vec<_>>(),
+        &[1.2, 0.96, 0.0],
+    );
     assert_near(&distances(&job(50), &sites), &[1.341_641, 0.992_018, 0.1]);
     assert_eq!(by_distance(&found), ["S3", "S2", "S1"]);
 }
 
 #[test]
 fn mrs_5_what_is_not_asked_for_is_not_lacking() {
-    let need = Need { amounts: Amounts::default(), ..job(0) };
+    let need = Need {
+        amounts: Amounts::default(),
+        ..job(0)
+    };
     let empty = site(1, 0, 0, 0, here());
     assert_eq!(bid(&need, &empty).unwrap().distance, 0.0);
 }
@@ -75,8 +96,14 @@ fn mrs_5_a_third_axis_adds_to_the_distance_and_to_neither_x_nor_y() {
 
 #[test]
 fn mrs_6_a_site_gives_what_is_free_and_bids_by_what_is_left_of_it() {
-    let asked = Amounts { power: Mflops(6_000), ..Amounts::default() };
-    let need = Need { amounts: asked, ..job(0) };
+    let asked = Amounts {
+        power: Mflops(6_000),
+        ..Amounts::default()
+    };
+    let need = Need {
+        amounts: asked,
+        ..job(0)
+    };
     let mut free = site(10, 0, 0, 0, Vec::new());
     let first = bid(&need, &free).unwrap();
     assert_eq!((first.distance, first.amounts.power), (0.0, Mflops(6_000)));

@@ -18,8 +18,15 @@ pub const MAX_SITE_ERRORS: u32 = 100;
 pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
     let component = &draft.job.components[index.0 as usize];
     if let Some(placement) = &component.placement {
-        let charge = Charge { site: placement.site.clone(), attempt: component.attempt, detail };
-        draft.emit(Happened::SiteCharged { component: index, charge });
+        let charge = Charge {
+            site: placement.site.clone(),
+            attempt: component.attempt,
+            detail,
+        };
+        draft.emit(Happened::SiteCharged {
+            component: index,
+            charge,
+        });
     }
 }
 
@@ -27,7 +34,10 @@ pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<s
 /// room for its input.
 pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
     let component = &draft.job.components[index.0 as usize];
-    let site = component.placement.as_ref().map(|placement| &placement.site);
+    let site = component
+        .placement
+        .as_ref()
+        .map(|placement| &placement.site);
     if site.is_some_and(|site| !component.avoid.contains(site)) {
         draft.emit(Happened::SiteAvoided { component: index });
     }
@@ -51,7 +61,9 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
     let requeue = |first, count| AfterAbort::Requeue {
         not_before: draft.now + parameters.backoff(first, count, seed),
     };
-    let fail = |reason: String| AfterAbort::Fail { reason: reason.into() };
+    let fail = |reason: String| AfterAbort::Fail {
+        reason: reason.into(),
+    };
     let setbacks = &job.setbacks;
     match why {
         AbortCause::Cancelled => fail("cancelled".into()),
@@ -63,11 +75,15 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
                 .into(),
         }),
         AbortCause::ClaimLost { detail, .. } => {
-            let max = job.spec.max_claim_tries.or(parameters.claim.max_claim_tries);
+            let max = job
+                .spec
+                .max_claim_tries
+                .or(parameters.claim.max_claim_tries);
             match max.is_some_and(|max| setbacks.claims >= max) {
-                true => {
-                    fail(format!("no processors after {} claims: {detail}", setbacks.claims + 1))
-                }
+                true => fail(format!(
+                    "no processors after {} claims: {detail}",
+                    setbacks.claims + 1
+                )),
                 false => requeue(parameters.claim_backoff, setbacks.missed_starts + 1),
             }
         }
@@ -88,7 +104,9 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         AbortCause::SiteError { component, detail } if setbacks.incidents >= MAX_SITE_ERRORS => {
             let name = job.name_of(*component).unwrap_or_default();
             let times = setbacks.incidents;
-            fail(format!("component {name}: {times} times lost at its sites, at last: {detail}"))
+            fail(format!(
+                "component {name}: {times} times lost at its sites, at last: {detail}"
+            ))
         }
         AbortCause::SiteError { .. }
         | AbortCause::StartMissed { .. }
@@ -97,16 +115,23 @@ pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
         }
         AbortCause::Preempted { .. }
         | AbortCause::Drained { .. }
-        | AbortCause::ReservationChanged { .. } => AfterAbort::Requeue { not_before: draft.now },
+        | AbortCause::ReservationChanged { .. } => AfterAbort::Requeue {
+            not_before: draft.now,
+        },
     }
 }
 
 fn own_failure(job: &Job, component: ComponentIndex, detail: &str) -> String {
-    format!("component {}: {detail}", job.name_of(component).unwrap_or_default())
+    format!(
+        "component {}: {detail}",
+        job.name_of(component).unwrap_or_default()
+    )
 }
 
 fn holds_reservations(job: &Job) -> bool {
-    job.reservation.as_deref().is_some_and(|reservation| !reservation.is_released())
+    job.reservation
+        .as_deref()
+        .is_some_and(|reservation| !reservation.is_released())
 }
 
 pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
@@ -119,12 +144,17 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection
         Phase::Queued { .. } | Phase::Placed { .. } if !holds_reservations(&draft.job) => {
             draft.emit(Happened::JobCancelled { by });
         }
-        Phase::Aborting { then: AfterAbort::Cancel { .. }, .. } => {
+        Phase::Aborting {
+            then: AfterAbort::Cancel { .. },
+            ..
+        } => {
             return Err(Rejection::AlreadySo);
         }
         Phase::Aborting { .. } if bug(Bug::ForgetCancel) => {}
         Phase::Aborting { .. } => {
-            draft.emit(Happened::AbortRedirected { then: AfterAbort::Cancel { by } });
+            draft.emit(Happened::AbortRedirected {
+                then: AfterAbort::Cancel { by },
+            });
         }
         Phase::Queued { .. }
         | Phase::Placed { .. }
@@ -133,7 +163,10 @@ pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection
         | Phase::Running { .. }
         | Phase::Collecting { .. } => {
             let then = AfterAbort::Cancel { by };
-            draft.emit(Happened::RoundAborted { why: AbortCause::Cancelled, then });
+            draft.emit(Happened::RoundAborted {
+                why: AbortCause::Cancelled,
+                then,
+            });
         }
     }
     Ok(())
@@ -151,13 +184,19 @@ pub(super) fn abandon(
     match cancel(draft, by.clone()) {
         // Whoever insists answers for it.
         Err(Rejection::AlreadySo) if !lost.is_empty() => {
-            draft.emit(Happened::AbortRedirected { then: AfterAbort::Cancel { by } });
+            draft.emit(Happened::AbortRedirected {
+                then: AfterAbort::Cancel { by },
+            });
         }
         answer => answer?,
     }
     for component in lost {
         let attempt = draft.job.components[component.0 as usize].attempt;
-        draft.emit(Happened::AttemptEnded { component, attempt, how: Ending::Abandoned });
+        draft.emit(Happened::AttemptEnded {
+            component,
+            attempt,
+            how: Ending::Abandoned,
+        });
     }
     Ok(())
 }
@@ -165,7 +204,10 @@ pub(super) fn abandon(
 /// Leaves a site that is being emptied, as long as no payload may have begun.
 pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), Rejection> {
     let there = |component: &crate::job::state::Component| {
-        component.placement.as_ref().is_some_and(|placement| placement.site == *site)
+        component
+            .placement
+            .as_ref()
+            .is_some_and(|placement| placement.site == *site)
     };
     if !draft.job.components.iter().any(there) {
         return Err(Rejection::Stale);

@@ -23,7 +23,10 @@ pub(super) fn claim(
         let component = draft.job.components.get(index.0 as usize);
         component.is_some_and(|component| matches!(component.run, Run::Idle))
     };
-    let mut components = attempt.start.iter().chain(attempt.moves.iter().map(|(index, _)| index));
+    let mut components = attempt
+        .start
+        .iter()
+        .chain(attempt.moves.iter().map(|(index, _)| index));
     if attempt.round != draft.job.round || !components.all(idle) {
         return Err(Rejection::Stale);
     }
@@ -31,7 +34,13 @@ pub(super) fn claim(
     // than where a restarted component goes by now.
     match draft.job.phase {
         Phase::Running { .. } => {
-            progress::look(draft, &ExternalState { inputs: Inputs::Unknown, ..external.clone() })?;
+            progress::look(
+                draft,
+                &ExternalState {
+                    inputs: Inputs::Unknown,
+                    ..external.clone()
+                },
+            )?;
         }
         _ => progress::look(draft, external)?,
     }
@@ -52,7 +61,10 @@ fn perform(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
     // Nothing is started that would be given back at once.
     if whole || (next.is_some() && !attempt.start.is_empty()) {
         for (component, placement) in attempt.moves {
-            draft.emit(Happened::ComponentMoved { component, placement });
+            draft.emit(Happened::ComponentMoved {
+                component,
+                placement,
+            });
         }
         let all = attempt.start.len() == draft.job.components.len();
         draft.emit(match all && attempt.preempting.is_empty() {
@@ -65,7 +77,10 @@ fn perform(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
     }
     let unclaimed = draft.job.unclaimed().next();
     if let Some(component) = unclaimed {
-        let detail = format!("component {} could not start at its site", name(draft, component));
+        let detail = format!(
+            "component {} could not start at its site",
+            name(draft, component)
+        );
         missed(draft, component, next, detail.into());
     }
 }
@@ -77,12 +92,20 @@ fn name(draft: &Draft<'_>, component: ComponentIndex) -> String {
 /// The try after one that was planned for `planned`; `None` if the round is lost.
 fn next_claim(draft: &Draft<'_>, planned: Timestamp) -> Option<Timestamp> {
     let claims = draft.job.setbacks.claims;
-    let max = draft.job.spec.max_claim_tries.or(draft.parameters.claim.max_claim_tries);
+    let max = draft
+        .job
+        .spec
+        .max_claim_tries
+        .or(draft.parameters.claim.max_claim_tries);
     let schedule = draft.job.claim_schedule(&draft.parameters.claim)?;
     let next = schedule.next_try(planned, draft.now)?;
     // With its input there it has no reason to wait for a start that was estimated far too late.
     let soon = draft.now + draft.parameters.backoff_max;
-    let next = if draft.job.inputs_here { next.min(soon) } else { next };
+    let next = if draft.job.inputs_here {
+        next.min(soon)
+    } else {
+        next
+    };
     max.is_none_or(|max| claims < max).then_some(next)
 }
 
@@ -129,7 +152,11 @@ pub(super) fn lost(
     let over = over.or_else(|| (next.is_some() && bug(Bug::MoveUnended)).then(gives_up));
     if let Some(how) = over {
         let attempt = draft.job.components[index.0 as usize].attempt;
-        draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+        draft.emit(Happened::AttemptEnded {
+            component: index,
+            attempt,
+            how,
+        });
     }
     missed(draft, index, next, detail);
 }
@@ -137,7 +164,12 @@ pub(super) fn lost(
 /// Goes on with a claim as far as state and clock allow.
 pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
     let parameters = draft.parameters;
-    if draft.job.components.iter().all(|component| matches!(component.run, Run::Idle)) {
+    if draft
+        .job
+        .components
+        .iter()
+        .all(|component| matches!(component.run, Run::Idle))
+    {
         draft.emit(Happened::ClaimReturned);
         return;
     }
@@ -151,19 +183,27 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
         .indexed()
         .filter(|(_, component)| due(component))
         .filter(|(_, component)| draft.is_over(draft.job.claim_ends(component, since, claims)));
-    let Some((index, component)) = late.next() else { return };
+    let Some((index, component)) = late.next() else {
+        return;
+    };
     let acquisition = component.acquisition();
     let (holds, limit) = match component.run {
         Run::AtGate { .. } => (true, acquisition.max_hold(claims)),
         _ => (false, acquisition.ready_within(claims)),
     };
-    let all = draft.job.begin_together().all(|(_, c)| matches!(c.run, Run::AtGate { .. }));
+    let all = draft
+        .job
+        .begin_together()
+        .all(|(_, c)| matches!(c.run, Run::AtGate { .. }));
     drop(late);
     if holds && acquisition.is_queued() {
         queued::give_back(draft, index, limit);
     } else {
-        let detail =
-            if holds { held_too_long(limit, all) } else { format!("not running within {limit}") };
+        let detail = if holds {
+            held_too_long(limit, all)
+        } else {
+            format!("not running within {limit}")
+        };
         lost(draft, index, detail.into(), None);
     }
 }

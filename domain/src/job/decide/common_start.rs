@@ -12,7 +12,11 @@ use crate::units::{ClockSkew, DurationMs};
 /// How long ago the last moment for the common start was at a site where a component still
 /// waits at its gate; zero if it is to come everywhere.
 pub(super) fn missed_by(draft: &Draft<'_>) -> DurationMs {
-    let past = draft.job.components.iter().map(|component| component.past_start(draft.now));
+    let past = draft
+        .job
+        .components
+        .iter()
+        .map(|component| component.past_start(draft.now));
     past.max().unwrap_or_default()
 }
 

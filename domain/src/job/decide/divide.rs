@@ -25,28 +25,48 @@ pub(super) fn divide(
     plan: &FlexPlan,
     placements: Vec<Placement>,
 ) -> Result<(), Rejection> {
-    let job = draft.job.divisible(draft.parameters, draft.now).ok_or(Rejection::Stale)?;
+    let job = draft
+        .job
+        .divisible(draft.parameters, draft.now)
+        .ok_or(Rejection::Stale)?;
     if !is_due(draft) || !is_of(&job, plan, &placements) {
         return Err(Rejection::Stale);
     }
     let accepted = StartWindow::new(job.ready, job.latest);
     if accepted.is_empty() {
-        fail(draft, "its latest start has passed without a reservation".into());
+        fail(
+            draft,
+            "its latest start has passed without a reservation".into(),
+        );
         return Ok(());
     }
     let is_accepted = plan.start <= job.latest;
     let split = draft.job.next_split(plan.shape, !is_accepted);
-    let tolerance = draft.job.reservation_wish().map(|wish| wish.tolerance).unwrap_or_default();
+    let tolerance = draft
+        .job
+        .reservation_wish()
+        .map(|wish| wish.tolerance)
+        .unwrap_or_default();
     let earliest = plan.start.max(job.ready);
     let window = match is_accepted {
         true => StartWindow::new(earliest, (earliest + tolerance.max(SLACK)).min(job.latest)),
         // Sites say from when on they would grant it.
         false => accepted,
     };
-    let asked = Asked { job: &job, plan, window, tolerance };
+    let asked = Asked {
+        job: &job,
+        plan,
+        window,
+        tolerance,
+    };
     let (wanted, placements) = asked.wanted(draft, placements);
     let lead = draft.parameters.reservation_lead;
-    draft.emit(Happened::ReservationSought { wanted, placements, lead, split: Some(split) });
+    draft.emit(Happened::ReservationSought {
+        wanted,
+        placements,
+        lead,
+        split: Some(split),
+    });
     Ok(())
 }
 
@@ -65,7 +85,11 @@ pub(super) fn anew(
     }
     let start = plan.start.max(job.ready);
     let time = job.time_on(&job.shapes[plan.shape], plan.parts.len());
-    let plan = FlexPlan { start, completion: start + time, ..plan.clone() };
+    let plan = FlexPlan {
+        start,
+        completion: start + time,
+        ..plan.clone()
+    };
     if start > job.latest || !plan.is_better_than(&present) {
         return Err(Rejection::Stale);
     }
@@ -77,17 +101,32 @@ pub(super) fn anew(
     let tolerance = reservation.search.job.tolerance;
     let latest = (start + tolerance.max(SLACK)).min(job.latest).min(last);
     let window = StartWindow::new(start, latest);
-    let asked = Asked { job: &job, plan: &plan, window, tolerance };
+    let asked = Asked {
+        job: &job,
+        plan: &plan,
+        window,
+        tolerance,
+    };
     let (wanted, placements) = asked.wanted(draft, placements);
-    let split = Split { refused: 0, is_last: false, ..draft.job.next_split(plan.shape, false) };
+    let split = Split {
+        refused: 0,
+        is_last: false,
+        ..draft.job.next_split(plan.shape, false)
+    };
     let anew = Some(Box::new(Anew { placements, split }));
-    draft.emit(Happened::ReservationForwardSought { wanted, freed, anew });
+    draft.emit(Happened::ReservationForwardSought {
+        wanted,
+        freed,
+        anew,
+    });
     Ok(())
 }
 
 /// Whether a plan is one of this job, and these are its parts.
 fn is_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
-    let Some(shape) = job.shapes.get(plan.shape) else { return false };
+    let Some(shape) = job.shapes.get(plan.shape) else {
+        return false;
+    };
     let total: u64 = plan.parts.iter().map(|(_, count)| u64::from(*count)).sum();
     let is_part = |((site, count), placement): (&(SiteName, u32), &Placement)| {
         placement.site == *site && placement.share == Some(*count)
@@ -110,7 +149,9 @@ impl Asked<'_> {
     fn wanted(&self, draft: &Draft<'_>, placements: Vec<Placement>) -> Wanted {
         let StartWindow { earliest, latest } = self.window;
         let tolerance = self.tolerance.min(latest.since(earliest));
-        let length = self.job.time_on(&self.job.shapes[self.plan.shape], self.plan.parts.len());
+        let length = self
+            .job
+            .time_on(&self.job.shapes[self.plan.shape], self.plan.parts.len());
         let part = |(index, placement): (usize, &Placement)| Part {
             component: ComponentIndex(index as u32),
             resources: share_of(&draft.job, placement.share.unwrap_or(0)),
@@ -124,11 +165,25 @@ impl Asked<'_> {
         let placements = parts.iter().map(of).collect();
         let windows_max = draft.parameters.reservation_windows;
         let (window, rankings) = (self.window, Vec::new());
-        (Coallocation { parts, window, tolerance, unit: UNIT, windows_max, rankings }, placements)
+        (
+            Coallocation {
+                parts,
+                window,
+                tolerance,
+                unit: UNIT,
+                windows_max,
+                rankings,
+            },
+            placements,
+        )
     }
 }
 
 fn share_of(job: &Job, processors: u32) -> Resources {
-    let whole = job.spec.components.first().map(|component| component.resources.countable());
+    let whole = job
+        .spec
+        .components
+        .first()
+        .map(|component| component.resources.countable());
     whole.unwrap_or_default().portion(processors)
 }

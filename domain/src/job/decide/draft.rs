@@ -30,7 +30,13 @@ impl<'a> Draft<'a> {
         command: &JobCommand,
     ) -> Self {
         let looks = matches!(command, JobCommand::Look(_));
-        Self { job: Cow::Borrowed(job), parameters, now, looks, events: Vec::new() }
+        Self {
+            job: Cow::Borrowed(job),
+            parameters,
+            now,
+            looks,
+            events: Vec::new(),
+        }
     }
 
     /// Whether what sites and others have said until now has been taken in.

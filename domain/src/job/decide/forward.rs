@@ -17,14 +17,26 @@ pub(super) fn bring(
     freed: Vec<SiteName>,
 ) -> Result<(), Rejection> {
     let forward = draft.job.forward(draft.now).ok_or(Rejection::Stale)?;
-    let plan = PartsPlan { start: plan.start.max(forward.window.earliest), ..plan };
+    let plan = PartsPlan {
+        start: plan.start.max(forward.window.earliest),
+        ..plan
+    };
     let reservation = draft.job.reservation.as_deref().ok_or(Rejection::Stale)?;
     let is_whole = forward.divided.is_none();
     if !is_whole || !is_possible(&forward, &plan) || !plan.is_better_than(&forward.present) {
         return Err(Rejection::Stale);
     }
-    let wanted = wanted(reservation, &forward, &plan, draft.parameters.reservation_windows);
-    draft.emit(Happened::ReservationForwardSought { wanted, freed, anew: None });
+    let wanted = wanted(
+        reservation,
+        &forward,
+        &plan,
+        draft.parameters.reservation_windows,
+    );
+    draft.emit(Happened::ReservationForwardSought {
+        wanted,
+        freed,
+        anew: None,
+    });
     Ok(())
 }
 
@@ -45,16 +57,40 @@ fn wanted(
 ) -> Coallocation {
     let old = &reservation.search.job;
     let is_earlier = plan.start < forward.present.start;
-    let latest = if is_earlier { forward.present.start - DurationMs(1) } else { plan.start };
+    let latest = if is_earlier {
+        forward.present.start - DurationMs(1)
+    } else {
+        plan.start
+    };
     let window = StartWindow::new(plan.start, latest);
     let part = |((part, whole), planned): ((&Part, &WholePart), &SiteName)| {
-        let others = whole.choices.iter().map(|(site, _)| site).filter(|site| *site != planned);
+        let others = whole
+            .choices
+            .iter()
+            .map(|(site, _)| site)
+            .filter(|site| *site != planned);
         let others = others.filter(|_| is_earlier);
-        Part { sites: [planned].into_iter().chain(others).cloned().collect(), ..part.clone() }
+        Part {
+            sites: [planned].into_iter().chain(others).cloned().collect(),
+            ..part.clone()
+        }
     };
-    let parts = old.parts.iter().zip(&forward.parts).zip(&plan.sites).map(part).collect();
+    let parts = old
+        .parts
+        .iter()
+        .zip(&forward.parts)
+        .zip(&plan.sites)
+        .map(part)
+        .collect();
     let tolerance = old.tolerance.min(latest.since(plan.start));
     // When and where was decided by what sites publish.
     let rankings = Vec::new();
-    Coallocation { parts, window, tolerance, unit: old.unit, windows_max, rankings }
+    Coallocation {
+        parts,
+        window,
+        tolerance,
+        unit: old.unit,
+        windows_max,
+        rankings,
+    }
 }

@@ -75,43 +75,65 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
     match command {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
         JobCommand::Place { placements, by } => orders::place(draft, placements, by),
-        JobCommand::Reserve { candidates, unreserved, rankings, .. } => {
-            reserving::seek(draft, candidates, &unreserved, &rankings)
-        }
+        JobCommand::Reserve {
+            candidates,
+            unreserved,
+            rankings,
+            ..
+        } => reserving::seek(draft, candidates, &unreserved, &rankings),
         JobCommand::ReservationAnswered { question, outcome } => {
             reserving::answered(draft, question, outcome)
         }
-        JobCommand::WithholdReservation { question, most, next } => {
-            reserving::withhold(draft, question, most, next)
-        }
-        JobCommand::Divide { plan, placements, .. } => divide::divide(draft, &plan, placements),
-        JobCommand::DivideAnew { plan, placements, freed } => {
-            divide::anew(draft, &plan, placements, freed)
-        }
+        JobCommand::WithholdReservation {
+            question,
+            most,
+            next,
+        } => reserving::withhold(draft, question, most, next),
+        JobCommand::Divide {
+            plan, placements, ..
+        } => divide::divide(draft, &plan, placements),
+        JobCommand::DivideAnew {
+            plan,
+            placements,
+            freed,
+        } => divide::anew(draft, &plan, placements, freed),
         JobCommand::BringForward { plan, freed } => forward::bring(draft, plan, freed),
         JobCommand::ReservationGone { site, serial } => reserving::gone(draft, &site, serial),
         JobCommand::ChangeReservation { wish, by } => promise::change(draft, wish, by),
         JobCommand::Look(external) => progress::look(draft, &external),
         JobCommand::Claim(attempt, external) => claims::claim(draft, attempt, &external),
         JobCommand::Preempt { by } => claims::preempt(draft, by),
-        JobCommand::SubmitAnswered { component, attempt, answer } => {
-            submission::answered(draft, component, attempt, answer)
-        }
-        JobCommand::LookUpAnswered { component, attempt, asked_at, found } => {
-            submission::looked_up(draft, component, attempt, asked_at, found)
-        }
-        JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting } => {
-            sightings::sighted(draft, component, attempt, asked_at, times, sighting)
-        }
-        JobCommand::GateAnswered { component, attempt, open } => {
-            sightings::gate_answered(draft, component, attempt, open)
-        }
+        JobCommand::SubmitAnswered {
+            component,
+            attempt,
+            answer,
+        } => submission::answered(draft, component, attempt, answer),
+        JobCommand::LookUpAnswered {
+            component,
+            attempt,
+            asked_at,
+            found,
+        } => submission::looked_up(draft, component, attempt, asked_at, found),
+        JobCommand::AttemptObserved {
+            component,
+            attempt,
+            asked_at,
+            times,
+            sighting,
+        } => sightings::sighted(draft, component, attempt, asked_at, times, sighting),
+        JobCommand::GateAnswered {
+            component,
+            attempt,
+            open,
+        } => sightings::gate_answered(draft, component, attempt, open),
         JobCommand::ChargeRecorded { component, attempt } => {
             orders::charge_recorded(draft, component, attempt)
         }
-        JobCommand::OutputRead { component, output, content } => {
-            orders::output_read(draft, component, output, content)
-        }
+        JobCommand::OutputRead {
+            component,
+            output,
+            content,
+        } => orders::output_read(draft, component, output, content),
         JobCommand::OutputRegistered { component, output } => {
             orders::output_registered(draft, component, output)
         }
@@ -125,9 +147,11 @@ fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
         JobCommand::Cancel(by) => abort::cancel(draft, by),
         JobCommand::Abandon { by, silent } => abort::abandon(draft, by, &silent),
         JobCommand::EndTold { target, problem } => orders::end_told(draft, target, problem),
-        JobCommand::NoticeTold { notice, target, problem } => {
-            orders::notice_told(draft, notice, target, problem)
-        }
+        JobCommand::NoticeTold {
+            notice,
+            target,
+            problem,
+        } => orders::notice_told(draft, notice, target, problem),
         JobCommand::Hold(reason) => orders::hold(draft, reason),
         JobCommand::Release(by) => orders::release(draft, by),
     }

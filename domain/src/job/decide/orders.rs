@@ -25,7 +25,12 @@ pub(super) fn place(
     let times = placements.iter().map(|placement| placement.transfer_time);
     let start_estimate = draft.now + times.max().unwrap_or(DurationMs::ZERO);
     let round = Round(draft.job.round.0 + 1);
-    draft.emit(Happened::JobPlaced { round, placements, start_estimate, by });
+    draft.emit(Happened::JobPlaced {
+        round,
+        placements,
+        start_estimate,
+        by,
+    });
     if draft.job.inputs_here || start_estimate <= draft.now {
         // Nothing to wait for, and what is idle was just looked at: this is its one
         // claiming try (vector J-5).
@@ -37,7 +42,9 @@ pub(super) fn place(
 /// Whether it still waits for what is offered to it: its user may have said meanwhile that it is to
 /// be promised a start, or wants none before a later time.
 fn takes_offer(job: &Job, now: Timestamp) -> bool {
-    let is_time = job.reservation_wish().is_none_or(|wish| wish.window.earliest <= now);
+    let is_time = job
+        .reservation_wish()
+        .is_none_or(|wish| wish.window.earliest <= now);
     let waits = job.waits_within() || (job.waits_for_claim().is_some() && is_time);
     waits && job.frozen_by.is_none() && !job.is_being_promised()
 }
@@ -48,8 +55,14 @@ fn is_whole(job: &Job, placements: &[Placement]) -> bool {
     match job.spec.request {
         Request::Fixed | Request::NonFixed => placements.len() == job.spec.components.len(),
         Request::Flexible(_) => {
-            let shares = placements.iter().map(|placement| u64::from(placement.share.unwrap_or(0)));
-            let total = job.spec.components.iter().map(|c| u64::from(c.resources.processors));
+            let shares = placements
+                .iter()
+                .map(|placement| u64::from(placement.share.unwrap_or(0)));
+            let total = job
+                .spec
+                .components
+                .iter()
+                .map(|c| u64::from(c.resources.processors));
             shares.sum::<u64>() == total.sum::<u64>() && !job.owes_charges()
         }
     }
@@ -72,7 +85,11 @@ pub(super) fn charge_recorded(
     index: ComponentIndex,
     attempt: Attempt,
 ) -> Result<(), Rejection> {
-    let component = draft.job.components.get(index.0 as usize).ok_or(Rejection::Stale)?;
+    let component = draft
+        .job
+        .components
+        .get(index.0 as usize)
+        .ok_or(Rejection::Stale)?;
     match &component.charge {
         Some(charge) if charge.attempt == attempt => {
             draft.emit(Happened::ChargeRecorded { component: index });
@@ -89,7 +106,9 @@ fn collected<'a>(
 ) -> Result<&'a Collected, Rejection> {
     let here = matches!(draft.job.phase, Phase::Collecting { .. });
     let component = draft.job.components.get(index.0 as usize).filter(|_| here);
-    component.and_then(|c| c.collected.get(output as usize)).ok_or(Rejection::Stale)
+    component
+        .and_then(|c| c.collected.get(output as usize))
+        .ok_or(Rejection::Stale)
 }
 
 pub(super) fn output_read(
@@ -103,15 +122,29 @@ pub(super) fn output_read(
     }
     match content {
         Ok(content) => {
-            draft.emit(Happened::OutputFound { component: index, output, content });
+            draft.emit(Happened::OutputFound {
+                component: index,
+                output,
+                content,
+            });
         }
         Err(why) => {
-            let output =
-                draft.job.spec_of(index).and_then(|spec| spec.outputs.get(output as usize));
-            let path = output.map(|output| output.path.to_string()).unwrap_or_default();
+            let output = draft
+                .job
+                .spec_of(index)
+                .and_then(|spec| spec.outputs.get(output as usize));
+            let path = output
+                .map(|output| output.path.to_string())
+                .unwrap_or_default();
             let detail = format!("it succeeded, but left no output {path} that can be kept: {why}");
             let detail = detail.into();
-            abort::abort(draft, AbortCause::Application { component: index, detail });
+            abort::abort(
+                draft,
+                AbortCause::Application {
+                    component: index,
+                    detail,
+                },
+            );
         }
     }
     Ok(())
@@ -126,7 +159,10 @@ pub(super) fn output_registered(
     if state.done || state.content.is_none() {
         return Err(Rejection::Stale);
     }
-    draft.emit(Happened::OutputCollected { component: index, output });
+    draft.emit(Happened::OutputCollected {
+        component: index,
+        output,
+    });
     Ok(())
 }
 
@@ -153,12 +189,23 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
         if draft.job.is_being_promised() {
             return Err(Rejection::Stale);
         }
-        let wish = draft.job.reservation_wish().filter(|wish| draft.now <= wish.window.latest);
+        let wish = draft
+            .job
+            .reservation_wish()
+            .filter(|wish| draft.now <= wish.window.latest);
         if let Some(wish) = wish {
             // Claims were in vain for as long as they may: sites are asked now, for the last time.
-            let (wish, by) =
-                (ReservationWish { reserve_after: None, ..wish }, draft.job.owner.clone());
-            draft.emit(Happened::ReservationChanged { wish: Some(wish), by });
+            let (wish, by) = (
+                ReservationWish {
+                    reserve_after: None,
+                    ..wish
+                },
+                draft.job.owner.clone(),
+            );
+            draft.emit(Happened::ReservationChanged {
+                wish: Some(wish),
+                by,
+            });
             return Ok(());
         }
     }
@@ -168,7 +215,11 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
 }
 
 fn unless_final(draft: &Draft<'_>) -> Result<(), Rejection> {
-    if draft.job.is_final() { Err(Rejection::Ended) } else { Ok(()) }
+    if draft.job.is_final() {
+        Err(Rejection::Ended)
+    } else {
+        Ok(())
+    }
 }
 
 pub(super) fn set_priority(
@@ -235,9 +286,17 @@ pub(super) fn notice_told(
     target: TargetName,
     problem: Option<Arc<str>>,
 ) -> Result<(), Rejection> {
-    if !draft.job.unsent().any(|(notice, to)| notice.id == id && *to == target) {
+    if !draft
+        .job
+        .unsent()
+        .any(|(notice, to)| notice.id == id && *to == target)
+    {
         return Err(Rejection::Stale);
     }
-    draft.emit(Happened::NoticeTold { notice: id, target, problem });
+    draft.emit(Happened::NoticeTold {
+        notice: id,
+        target,
+        problem,
+    });
     Ok(())
 }

@@ -38,18 +38,32 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
         restarts::look_at_inputs(draft, inputs);
         return;
     }
-    let waits = matches!(draft.job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
+    let waits = matches!(
+        draft.job.phase,
+        Phase::Placed { .. } | Phase::Claiming { .. }
+    );
     if !waits || draft.job.inputs_here {
         return;
     }
     match inputs {
         Inputs::Unknown => {}
         Inputs::Here => draft.emit(Happened::InputsArrived),
-        Inputs::Lost { detail, components, at_site } => {
+        Inputs::Lost {
+            detail,
+            components,
+            at_site,
+        } => {
             if *at_site {
-                components.iter().for_each(|index| abort::avoid_site(draft, *index));
+                components
+                    .iter()
+                    .for_each(|index| abort::avoid_site(draft, *index));
             }
-            abort::abort(draft, AbortCause::InputLost { detail: detail.clone() });
+            abort::abort(
+                draft,
+                AbortCause::InputLost {
+                    detail: detail.clone(),
+                },
+            );
         }
         Inputs::Expected(arrival) => {
             let late = *arrival > draft.now + draft.parameters.hold_slack;
@@ -67,21 +81,30 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
 /// way. The payloads succeeded: they are not run again for it.
 fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
     if let Some(reason) = all_stranded(&draft.job, stranded) {
-        draft.emit(Happened::JobFailed { reason: reason.into() });
+        draft.emit(Happened::JobFailed {
+            reason: reason.into(),
+        });
     }
 }
 
 /// Why a job's outputs do not get to their sites, if that is so of all that are not there yet.
 fn all_stranded(job: &Job, stranded: &[Stranded]) -> Option<String> {
-    let why = |index, output| stranded.iter().find(|(c, o, _)| (*c, *o) == (index, output));
+    let why = |index, output| {
+        stranded
+            .iter()
+            .find(|(c, o, _)| (*c, *o) == (index, output))
+    };
     let mut open = uncollected(job).map(|(index, at, _, output)| match &output.collect {
         Collect::ToSite { site, .. } => Some((index, &output.path, site, &why(index, at)?.2)),
         Collect::Fetch => None,
     });
     let (index, path, site, detail) = open.next()??;
     let others = open.try_fold(0, |count, other| other.map(|_| count + 1))?;
-    let more =
-        if others > 0 { format!(" ({others} more outputs likewise)") } else { String::new() };
+    let more = if others > 0 {
+        format!(" ({others} more outputs likewise)")
+    } else {
+        String::new()
+    };
     Some(format!(
         "its payloads succeeded, but output {path} of component {} cannot be brought to site \
          {site}: {detail}{more}; what they left is where they ran, and `cospan output` fetches it",
@@ -93,11 +116,18 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
     let schedule = draft.job.claim_schedule(&draft.parameters.claim);
     let next = schedule.and_then(|schedule| {
         let transfer_time = start_estimate.since(schedule.placed_at);
-        ClaimSchedule { transfer_time, ..schedule }.next_try(draft.now, draft.now)
+        ClaimSchedule {
+            transfer_time,
+            ..schedule
+        }
+        .next_try(draft.now, draft.now)
     });
     let held_until_start = start_estimate - draft.job.claim_limits(draft.parameters).max_hold;
     let next_claim = next.unwrap_or(start_estimate).max(held_until_start);
-    draft.emit(Happened::StartPostponed { start_estimate, next_claim });
+    draft.emit(Happened::StartPostponed {
+        start_estimate,
+        next_claim,
+    });
 }
 
 /// How long a job waits for a silent site, once its payload may have begun there.
@@ -132,10 +162,14 @@ fn look_at_silent(
     since: Timestamp,
     silence: Silence,
 ) {
-    let Some(component) = draft.job.components.get(index.0 as usize) else { return };
+    let Some(component) = draft.job.components.get(index.0 as usize) else {
+        return;
+    };
     let (lives, attempt) = (component.run.may_live(), component.attempt);
     let awaited = uncollected(&draft.job).any(|(of, ..)| of == index);
-    let Some(patience) = patience(draft, component) else { return };
+    let Some(patience) = patience(draft, component) else {
+        return;
+    };
     if draft.now < since + patience {
         return;
     }
@@ -156,7 +190,11 @@ fn look_at_silent(
     }
     if lives && draft.is_ending(index) {
         let how = Ending::Abandoned;
-        draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+        draft.emit(Happened::AttemptEnded {
+            component: index,
+            attempt,
+            how,
+        });
     }
 }
 
@@ -166,12 +204,17 @@ fn give_up_silent(
     waited: DurationMs,
     silence: Silence,
 ) {
-    let placement = draft.job.components[component.0 as usize].placement.as_ref();
+    let placement = draft.job.components[component.0 as usize]
+        .placement
+        .as_ref();
     let why = match (silence, placement) {
         (Silence::Removed, Some(placement)) => {
             let site = &placement.site;
             let detail = format!("site {site} is no longer in the configuration, for {waited}");
-            AbortCause::SiteError { component, detail: detail.into() }
+            AbortCause::SiteError {
+                component,
+                detail: detail.into(),
+            }
         }
         _ => AbortCause::Unreachable { component },
     };
@@ -216,7 +259,11 @@ fn step(draft: &mut Draft<'_>) {
         Phase::Starting { since } => step_starting(draft, since),
         Phase::Running { .. } => step_running(draft),
         Phase::Collecting { .. } => {
-            let released = draft.job.reservation.as_deref().is_none_or(Reservation::is_released);
+            let released = draft
+                .job
+                .reservation
+                .as_deref()
+                .is_none_or(Reservation::is_released);
             if uncollected(&draft.job).next().is_none() && released {
                 draft.emit(Happened::JobFinished);
             }
@@ -230,7 +277,11 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     let ready = |c: &Component| c.run.is_confirmed_ready() && !c.given_back;
     let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
     let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, Run::Idle);
-    let all = early || draft.job.begin_together().all(|(_, c)| ready(c) || unclaimed(c));
+    let all = early
+        || draft
+            .job
+            .begin_together()
+            .all(|(_, c)| ready(c) || unclaimed(c));
     let early_for = draft.job.promised_start().unwrap_or_default();
     let early_for = early_for.since(draft.now + draft.parameters.go_lead);
     if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) && early_for == DurationMs::ZERO {
@@ -258,7 +309,10 @@ fn go_lead(draft: &Draft<'_>) -> DurationMs {
 fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
     let begun = |c: &Component| c.run.has_begun();
     let early = bug(Bug::RunEarly) && draft.job.components.iter().any(begun);
-    let missing = draft.job.begin_together().find(|(_, c)| !early && !begun(c));
+    let missing = draft
+        .job
+        .begin_together()
+        .find(|(_, c)| !early && !begun(c));
     let missing = missing.map(|(index, _)| index);
     match missing {
         None => match common_start::torn(draft) {
@@ -275,9 +329,16 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
             // Later than that nobody was here to open gates: not the fault of any site.
             let grace = draft.parameters.go_grace;
             let here = draft.now < since + grace + grace && missed_by < grace;
-            let together = draft.job.begin_together().filter(|(_, c)| here && !begun(c));
+            let together = draft
+                .job
+                .begin_together()
+                .filter(|(_, c)| here && !begun(c));
             for index in together.map(|(index, _)| index).collect::<Vec<_>>() {
-                abort::charge(draft, index, "did not begin after its gate was to open".into());
+                abort::charge(
+                    draft,
+                    index,
+                    "did not begin after its gate was to open".into(),
+                );
             }
             abort::abort(draft, AbortCause::StartMissed { component });
         }
@@ -286,7 +347,15 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
 
 fn step_running(draft: &mut Draft<'_>) {
     restarts::step(draft);
-    let succeeded = |run: &Run| matches!(run, Run::Ended { how: Ending::Succeeded, .. });
+    let succeeded = |run: &Run| {
+        matches!(
+            run,
+            Run::Ended {
+                how: Ending::Succeeded,
+                ..
+            }
+        )
+    };
     let any = bug(Bug::FinishEarly) && draft.job.components.iter().any(|c| succeeded(&c.run));
     let all = draft.job.components.iter().all(|c| succeeded(&c.run));
     // One that was restarted alone may still owe an error to its site.
@@ -296,8 +365,16 @@ fn step_running(draft: &mut Draft<'_>) {
 }
 
 fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {
-    let owed = draft.job.components.iter().any(|component| component.charge.is_some());
-    let released = draft.job.reservation.as_deref().is_none_or(Reservation::is_released);
+    let owed = draft
+        .job
+        .components
+        .iter()
+        .any(|component| component.charge.is_some());
+    let released = draft
+        .job
+        .reservation
+        .as_deref()
+        .is_none_or(Reservation::is_released);
     if draft.job.may_live_anywhere() || owed || !released {
         return;
     }

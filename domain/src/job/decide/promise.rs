@@ -28,8 +28,10 @@ pub(super) fn change(
         unreserved: wish.unreserved || claims,
         ..wish
     });
-    let (offset, most_ahead) =
-        (draft.job.spec.longest_offset(), draft.parameters.reservation_ahead);
+    let (offset, most_ahead) = (
+        draft.job.spec.longest_offset(),
+        draft.parameters.reservation_ahead,
+    );
     if offset > DurationMs::ZERO {
         check_spread(wish.as_ref())?;
     }
@@ -38,12 +40,12 @@ pub(super) fn change(
         Some(_) if present.is_none() => {
             Err(Rejection::Impossible("it is not to be promised a start"))
         }
-        Some(wish) if wish.validate().is_err() => {
-            Err(Rejection::Impossible("no start can be granted within such a window"))
-        }
-        Some(wish) if wish.window.latest < draft.now => {
-            Err(Rejection::Impossible("the latest start that is wanted has passed"))
-        }
+        Some(wish) if wish.validate().is_err() => Err(Rejection::Impossible(
+            "no start can be granted within such a window",
+        )),
+        Some(wish) if wish.window.latest < draft.now => Err(Rejection::Impossible(
+            "the latest start that is wanted has passed",
+        )),
         Some(wish) if wish.too_far(draft.now, offset, most_ahead).is_some() => {
             Err(Rejection::Impossible(
                 "the latest start that is wanted is further ahead than users may reserve \
@@ -84,7 +86,10 @@ fn drop_it(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
         | Phase::Failed { .. }
         | Phase::Cancelled { .. } => return Err(Rejection::Impossible(BEGUN)),
     }
-    draft.emit(Happened::ReservationChanged { wish: None, by: by.clone() });
+    draft.emit(Happened::ReservationChanged {
+        wish: None,
+        by: by.clone(),
+    });
     begin_anew(draft, by);
     Ok(())
 }
@@ -95,7 +100,10 @@ const ENDING: &str = "its round is just being given up; try again once it waits"
 fn move_it(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Result<(), Rejection> {
     match draft.job.phase {
         Phase::Queued { .. } => {
-            draft.emit(Happened::ReservationChanged { wish: Some(wish), by: by.clone() });
+            draft.emit(Happened::ReservationChanged {
+                wish: Some(wish),
+                by: by.clone(),
+            });
             begin_anew(draft, by);
             Ok(())
         }
@@ -113,25 +121,42 @@ fn move_it(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Result<
 
 /// Gives back what it has, or is being asked for.
 fn begin_anew(draft: &mut Draft<'_>, by: KeyName) {
-    let is_held = draft.job.reservation.as_ref().is_some_and(|held| !held.is_released());
+    let is_held = draft
+        .job
+        .reservation
+        .as_ref()
+        .is_some_and(|held| !held.is_released());
     if is_held || !matches!(draft.job.phase, Phase::Queued { .. }) {
-        let then = AfterAbort::Requeue { not_before: draft.now };
-        draft.emit(Happened::RoundAborted { why: AbortCause::ReservationChanged { by }, then });
+        let then = AfterAbort::Requeue {
+            not_before: draft.now,
+        };
+        draft.emit(Happened::RoundAborted {
+            why: AbortCause::ReservationChanged { by },
+            then,
+        });
     }
 }
 
 /// Looks for another start, at the sites that could hold it, beside the one that is promised.
 fn look_beside(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Result<(), Rejection> {
-    let held = draft.job.reservation.as_deref().filter(|reservation| !reservation.spent);
+    let held = draft
+        .job
+        .reservation
+        .as_deref()
+        .filter(|reservation| !reservation.spent);
     let Some(reservation) = held else {
-        return Err(Rejection::Impossible("its processors are just being claimed"));
+        return Err(Rejection::Impossible(
+            "its processors are just being claimed",
+        ));
     };
     let is_moving = reservation
         .other
         .as_ref()
         .is_some_and(|other| !matches!(other.search.standing(), Standing::Failed(_)));
     if is_moving {
-        return Err(Rejection::Impossible("it is being moved already; try again in a moment"));
+        return Err(Rejection::Impossible(
+            "it is being moved already; try again in a moment",
+        ));
     }
     let window = start_window(draft, wish.window);
     let tolerance = wish.tolerance.min(window.latest.since(window.earliest));
@@ -143,21 +168,38 @@ fn look_beside(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Res
         part
     });
     let windows_max = draft.parameters.reservation_windows;
-    let rankings = old.rankings.iter().map(|ranking| ranking.anew(draft.now)).collect();
+    let rankings = old
+        .rankings
+        .iter()
+        .map(|ranking| ranking.anew(draft.now))
+        .collect();
     let (parts, unit) = (parts.collect(), old.unit);
-    let wanted = Coallocation { parts, window, tolerance, unit, windows_max, rankings };
+    let wanted = Coallocation {
+        parts,
+        window,
+        tolerance,
+        unit,
+        windows_max,
+        rankings,
+    };
     draft.emit(Happened::ReservationMoveSought { wish, wanted, by });
     Ok(())
 }
 
 /// What follows once the search for another start has ended.
 pub(super) fn step(draft: &mut Draft<'_>) {
-    let search = draft.job.reservation.as_deref().and_then(Reservation::moving);
+    let search = draft
+        .job
+        .reservation
+        .as_deref()
+        .and_then(Reservation::moving);
     let Some((search, _)) = search else { return };
     match search.standing() {
         Standing::Asks(_) => {}
         Standing::Failed(failure) => {
-            let next = search.best.map(|next| next + draft.parameters.reservation_lead);
+            let next = search
+                .best
+                .map(|next| next + draft.parameters.reservation_lead);
             draft.emit(Happened::ReservationStayed { failure, next });
         }
         // Frozen, it is placed anew once it is thawed.

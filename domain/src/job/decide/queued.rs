@@ -14,16 +14,26 @@ const NOTABLE: DurationMs = DurationMs(60_000);
 
 /// What a site says of a component in its queue, if that is new.
 pub(super) fn waits(draft: &mut Draft<'_>, index: ComponentIndex, expected: Option<Timestamp>) {
-    let Some(component) = draft.component(index) else { return };
+    let Some(component) = draft.component(index) else {
+        return;
+    };
     if !draft.is_ending(index) && is_news(component, expected) {
-        draft.emit(Happened::WaitingAtSite { component: index, expected_start: expected });
+        draft.emit(Happened::WaitingAtSite {
+            component: index,
+            expected_start: expected,
+        });
     }
 }
 
 /// Whether a site's word about a component in its queue differs from what is recorded. One
 /// that claims what is idle is expected to start: there is nothing to record while it does not.
 pub(super) fn is_news(component: &Component, expected: Option<Timestamp>) -> bool {
-    let Run::Submitted { waits, absences, .. } = &component.run else { return false };
+    let Run::Submitted {
+        waits, absences, ..
+    } = &component.run
+    else {
+        return false;
+    };
     if !component.acquisition().is_queued() {
         return *absences > 0;
     }
@@ -40,14 +50,21 @@ pub(super) fn is_news(component: &Component, expected: Option<Timestamp>) -> boo
 /// It has held its processors for others, or for its input, as long as it may: it gives them
 /// back, and is submitted again to begin when the others are expected.
 pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_hold: DurationMs) {
-    let others = draft.job.components.iter().filter_map(|other| match &other.run {
-        Run::Submitted { waits, .. } => waits.as_ref()?.expected_start,
-        _ => None,
-    });
+    let others = draft
+        .job
+        .components
+        .iter()
+        .filter_map(|other| match &other.run {
+            Run::Submitted { waits, .. } => waits.as_ref()?.expected_start,
+            _ => None,
+        });
     let expected = others.max().unwrap_or(draft.now + max_hold);
     let not_before = expected.max(draft.now);
     draft.emit(Happened::ClaimGivenBack { component });
-    draft.emit(Happened::StartDeferred { component, not_before });
+    draft.emit(Happened::StartDeferred {
+        component,
+        not_before,
+    });
 }
 
 /// The others are there before the time at which who gave back was to begin again, and nothing
@@ -61,8 +78,10 @@ pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     };
     let is_there = |component: &Component| matches!(component.run, Run::AtGate { .. });
     let all = &draft.job.components;
-    let late: Vec<ComponentIndex> =
-        draft.indexes().filter(|index| deferred(&all[index.0 as usize])).collect();
+    let late: Vec<ComponentIndex> = draft
+        .indexes()
+        .filter(|index| deferred(&all[index.0 as usize]))
+        .collect();
     let others = all.iter().filter(|component| !deferred(component));
     if late.is_empty() || late.len() == all.len() || !others.into_iter().all(is_there) {
         return false;
@@ -70,7 +89,10 @@ pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     let not_before = draft.now;
     for component in late {
         draft.emit(Happened::ClaimGivenBack { component });
-        draft.emit(Happened::StartDeferred { component, not_before });
+        draft.emit(Happened::StartDeferred {
+            component,
+            not_before,
+        });
     }
     true
 }
@@ -83,12 +105,25 @@ pub(super) fn lost(
     detail: &Arc<str>,
     over: Option<&Ending>,
 ) -> bool {
-    let Phase::Claiming { since } = draft.job.phase else { return false };
-    let Some(state) = draft.component(component) else { return false };
-    let (attempt, waits) = (state.attempt, state.acquisition().is_queued() && state.is_claimed());
-    let ready_by = draft.job.ready_by(state, since, draft.job.claim_limits(draft.parameters));
+    let Phase::Claiming { since } = draft.job.phase else {
+        return false;
+    };
+    let Some(state) = draft.component(component) else {
+        return false;
+    };
+    let (attempt, waits) = (
+        state.attempt,
+        state.acquisition().is_queued() && state.is_claimed(),
+    );
+    let ready_by = draft
+        .job
+        .ready_by(state, since, draft.job.claim_limits(draft.parameters));
     let tries = draft.job.setbacks.claims;
-    let max = draft.job.spec.max_claim_tries.or(draft.parameters.claim.max_claim_tries);
+    let max = draft
+        .job
+        .spec
+        .max_claim_tries
+        .or(draft.parameters.claim.max_claim_tries);
     if !waits || draft.is_over(ready_by) || max.is_some_and(|max| tries >= max) {
         return false;
     }
@@ -97,8 +132,15 @@ pub(super) fn lost(
     let next_claim = draft.now + pause;
     draft.emit(Happened::ClaimGivenBack { component });
     if let Some(how) = over {
-        draft.emit(Happened::AttemptEnded { component, attempt, how: how.clone() });
+        draft.emit(Happened::AttemptEnded {
+            component,
+            attempt,
+            how: how.clone(),
+        });
     }
-    draft.emit(Happened::ClaimMissed { next_claim, detail: detail.clone() });
+    draft.emit(Happened::ClaimMissed {
+        next_claim,
+        detail: detail.clone(),
+    });
     true
 }

@@ -43,7 +43,10 @@ pub(super) fn seek(
     };
     let window = start_window(draft, wish.window);
     if window.is_empty() {
-        fail(draft, "its latest start has passed without a reservation".into());
+        fail(
+            draft,
+            "its latest start has passed without a reservation".into(),
+        );
     } else if let Some(index) = nowhere(&candidates, &claimed) {
         if draft.job.claims_first() {
             return Err(Rejection::Stale);
@@ -53,7 +56,12 @@ pub(super) fn seek(
     } else {
         let (wanted, placements) = wanted(draft, window, candidates, rankings);
         let lead = draft.parameters.reservation_lead;
-        draft.emit(Happened::ReservationSought { wanted, placements, lead, split: None });
+        draft.emit(Happened::ReservationSought {
+            wanted,
+            placements,
+            lead,
+            split: None,
+        });
         if !claimed.is_empty() {
             draft.emit(Happened::UnreservedChosen { claimed });
         }
@@ -63,7 +71,10 @@ pub(super) fn seek(
 
 /// Whether sites are to be asked for its reservation now.
 pub(super) fn is_due(draft: &Draft<'_>) -> bool {
-    let is_due = draft.job.reservation_asked_at().is_some_and(|time| time <= draft.now);
+    let is_due = draft
+        .job
+        .reservation_asked_at()
+        .is_some_and(|time| time <= draft.now);
     draft.job.seeks_reservation() && is_due
 }
 
@@ -74,8 +85,9 @@ fn nowhere(candidates: &[Vec<Placement>], claimed: &[Unreserved]) -> Option<Comp
     }
     let indexes = (0..candidates.len() as u32).map(ComponentIndex);
     let is_claimed = |index: ComponentIndex| claimed.iter().any(|one| one.component == index);
-    let mut nowhere =
-        indexes.zip(candidates).filter(|(index, at)| at.is_empty() && !is_claimed(*index));
+    let mut nowhere = indexes
+        .zip(candidates)
+        .filter(|(index, at)| at.is_empty() && !is_claimed(*index));
     nowhere.next().map(|(index, _)| index)
 }
 
@@ -86,7 +98,11 @@ fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) ->
             .into();
     }
     let name = draft.job.name_of(index).unwrap_or_default();
-    let remedy = match draft.job.reservation_wish().is_some_and(|wish| wish.unreserved) {
+    let remedy = match draft
+        .job
+        .reservation_wish()
+        .is_some_and(|wish| wish.unreserved)
+    {
         true => "",
         false => "; `unreserved = \"claim\"` in `[reservation]` has it claimed at the start",
     };
@@ -94,7 +110,9 @@ fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) ->
 }
 
 pub(super) fn fail(draft: &mut Draft<'_>, reason: String) {
-    draft.emit(Happened::JobFailed { reason: reason.into() });
+    draft.emit(Happened::JobFailed {
+        reason: reason.into(),
+    });
 }
 
 /// When reservations for these starts may begin; empty if it is too late.
@@ -110,33 +128,64 @@ fn wanted(
     rankings: &[Ranking],
 ) -> (Coallocation, Vec<Vec<Placement>>) {
     let (job, parameters) = (&draft.job, draft.parameters);
-    let wished = job.reservation_wish().map(|wish| wish.tolerance).unwrap_or_default();
-    let Lease { tolerance, length, .. } =
-        Lease::new(job.spec.wall_time, window, wished, parameters);
+    let wished = job
+        .reservation_wish()
+        .map(|wish| wish.tolerance)
+        .unwrap_or_default();
+    let Lease {
+        tolerance, length, ..
+    } = Lease::new(job.spec.wall_time, window, wished, parameters);
     let part = |(index, placements): (usize, &Vec<Placement>)| {
         let component = ComponentIndex(index as u32);
         let resources = job.spec.components[index].resources.countable();
-        let sites = placements.iter().map(|placement| placement.site.clone()).collect();
-        Part { component, resources, length, sites, offset: job.spec.offset_of(component) }
+        let sites = placements
+            .iter()
+            .map(|placement| placement.site.clone())
+            .collect();
+        Part {
+            component,
+            resources,
+            length,
+            sites,
+            offset: job.spec.offset_of(component),
+        }
     };
-    let reserved = candidates.iter().enumerate().filter(|(_, sites)| !sites.is_empty());
+    let reserved = candidates
+        .iter()
+        .enumerate()
+        .filter(|(_, sites)| !sites.is_empty());
     let mut parts: Vec<Part> = reserved.map(part).collect();
     largest_first(&mut parts, MEMORY);
     let of = |part: &Part| candidates[part.component.0 as usize].clone();
     let placements = parts.iter().map(of).collect();
     let (windows_max, rankings) = (parameters.reservation_windows, kept(&parts, rankings));
-    (Coallocation { parts, window, tolerance, unit: UNIT, windows_max, rankings }, placements)
+    (
+        Coallocation {
+            parts,
+            window,
+            tolerance,
+            unit: UNIT,
+            windows_max,
+            rankings,
+        },
+        placements,
+    )
 }
 
 /// By part how its sites were ranked. Of several parts only the best sites are kept, for people,
 /// and nothing of very many: what a job keeps is bounded.
 fn kept(parts: &[Part], rankings: &[Ranking]) -> Vec<Ranking> {
     let of = |part: &Part| rankings.get(part.component.0 as usize).cloned();
-    let mut kept = parts.iter().map(of).collect::<Option<Vec<_>>>().unwrap_or_default();
+    let mut kept = parts
+        .iter()
+        .map(of)
+        .collect::<Option<Vec<_>>>()
+        .unwrap_or_default();
     match kept.len() {
         0 | 1 => {}
         2..=RANKED_PARTS_MAX => {
-            kept.iter_mut().for_each(|it| it.candidates.truncate(RANKED_SITES_MAX));
+            kept.iter_mut()
+                .for_each(|it| it.candidates.truncate(RANKED_SITES_MAX));
         }
         _ => kept.clear(),
     }
@@ -149,7 +198,11 @@ pub(super) fn answered(
     question: u32,
     outcome: Outcome,
 ) -> Result<(), Rejection> {
-    let asked = draft.job.reservation.as_deref().and_then(Reservation::question);
+    let asked = draft
+        .job
+        .reservation
+        .as_deref()
+        .and_then(Reservation::question);
     match asked {
         Some((number, ask)) if number == question => {
             let site = ask.site().clone();
@@ -167,7 +220,11 @@ pub(super) fn withhold(
     most: u32,
     next: Option<Timestamp>,
 ) -> Result<(), Rejection> {
-    let asked = draft.job.reservation.as_deref().and_then(Reservation::question);
+    let asked = draft
+        .job
+        .reservation
+        .as_deref()
+        .and_then(Reservation::question);
     match asked {
         Some((number, Ask::Create { site, .. } | Ask::Modify { site, .. }))
             if number == question =>
@@ -195,7 +252,9 @@ pub(super) fn silent(draft: &mut Draft<'_>) {
 
 /// What follows once its search has ended while it waits.
 pub(super) fn step(draft: &mut Draft<'_>) {
-    let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else { return };
+    let Some(reservation) = draft.job.reservation.as_deref().filter(|r| !r.spent) else {
+        return;
+    };
     match reservation.search.standing() {
         Standing::Asks(_) => {}
         // Frozen, it is placed once it is thawed.
@@ -203,7 +262,9 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         Standing::Confirmed if reservation.has_ended(draft.now) => {
             // What is to take its place may still be granted.
             if reservation.moving().is_none() {
-                draft.emit(Happened::JobRequeued { not_before: draft.now });
+                draft.emit(Happened::JobRequeued {
+                    not_before: draft.now,
+                });
             }
         }
         Standing::Confirmed => place(draft),
@@ -211,7 +272,9 @@ pub(super) fn step(draft: &mut Draft<'_>) {
             let (parameters, seed) = (draft.parameters, draft.job.id.0);
             let tries = reservation.search.serials;
             let pause = parameters.backoff(parameters.claim_backoff, tries, seed);
-            draft.emit(Happened::JobRequeued { not_before: draft.now + pause });
+            draft.emit(Happened::JobRequeued {
+                not_before: draft.now + pause,
+            });
         }
         Standing::Failed(failure) if draft.job.claims_first() => {
             let next = reservation.search.best.map(|next| next + reservation.lead);
@@ -221,7 +284,9 @@ pub(super) fn step(draft: &mut Draft<'_>) {
             let tries = reservation.split.map_or(0, |split| split.refused);
             let (parameters, seed) = (draft.parameters, draft.job.id.0);
             let pause = parameters.backoff(parameters.claim_backoff, tries + 1, seed);
-            draft.emit(Happened::JobRequeued { not_before: draft.now + pause });
+            draft.emit(Happened::JobRequeued {
+                not_before: draft.now + pause,
+            });
         }
         Standing::Failed(failure) => {
             let quota = if reservation.withheld { OVER_QUOTA } else { "" };
@@ -239,12 +304,20 @@ pub(super) fn gone(
 ) -> Result<(), Rejection> {
     let is_it = |component: &Component| {
         let promised = component.acquisition().promised();
-        component.placement.as_ref().is_some_and(|placement| placement.site == *site)
+        component
+            .placement
+            .as_ref()
+            .is_some_and(|placement| placement.site == *site)
             && promised.is_some_and(|promised| !promised.shared && promised.serial == serial)
     };
     let is_placed = matches!(draft.job.phase, Phase::Placed { .. });
-    let found = draft.job.indexed().find(|(_, component)| is_placed && is_it(component));
-    let Some((component, _)) = found else { return Err(Rejection::Stale) };
+    let found = draft
+        .job
+        .indexed()
+        .find(|(_, component)| is_placed && is_it(component));
+    let Some((component, _)) = found else {
+        return Err(Rejection::Stale);
+    };
     let detail = format!("site {site} does not hold its reservation any more").into();
     abort::abort(draft, AbortCause::ClaimLost { component, detail });
     Ok(())
@@ -253,16 +326,26 @@ pub(super) fn gone(
 /// The round begins at the sites that promised it.
 pub(super) fn place(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
-    let Some(placements) = reservation.and_then(Reservation::placements) else { return };
-    let begins = (0..).map(ComponentIndex).zip(&placements).filter_map(|(index, placement)| {
-        Some(placement.acquisition.promised()?.from - draft.job.spec.offset_of(index))
-    });
+    let Some(placements) = reservation.and_then(Reservation::placements) else {
+        return;
+    };
+    let begins = (0..)
+        .map(ComponentIndex)
+        .zip(&placements)
+        .filter_map(|(index, placement)| {
+            Some(placement.acquisition.promised()?.from - draft.job.spec.offset_of(index))
+        });
     let begins = begins.max().unwrap_or(draft.now);
     // Until then what is not reserved may become idle.
     let claims_for = reservation.map(Reservation::claims_for).unwrap_or_default();
     let start_estimate = draft.job.start_after(begins) + claims_for;
     let round = Round(draft.job.round.0 + 1);
-    draft.emit(Happened::JobPlaced { round, placements, start_estimate, by: None });
+    draft.emit(Happened::JobPlaced {
+        round,
+        placements,
+        start_estimate,
+        by: None,
+    });
 }
 
 fn refusal(job: &Job, failure: Failure) -> &'static str {

@@ -38,12 +38,18 @@ pub(super) fn fails_alone(
             AfterAbort::Fail { .. } | AfterAbort::Cancel { .. } => return false,
         },
     };
-    draft.emit(Happened::ComponentFailed { component, why: why.clone(), next_claim });
+    draft.emit(Happened::ComponentFailed {
+        component,
+        why: why.clone(),
+        next_claim,
+    });
     true
 }
 
 fn next_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
-    let restart = draft.component(component).and_then(|component| component.restart.as_ref());
+    let restart = draft
+        .component(component)
+        .and_then(|component| component.restart.as_ref());
     let tries = restart.map_or(0, |restart| restart.tries);
     let (job, parameters) = (&draft.job, draft.parameters);
     let pause = parameters.backoff(parameters.claim_backoff, tries + 1, job.id.0);
@@ -53,8 +59,14 @@ fn next_try(draft: &Draft<'_>, component: ComponentIndex) -> Timestamp {
 /// A claiming try: places what has no site yet, and claims what can start now.
 pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
     for (component, placement) in attempt.moves {
-        if draft.component(component).is_some_and(Component::awaits_restart) {
-            draft.emit(Happened::ComponentMoved { component, placement });
+        if draft
+            .component(component)
+            .is_some_and(Component::awaits_restart)
+        {
+            draft.emit(Happened::ComponentMoved {
+                component,
+                placement,
+            });
         }
     }
     let now = draft.now;
@@ -66,9 +78,15 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
     components.retain(|index| draft.component(*index).is_some_and(can_start));
     if !components.is_empty() {
         let preempting = attempt.preempting;
-        draft.emit(Happened::ComponentsClaimed { components, preempting });
+        draft.emit(Happened::ComponentsClaimed {
+            components,
+            preempting,
+        });
     }
-    let waiting = draft.job.indexed().find(|(_, component)| component.is_claimable(now));
+    let waiting = draft
+        .job
+        .indexed()
+        .find(|(_, component)| component.is_claimable(now));
     if let Some((component, _)) = waiting {
         let name = draft.job.name_of(component).unwrap_or_default();
         let detail = format!("no site takes component {name} now").into();
@@ -86,35 +104,63 @@ pub(super) fn lost(
 ) {
     if let Some((how, state)) = over.zip(draft.component(component)) {
         let attempt = state.attempt;
-        draft.emit(Happened::AttemptEnded { component, attempt, how });
+        draft.emit(Happened::AttemptEnded {
+            component,
+            attempt,
+            how,
+        });
     }
     abort::abort(draft, AbortCause::ClaimLost { component, detail });
 }
 
 /// What is known of the input of those that are restarted.
 pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
-    let staging =
-        |c: &Component| c.restart.as_ref().is_some_and(|r| r.step == RestartStep::Staging);
-    let waiting: Vec<ComponentIndex> =
-        draft.job.indexed().filter(|(_, c)| staging(c)).map(|(index, _)| index).collect();
+    let staging = |c: &Component| {
+        c.restart
+            .as_ref()
+            .is_some_and(|r| r.step == RestartStep::Staging)
+    };
+    let waiting: Vec<ComponentIndex> = draft
+        .job
+        .indexed()
+        .filter(|(_, c)| staging(c))
+        .map(|(index, _)| index)
+        .collect();
     match inputs {
         Inputs::Here if !waiting.is_empty() => draft.emit(Happened::InputsArrived),
-        Inputs::Lost { detail, components, at_site } => {
-            let concerned = waiting.into_iter().filter(|index| components.contains(index));
+        Inputs::Lost {
+            detail,
+            components,
+            at_site,
+        } => {
+            let concerned = waiting
+                .into_iter()
+                .filter(|index| components.contains(index));
             let concerned: Vec<ComponentIndex> = concerned.collect();
             if *at_site {
-                concerned.iter().for_each(|index| abort::avoid_site(draft, *index));
+                concerned
+                    .iter()
+                    .for_each(|index| abort::avoid_site(draft, *index));
             }
             let mut concerned = concerned.into_iter();
             // One fault: the others go elsewhere with the first.
             if let Some(first) = concerned.next() {
-                give_up(draft, first, AbortCause::InputLost { detail: detail.clone() });
+                give_up(
+                    draft,
+                    first,
+                    AbortCause::InputLost {
+                        detail: detail.clone(),
+                    },
+                );
             }
             for component in concerned {
                 give_up(
                     draft,
                     component,
-                    AbortCause::ClaimLost { component, detail: detail.clone() },
+                    AbortCause::ClaimLost {
+                        component,
+                        detail: detail.clone(),
+                    },
                 );
             }
         }
@@ -136,14 +182,21 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), R
     let stays = draft.job.spec.run.restart_scope == RestartScope::Job;
     let placed = |component: &Component| {
         let restart = component.restart.as_ref();
-        let there = component.placement.as_ref().is_some_and(|placement| placement.site == *site);
+        let there = component
+            .placement
+            .as_ref()
+            .is_some_and(|placement| placement.site == *site);
         there
             && !stays
             && matches!(component.run, Run::Idle)
             && restart.is_some_and(|restart| restart.step != RestartStep::ToPlace)
     };
-    let leaving: Vec<ComponentIndex> =
-        draft.job.indexed().filter(|(_, c)| placed(c)).map(|(index, _)| index).collect();
+    let leaving: Vec<ComponentIndex> = draft
+        .job
+        .indexed()
+        .filter(|(_, c)| placed(c))
+        .map(|(index, _)| index)
+        .collect();
     if leaving.is_empty() {
         return Err(Rejection::Stale);
     }
@@ -156,8 +209,12 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), R
 /// What the clock alone decides: who waited long enough for what.
 pub(super) fn step(draft: &mut Draft<'_>) {
     for index in draft.indexes() {
-        let Some(component) = draft.component(index) else { return };
-        let Some(ends) = restart_ends(component, draft.parameters) else { continue };
+        let Some(component) = draft.component(index) else {
+            return;
+        };
+        let Some(ends) = restart_ends(component, draft.parameters) else {
+            continue;
+        };
         if !draft.is_over(ends) {
             continue;
         }
@@ -173,7 +230,13 @@ pub(super) fn step(draft: &mut Draft<'_>) {
             Run::AtGate { .. } => "its gate could not be opened in time",
             _ => "its processors were not had in time",
         };
-        abort::abort(draft, AbortCause::ClaimLost { component: index, detail: detail.into() });
+        abort::abort(
+            draft,
+            AbortCause::ClaimLost {
+                component: index,
+                detail: detail.into(),
+            },
+        );
     }
 }
 
@@ -181,7 +244,11 @@ pub(super) fn step(draft: &mut Draft<'_>) {
 /// unless nobody was here to see it begin.
 fn start_missed(draft: &mut Draft<'_>, component: ComponentIndex, ends: Timestamp) {
     if draft.now < ends + draft.parameters.go_grace {
-        abort::charge(draft, component, "did not begin after its gate was opened".into());
+        abort::charge(
+            draft,
+            component,
+            "did not begin after its gate was opened".into(),
+        );
     }
     abort::abort(draft, AbortCause::StartMissed { component });
 }

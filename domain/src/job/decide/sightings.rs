@@ -23,14 +23,19 @@ pub fn is_news(
     times: SiteTimes,
     sighting: &Sighting,
 ) -> bool {
-    let Some(component) = job.components.get(index.0 as usize) else { return false };
+    let Some(component) = job.components.get(index.0 as usize) else {
+        return false;
+    };
     if let Sighting::Queued(expected) = sighting {
         return queued::is_news(component, *expected);
     }
     let is_known = matches!(
         (&component.run, sighting),
         (Run::Submitted { absences: 0, .. }, Sighting::Pending)
-            | (Run::AtGate { clock: Some(_), .. } | Run::Opened { .. }, Sighting::Ready(_))
+            | (
+                Run::AtGate { clock: Some(_), .. } | Run::Opened { .. },
+                Sighting::Ready(_)
+            )
             | (Run::Running { .. }, Sighting::Begun(_))
     );
     !is_known || is_overdue(job, component, parameters, asked_at, times)
@@ -46,7 +51,11 @@ fn is_overdue(
     times: SiteTimes,
 ) -> bool {
     let longest = job.wall_time() + parameters.wall_margin;
-    let is_over_there = || times.began_at.is_none_or(|at| at + longest <= asked_at + times.clock);
+    let is_over_there = || {
+        times
+            .began_at
+            .is_none_or(|at| at + longest <= asked_at + times.clock)
+    };
     overdue_at(job, component, parameters).is_some_and(|time| time <= asked_at) && is_over_there()
 }
 
@@ -95,12 +104,22 @@ fn end_overdue(
     let overdue = is_overdue(&draft.job, component, draft.parameters, asked_at, times);
     if overdue && !draft.is_ending(index) {
         let detail = "still there long after its wall time".into();
-        abort::abort(draft, AbortCause::Application { component: index, detail });
+        abort::abort(
+            draft,
+            AbortCause::Application {
+                component: index,
+                detail,
+            },
+        );
     }
 }
 
 fn ended(component: ComponentIndex, attempt: Attempt, how: Ending) -> Happened {
-    Happened::AttemptEnded { component, attempt, how }
+    Happened::AttemptEnded {
+        component,
+        attempt,
+        how,
+    }
 }
 
 fn seen(draft: &mut Draft<'_>, index: ComponentIndex) {
@@ -117,13 +136,21 @@ fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: Si
         let clock = Some(times.clock);
         // Both by the site's clock, so that it does not matter how well ours agrees with it.
         let held_for = times.held_at.map(|at| (draft.now + times.clock).since(at));
-        draft.emit(Happened::ComponentReady { component: index, host, clock, held_for });
+        draft.emit(Happened::ComponentReady {
+            component: index,
+            host,
+            clock,
+            held_for,
+        });
     }
 }
 
 fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
-    let starts = matches!(draft.job.phase, Phase::Starting { .. } | Phase::Running { .. });
+    let starts = matches!(
+        draft.job.phase,
+        Phase::Starting { .. } | Phase::Running { .. }
+    );
     if starts && !run.has_begun() && !draft.is_ending(index) {
         if matches!(run, Run::Submitted { .. }) {
             ready(draft, index, host.clone(), times);
@@ -138,9 +165,15 @@ fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) 
     if matches!(run, Run::AtGate { .. }) {
         draft.emit(Happened::GateOpened { component: index });
     }
-    if matches!(draft.job.components[index.0 as usize].run, Run::Opened { .. }) {
+    if matches!(
+        draft.job.components[index.0 as usize].run,
+        Run::Opened { .. }
+    ) {
         let began_at = times.began_at;
-        draft.emit(Happened::ComponentBegan { component: index, began_at });
+        draft.emit(Happened::ComponentBegan {
+            component: index,
+            began_at,
+        });
     }
 }
 
@@ -160,7 +193,13 @@ fn failed(
     if bug(Bug::ChargeForTheJob) {
         abort::charge(draft, index, detail.clone());
     }
-    abort::abort(draft, AbortCause::Application { component: index, detail });
+    abort::abort(
+        draft,
+        AbortCause::Application {
+            component: index,
+            detail,
+        },
+    );
 }
 
 fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
@@ -190,7 +229,11 @@ fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
         return;
     }
     let began = draft.job.components[index.0 as usize].run.has_begun();
-    let over = if began { Ending::Lost } else { Ending::NeverRan };
+    let over = if began {
+        Ending::Lost
+    } else {
+        Ending::NeverRan
+    };
     claims::lost(draft, index, detail.clone(), Some(over(detail)));
 }
 
@@ -199,18 +242,34 @@ fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
 fn never_runs(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
     if !draft.is_ending(index) {
         abort::avoid_site(draft, index);
-        abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
+        abort::abort(
+            draft,
+            AbortCause::ClaimLost {
+                component: index,
+                detail,
+            },
+        );
     }
 }
 
 /// The site lost an attempt.
 fn lost(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let was_ending = draft.is_ending(index);
-    let how = if was_ending { Ending::Killed } else { Ending::Lost(detail.clone()) };
+    let how = if was_ending {
+        Ending::Killed
+    } else {
+        Ending::Lost(detail.clone())
+    };
     draft.emit(ended(index, attempt, how));
     if !was_ending {
         abort::charge(draft, index, detail.clone());
-        abort::abort(draft, AbortCause::SiteError { component: index, detail });
+        abort::abort(
+            draft,
+            AbortCause::SiteError {
+                component: index,
+                detail,
+            },
+        );
     }
 }
 

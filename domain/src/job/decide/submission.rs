@@ -19,9 +19,11 @@ const ABSENCES: u8 = 2;
 /// before that is said: what arrives all the same finds it shut.
 pub fn is_last_absence(run: &Run, asked_at: Timestamp) -> bool {
     match run {
-        Run::Uncertain { settled_at, absences, .. } => {
-            asked_at >= *settled_at && absences + 1 >= ABSENCES
-        }
+        Run::Uncertain {
+            settled_at,
+            absences,
+            ..
+        } => asked_at >= *settled_at && absences + 1 >= ABSENCES,
         _ => false,
     }
 }
@@ -38,7 +40,10 @@ pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<()
         if matches!(component.run, Run::Intended { .. }) {
             let settle = settle.get(index.0 as usize).copied();
             let settled_at = draft.now + settle.unwrap_or(draft.parameters.settle);
-            draft.emit(Happened::SubmissionUncertain { component: index, settled_at });
+            draft.emit(Happened::SubmissionUncertain {
+                component: index,
+                settled_at,
+            });
         }
     }
     Ok(())
@@ -56,11 +61,17 @@ pub(super) fn answered(
     }
     match answer {
         SubmitAnswer::Accepted(lrm_id) => {
-            draft.emit(Happened::AttemptSubmitted { component: index, lrm_id });
+            draft.emit(Happened::AttemptSubmitted {
+                component: index,
+                lrm_id,
+            });
         }
         SubmitAnswer::Unknown(settle) => {
             let settled_at = draft.now + settle;
-            draft.emit(Happened::SubmissionUncertain { component: index, settled_at });
+            draft.emit(Happened::SubmissionUncertain {
+                component: index,
+                settled_at,
+            });
         }
         SubmitAnswer::Unfit(detail) => unfit(draft, index, attempt, detail),
         SubmitAnswer::Full(detail) => never_ran(draft, index, attempt, detail, false),
@@ -86,10 +97,20 @@ fn never_ran(
         return;
     }
     let ending = draft.is_ending(index);
-    draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    draft.emit(Happened::AttemptEnded {
+        component: index,
+        attempt,
+        how,
+    });
     if !ending {
         abort::charge(draft, index, detail.clone());
-        abort::abort(draft, AbortCause::SiteError { component: index, detail });
+        abort::abort(
+            draft,
+            AbortCause::SiteError {
+                component: index,
+                detail,
+            },
+        );
     }
 }
 
@@ -101,9 +122,19 @@ fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
         abort::avoid_site(draft, index);
     }
     let how = Ending::NeverRan(detail.clone());
-    draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    draft.emit(Happened::AttemptEnded {
+        component: index,
+        attempt,
+        how,
+    });
     if !ending {
-        abort::abort(draft, AbortCause::ClaimLost { component: index, detail });
+        abort::abort(
+            draft,
+            AbortCause::ClaimLost {
+                component: index,
+                detail,
+            },
+        );
     }
 }
 
@@ -112,9 +143,19 @@ fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
 fn barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let ending = draft.is_ending(index);
     let how = Ending::NeverRan(detail.clone());
-    draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+    draft.emit(Happened::AttemptEnded {
+        component: index,
+        attempt,
+        how,
+    });
     if !ending {
-        abort::abort(draft, AbortCause::Barred { component: index, detail });
+        abort::abort(
+            draft,
+            AbortCause::Barred {
+                component: index,
+                detail,
+            },
+        );
     }
 }
 
@@ -125,21 +166,41 @@ pub(super) fn looked_up(
     asked_at: Timestamp,
     found: Option<LrmId>,
 ) -> Result<(), Rejection> {
-    let Run::Uncertain { settled_at, absences, .. } = draft.current(index, attempt)?.run else {
+    let Run::Uncertain {
+        settled_at,
+        absences,
+        ..
+    } = draft.current(index, attempt)?.run
+    else {
         return Err(Rejection::Stale);
     };
     if let Some(lrm_id) = found {
-        draft.emit(Happened::AttemptSubmitted { component: index, lrm_id });
+        draft.emit(Happened::AttemptSubmitted {
+            component: index,
+            lrm_id,
+        });
         return Ok(());
     }
     let counts = asked_at >= settled_at || bug(Bug::TrustEarlyAbsence);
     if !(counts && absences + 1 >= ABSENCES) {
         let soon = draft.now + draft.parameters.look_up_interval;
-        let look_at = if counts { soon } else { soon.min(settled_at.max(draft.now)) };
-        draft.emit(Happened::AttemptAbsent { component: index, counts, look_at });
+        let look_at = if counts {
+            soon
+        } else {
+            soon.min(settled_at.max(draft.now))
+        };
+        draft.emit(Happened::AttemptAbsent {
+            component: index,
+            counts,
+            look_at,
+        });
     } else if draft.is_ending(index) {
         let how = Ending::NeverRan("never arrived at the site".into());
-        draft.emit(Happened::AttemptEnded { component: index, attempt, how });
+        draft.emit(Happened::AttemptEnded {
+            component: index,
+            attempt,
+            how,
+        });
     } else {
         draft.emit(Happened::AttemptRenewed { component: index });
     }
@@ -168,11 +229,21 @@ pub(super) fn absent(
     }
     if absences + 1 < ABSENCES {
         let look_at = draft.now;
-        draft.emit(Happened::AttemptAbsent { component: index, counts: true, look_at });
+        draft.emit(Happened::AttemptAbsent {
+            component: index,
+            counts: true,
+            look_at,
+        });
     } else {
         let detail: Arc<str> = "the site no longer knows it".into();
         abort::charge(draft, index, detail.clone());
-        abort::abort(draft, AbortCause::SiteError { component: index, detail });
+        abort::abort(
+            draft,
+            AbortCause::SiteError {
+                component: index,
+                detail,
+            },
+        );
     }
     Ok(())
 }

@@ -18,12 +18,28 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             with(job, *component, |c| renew(c, at));
         }
         Happened::AttemptSubmitted { component, lrm_id } => with(job, *component, |c| {
-            c.run = Run::Submitted { lrm_id: lrm_id.clone(), at, absences: 0, waits: None };
+            c.run = Run::Submitted {
+                lrm_id: lrm_id.clone(),
+                at,
+                absences: 0,
+                waits: None,
+            };
         }),
-        Happened::SubmissionUncertain { component, settled_at } => with(job, *component, |c| {
-            c.run = Run::Uncertain { settled_at: *settled_at, absences: 0, look_at: at };
+        Happened::SubmissionUncertain {
+            component,
+            settled_at,
+        } => with(job, *component, |c| {
+            c.run = Run::Uncertain {
+                settled_at: *settled_at,
+                absences: 0,
+                look_at: at,
+            };
         }),
-        Happened::AttemptAbsent { component, counts, look_at: next } => {
+        Happened::AttemptAbsent {
+            component,
+            counts,
+            look_at: next,
+        } => {
             with(job, *component, |c| absent(&mut c.run, *counts, *next));
         }
         Happened::AttemptSeen { component } => with(job, *component, |c| {
@@ -31,10 +47,18 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                 *absences = 0;
             }
         }),
-        Happened::WaitingAtSite { component, expected_start } => {
+        Happened::WaitingAtSite {
+            component,
+            expected_start,
+        } => {
             with(job, *component, |c| waits(&mut c.run, *expected_start, at));
         }
-        Happened::ComponentReady { component, host, clock, held_for } => {
+        Happened::ComponentReady {
+            component,
+            host,
+            clock,
+            held_for,
+        } => {
             with(job, *component, |c| {
                 let (since, taken) = match c.run {
                     Run::AtGate { since, .. } => (since, since),
@@ -42,7 +66,12 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                     _ => (at, at),
                 };
                 if let Some(lrm_id) = c.run.lrm_id().cloned() {
-                    c.run = Run::AtGate { lrm_id, host: host.clone(), since, clock: *clock };
+                    c.run = Run::AtGate {
+                        lrm_id,
+                        host: host.clone(),
+                        since,
+                        clock: *clock,
+                    };
                     // A site may be wrong about its time, but nothing is held before it is taken.
                     let held = (at - held_for.unwrap_or_default()).max(taken);
                     c.held_since.get_or_insert(held);
@@ -55,7 +84,10 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             }
         }),
         Happened::GateOpened { component } => with(job, *component, |c| open(c, at)),
-        Happened::ComponentBegan { component, began_at } => {
+        Happened::ComponentBegan {
+            component,
+            began_at,
+        } => {
             let state = job.components.get(component.0 as usize);
             if state.is_some_and(Component::is_to_begin_later) {
                 count_gain_of(job, *component);
@@ -63,7 +95,11 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             count_waste_of(job, *component, at);
             with(job, *component, |c| begin(c, *began_at, at));
         }
-        Happened::AttemptEnded { component, attempt, how } => {
+        Happened::AttemptEnded {
+            component,
+            attempt,
+            how,
+        } => {
             end_attempt(job, *component, *attempt, how, at);
         }
         _ => {}
@@ -72,7 +108,9 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
 
 fn absent(run: &mut Run, counts: bool, next: Timestamp) {
     match run {
-        Run::Uncertain { absences, look_at, .. } => {
+        Run::Uncertain {
+            absences, look_at, ..
+        } => {
             *absences += u8::from(counts);
             *look_at = next;
         }
@@ -89,19 +127,31 @@ fn absent(run: &mut Run, counts: bool, next: Timestamp) {
 fn waits(run: &mut Run, expected_start: Option<Timestamp>, at: Timestamp) {
     if let Run::Submitted { waits, .. } = run {
         let since = waits.map_or(at, |waits| waits.since);
-        *waits = Some(Waits { since, expected_start, told_at: Some(at) });
+        *waits = Some(Waits {
+            since,
+            expected_start,
+            told_at: Some(at),
+        });
     }
 }
 
 fn open(component: &mut Component, at: Timestamp) {
     if let Run::AtGate { lrm_id, host, .. } = &component.run {
-        component.run = Run::Opened { lrm_id: lrm_id.clone(), host: host.clone(), at };
+        component.run = Run::Opened {
+            lrm_id: lrm_id.clone(),
+            host: host.clone(),
+            at,
+        };
     }
 }
 
 fn begin(component: &mut Component, began_at: Option<Timestamp>, at: Timestamp) {
     if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
-        component.run = Run::Running { lrm_id: lrm_id.clone(), host: host.clone(), since: at };
+        component.run = Run::Running {
+            lrm_id: lrm_id.clone(),
+            host: host.clone(),
+            since: at,
+        };
         component.held_since = None;
         if !component.given_back {
             component.restart = None;
@@ -121,7 +171,11 @@ fn end_attempt(
     how: &Ending,
     at: Timestamp,
 ) {
-    if job.components.get(index.0 as usize).is_none_or(|c| c.attempt != attempt) {
+    if job
+        .components
+        .get(index.0 as usize)
+        .is_none_or(|c| c.attempt != attempt)
+    {
         return;
     }
     if !bug(Bug::ForgetWaste) {
@@ -141,7 +195,10 @@ fn end_attempt(
             component.run = Run::Idle;
             return;
         }
-        component.run = Run::Ended { how: how.clone(), at };
+        component.run = Run::Ended {
+            how: how.clone(),
+            at,
+        };
         if done {
             component.restart = None;
         }

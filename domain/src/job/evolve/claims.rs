@@ -15,20 +15,33 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         return;
     }
     match what {
-        Happened::StartPostponed { start_estimate, next_claim } => {
+        Happened::StartPostponed {
+            start_estimate,
+            next_claim,
+        } => {
             postpone(job, *start_estimate, *next_claim);
         }
         Happened::InputsArrived => inputs_arrived(job),
         Happened::ClaimBegun => {
             job.phase = Phase::Claiming { since: at };
-            job.components.iter_mut().for_each(|component| renew(component, at));
+            job.components
+                .iter_mut()
+                .for_each(|component| renew(component, at));
         }
-        Happened::ComponentsClaimed { components, preempting } => {
+        Happened::ComponentsClaimed {
+            components,
+            preempting,
+        } => {
             job.phase = Phase::Claiming { since: at };
             job.preempting.extend(preempting);
-            components.iter().for_each(|index| with(job, *index, |c| renew(c, at)));
+            components
+                .iter()
+                .for_each(|index| with(job, *index, |c| renew(c, at)));
         }
-        Happened::ComponentMoved { component, placement } => {
+        Happened::ComponentMoved {
+            component,
+            placement,
+        } => {
             move_component(job, *component, placement);
         }
         Happened::ClaimMissed { next_claim, .. } => {
@@ -41,13 +54,19 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                 false => c.given_back = true,
             });
         }
-        Happened::StartDeferred { component, not_before } => {
+        Happened::StartDeferred {
+            component,
+            not_before,
+        } => {
             with(job, *component, |c| c.not_before = Some(*not_before));
         }
         Happened::ClaimReturned => {
             let instants = &job.instants;
             let start_estimate = instants.start_estimate.unwrap_or(at);
-            job.phase = Phase::Placed { at: instants.placed.unwrap_or(at), start_estimate };
+            job.phase = Phase::Placed {
+                at: instants.placed.unwrap_or(at),
+                start_estimate,
+            };
         }
         _ => {}
     }
@@ -58,7 +77,9 @@ fn move_component(job: &mut Job, index: ComponentIndex, placement: &Placement) {
     let volume = moved(std::slice::from_ref(placement));
     job.instants.transfer_volume = job.instants.transfer_volume + volume;
     job.inputs_here &= placement.sources.is_empty();
-    with(job, index, |component| component.placement = Some(placement.clone()));
+    with(job, index, |component| {
+        component.placement = Some(placement.clone())
+    });
 }
 
 /// Once all is there the job need not wait for its estimated start.

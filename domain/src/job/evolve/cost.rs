@@ -12,7 +12,9 @@ use crate::units::Timestamp;
 /// a component on them for the last time, others can use its processors, but while it held some
 /// that it gave back.
 pub(super) fn count_gain(job: &mut Job) {
-    let Some(placed) = job.instants.placed else { return };
+    let Some(placed) = job.instants.placed else {
+        return;
+    };
     let until_held = job.indexed().map(|(index, component)| {
         let length = component.held_since.map_or(0, |held| held.since(placed).0);
         u64::from(job.processors_of(index)).saturating_mul(length)
@@ -25,8 +27,13 @@ pub(super) fn count_gain(job: &mut Job) {
 
 /// The same for one that begins later than the others, once it begins.
 pub(super) fn count_gain_of(job: &mut Job, index: ComponentIndex) {
-    let held = job.components.get(index.0 as usize).and_then(|component| component.held_since);
-    let Some((placed, held)) = job.instants.placed.zip(held) else { return };
+    let held = job
+        .components
+        .get(index.0 as usize)
+        .and_then(|component| component.held_since);
+    let Some((placed, held)) = job.instants.placed.zip(held) else {
+        return;
+    };
     let gained = u64::from(job.processors_of(index)).saturating_mul(held.since(placed).0);
     let instants = &mut job.instants;
     instants.gained_processor_ms = instants.gained_processor_ms.saturating_add(gained);
@@ -43,7 +50,10 @@ pub(super) fn count_waste(job: &mut Job, at: Timestamp) {
 /// or the attempt is over, a component holds processors in vain. Counts until now, and from now on.
 pub(super) fn count_waste_of(job: &mut Job, index: ComponentIndex, at: Timestamp) {
     let processors = u64::from(job.processors_of(index));
-    let held = job.components.get_mut(index.0 as usize).and_then(|c| c.held_since.as_mut());
+    let held = job
+        .components
+        .get_mut(index.0 as usize)
+        .and_then(|c| c.held_since.as_mut());
     let Some(held) = held else { return };
     let wasted = processors.saturating_mul(at.since(*held).0);
     *held = at;

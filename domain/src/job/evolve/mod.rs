@@ -23,7 +23,12 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
     let at = event.at;
     reservations::stay(job, &event.what, at);
     match &event.what {
-        Happened::JobPlaced { round, placements, start_estimate, by } => {
+        Happened::JobPlaced {
+            round,
+            placements,
+            start_estimate,
+            by,
+        } => {
             job.placed_by = by.clone();
             reservations::forget_refusals(job);
             place(job, *round, placements, *start_estimate, at);
@@ -102,7 +107,10 @@ fn redirect(job: &mut Job, next: &AfterAbort) {
 }
 
 fn fail(job: &mut Job, reason: &Arc<str>, at: Timestamp) {
-    job.phase = Phase::Failed { at, reason: reason.clone() };
+    job.phase = Phase::Failed {
+        at,
+        reason: reason.clone(),
+    };
 }
 
 fn start(job: &mut Job, at: Timestamp) {
@@ -115,8 +123,9 @@ fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
     job.setbacks.site_errors += 1;
     // Those lost together come in their order, each while the first is still being dealt with.
     let before = job.components.iter().take(index.0 as usize);
-    let is_first =
-        before.into_iter().all(|other| other.charge.is_none() && other.restart.is_none());
+    let is_first = before
+        .into_iter()
+        .all(|other| other.charge.is_none() && other.restart.is_none());
     job.setbacks.incidents += u32::from(is_first);
     with(job, index, |component| {
         component.avoid.insert(charge.site.clone());
@@ -125,7 +134,10 @@ fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
 }
 
 fn avoid_site(component: &mut Component) {
-    let site = component.placement.as_ref().map(|placement| placement.site.clone());
+    let site = component
+        .placement
+        .as_ref()
+        .map(|placement| placement.site.clone());
     component.avoid.extend(site);
 }
 
@@ -136,7 +148,11 @@ fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
         component.given_back = false;
         component.restart = None;
     }
-    job.phase = Phase::Aborting { since: at, why: why.clone(), then: then.clone() };
+    job.phase = Phase::Aborting {
+        since: at,
+        why: why.clone(),
+        then: then.clone(),
+    };
     reservations::release(job, at);
 }
 
@@ -147,7 +163,10 @@ fn succeed(job: &mut Job, at: Timestamp) {
 }
 
 fn requeue(job: &mut Job, not_before: Timestamp, at: Timestamp) {
-    job.phase = Phase::Queued { since: at, not_before };
+    job.phase = Phase::Queued {
+        since: at,
+        not_before,
+    };
     reservations::spend(job);
 }
 
@@ -178,10 +197,12 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
     if matches!(job.spec.request, Request::Flexible(_)) {
         split_anew(&mut job.components, placements.len());
     }
-    job.components.resize_with(placements.len(), Component::default);
+    job.components
+        .resize_with(placements.len(), Component::default);
     for (index, placement) in placements.iter().enumerate() {
-        let outputs =
-            job.spec_of(ComponentIndex(index as u32)).map_or(0, |spec| spec.outputs.len());
+        let outputs = job
+            .spec_of(ComponentIndex(index as u32))
+            .map_or(0, |spec| spec.outputs.len());
         let component = &mut job.components[index];
         component.placement = Some(placement.clone());
         // Served: a site that failed long ago must not keep a job waiting for ever.
@@ -195,9 +216,14 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         component.not_before = None;
         component.collected = vec![Collected::default(); outputs];
     }
-    job.phase = Phase::Placed { at, start_estimate: start };
+    job.phase = Phase::Placed {
+        at,
+        start_estimate: start,
+    };
     job.round = round;
-    job.inputs_here = placements.iter().all(|placement| placement.sources.is_empty());
+    job.inputs_here = placements
+        .iter()
+        .all(|placement| placement.sources.is_empty());
     job.start_at = None;
     job.next_claim = None;
     job.preempting.clear();
@@ -213,17 +239,28 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
 /// The components of another split are others: no number of an attempt may come twice
 /// under one index, also where an index went and came back.
 fn split_anew(components: &mut Vec<Component>, count: usize) {
-    let last = components.iter().map(|component| component.attempt).max().unwrap_or_default();
+    let last = components
+        .iter()
+        .map(|component| component.attempt)
+        .max()
+        .unwrap_or_default();
     components.resize_with(count, Component::default);
     if !bug(Bug::SplitCountsAnew) {
-        components.iter_mut().for_each(|component| component.attempt = last);
+        components
+            .iter_mut()
+            .for_each(|component| component.attempt = last);
     }
 }
 
 fn moved(placements: &[Placement]) -> Bytes {
     placements
         .iter()
-        .flat_map(|placement| placement.sources.iter().map(move |source| (placement, source)))
+        .flat_map(|placement| {
+            placement
+                .sources
+                .iter()
+                .map(move |source| (placement, source))
+        })
         .filter(|(placement, source)| source.from != placement.site)
         .fold(Bytes(0), |sum, (_, source)| sum + source.content.size)
 }
@@ -240,13 +277,16 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
     job.start_at = Some(start_at);
     for component in &mut job.components {
         component.start_by = match component.run {
-            Run::AtGate { clock: Some(clock), .. } if !bug(Bug::OpenStale) => {
-                start_by.map(|time| time + clock)
-            }
+            Run::AtGate {
+                clock: Some(clock), ..
+            } if !bug(Bug::OpenStale) => start_by.map(|time| time + clock),
             _ => None,
         };
     }
-    let claims = job.components.iter().filter_map(|component| component.held_since);
+    let claims = job
+        .components
+        .iter()
+        .filter_map(|component| component.held_since);
     job.instants.claimed = Some(claims.max().unwrap_or(at));
     count_gain(job);
     count_waste(job, at);
@@ -255,7 +295,11 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
 /// An output that was found, or is where it was wanted.
 fn collect(job: &mut Job, what: &Happened) {
     match what {
-        Happened::OutputFound { component, output, content } => {
+        Happened::OutputFound {
+            component,
+            output,
+            content,
+        } => {
             with_output(job, *component, *output, |o| o.content = Some(*content));
         }
         Happened::OutputCollected { component, output } => {
@@ -268,7 +312,12 @@ fn collect(job: &mut Job, what: &Happened) {
 fn count_setback(job: &mut Job, why: &AbortCause) {
     // Who cancels has not been set back.
     let wanted = matches!(why, AbortCause::Cancelled);
-    if !wanted && job.components.iter().any(|component| component.run != Run::Idle) {
+    if !wanted
+        && job
+            .components
+            .iter()
+            .any(|component| component.run != Run::Idle)
+    {
         job.setbacks.rounds += 1;
     }
     if matches!(why, AbortCause::ClaimLost { .. }) {

@@ -8,18 +8,34 @@ use crate::units::Timestamp;
 /// Applies an event of reserving; others change nothing.
 pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
     match what {
-        Happened::ReservationSought { wanted, placements, lead, split } => {
+        Happened::ReservationSought {
+            wanted,
+            placements,
+            lead,
+            split,
+        } => {
             let before = job.reservation.take();
-            let last = before.as_deref().map(Reservation::last_serial).unwrap_or_default();
+            let last = before
+                .as_deref()
+                .map(Reservation::last_serial)
+                .unwrap_or_default();
             let search = Search::after(wanted.clone(), last);
-            let (notices, refusals) =
-                before.map(|before| (before.notices, before.refusals)).unwrap_or_default();
+            let (notices, refusals) = before
+                .map(|before| (before.notices, before.refusals))
+                .unwrap_or_default();
             let sought = Reservation::sought(search, placements.clone(), *lead, at);
-            let sought = Reservation { notices, split: *split, refusals, ..sought };
+            let sought = Reservation {
+                notices,
+                split: *split,
+                refusals,
+                ..sought
+            };
             job.reservation = Some(Box::new(sought));
         }
         Happened::ReservationAnswered { outcome, .. } => {
-            job.reservation.iter_mut().for_each(|reservation| reservation.record(*outcome, at));
+            job.reservation
+                .iter_mut()
+                .for_each(|reservation| reservation.record(*outcome, at));
         }
         Happened::ReservationChanged { wish, .. } => {
             job.wish = wish.map_or(Wish::Dropped, Wish::Changed);
@@ -39,24 +55,35 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             }
         }
         Happened::ReservationMoved => {
-            let wish = job.reservation.as_mut().and_then(|reservation| reservation.make_way(at));
+            let wish = job
+                .reservation
+                .as_mut()
+                .and_then(|reservation| reservation.make_way(at));
             job.wish = wish.map_or(job.wish, Wish::Changed);
             job.owe_notice(NoticeKind::StartMoved, at);
         }
         Happened::StartAnnounced => job.owe_notice(NoticeKind::StartsSoon, at),
         Happened::NoticeTold { notice, target, .. } => job.noticed(*notice, target),
         Happened::ReservationStayed { .. } => {
-            job.reservation.iter_mut().for_each(|reservation| reservation.other = None);
+            job.reservation
+                .iter_mut()
+                .for_each(|reservation| reservation.other = None);
         }
         Happened::ReservationWithheld { next, .. } => {
-            job.reservation.iter_mut().for_each(|reservation| reservation.withhold(*next, at));
+            job.reservation
+                .iter_mut()
+                .for_each(|reservation| reservation.withhold(*next, at));
         }
         Happened::ReservationForgone { .. } => {
             spend(job);
-            job.reservation.iter_mut().for_each(|reservation| reservation.refusals += 1);
+            job.reservation
+                .iter_mut()
+                .for_each(|reservation| reservation.refusals += 1);
         }
         Happened::UnreservedChosen { claimed } => {
-            job.reservation.iter_mut().for_each(|r| r.claimed.clone_from(claimed));
+            job.reservation
+                .iter_mut()
+                .for_each(|r| r.claimed.clone_from(claimed));
         }
         _ => {}
     }
@@ -64,8 +91,13 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
 
 /// Once processors are claimed under its reservations, no others take their place.
 pub(super) fn stay(job: &mut Job, what: &Happened, at: Timestamp) {
-    if matches!(what, Happened::ClaimBegun | Happened::ComponentsClaimed { .. }) {
-        job.reservation.iter_mut().for_each(|reservation| reservation.stay(at));
+    if matches!(
+        what,
+        Happened::ClaimBegun | Happened::ComponentsClaimed { .. }
+    ) {
+        job.reservation
+            .iter_mut()
+            .for_each(|reservation| reservation.stay(at));
     }
 }
 
@@ -77,21 +109,30 @@ pub(super) fn doubt(job: &mut Job, at: Timestamp) {
         Phase::Placed { .. } => true,
         _ => return,
     };
-    let held = job.reservation.iter_mut().filter(|reservation| !reservation.spent);
+    let held = job
+        .reservation
+        .iter_mut()
+        .filter(|reservation| !reservation.spent);
     held.for_each(|reservation| reservation.doubt(is_placed, at));
 }
 
 /// What is left of it goes back to the sites.
 pub(super) fn release(job: &mut Job, at: Timestamp) {
-    job.reservation.iter_mut().for_each(|reservation| reservation.give_up(at));
+    job.reservation
+        .iter_mut()
+        .for_each(|reservation| reservation.give_up(at));
 }
 
 /// Another one may be asked for.
 pub(super) fn spend(job: &mut Job) {
-    job.reservation.iter_mut().for_each(|reservation| reservation.spent = true);
+    job.reservation
+        .iter_mut()
+        .for_each(|reservation| reservation.spent = true);
 }
 
 /// Sites are asked as soon as they are the first time.
 pub(super) fn forget_refusals(job: &mut Job) {
-    job.reservation.iter_mut().for_each(|reservation| reservation.refusals = 0);
+    job.reservation
+        .iter_mut()
+        .for_each(|reservation| reservation.refusals = 0);
 }

@@ -11,10 +11,17 @@ use crate::units::Timestamp;
 /// Applies an event of a running job that is about restarts; others change nothing.
 pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
     match what {
-        Happened::ComponentFailed { component, why, next_claim } => {
+        Happened::ComponentFailed {
+            component,
+            why,
+            next_claim,
+        } => {
             fail(job, *component, why, *next_claim, at);
         }
-        Happened::ComponentMoved { component, placement } => place(job, *component, placement, at),
+        Happened::ComponentMoved {
+            component,
+            placement,
+        } => place(job, *component, placement, at),
         Happened::ComponentAvoidanceLapsed { component } => {
             with(job, *component, |component| component.avoid.clear());
         }
@@ -26,14 +33,18 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             }
         }
         Happened::ComponentsClaimed { components, .. } => {
-            components.iter().for_each(|index| with(job, *index, |c| claim(c, at)));
+            components
+                .iter()
+                .for_each(|index| with(job, *index, |c| claim(c, at)));
         }
         Happened::ClaimMissed { next_claim, .. } => {
             let waiting = job.components.iter_mut().filter(|c| c.is_claimable(at));
-            waiting.filter_map(|c| c.restart.as_mut()).for_each(|restart| {
-                restart.tries += 1;
-                restart.not_before = *next_claim;
-            });
+            waiting
+                .filter_map(|c| c.restart.as_mut())
+                .for_each(|restart| {
+                    restart.tries += 1;
+                    restart.not_before = *next_claim;
+                });
         }
         _ => {}
     }
@@ -50,9 +61,17 @@ fn fail(
     // One that was to begin later is still not needed before.
     let not_before = not_before.max(job.claims_alone_from(index));
     with(job, index, |component| {
-        let tries = component.restart.as_ref().map_or(0, |restart| restart.tries + 1);
+        let tries = component
+            .restart
+            .as_ref()
+            .map_or(0, |restart| restart.tries + 1);
         let step = RestartStep::ToPlace;
-        component.restart = Some(Restart { step, since: at, tries, not_before });
+        component.restart = Some(Restart {
+            step,
+            since: at,
+            tries,
+            not_before,
+        });
         component.given_back = component.run.may_live();
         if !component.given_back {
             component.run = Run::Idle;

@@ -36,7 +36,10 @@ impl Job {
     /// sites have confirmed, is being moved already, or is not to be touched.
     pub fn forward(&self, now: Timestamp) -> Option<Forward> {
         let wish = self.reservation_wish().filter(|wish| wish.flexible)?;
-        let reservation = self.reservation.as_deref().filter(|_| self.may_be_moved(now))?;
+        let reservation = self
+            .reservation
+            .as_deref()
+            .filter(|_| self.may_be_moved(now))?;
         let part = |(part, asked): (usize, &Part)| whole_part(reservation, part, asked, now);
         let parts = reservation.search.job.parts.iter().enumerate();
         let held = reservation.search.reserved().iter().flatten();
@@ -48,14 +51,22 @@ impl Job {
         let earliest = (earliest - reservation.lead).max(now);
         let window = StartWindow::new(earliest, (latest - reservation.lead).min(present.start));
         let divided = self.divided(window);
-        Some(Forward { parts: parts.map(part).collect(), present, window, divided })
+        Some(Forward {
+            parts: parts.map(part).collect(),
+            present,
+            window,
+            divided,
+        })
     }
 
     /// Whether its reservation is confirmed, has not begun, and is not being moved.
     fn may_be_moved(&self, now: Timestamp) -> bool {
         let is_at_rest = |reservation: &Reservation| {
             reservation.search.standing() == Standing::Confirmed
-                && reservation.other.as_ref().is_none_or(|other| is_over(&other.search))
+                && reservation
+                    .other
+                    .as_ref()
+                    .is_none_or(|other| is_over(&other.search))
         };
         self.is_promised_flexibly()
             && self.reservation.as_deref().is_some_and(is_at_rest)
@@ -64,15 +75,30 @@ impl Job {
 }
 
 fn whole_part(reservation: &Reservation, part: usize, asked: &Part, now: Timestamp) -> WholePart {
-    let held = reservation.search.reserved().get(part).and_then(Option::as_ref);
+    let held = reservation
+        .search
+        .reserved()
+        .get(part)
+        .and_then(Option::as_ref);
     let is_here = |site: &SiteName| held.is_some_and(|held| held.site == *site);
-    let placements = reservation.placements.get(part).map(Vec::as_slice).unwrap_or_default();
+    let placements = reservation
+        .placements
+        .get(part)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     // Where it is promised now its input is, or will be.
     let choices = placements.iter().map(|placement| {
-        let input =
-            if is_here(&placement.site) { DurationMs::ZERO } else { placement.transfer_time };
+        let input = if is_here(&placement.site) {
+            DurationMs::ZERO
+        } else {
+            placement.transfer_time
+        };
         (placement.site.clone(), now + input)
     });
     let (resources, length) = (asked.resources.clone(), asked.length);
-    WholePart { resources, length, choices: choices.collect() }
+    WholePart {
+        resources,
+        length,
+        choices: choices.collect(),
+    }
 }

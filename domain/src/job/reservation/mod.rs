@@ -111,7 +111,11 @@ impl Reservation {
 
     /// The search that asks it.
     pub fn asking(&self) -> Option<&Search> {
-        let mut searches = self.other.iter().map(|other| &other.search).chain([&self.search]);
+        let mut searches = self
+            .other
+            .iter()
+            .map(|other| &other.search)
+            .chain([&self.search]);
         searches.find(|search| asked(search).is_some())
     }
 
@@ -147,7 +151,11 @@ impl Reservation {
         anew: Option<Anew>,
         now: Timestamp,
     ) {
-        self.other = Some(Other { search, wish: Some(wish), anew });
+        self.other = Some(Other {
+            search,
+            wish: Some(wish),
+            anew,
+        });
         self.asked_since = now;
     }
 
@@ -170,7 +178,10 @@ impl Reservation {
     /// Whether something of what was promised is over: its job was frozen for so long.
     pub(super) fn has_ended(&self, now: Timestamp) -> bool {
         let placements = self.placements().unwrap_or_default();
-        placements.iter().filter_map(|p| p.acquisition.promised()).any(|it| it.to <= now)
+        placements
+            .iter()
+            .filter_map(|p| p.acquisition.promised())
+            .any(|it| it.to <= now)
     }
 
     /// None takes its place any more.
@@ -200,12 +211,17 @@ impl Reservation {
 
     /// When a site that does not answer is taken to have said no.
     pub fn silent_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
-        self.question().map(|_| self.asked_since + parameters.reservation_patience)
+        self.question()
+            .map(|_| self.asked_since + parameters.reservation_patience)
     }
 
     /// Whether nothing of it is left at any site.
     pub fn is_released(&self) -> bool {
-        is_over(&self.search) && self.other.as_ref().is_none_or(|other| is_over(&other.search))
+        is_over(&self.search)
+            && self
+                .other
+                .as_ref()
+                .is_none_or(|other| is_over(&other.search))
     }
 
     /// The last serial that was used.
@@ -221,7 +237,12 @@ impl Reservation {
             Some(_) | None => false,
         };
         let other = self.other.iter().flat_map(|other| other.search.owned());
-        asked || self.search.owned().chain(other).any(|owned| owned.serial == serial)
+        asked
+            || self
+                .search
+                .owned()
+                .chain(other)
+                .any(|owned| owned.serial == serial)
     }
 
     /// Each part with what it has.
@@ -232,15 +253,38 @@ impl Reservation {
 
     /// By component: where it goes, once each has a confirmed reservation.
     pub fn placements(&self) -> Option<Vec<Placement>> {
-        let all = self.search.job.parts.iter().zip(&self.placements).zip(self.search.reserved());
+        let all = self
+            .search
+            .job
+            .parts
+            .iter()
+            .zip(&self.placements)
+            .zip(self.search.reserved());
         let mut placed = all
             .map(|((part, placements), held)| {
-                let Reserved { site, serial, start } = held.as_ref()?;
-                let placement = placements.iter().find(|placement| placement.site == *site)?;
+                let Reserved {
+                    site,
+                    serial,
+                    start,
+                } = held.as_ref()?;
+                let placement = placements
+                    .iter()
+                    .find(|placement| placement.site == *site)?;
                 let to = *start + part.length;
-                let promised = Promised { serial: *serial, from: *start, to, shared: false };
+                let promised = Promised {
+                    serial: *serial,
+                    from: *start,
+                    to,
+                    shared: false,
+                };
                 let acquisition = Acquisition::Reserved(promised);
-                Some((part.component, Placement { acquisition, ..placement.clone() }))
+                Some((
+                    part.component,
+                    Placement {
+                        acquisition,
+                        ..placement.clone()
+                    },
+                ))
             })
             .collect::<Option<Vec<_>>>()?;
         placed.extend(self.claimed.iter().map(Unreserved::placed));
@@ -294,7 +338,10 @@ impl Job {
     pub fn reservation_refused_until(&self) -> Option<Timestamp> {
         let reservation = self.reservation.as_deref()?;
         let refused = Standing::Failed(Failure::NoCommonStart);
-        let next = reservation.search.best.filter(|_| reservation.search.standing() == refused);
+        let next = reservation
+            .search
+            .best
+            .filter(|_| reservation.search.standing() == refused);
         next.map(|next| next + reservation.lead)
     }
 
@@ -315,10 +362,15 @@ impl Job {
 
     /// The same for reservations the last of which begins then.
     pub(super) fn start_after(&self, begins: Timestamp) -> Timestamp {
-        let lead = self.reservation.as_deref().map(|reservation| reservation.lead);
+        let lead = self
+            .reservation
+            .as_deref()
+            .map(|reservation| reservation.lead);
         let ready = begins + lead.unwrap_or_default();
         match self.reservation_wish() {
-            Some(wish) => ready.max(wish.window.earliest).min(wish.window.latest.max(begins)),
+            Some(wish) => ready
+                .max(wish.window.earliest)
+                .min(wish.window.latest.max(begins)),
             None => ready,
         }
     }

@@ -60,7 +60,13 @@ pub struct Notices {
 impl Notices {
     fn owe(&mut self, kind: NoticeKind, start: Timestamp, at: Timestamp) {
         self.last += 1;
-        self.owed.push(StartNotice { id: self.last, kind, at, start, told: BTreeSet::new() });
+        self.owed.push(StartNotice {
+            id: self.last,
+            kind,
+            at,
+            start,
+            told: BTreeSet::new(),
+        });
         if self.owed.len() > OWED_MAX {
             self.owed.remove(0);
         }
@@ -70,8 +76,13 @@ impl Notices {
 impl Job {
     /// When its promised start is announced; `None` if it was, or was promised later than that.
     pub fn announced_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
-        let Phase::Placed { at: placed_at, .. } = self.phase else { return None };
-        let reservation = self.reservation.as_deref().filter(|reservation| !reservation.spent)?;
+        let Phase::Placed { at: placed_at, .. } = self.phase else {
+            return None;
+        };
+        let reservation = self
+            .reservation
+            .as_deref()
+            .filter(|reservation| !reservation.spent)?;
         let start = self.promised_start()?;
         let at = start - parameters.reservation_notice;
         (reservation.notices.announced != Some(start) && at > placed_at).then_some(at)
@@ -80,9 +91,15 @@ impl Job {
     /// What is still to be told before it ends, and to whom.
     pub fn unsent(&self) -> impl Iterator<Item = (&StartNotice, &TargetName)> {
         let reservation = self.reservation.as_deref().filter(|_| !self.is_final());
-        let owed = reservation.into_iter().flat_map(|reservation| &reservation.notices.owed);
+        let owed = reservation
+            .into_iter()
+            .flat_map(|reservation| &reservation.notices.owed);
         owed.flat_map(|notice| {
-            self.spec.run.notify.difference(&notice.told).map(move |target| (notice, target))
+            self.spec
+                .run
+                .notify
+                .difference(&notice.told)
+                .map(move |target| (notice, target))
         })
     }
 
@@ -100,7 +117,9 @@ impl Job {
         };
         let Some(start) = start else { return };
         let nobody = self.spec.run.notify.is_empty();
-        let Some(reservation) = &mut self.reservation else { return };
+        let Some(reservation) = &mut self.reservation else {
+            return;
+        };
         if kind == NoticeKind::StartsSoon {
             reservation.notices.announced = Some(start);
         }
@@ -110,18 +129,31 @@ impl Job {
     }
 
     pub(in crate::job) fn noticed(&mut self, id: u32, target: &TargetName) {
-        let Some(reservation) = &mut self.reservation else { return };
+        let Some(reservation) = &mut self.reservation else {
+            return;
+        };
         let owed = &mut reservation.notices.owed;
-        owed.iter_mut().filter(|notice| notice.id == id).for_each(|notice| {
-            notice.told.insert(target.clone());
+        owed.iter_mut()
+            .filter(|notice| notice.id == id)
+            .for_each(|notice| {
+                notice.told.insert(target.clone());
+            });
+        owed.retain(|notice| {
+            self.spec
+                .run
+                .notify
+                .difference(&notice.told)
+                .next()
+                .is_some()
         });
-        owed.retain(|notice| self.spec.run.notify.difference(&notice.told).next().is_some());
     }
 }
 
 impl Reservation {
     /// When the last of what it holds begins, if all began together.
     fn begins(&self) -> Option<Timestamp> {
-        self.parts().filter_map(|(part, held)| Some(held?.start - part.offset)).max()
+        self.parts()
+            .filter_map(|(part, held)| Some(held?.start - part.offset))
+            .max()
     }
 }

@@ -58,7 +58,11 @@ impl Lease {
         let tolerance = tolerance.min(window.latest.since(window.earliest));
         let (lead, margin) = (parameters.reservation_lead, parameters.wall_margin);
         let length = lease_length(tolerance, DurationMs::ZERO, lead, wall_time, margin);
-        Self { window, tolerance, length }
+        Self {
+            window,
+            tolerance,
+            length,
+        }
     }
 }
 
@@ -80,19 +84,32 @@ impl JobSpec {
         outlook: &Outlook<'_>,
         parameters: &JobParameters,
     ) -> Vec<Ranking> {
-        let Some(preferences) = &self.run.preferences else { return Vec::new() };
+        let Some(preferences) = &self.run.preferences else {
+            return Vec::new();
+        };
         let window = begin_window(accepted, parameters, outlook.now);
         let lease = Lease::new(self.wall_time, window, tolerance, parameters);
-        let ranked = candidates.iter_mut().enumerate().map(|(index, placements)| {
-            let index = ComponentIndex(index as u32);
-            let window = lease.window.later_by(self.offset_of(index));
-            let lease = Lease { window, ..lease };
-            let look = Look { preferences, lease, outlook, parameters };
-            let mut ranking = look.ranking(self, index, placements);
-            let order = ranking.arrange();
-            *placements = order.iter().map(|index| placements[*index].clone()).collect();
-            ranking
-        });
+        let ranked = candidates
+            .iter_mut()
+            .enumerate()
+            .map(|(index, placements)| {
+                let index = ComponentIndex(index as u32);
+                let window = lease.window.later_by(self.offset_of(index));
+                let lease = Lease { window, ..lease };
+                let look = Look {
+                    preferences,
+                    lease,
+                    outlook,
+                    parameters,
+                };
+                let mut ranking = look.ranking(self, index, placements);
+                let order = ranking.arrange();
+                *placements = order
+                    .iter()
+                    .map(|index| placements[*index].clone())
+                    .collect();
+                ranking
+            });
         ranked.collect()
     }
 }
@@ -108,8 +125,10 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn ranking(self, spec: &JobSpec, index: ComponentIndex, placements: &[Placement]) -> Ranking {
-        let candidates =
-            placements.iter().map(|placement| self.candidate(spec, index, placement)).collect();
+        let candidates = placements
+            .iter()
+            .map(|placement| self.candidate(spec, index, placement))
+            .collect();
         Ranking {
             objective: self.preferences.objective,
             since: self.outlook.now,
@@ -120,7 +139,12 @@ impl Look<'_> {
     }
 
     fn candidate(self, spec: &JobSpec, index: ComponentIndex, placement: &Placement) -> Candidate {
-        let Self { preferences, outlook, parameters, .. } = self;
+        let Self {
+            preferences,
+            outlook,
+            parameters,
+            ..
+        } = self;
         // What it names as input has replicas and ways to the site, or it would be no candidate.
         let known = (!placement.sources.is_empty()).then_some(placement.transfer_time);
         let nothing = Scores::new();
@@ -132,7 +156,10 @@ impl Look<'_> {
             expected: None,
             found: Found::NotAsked,
         };
-        Candidate { expected: self.expected(spec, index, &candidate), ..candidate }
+        Candidate {
+            expected: self.expected(spec, index, &candidate),
+            ..candidate
+        }
     }
 
     /// The earliest start of a reservation that the site's published time has room for.
@@ -148,6 +175,9 @@ impl Look<'_> {
         let StartWindow { earliest, latest } =
             candidate.window(self.outlook.now, self.lease.window);
         let before = latest + DurationMs(1);
-        free.earliest(&Opening { before, ..Opening::after(earliest, need, self.lease.length) })
+        free.earliest(&Opening {
+            before,
+            ..Opening::after(earliest, need, self.lease.length)
+        })
     }
 }

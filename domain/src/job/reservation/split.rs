@@ -45,7 +45,9 @@ impl Job {
     }
 
     fn to_divide(&self, window: StartWindow, beside: DurationMs) -> Option<MetaJob> {
-        let Request::Flexible(bounds) = &self.spec.request else { return None };
+        let Request::Flexible(bounds) = &self.spec.request else {
+            return None;
+        };
         let whole = self.spec.components.first()?.resources.countable();
         let shapes = self.spec.shapes().map(|shape| Shape {
             resources: whole.portion(shape.processors),
@@ -70,26 +72,47 @@ impl Job {
         let split = reservation.split?;
         let (mut parts, mut start, mut length) = (Vec::new(), None, DurationMs::ZERO);
         for (part, held) in reservation.parts() {
-            let Reserved { site, start: from, .. } = held?;
+            let Reserved {
+                site, start: from, ..
+            } = held?;
             parts.push((site.clone(), part.resources.processors));
             start = start.max(Some(*from));
             length = length.max(part.length);
         }
         let (start, sites) = (start?, parts.len());
-        let beside = length.0.saturating_sub(self.spec.time_in(split.shape, sites).0);
+        let beside = length
+            .0
+            .saturating_sub(self.spec.time_in(split.shape, sites).0);
         let job = self.to_divide(window, DurationMs(beside))?;
         let (shape, completion) = (split.shape as usize, start + length);
-        Some((job, FlexPlan { shape, start, completion, parts }))
+        Some((
+            job,
+            FlexPlan {
+                shape,
+                start,
+                completion,
+                parts,
+            },
+        ))
     }
 
     /// The division in one of its shapes that is to be asked for next; `last`: if that is refused,
     /// it has no start.
     pub(in crate::job) fn next_split(&self, shape: usize, last: bool) -> Split {
-        let before = self.reservation.as_deref().filter(|before| is_refused(before));
-        let before = before.and_then(|before| before.split).map(|split| split.refused + 1);
+        let before = self
+            .reservation
+            .as_deref()
+            .filter(|before| is_refused(before));
+        let before = before
+            .and_then(|before| before.split)
+            .map(|split| split.refused + 1);
         let refused = before.unwrap_or(0);
         let is_last = last || refused + 1 >= TRIES;
-        Split { shape: u32::try_from(shape).unwrap_or(u32::MAX), refused, is_last }
+        Split {
+            shape: u32::try_from(shape).unwrap_or(u32::MAX),
+            refused,
+            is_last,
+        }
     }
 }
 

@@ -24,14 +24,23 @@ impl Unreserved {
         let chosen = all.filter(|(_, (reserved, _))| reserved.is_empty());
         let chosen = chosen.filter_map(|(index, (_, unreserved))| {
             let placement = unreserved.first()?.clone();
-            Some(Self { component: ComponentIndex(index as u32), placement })
+            Some(Self {
+                component: ComponentIndex(index as u32),
+                placement,
+            })
         });
         chosen.collect()
     }
 
     pub(super) fn placed(&self) -> (ComponentIndex, Placement) {
         let acquisition = Acquisition::ClaimNow;
-        (self.component, Placement { acquisition, ..self.placement.clone() })
+        (
+            self.component,
+            Placement {
+                acquisition,
+                ..self.placement.clone()
+            },
+        )
     }
 }
 
@@ -42,9 +51,17 @@ impl Reservation {
         if self.claimed.is_empty() {
             return DurationMs::ZERO;
         }
-        let starts = || self.search.reserved().iter().flatten().map(|held| held.start);
-        let (first, last) =
-            (starts().min().unwrap_or_default(), starts().max().unwrap_or_default());
+        let starts = || {
+            self.search
+                .reserved()
+                .iter()
+                .flatten()
+                .map(|held| held.start)
+        };
+        let (first, last) = (
+            starts().min().unwrap_or_default(),
+            starts().max().unwrap_or_default(),
+        );
         let tolerance = self.search.job.tolerance;
         DurationMs(tolerance.0.saturating_sub(last.since(first).0))
     }

@@ -23,13 +23,21 @@ fn operator() -> KeyName {
 
 /// By the operator, with these sites silent.
 fn abandon(sites: &[usize]) -> JobCommand {
-    JobCommand::Abandon { by: operator(), silent: sites.iter().map(|&at| site(at)).collect() }
+    JobCommand::Abandon {
+        by: operator(),
+        silent: sites.iter().map(|&at| site(at)).collect(),
+    }
 }
 
 fn gone(world: &mut World) -> Vec<&'static str> {
     let removed = vec![(ComponentIndex(0), world.now)];
     world.pass(10_000_000);
-    world.tell(JobCommand::Look(ExternalState { removed, ..ExternalState::default() })).unwrap()
+    world
+        .tell(JobCommand::Look(ExternalState {
+            removed,
+            ..ExternalState::default()
+        }))
+        .unwrap()
 }
 
 #[test]
@@ -37,14 +45,31 @@ fn a_cancelled_job_that_runs_once_waits_for_a_silent_site_until_abandoned() {
     let mut world = once();
     world.tell(JobCommand::Cancel(key())).unwrap();
     world.see(1, Sighting::Failed("ended by signal 15".into()));
-    assert_eq!(gone(&mut world), Vec::<&str>::new(), "it may still run there");
+    assert_eq!(
+        gone(&mut world),
+        Vec::<&str>::new(),
+        "it may still run there"
+    );
     assert_eq!(world.phase(), PhaseKind::Aborting);
     let names = world.tell(abandon(&[0])).unwrap();
     assert_eq!(names, ["AbortRedirected", "AttemptEnded", "JobCancelled"]);
     let left = &world.job.components[0].run;
-    assert!(matches!(left, Run::Ended { how: Ending::Abandoned, .. }), "{left:?}");
+    assert!(
+        matches!(
+            left,
+            Run::Ended {
+                how: Ending::Abandoned,
+                ..
+            }
+        ),
+        "{left:?}"
+    );
     let by = world.events.last().map(|event| event.what.clone());
-    assert_eq!(by, Some(Happened::JobCancelled { by: operator() }), "who insists answers for it");
+    assert_eq!(
+        by,
+        Some(Happened::JobCancelled { by: operator() }),
+        "who insists answers for it"
+    );
     assert_eq!(world.due(), [], "nothing is done for it any more");
 }
 
@@ -65,11 +90,20 @@ fn a_job_that_would_be_placed_again_is_not_once_it_was_abandoned() {
     world.run();
     world.see(1, Sighting::Vanished("its node failed".into()));
     let requeues = |world: &World| {
-        matches!(world.job.phase, Phase::Aborting { then: AfterAbort::Requeue { .. }, .. })
+        matches!(
+            world.job.phase,
+            Phase::Aborting {
+                then: AfterAbort::Requeue { .. },
+                ..
+            }
+        )
     };
     assert!(requeues(&world), "{:?}", world.job.phase);
     world.tell(abandon(&[0])).unwrap();
-    assert!(!requeues(&world), "its payload may still run at the silent site");
+    assert!(
+        !requeues(&world),
+        "its payload may still run at the silent site"
+    );
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Cancelled);
 }
@@ -78,7 +112,11 @@ fn a_job_that_would_be_placed_again_is_not_once_it_was_abandoned() {
 fn abandoning_is_cancelling_where_every_site_answers() {
     let mut world = once();
     assert_eq!(world.tell(abandon(&[])).unwrap(), ["RoundAborted"]);
-    assert_eq!(world.tell(abandon(&[2])), Err(Rejection::AlreadySo), "nothing of it is there");
+    assert_eq!(
+        world.tell(abandon(&[2])),
+        Err(Rejection::AlreadySo),
+        "nothing of it is there"
+    );
     world.see_all(Sighting::Vanished("killed".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
     assert_eq!(world.tell(abandon(&[0])), Err(Rejection::AlreadySo));

@@ -34,8 +34,15 @@ fn claimed_early(sizes: &[u32]) -> World {
 fn what_is_gained_and_wasted_counts_processors_and_time() {
     let mut world = claimed_early(&[16, 8, 8]);
     let mut placements = world.placements(320_000);
-    placements.iter_mut().for_each(|placement| placement.transfer_time = DurationMs::ZERO);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    placements
+        .iter_mut()
+        .for_each(|placement| placement.transfer_time = DurationMs::ZERO);
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     world.accept_all();
     world.pass(240);
     world.see(0, Sighting::Ready("n".into()));
@@ -58,14 +65,25 @@ fn what_is_gained_and_wasted_counts_processors_and_time() {
 fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
     let mut world = claimed_early(&[16, 8]);
     let mut placements = world.placements(320_000);
-    placements.iter_mut().for_each(|placement| placement.transfer_time = DurationMs::ZERO);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    placements
+        .iter_mut()
+        .for_each(|placement| placement.transfer_time = DurationMs::ZERO);
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     world.accept_all();
     world.pass(240);
     let ahead = ClockSkew(3_600_000);
     let held_at = Some(world.now + ahead - DurationMs::from_secs(20));
     for index in [0, 1] {
-        let times = SiteTimes { clock: ahead, held_at, ..SiteTimes::default() };
+        let times = SiteTimes {
+            clock: ahead,
+            held_at,
+            ..SiteTimes::default()
+        };
         world.see_at(index, times, Sighting::Ready("n".into()));
     }
     world.look(Inputs::Here);
@@ -78,10 +96,18 @@ fn processors_are_held_from_the_start_at_the_site_until_the_payload_begins() {
     world.pass(5);
     world.see(1, Sighting::TooLate);
     let found = accounting(&world);
-    assert_eq!(found.wasted_processor_ms, (16 * 35 + 8 * 40) * SECOND, "and behind it");
+    assert_eq!(
+        found.wasted_processor_ms,
+        (16 * 35 + 8 * 40) * SECOND,
+        "and behind it"
+    );
     world.pass(100);
     world.see(0, Sighting::Failed("killed".into()));
-    assert_eq!(accounting(&world).wasted_processor_ms, found.wasted_processor_ms, "it ran");
+    assert_eq!(
+        accounting(&world).wasted_processor_ms,
+        found.wasted_processor_ms,
+        "it ran"
+    );
 }
 
 /// M-2.
@@ -104,9 +130,17 @@ fn what_a_failed_round_held_is_wasted() {
 
 /// A claiming try at the time that is planned for it, which finds nothing idle.
 fn try_in_vain(world: &mut World) {
-    world.now = world.job.claim_time(&world.parameters).expect("a time for a try");
-    let attempt = ClaimTry { round: world.job.round, ..ClaimTry::default() };
-    world.tell(JobCommand::Claim(attempt, ExternalState::default())).unwrap();
+    world.now = world
+        .job
+        .claim_time(&world.parameters)
+        .expect("a time for a try");
+    let attempt = ClaimTry {
+        round: world.job.round,
+        ..ClaimTry::default()
+    };
+    world
+        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .unwrap();
 }
 
 /// M-3, whole: two placements, the first of which could not be claimed by its start time.
@@ -119,17 +153,39 @@ fn vector_m_3() {
 
     world.pass(120);
     let placements = world.placements(320_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
-    assert_eq!(claim_time(&world), Some(at(360)), "JCT(0) = 120 + 0.75 x 320");
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    assert_eq!(
+        claim_time(&world),
+        Some(at(360)),
+        "JCT(0) = 120 + 0.75 x 320"
+    );
     while world.phase() == PhaseKind::Placed {
         try_in_vain(&mut world);
     }
-    assert_eq!((world.now, world.phase()), (at(440), PhaseKind::Queued), "back at JST");
+    assert_eq!(
+        (world.now, world.phase()),
+        (at(440), PhaseKind::Queued),
+        "back at JST"
+    );
 
     world.pass(60);
     let placements = world.placements(160_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
-    assert_eq!(claim_time(&world), Some(at(580)), "JCT(0) = 500 + 0.5 x 160: L fell");
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
+    assert_eq!(
+        claim_time(&world),
+        Some(at(580)),
+        "JCT(0) = 500 + 0.5 x 160: L fell"
+    );
     try_in_vain(&mut world);
     assert_eq!(claim_time(&world), Some(at(620)), "580 + 0.5 x 80");
     world.now = at(620);
@@ -159,11 +215,18 @@ fn the_durations_of_a_job_with_two_placements() {
     let mut world = claimed_early(&[4]);
     world.pass(120);
     let placements = world.placements(320_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     world.pass(320);
     let lost = lost_input(&[0]);
-    let _ =
-        world.tell(JobCommand::Look(ExternalState { inputs: lost, ..ExternalState::default() }));
+    let _ = world.tell(JobCommand::Look(ExternalState {
+        inputs: lost,
+        ..ExternalState::default()
+    }));
     if world.phase() == PhaseKind::Aborting {
         world.see_all(Sighting::Void);
     }
@@ -171,7 +234,12 @@ fn the_durations_of_a_job_with_two_placements() {
     world.pass(60);
     let mut placements = world.placements(160_000);
     placements[0].transfer_time = DurationMs::ZERO;
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     world.look(Inputs::Here);
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
     world.pass(120);
@@ -198,11 +266,19 @@ fn the_durations_of_a_job_with_two_placements() {
 fn a_start_that_comes_earlier_than_first_estimated_is_a_negative_delay() {
     let mut world = claimed_early(&[4]);
     let placements = world.placements(1_000_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     world.pass(100);
     let lost = lost_input(&[0]);
     world
-        .tell(JobCommand::Look(ExternalState { inputs: lost, ..ExternalState::default() }))
+        .tell(JobCommand::Look(ExternalState {
+            inputs: lost,
+            ..ExternalState::default()
+        }))
         .unwrap();
     world.pass(20);
     world.place();

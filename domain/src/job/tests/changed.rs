@@ -41,7 +41,11 @@ fn what_was_confirmed_while_a_job_was_frozen_is_asked_for_again_once_it_is_thawe
         assert_eq!(story.question(), None, "all is confirmed");
         story.world.now = story.world.now + DurationMs::from_secs(600);
         assert_eq!(story.told(JobCommand::Thaw(key())).unwrap(), ["JobThawed"]);
-        assert_eq!(story.world.phase(), PhaseKind::Queued, "its site may take nothing any more");
+        assert_eq!(
+            story.world.phase(),
+            PhaseKind::Queued,
+            "its site may take nothing any more"
+        );
         let (question, ask) = story.question().unwrap();
         assert!(matches!(ask, Ask::Confirm { .. }), "{ask:?}");
         let lost = Outcome::Lost { next: None };
@@ -70,7 +74,11 @@ fn another_start_that_was_confirmed_for_a_frozen_job_is_asked_for_again() {
     story.tell(question, Outcome::Lost { next: None }).unwrap();
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
-    assert_eq!(story.world.job.promised_start(), before, "it keeps what it had");
+    assert_eq!(
+        story.world.job.promised_start(),
+        before,
+        "it keeps what it had"
+    );
 }
 
 /// A job for which processors are claimed first, and is to start within three hours.
@@ -78,25 +86,46 @@ fn claiming() -> Story {
     let mut story = Story::new(1, HOUR, 1);
     let now = story.world.now;
     let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
-    let wish = ReservationWish { window, reserve_after: Some(HOUR), ..Default::default() };
+    let wish = ReservationWish {
+        window,
+        reserve_after: Some(HOUR),
+        ..Default::default()
+    };
     story.world.job.wish = Wish::Changed(wish);
     story
 }
 
 #[test]
 fn an_offer_made_before_its_user_wanted_a_promise_is_not_taken() {
-    let place = JobCommand::Place { placements: placements(&[(0, 1)]), by: None };
+    let place = JobCommand::Place {
+        placements: placements(&[(0, 1)]),
+        by: None,
+    };
     let give_up = JobCommand::GiveUpPlacement { tries: 3 };
     let mut story = claiming();
     story.change(DurationMs::ZERO, HOUR).unwrap();
-    assert_eq!(story.told(place.clone()), Err(Rejection::Stale), "sites are to be asked");
-    assert_eq!(story.told(give_up), Err(Rejection::Stale), "nobody has asked them");
+    assert_eq!(
+        story.told(place.clone()),
+        Err(Rejection::Stale),
+        "sites are to be asked"
+    );
+    assert_eq!(
+        story.told(give_up),
+        Err(Rejection::Stale),
+        "nobody has asked them"
+    );
     let mut story = claiming();
     let wish = story.world.job.reservation_wish().unwrap();
     let window = StartWindow::new(wish.window.earliest + HOUR, wish.window.latest);
     let wish = Some(ReservationWish { window, ..wish });
-    story.told(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
-    assert_eq!(story.told(place.clone()), Err(Rejection::Stale), "it is too early for it now");
+    story
+        .told(JobCommand::ChangeReservation { wish, by: key() })
+        .unwrap();
+    assert_eq!(
+        story.told(place.clone()),
+        Err(Rejection::Stale),
+        "it is too early for it now"
+    );
     assert!(claiming().told(place).is_ok());
 }
 
@@ -121,7 +150,10 @@ fn what_was_found_for_another_start_decides_nothing() {
     let mut story = Story::divided(false);
     let wish = story.world.job.reservation_wish();
     story.change(HOUR, HOUR).unwrap();
-    let lose = |wish| JobCommand::LoseReservation { reason: "nothing is free".into(), wish };
+    let lose = |wish| JobCommand::LoseReservation {
+        reason: "nothing is free".into(),
+        wish,
+    };
     assert_eq!(story.told(lose(wish)), Err(Rejection::Stale));
     let wish = story.world.job.reservation_wish();
     assert_eq!(story.told(lose(wish)).unwrap(), ["JobFailed"]);

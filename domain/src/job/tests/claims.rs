@@ -42,7 +42,9 @@ struct Field {
 
 impl ClaimField for Field {
     fn idle_at(&self, place: &Place) -> Option<Resources> {
-        self.idle.get(&place.site).map(|idle| Resources::processors(*idle))
+        self.idle
+            .get(&place.site)
+            .map(|idle| Resources::processors(*idle))
     }
 
     fn waited_lately(&self, job: &Job, component: ComponentIndex) -> bool {
@@ -61,7 +63,11 @@ impl ClaimField for Field {
         let need = job.processors_of(component);
         let fitting = self.idle.iter().filter(|(_, idle)| **idle >= need);
         let (site, _) = fitting.max_by_key(|(site, idle)| (**idle, std::cmp::Reverse(*site)))?;
-        let transfer_time = if *site == c() { self.file_to_c } else { DurationMs::ZERO };
+        let transfer_time = if *site == c() {
+            self.file_to_c
+        } else {
+            DurationMs::ZERO
+        };
         let sources = Vec::new();
         Some(Placement {
             site: site.clone(),
@@ -73,7 +79,11 @@ impl ClaimField for Field {
     }
 
     fn victims_at(&self, place: &Place) -> Vec<Victim> {
-        if place.site == b() { self.at_b.clone() } else { Vec::new() }
+        if place.site == b() {
+            self.at_b.clone()
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -117,7 +127,12 @@ fn job_at(secs: u64, threshold: u32, c3: u32) -> World {
     for (placement, at) in placements.iter_mut().zip([a(), b(), b()]) {
         placement.site = at;
     }
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     world.pass(secs);
     world
 }
@@ -126,7 +141,10 @@ fn job_at(secs: u64, threshold: u32, c3: u32) -> World {
 fn plan(world: &World, field: &mut Field) -> ClaimTry {
     let attempt = plan_claim(&world.job, &world.parameters.claim, world.now, field);
     if world.job.claim_threshold(&world.parameters.claim) == PerMillion::ONE {
-        assert_eq!((&attempt.moves[..], &attempt.preempting[..]), (&[][..], &[][..]));
+        assert_eq!(
+            (&attempt.moves[..], &attempt.preempting[..]),
+            (&[][..], &[][..])
+        );
     }
     attempt
 }
@@ -143,19 +161,28 @@ fn preempted(attempt: &ClaimTry) -> Vec<u64> {
 }
 
 fn moved(attempt: &ClaimTry) -> Vec<(u32, SiteName)> {
-    attempt.moves.iter().map(|(index, to)| (index.0 + 1, to.site.clone())).collect()
+    attempt
+        .moves
+        .iter()
+        .map(|(index, to)| (index.0 + 1, to.site.clone()))
+        .collect()
 }
 
 /// One try as the claimer makes it.
 fn make_try(world: &mut World, field: &Field) -> ClaimTry {
     let attempt = plan(world, &mut field.clone());
-    world.tell(JobCommand::Claim(attempt.clone(), ExternalState::default())).unwrap();
+    world
+        .tell(JobCommand::Claim(attempt.clone(), ExternalState::default()))
+        .unwrap();
     attempt
 }
 
 fn next_try(world: &World) -> Option<u64> {
     let placed = world.job.instants.placed?;
-    world.job.claim_time(&world.parameters).map(|time| time.since(placed).0)
+    world
+        .job
+        .claim_time(&world.parameters)
+        .map(|time| time.since(placed).0)
 }
 
 /// Vectors I-1 and I-2.
@@ -165,7 +192,13 @@ fn a_try_that_does_not_reach_t_starts_nothing_and_is_made_again() {
         let mut world = job_at(240, threshold, 8);
         assert_eq!(next_try(&world), Some(240_000));
         let attempt = make_try(&mut world, &field());
-        assert_eq!(attempt, ClaimTry { round: world.job.round, ..ClaimTry::default() });
+        assert_eq!(
+            attempt,
+            ClaimTry {
+                round: world.job.round,
+                ..ClaimTry::default()
+            }
+        );
         assert_eq!(world.phase(), PhaseKind::Placed);
         assert_eq!(next_try(&world), Some(300_000));
         assert_eq!(world.job.setbacks.claims, 1);
@@ -196,7 +229,10 @@ fn as_many_give_way_as_are_needed_and_none_if_all_are_not_enough() {
 
     let mut world = job_at(240, 0, 13);
     let attempt = make_try(&mut world, &field);
-    assert_eq!((started(&attempt), preempted(&attempt)), (vec![1, 2], vec![]));
+    assert_eq!(
+        (started(&attempt), preempted(&attempt)),
+        (vec![1, 2], vec![])
+    );
     assert_eq!(next_try(&world), Some(300_000));
     // I-16: the second try.
     world.pass(60);
@@ -210,13 +246,18 @@ fn as_many_give_way_as_are_needed_and_none_if_all_are_not_enough() {
 /// Vectors I-7 and I-8; a job that was promoted does not preempt.
 #[test]
 fn who_is_low_preempts_only_the_lower_and_the_lowest_nobody() {
-    for (priority, promoted) in
-        [(Priority::SuperLow, false), (Priority::Low, false), (Priority::High, true)]
-    {
+    for (priority, promoted) in [
+        (Priority::SuperLow, false),
+        (Priority::Low, false),
+        (Priority::High, true),
+    ] {
         let mut world = job_at(240, 0, 8);
         (world.job.priority, world.job.promoted) = (priority, promoted);
         let attempt = plan(&world, &mut field());
-        assert_eq!((started(&attempt), preempted(&attempt)), (vec![1, 2], vec![]));
+        assert_eq!(
+            (started(&attempt), preempted(&attempt)),
+            (vec![1, 2], vec![])
+        );
     }
 }
 
@@ -232,7 +273,10 @@ fn a_component_moves_if_its_file_can_be_there_by_the_start() {
         assert_eq!(started(&attempt), [1, 2, 3], "file to C in {secs} s");
         match moves {
             true => {
-                assert_eq!((moved(&attempt), preempted(&attempt)), (vec![(3, c())], vec![]));
+                assert_eq!(
+                    (moved(&attempt), preempted(&attempt)),
+                    (vec![(3, c())], vec![])
+                );
                 let placement = world.job.components[2].placement.as_ref().unwrap();
                 assert_eq!(placement.site, c());
             }
@@ -261,16 +305,25 @@ fn a_refusal_gives_all_back_with_t_1_and_keeps_the_others_with_less() {
         world.submit(2, SubmitAnswer::Accepted(LrmId::new("3").unwrap()));
         world.see(0, Sighting::Ready("n".into()));
         world.submit(1, SubmitAnswer::Full("no processors".into()));
-        let held: Vec<usize> = (0..3).filter(|&i| world.job.components[i].is_claimed()).collect();
+        let held: Vec<usize> = (0..3)
+            .filter(|&i| world.job.components[i].is_claimed())
+            .collect();
         assert_eq!(held, kept, "T = {threshold} thousandths");
         if threshold == 1_000 {
-            assert_eq!(next_try(&world), None, "not before what was held is confirmed gone");
+            assert_eq!(
+                next_try(&world),
+                None,
+                "not before what was held is confirmed gone"
+            );
             world.see(0, Sighting::Void);
             world.see(2, Sighting::Void);
             assert_eq!(world.phase(), PhaseKind::Placed);
         }
         assert_eq!(next_try(&world), Some(300_000));
-        assert_eq!((world.job.setbacks.claims, world.job.setbacks.rounds), (1, 0));
+        assert_eq!(
+            (world.job.setbacks.claims, world.job.setbacks.rounds),
+            (1, 0)
+        );
     }
 }
 
@@ -294,7 +347,10 @@ fn after_the_last_try_all_is_given_back_and_l_falls() {
             world.see(1, Sighting::Ready("n".into()));
         }
     }
-    assert_eq!(tries, [240_000, 300_000, 315_000, 318_750, 319_750, 320_000]);
+    assert_eq!(
+        tries,
+        [240_000, 300_000, 315_000, 318_750, 319_750, 320_000]
+    );
     assert_eq!(world.phase(), PhaseKind::Aborting);
     world.see(0, Sighting::Void);
     world.see(1, Sighting::Void);
@@ -328,7 +384,11 @@ fn a_late_try_moves_a_component_only_where_its_file_is_there_in_time() {
     };
     assert_eq!(last(30, 316_000), (320_000, false));
     assert_eq!(last(0, 316_000), (318_750, true));
-    assert_eq!(last(0, 319_800), (320_000, true), "now + ftt may be the start itself");
+    assert_eq!(
+        last(0, 319_800),
+        (320_000, true),
+        "now + ftt may be the start itself"
+    );
 }
 
 /// Vector J-10.
@@ -407,7 +467,10 @@ fn a_preempted_job_goes_back_to_its_queue_three_times_and_then_no_more() {
         world.see(0, Sighting::Void);
         assert_eq!(world.phase(), PhaseKind::Queued);
         assert_eq!(world.job.setbacks.preemptions, round);
-        assert_eq!(world.job.setbacks.own_errors, 0, "it costs the job nothing of its own");
+        assert_eq!(
+            world.job.setbacks.own_errors, 0,
+            "it costs the job nothing of its own"
+        );
     }
     world.run();
     assert!(world.tell(JobCommand::Preempt { by: JobId(9) }).is_err());
@@ -429,7 +492,12 @@ fn of_two_jobs_that_wait_for_each_other_the_later_gives_back() {
     world.accept_all();
     world.see(0, Sighting::Ready("n".into()));
     let yields = Some((ComponentIndex(1), JobId(3)));
-    world.tell(JobCommand::Look(ExternalState { yields, ..ExternalState::default() })).unwrap();
+    world
+        .tell(JobCommand::Look(ExternalState {
+            yields,
+            ..ExternalState::default()
+        }))
+        .unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
     world.see_all(Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
@@ -448,7 +516,11 @@ fn input_that_is_there_is_not_waited_for() {
     world.look(Inputs::Here);
     assert!(world.job.claim_time(&world.parameters).unwrap() <= world.now);
     make_try(&mut world, &field());
-    assert_eq!(next_try(&world), Some(242_500), "and then as late as before");
+    assert_eq!(
+        next_try(&world),
+        Some(242_500),
+        "and then as late as before"
+    );
 }
 
 /// A link may have been measured while it was cut, and promise a start in a month.
@@ -466,17 +538,28 @@ fn a_start_estimated_too_late_is_not_waited_for_once_input_is_there() {
 fn a_promoted_job_returns_from_claiming_to_the_queue_it_was_raised_to() {
     let mut world = World::new(spec(1));
     world.job.priority = Priority::Low;
-    world.tell(JobCommand::Promote { to: Priority::High }).unwrap();
+    world
+        .tell(JobCommand::Promote { to: Priority::High })
+        .unwrap();
     world.place();
     assert_eq!(world.phase(), PhaseKind::Claiming);
-    assert_eq!(world.job.priority, Priority::High, "in claiming it counts as high");
+    assert_eq!(
+        world.job.priority,
+        Priority::High,
+        "in claiming it counts as high"
+    );
     world.accept_all();
     world.now = world.now + world.parameters.claim_timeout;
-    world.tell(JobCommand::Look(ExternalState::default())).unwrap();
+    world
+        .tell(JobCommand::Look(ExternalState::default()))
+        .unwrap();
     world.see(0, Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     let waiting = Waiting::of_job(&world.job, || {
-        Arc::new(PlacementRequest::of_job(&world.job, &DefaultPolicies::default()))
+        Arc::new(PlacementRequest::of_job(
+            &world.job,
+            &DefaultPolicies::default(),
+        ))
     })
     .expect("it waits");
     assert_eq!(waiting.priority, Priority::High);

@@ -5,16 +5,29 @@ use super::*;
 #[test]
 fn where_as_much_waited_lately_nothing_is_claimed_or_preempted() {
     let waits = |at: SiteName| {
-        let mut field = Field { waited: Some(at), ..field() };
+        let mut field = Field {
+            waited: Some(at),
+            ..field()
+        };
         let attempt = plan(&job_at(240, 0, 8), &mut field);
         (started(&attempt), preempted(&attempt), moved(&attempt))
     };
     assert_eq!(waits(c()), (vec![1, 2, 3], vec![2], vec![]), "elsewhere");
-    assert_eq!(waits(a()), (vec![2, 3], vec![], vec![(3, a())]), "16 at A stay unclaimed");
-    let mut field = Field { waited: Some(b()), ..field() };
+    assert_eq!(
+        waits(a()),
+        (vec![2, 3], vec![], vec![(3, a())]),
+        "16 at A stay unclaimed"
+    );
+    let mut field = Field {
+        waited: Some(b()),
+        ..field()
+    };
     field.idle = BTreeMap::from([(a(), 16), (b(), 16), (c(), 0)]);
     let attempt = plan(&job_at(240, 0, 17), &mut field);
-    assert_eq!((super::started(&attempt), super::preempted(&attempt)), (vec![1, 2], vec![]));
+    assert_eq!(
+        (super::started(&attempt), super::preempted(&attempt)),
+        (vec![1, 2], vec![])
+    );
 }
 
 #[test]
@@ -24,7 +37,11 @@ fn input_that_was_late_again_and_again_is_waited_for() {
         world.job.setbacks.rounds = 70;
         world.job.setbacks.missed_starts = rounds;
         world.parameters.claim.l_step = PerMillion(0);
-        assert_eq!(next_try(&world), Some(240_000 + doublings * 320_000), "after {rounds} rounds");
+        assert_eq!(
+            next_try(&world),
+            Some(240_000 + doublings * 320_000),
+            "after {rounds} rounds"
+        );
         world.job.setbacks.rounds = 4;
         assert_eq!(next_try(&world), Some(240_000), "the others held nothing");
     }
@@ -40,9 +57,14 @@ fn the_longest_limits_of_the_sites_of_a_round_count() {
         let mut world = job_at(240, 1_000, 8);
         let limits = |secs| {
             let length = DurationMs::from_secs(secs);
-            ClaimLimits { ready_within: length, max_hold: length }
+            ClaimLimits {
+                ready_within: length,
+                max_hold: length,
+            }
         };
-        let own = timeouts.iter().map(|(site, secs)| (site.clone(), limits(*secs)));
+        let own = timeouts
+            .iter()
+            .map(|(site, secs)| (site.clone(), limits(*secs)));
         world.parameters.claims_at = own.collect();
         world.parameters.claim_timeout = DurationMs::from_secs(120);
         let claims = world.job.claim_limits(&world.parameters);
@@ -51,9 +73,17 @@ fn the_longest_limits_of_the_sites_of_a_round_count() {
     };
     assert_eq!(given_up(&[]), (120, 600), "what is said for all");
     assert_eq!(given_up(&[(b(), 300)]), (300, 600));
-    assert_eq!(given_up(&[(a(), 20)]), (120, 20), "the other has what is said for all");
+    assert_eq!(
+        given_up(&[(a(), 20)]),
+        (120, 20),
+        "the other has what is said for all"
+    );
     assert_eq!(given_up(&[(a(), 20), (b(), 30)]), (30, 20));
-    assert_eq!(given_up(&[(c(), 900)]), (120, 600), "nothing is placed there");
+    assert_eq!(
+        given_up(&[(c(), 900)]),
+        (120, 600),
+        "nothing is placed there"
+    );
 }
 
 #[test]
@@ -62,13 +92,27 @@ fn a_claim_is_waited_for_as_long_as_its_slowest_site_says() {
     let mut world = World::new(spec(1));
     world.place();
     world.accept_all();
-    let site = world.job.components[0].placement.as_ref().unwrap().site.clone();
+    let site = world.job.components[0]
+        .placement
+        .as_ref()
+        .unwrap()
+        .site
+        .clone();
     let (ready_within, max_hold) = (DurationMs::from_secs(900), DurationMs::from_secs(900));
-    world.parameters.claims_at = [(site, ClaimLimits { ready_within, max_hold })].into();
+    world.parameters.claims_at = [(
+        site,
+        ClaimLimits {
+            ready_within,
+            max_hold,
+        },
+    )]
+    .into();
     world.now = world.now + world.parameters.claim_timeout;
     let _ = world.tell(JobCommand::Look(ExternalState::default()));
     assert_eq!(world.phase(), PhaseKind::Claiming);
     world.now = world.now + ready_within;
-    world.tell(JobCommand::Look(ExternalState::default())).unwrap();
+    world
+        .tell(JobCommand::Look(ExternalState::default()))
+        .unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
 }

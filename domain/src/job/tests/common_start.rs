@@ -10,7 +10,11 @@ use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A site's clock that is so far ahead of ours, in seconds.
 fn ahead(secs: i64) -> SiteTimes {
-    SiteTimes { clock: ClockSkew(secs * 1_000), began_at: None, held_at: None }
+    SiteTimes {
+        clock: ClockSkew(secs * 1_000),
+        began_at: None,
+        held_at: None,
+    }
 }
 
 fn ready() -> Sighting {
@@ -29,18 +33,30 @@ fn starting() -> World {
 
 fn open(world: &mut World, index: usize) {
     let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
-    world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
+    world
+        .tell(JobCommand::GateAnswered {
+            component,
+            attempt,
+            open: true,
+        })
+        .unwrap();
 }
 
 fn recover(world: &mut World) -> Vec<&'static str> {
-    world.tell(JobCommand::Recover { settle: Vec::new() }).unwrap()
+    world
+        .tell(JobCommand::Recover { settle: Vec::new() })
+        .unwrap()
 }
 
 fn why(world: &World) -> &AbortCause {
-    let abort = world.events.iter().rev().find_map(|event| match &event.what {
-        Happened::RoundAborted { why, .. } => Some(why),
-        _ => None,
-    });
+    let abort = world
+        .events
+        .iter()
+        .rev()
+        .find_map(|event| match &event.what {
+            Happened::RoundAborted { why, .. } => Some(why),
+            _ => None,
+        });
     abort.unwrap_or_else(|| panic!("{:?}", world.job.phase))
 }
 
@@ -52,12 +68,28 @@ fn a_gate_that_a_restart_left_shut_stays_shut_once_it_is_late_there() {
     open(&mut world, 0);
     assert_eq!(recover(&mut world), ["ReadinessDoubted"]);
     world.pass(1);
-    assert_eq!(world.due(), [], "who may have left its gate meanwhile is asked for first");
-    world.see_at(0, SiteTimes { began_at, ..ahead(270) }, Sighting::Succeeded);
+    assert_eq!(
+        world.due(),
+        [],
+        "who may have left its gate meanwhile is asked for first"
+    );
+    world.see_at(
+        0,
+        SiteTimes {
+            began_at,
+            ..ahead(270)
+        },
+        Sighting::Succeeded,
+    );
     world.see_at(1, ahead(270), ready());
     assert_eq!(world.due(), [], "too late at its site");
     world.look(Inputs::Unknown);
-    assert_eq!(*why(&world), AbortCause::StartMissed { component: ComponentIndex(1) });
+    assert_eq!(
+        *why(&world),
+        AbortCause::StartMissed {
+            component: ComponentIndex(1)
+        }
+    );
     assert_eq!(world.due(), [EffectKind::End]);
 }
 
@@ -90,7 +122,11 @@ fn no_start_is_decided_on_what_was_seen_before_a_restart() {
     let before = since(&world);
     world.pass(3);
     assert_eq!(world.see(0, ready()), ["ComponentReady", "GoDecided"]);
-    assert_eq!(since(&world), before, "its processors have been held since then");
+    assert_eq!(
+        since(&world),
+        before,
+        "its processors have been held since then"
+    );
 }
 
 #[test]
@@ -102,12 +138,20 @@ fn payloads_that_began_far_apart_are_no_success_though_all_exited_with_0() {
     world.see_at(1, ahead(-40), ready());
     let ended = |world: &mut World, index: usize, secs: i64, later: u64| {
         let began_at = world.now + DurationMs::from_secs(later) + ClockSkew(secs * 1_000);
-        let times = SiteTimes { began_at: Some(began_at), ..ahead(secs) };
+        let times = SiteTimes {
+            began_at: Some(began_at),
+            ..ahead(secs)
+        };
         world.see_at(index, times, Sighting::Succeeded);
     };
     ended(&mut world, 0, 500, 0);
     ended(&mut world, 1, -40, 31);
-    assert_eq!(*why(&world), AbortCause::StartMissed { component: ComponentIndex(1) });
+    assert_eq!(
+        *why(&world),
+        AbortCause::StartMissed {
+            component: ComponentIndex(1)
+        }
+    );
     assert!(!world.job.owes_charges(), "nobody knows whose fault it is");
 }
 
@@ -120,7 +164,10 @@ fn clocks_that_differ_between_sites_tear_no_start_apart() {
     world.see_at(1, ahead(-40), ready());
     for (index, secs) in [(0, 500), (1, -40)] {
         let began_at = Some(world.now + ClockSkew(secs * 1_000));
-        let times = SiteTimes { began_at, ..ahead(secs) };
+        let times = SiteTimes {
+            began_at,
+            ..ahead(secs)
+        };
         world.see_at(index, times, Sighting::Begun("n".into()));
     }
     assert_eq!(world.phase(), PhaseKind::Running);
@@ -131,7 +178,10 @@ fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
     let detail = || "preempted by a job of the site".into();
     let mut world = starting();
     world.see(1, Sighting::Taken(detail()));
-    assert!(matches!(why(&world), AbortCause::ClaimLost { .. }), "at its gate");
+    assert!(
+        matches!(why(&world), AbortCause::ClaimLost { .. }),
+        "at its gate"
+    );
     assert!(!world.job.owes_charges());
 
     let mut world = starting();
@@ -141,10 +191,22 @@ fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
     }
     assert_eq!(world.phase(), PhaseKind::Running);
     world.see(1, Sighting::Taken(detail()));
-    assert!(matches!(why(&world), AbortCause::ClaimLost { .. }), "running");
+    assert!(
+        matches!(why(&world), AbortCause::ClaimLost { .. }),
+        "running"
+    );
     assert!(!world.job.owes_charges());
     let run = &world.job.components[1].run;
-    assert!(matches!(run, Run::Ended { how: Ending::Lost(_), .. }), "{run:?}");
+    assert!(
+        matches!(
+            run,
+            Run::Ended {
+                how: Ending::Lost(_),
+                ..
+            }
+        ),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -154,10 +216,24 @@ fn a_gate_that_was_found_open_too_late_is_nobodys_error() {
     open(&mut world, 1);
     world.see(0, Sighting::Begun("node1".into()));
     world.see(1, Sighting::TooLate);
-    assert_eq!(*why(&world), AbortCause::StartMissed { component: ComponentIndex(1) });
+    assert_eq!(
+        *why(&world),
+        AbortCause::StartMissed {
+            component: ComponentIndex(1)
+        }
+    );
     assert!(!world.job.owes_charges());
     let run = &world.job.components[1].run;
-    assert!(matches!(run, Run::Ended { how: Ending::NeverRan(_), .. }), "{run:?}");
+    assert!(
+        matches!(
+            run,
+            Run::Ended {
+                how: Ending::NeverRan(_),
+                ..
+            }
+        ),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -171,8 +247,12 @@ fn the_last_moment_to_begin_is_told_in_each_sites_own_time() {
         Happened::GoDecided { start_by, .. } => start_by,
         _ => None,
     });
-    let start_by: Vec<Option<Timestamp>> =
-        world.job.components.iter().map(|component| component.start_by).collect();
+    let start_by: Vec<Option<Timestamp>> = world
+        .job
+        .components
+        .iter()
+        .map(|component| component.start_by)
+        .collect();
     let at = |secs: i64| decided.map(|time| time + ClockSkew(secs * 1_000));
     assert_eq!(start_by, [at(500), at(-40)]);
 }

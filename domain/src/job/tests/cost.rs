@@ -53,9 +53,9 @@ impl Watch {
                 self.to_begin = self.since.keys().copied().collect();
             }
             Happened::ComponentBegan { component, .. } => self.release(job, *component, event.at),
-            Happened::AttemptEnded { component, attempt, .. }
-                if job.components[component.0 as usize].attempt == *attempt =>
-            {
+            Happened::AttemptEnded {
+                component, attempt, ..
+            } if job.components[component.0 as usize].attempt == *attempt => {
                 self.release(job, *component, event.at);
             }
             _ => {}
@@ -63,7 +63,9 @@ impl Watch {
     }
 
     fn release(&mut self, job: &Job, index: ComponentIndex, at: Timestamp) {
-        let Some(since) = self.since.remove(&index) else { return };
+        let Some(since) = self.since.remove(&index) else {
+            return;
+        };
         let processors = u64::from(job.processors_of(index));
         let held = processors * at.since(since).0;
         self.costs.held += held;
@@ -98,7 +100,10 @@ fn told(start: &Job, events: &[JobEvent]) -> Costs {
 fn counted(job: &Job) -> Costs {
     let instants = &job.instants;
     let held = instants.wasted_processor_ms;
-    Costs { held, whole: held + instants.gained_processor_ms }
+    Costs {
+        held,
+        whole: held + instants.gained_processor_ms,
+    }
 }
 
 /// Blows under which many rounds wait in queues, give back and come to a start.
@@ -145,7 +150,10 @@ fn what_was_held_and_given_back_is_not_gained_too() {
     world.pass(100);
     world.see(0, Sighting::Ready("n".into()));
     world.pass(300);
-    assert_eq!(world.look(Inputs::Here), ["ClaimGivenBack", "StartDeferred"]);
+    assert_eq!(
+        world.look(Inputs::Here),
+        ["ClaimGivenBack", "StartDeferred"]
+    );
     world.see(0, Sighting::Void);
     assert_eq!(world.look(Inputs::Here), ["ComponentsClaimed"]);
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("2").unwrap()));

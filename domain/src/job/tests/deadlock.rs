@@ -22,8 +22,13 @@ use Does::{Holds, Nothing, Waits};
 fn claiming(id: u64, submitted: u64, components: &[(Does, usize)]) -> Job {
     let mut job = World::new(spec(components.len())).job;
     (job.id, job.submitted_at) = (JobId(id), Timestamp(submitted));
-    job.phase = Phase::Claiming { since: Timestamp(9) };
-    job.components = components.iter().map(|(does, at)| component(*does, *at)).collect();
+    job.phase = Phase::Claiming {
+        since: Timestamp(9),
+    };
+    job.components = components
+        .iter()
+        .map(|(does, at)| component(*does, *at))
+        .collect();
     job
 }
 
@@ -33,10 +38,18 @@ fn number() -> LrmId {
 
 fn component(does: Does, at: usize) -> Component {
     let run = match does {
-        Holds => {
-            Run::AtGate { lrm_id: number(), since: Timestamp(9), host: "n".into(), clock: None }
-        }
-        Waits => Run::Submitted { lrm_id: number(), at: Timestamp(9), absences: 0, waits: None },
+        Holds => Run::AtGate {
+            lrm_id: number(),
+            since: Timestamp(9),
+            host: "n".into(),
+            clock: None,
+        },
+        Waits => Run::Submitted {
+            lrm_id: number(),
+            at: Timestamp(9),
+            absences: 0,
+            waits: None,
+        },
         Nothing => Run::Idle,
     };
     let placement = Placement {
@@ -46,14 +59,22 @@ fn component(does: Does, at: usize) -> Component {
         share: None,
         acquisition: Default::default(),
     };
-    Component { placement: Some(placement), attempt: Attempt(1), run, ..Component::default() }
+    Component {
+        placement: Some(placement),
+        attempt: Attempt(1),
+        run,
+        ..Component::default()
+    }
 }
 
 #[test]
 fn of_two_jobs_that_hold_what_the_other_waits_for_the_later_gives_way() {
     let earlier = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
     let later = claiming(3, 2, &[(Waits, 0), (Holds, 1)]);
-    assert_eq!(yields(&later, [&earlier]), Some((ComponentIndex(0), JobId(7))));
+    assert_eq!(
+        yields(&later, [&earlier]),
+        Some((ComponentIndex(0), JobId(7)))
+    );
     assert_eq!(yields(&earlier, [&later]), None);
 }
 
@@ -69,8 +90,14 @@ fn nobody_gives_way_to_one_that_is_not_held_up_by_it() {
         assert_eq!(yields(&ours, [&claiming(7, 1, theirs)]), None, "{theirs:?}");
     }
     let mut started = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
-    started.phase = Phase::Starting { since: Timestamp(9) };
-    assert_eq!(yields(&ours, [&started]), None, "it waits for nothing any more");
+    started.phase = Phase::Starting {
+        since: Timestamp(9),
+    };
+    assert_eq!(
+        yields(&ours, [&started]),
+        None,
+        "it waits for nothing any more"
+    );
 }
 
 #[test]
@@ -78,10 +105,17 @@ fn of_three_that_wait_in_a_ring_only_the_last_gives_way() {
     let first = claiming(1, 1, &[(Holds, 0), (Waits, 1)]);
     let second = claiming(2, 2, &[(Holds, 1), (Waits, 2)]);
     let last = claiming(3, 3, &[(Holds, 2), (Waits, 0)]);
-    assert_eq!(yields(&last, [&first, &second]), Some((ComponentIndex(1), JobId(1))));
+    assert_eq!(
+        yields(&last, [&first, &second]),
+        Some((ComponentIndex(1), JobId(1)))
+    );
     assert_eq!(yields(&first, [&second, &last]), None);
     assert_eq!(yields(&second, [&first, &last]), None);
-    assert_eq!(yields(&last, [&first]), None, "the second has begun, and will end");
+    assert_eq!(
+        yields(&last, [&first]),
+        None,
+        "the second has begun, and will end"
+    );
 }
 
 #[test]
@@ -149,7 +183,11 @@ fn has_ring(jobs: &[Job]) -> bool {
     let at = |job: &Job, so: fn(&Run) -> bool| -> Vec<usize> {
         let there = |at: &usize| {
             let mut parts = job.components.iter().filter(|c| so(&c.run));
-            parts.any(|c| c.placement.as_ref().is_some_and(|placed| placed.site == site(*at)))
+            parts.any(|c| {
+                c.placement
+                    .as_ref()
+                    .is_some_and(|placed| placed.site == site(*at))
+            })
         };
         (0..4).filter(there).collect()
     };

@@ -41,45 +41,84 @@ impl Story {
         let mut spec = (*story.world.job.spec).clone();
         spec.request = Request::Flexible(Flexible::default());
         spec.components[0].resources = Resources::processors(6);
-        let shapes = vec![OtherShape { processors: 3, run_time: HOUR + HOUR }];
-        spec.run.molding = Molding { overhead: 20, shapes };
+        let shapes = vec![OtherShape {
+            processors: 3,
+            run_time: HOUR + HOUR,
+        }];
+        spec.run.molding = Molding {
+            overhead: 20,
+            shapes,
+        };
         story.world.job.spec = Arc::new(spec);
         story
     }
 
     /// So long after the earliest start that it accepts, in a shape, so many at which site.
     fn plan(&self, shape: usize, after: DurationMs, parts: Parts<'_>) -> FlexPlan {
-        let job = self.world.job.divisible(&self.world.parameters, self.world.now).unwrap();
+        let job = self
+            .world
+            .job
+            .divisible(&self.world.parameters, self.world.now)
+            .unwrap();
         let start = self.start() + after;
-        let time = job.shapes.get(shape).map(|shape| job.time_on(shape, parts.len()));
-        let parts: Vec<_> = parts.iter().map(|(at, count)| (site(*at), *count)).collect();
-        FlexPlan { shape, start, completion: start + time.unwrap_or_default(), parts }
+        let time = job
+            .shapes
+            .get(shape)
+            .map(|shape| job.time_on(shape, parts.len()));
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|(at, count)| (site(*at), *count))
+            .collect();
+        FlexPlan {
+            shape,
+            start,
+            completion: start + time.unwrap_or_default(),
+            parts,
+        }
     }
 
     fn divide(&mut self, after: DurationMs, parts: Parts<'_>) -> Told {
         let (plan, placements) = (self.plan(0, after, parts), placements(parts));
         let wish = self.world.job.reservation_wish();
-        self.world.tell(JobCommand::Divide { plan, placements, wish })
+        self.world.tell(JobCommand::Divide {
+            plan,
+            placements,
+            wish,
+        })
     }
 
     fn divide_anew(&mut self, shape: usize, after: DurationMs, parts: Parts<'_>) -> Told {
         let (plan, placements) = (self.plan(shape, after, parts), placements(parts));
-        self.world.tell(JobCommand::DivideAnew { plan, placements, freed: vec![site(0)] })
+        self.world.tell(JobCommand::DivideAnew {
+            plan,
+            placements,
+            freed: vec![site(0)],
+        })
     }
 
     /// Promised four and two from an hour after the earliest start that it accepts.
     fn promised(flexible: bool) -> Self {
         let mut story = Self::divided(flexible);
-        assert_eq!(story.divide(HOUR, &[(0, 4), (1, 2)]).unwrap(), ["ReservationSought"]);
+        assert_eq!(
+            story.divide(HOUR, &[(0, 4), (1, 2)]).unwrap(),
+            ["ReservationSought"]
+        );
         story.ask_all();
         assert_eq!(story.world.phase(), PhaseKind::Placed);
         story
     }
 
     fn shares(&self) -> Vec<(usize, u32)> {
-        let placed = self.world.job.components.iter().filter_map(|c| c.placement.as_ref());
+        let placed = self
+            .world
+            .job
+            .components
+            .iter()
+            .filter_map(|c| c.placement.as_ref());
         let at = |placement: &Placement| (0..2).find(|at| site(*at) == placement.site).unwrap();
-        placed.map(|placement| (at(placement), placement.share.unwrap())).collect()
+        placed
+            .map(|placement| (at(placement), placement.share.unwrap()))
+            .collect()
     }
 }
 
@@ -97,7 +136,10 @@ fn each_part_of_a_flexible_job_gets_a_reservation_as_long_as_it_runs() {
         let promised = component.acquisition().promised().unwrap();
         assert_eq!(promised.to.since(promised.from), lasts);
     }
-    let names: Vec<_> = job.indexed().filter_map(|(index, _)| job.name_of(index)).collect();
+    let names: Vec<_> = job
+        .indexed()
+        .filter_map(|(index, _)| job.name_of(index))
+        .collect();
     assert_eq!(names, ["c0-1", "c0-2"]);
     assert_eq!(job.promised_start(), Some(story.start() + HOUR + lead));
 }
@@ -109,9 +151,14 @@ fn what_sites_do_not_grant_is_divided_anew_but_not_for_ever() {
     for _ in 0..4 {
         story.divide(DurationMs::ZERO, &[(0, 4), (1, 2)]).unwrap();
         story.ask_all();
-        let Phase::Queued { not_before, .. } = story.world.job.phase else { panic!() };
+        let Phase::Queued { not_before, .. } = story.world.job.phase else {
+            panic!()
+        };
         assert!(not_before > story.world.now, "not at once");
-        assert!(story.world.job.reservation_asked_at() <= Some(story.world.now), "nobody waits");
+        assert!(
+            story.world.job.reservation_asked_at() <= Some(story.world.now),
+            "nobody waits"
+        );
         story.world.now = not_before;
     }
     story.divide(DurationMs::ZERO, &[(0, 4), (1, 2)]).unwrap();
@@ -144,10 +191,18 @@ fn a_better_division_is_promised_once_all_of_it_is_had() {
     let (question, ask) = story.question().unwrap();
     let outcome = story.outcome(&ask);
     story.tell(question, outcome).unwrap();
-    assert_eq!(story.world.job.promised_start(), late, "not all of it is confirmed");
+    assert_eq!(
+        story.world.job.promised_start(),
+        late,
+        "not all of it is confirmed"
+    );
     story.take_all();
     story.ask_all();
-    assert_eq!((story.world.job.promised_start(), story.held()), (late, before), "refused");
+    assert_eq!(
+        (story.world.job.promised_start(), story.held()),
+        (late, before),
+        "refused"
+    );
     assert_eq!(story.shares(), [(0, 4), (1, 2)]);
 }
 
@@ -159,7 +214,11 @@ fn another_shape_at_one_site_takes_the_place_of_two_parts() {
     story.world.now = story.start() - HOUR;
     let early = DurationMs::ZERO;
     let slower = story.divide_anew(1, early, &[(1, 3)]);
-    assert_eq!(slower, Ok(vec!["ReservationForwardSought"]), "complete at two, not at 2:12");
+    assert_eq!(
+        slower,
+        Ok(vec!["ReservationForwardSought"]),
+        "complete at two, not at 2:12"
+    );
     story.ask_all();
     assert_eq!(story.shares(), [(0, 4), (1, 2)], "no room for both");
     assert_eq!(story.held(), before);
@@ -168,7 +227,9 @@ fn another_shape_at_one_site_takes_the_place_of_two_parts() {
 #[test]
 fn a_job_that_is_divided_anew_runs_as_long_as_its_shape_says() {
     let mut story = Story::divided(true);
-    story.divide(HOUR + DurationMs(50 * MINUTE.0), &[(0, 4), (1, 2)]).unwrap();
+    story
+        .divide(HOUR + DurationMs(50 * MINUTE.0), &[(0, 4), (1, 2)])
+        .unwrap();
     story.ask_all();
     let before = story.held();
     // Over before the others begin, and so beside them.
@@ -179,22 +240,37 @@ fn a_job_that_is_divided_anew_runs_as_long_as_its_shape_says() {
     story.ask_all();
     assert_eq!(story.shares(), [(1, 3)]);
     let job = &story.world.job;
-    assert_eq!(job.wall_time(), HOUR + DurationMs(HOUR.0 / 2), "one site has no overhead");
+    assert_eq!(
+        job.wall_time(),
+        HOUR + DurationMs(HOUR.0 / 2),
+        "one site has no overhead"
+    );
     assert_eq!(job.name_of(crate::ids::ComponentIndex(0)).unwrap(), "c0");
     assert_eq!(story.held().len(), 1);
-    assert!(story.held().iter().all(|serial| !before.contains(serial)), "the old went back");
+    assert!(
+        story.held().iter().all(|serial| !before.contains(serial)),
+        "the old went back"
+    );
 }
 
 #[test]
 fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
     let mut story = Story::divided(true);
     for parts in [&[(0, 4), (1, 3)][..], &[(0, 4)], &[]] {
-        assert_eq!(story.divide(HOUR, parts), Err(Rejection::Stale), "{parts:?}");
+        assert_eq!(
+            story.divide(HOUR, parts),
+            Err(Rejection::Stale),
+            "{parts:?}"
+        );
     }
     let plan = story.plan(0, HOUR, &[(0, 4), (1, 2)]);
     let elsewhere = placements(&[(1, 4), (0, 2)]);
     let wish = story.world.job.reservation_wish();
-    let told = story.world.tell(JobCommand::Divide { plan, placements: elsewhere, wish });
+    let told = story.world.tell(JobCommand::Divide {
+        plan,
+        placements: elsewhere,
+        wish,
+    });
     assert_eq!(told, Err(Rejection::Stale));
     let mut story = Story::promised(true);
     for (shape, after) in [(0, HOUR), (2, DurationMs::ZERO), (0, HOUR + MINUTE)] {
@@ -202,7 +278,11 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
         assert_eq!(told, Err(Rejection::Stale), "{shape} {after}");
     }
     let later = story.divide_anew(1, MINUTE, &[(0, 3)]);
-    assert_eq!(later, Ok(vec!["ReservationForwardSought"]), "earlier complete by eleven minutes");
+    assert_eq!(
+        later,
+        Ok(vec!["ReservationForwardSought"]),
+        "earlier complete by eleven minutes"
+    );
     let mut story = Story::promised(false);
     let told = story.divide_anew(0, DurationMs::ZERO, &[(0, 4), (1, 2)]);
     assert_eq!(told, Err(Rejection::Stale), "its user did not allow it");

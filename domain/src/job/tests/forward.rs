@@ -34,7 +34,10 @@ impl Story {
             start: self.start() + after,
             sites: sites.iter().map(|at| site(*at)).collect(),
         };
-        self.world.tell(JobCommand::BringForward { plan, freed: vec![site(0)] })
+        self.world.tell(JobCommand::BringForward {
+            plan,
+            freed: vec![site(0)],
+        })
     }
 }
 
@@ -43,19 +46,39 @@ fn a_better_plan_is_promised_once_all_of_it_is_had() {
     let mut story = Story::promised_late(2, true);
     let (late, before) = (story.world.job.promised_start().unwrap(), story.held());
     let half = DurationMs(HOUR.0 / 2);
-    assert_eq!(story.could_begin(half, &[1, 1]).unwrap(), ["ReservationForwardSought"]);
+    assert_eq!(
+        story.could_begin(half, &[1, 1]).unwrap(),
+        ["ReservationForwardSought"]
+    );
     let (question, ask) = story.question().unwrap();
     assert_eq!(ask.site(), &site(1), "as planned");
     let outcome = story.outcome(&ask);
     story.tell(question, outcome).unwrap();
-    assert_eq!(story.world.job.promised_start(), Some(late), "not all of it is confirmed");
+    assert_eq!(
+        story.world.job.promised_start(),
+        Some(late),
+        "not all of it is confirmed"
+    );
     story.ask_all();
     let lead = story.world.parameters.reservation_lead;
-    assert_eq!(story.world.job.promised_start(), Some(story.start() + half + lead));
-    assert_eq!((story.world.phase(), story.held().len()), (PhaseKind::Placed, 2));
-    assert!(story.held().iter().all(|serial| !before.contains(serial)), "the old went back");
+    assert_eq!(
+        story.world.job.promised_start(),
+        Some(story.start() + half + lead)
+    );
+    assert_eq!(
+        (story.world.phase(), story.held().len()),
+        (PhaseKind::Placed, 2)
+    );
+    assert!(
+        story.held().iter().all(|serial| !before.contains(serial)),
+        "the old went back"
+    );
     let wish = story.world.job.reservation_wish().unwrap();
-    assert_eq!(Some(wish), story.world.job.spec.run.reservation, "what it accepts is as it was");
+    assert_eq!(
+        Some(wish),
+        story.world.job.spec.run.reservation,
+        "what it accepts is as it was"
+    );
 }
 
 #[test]
@@ -67,12 +90,18 @@ fn a_plan_that_sites_do_not_grant_leaves_the_promise_as_it_is() {
     story.take(1, DurationMs::ZERO, HOUR);
     story.could_begin(DurationMs::ZERO, &[0, 1]).unwrap();
     story.ask_all();
-    assert_eq!((story.world.job.promised_start(), story.held()), (late, before));
+    assert_eq!(
+        (story.world.job.promised_start(), story.held()),
+        (late, before)
+    );
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     story.give_back_taken();
     story.could_begin(DurationMs::ZERO, &[0, 1]).unwrap();
     story.ask_all();
-    assert!(story.world.job.promised_start() < late, "another time it is granted");
+    assert!(
+        story.world.job.promised_start() < late,
+        "another time it is granted"
+    );
 }
 
 #[test]
@@ -81,7 +110,11 @@ fn no_plan_is_replaced_but_by_a_better_one_within_what_is_accepted() {
     let present = story.world.job.forward(story.world.now).unwrap().present;
     for at in [HOUR, HOUR + DurationMs(1)] {
         let same = story.could_begin(at, &[0, 1]);
-        assert_eq!(same, Err(Rejection::Stale), "{at}: no better than {present:?}");
+        assert_eq!(
+            same,
+            Err(Rejection::Stale),
+            "{at}: no better than {present:?}"
+        );
     }
     let elsewhere = story.could_begin(DurationMs::ZERO, &[0, 7]);
     assert_eq!(elsewhere, Err(Rejection::Stale), "no site of its own");
@@ -96,14 +129,20 @@ fn no_plan_is_replaced_but_by_a_better_one_within_what_is_accepted() {
 fn what_its_user_did_not_allow_to_move_stays() {
     let mut story = Story::promised_late(1, false);
     assert!(story.world.job.forward(story.world.now).is_none());
-    assert_eq!(story.could_begin(DurationMs::ZERO, &[0]), Err(Rejection::Stale));
+    assert_eq!(
+        story.could_begin(DurationMs::ZERO, &[0]),
+        Err(Rejection::Stale)
+    );
 }
 
 #[test]
 fn a_frozen_job_or_one_whose_reservation_has_begun_is_not_moved() {
     let mut story = Story::promised_late(1, true);
     story.world.tell(JobCommand::Freeze(key())).unwrap();
-    assert_eq!(story.could_begin(DurationMs::ZERO, &[0]), Err(Rejection::Stale));
+    assert_eq!(
+        story.could_begin(DurationMs::ZERO, &[0]),
+        Err(Rejection::Stale)
+    );
     story.world.tell(JobCommand::Thaw(key())).unwrap();
     story.world.now = story.world.job.reservations_begin().unwrap();
     assert!(story.world.job.forward(story.world.now).is_none());

@@ -19,7 +19,10 @@ fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
     let mut story = Story::new(2, HOUR, 2);
     story.seek().unwrap();
     story.ask_all();
-    let (first, serial) = (site(0), story.world.job.components[0].acquisition().promised());
+    let (first, serial) = (
+        site(0),
+        story.world.job.components[0].acquisition().promised(),
+    );
     let serial = serial.unwrap().serial;
     let other = story.world.tell(gone(first.clone(), Serial(serial.0 + 7)));
     assert_eq!(other, Err(Rejection::Stale), "of an earlier round");
@@ -27,11 +30,21 @@ fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
     assert_eq!(told[0], "RoundAborted");
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Queued);
-    assert!(story.held().is_empty(), "what the other site holds is given back");
+    assert!(
+        story.held().is_empty(),
+        "what the other site holds is given back"
+    );
     story.seek().unwrap();
     story.ask_all();
-    assert_eq!((story.world.phase(), story.held().len()), (PhaseKind::Placed, 2));
-    assert_eq!(story.world.tell(gone(first, serial)), Err(Rejection::Stale), "told twice");
+    assert_eq!(
+        (story.world.phase(), story.held().len()),
+        (PhaseKind::Placed, 2)
+    );
+    assert_eq!(
+        story.world.tell(gone(first, serial)),
+        Err(Rejection::Stale),
+        "told twice"
+    );
 }
 
 #[test]
@@ -39,9 +52,16 @@ fn a_promise_that_is_made_use_of_is_not_given_up_for_a_list_without_it() {
     let mut story = Story::new(1, HOUR, 1);
     story.seek().unwrap();
     story.ask_all();
-    let serial = story.world.job.components[0].acquisition().promised().unwrap().serial;
+    let serial = story.world.job.components[0]
+        .acquisition()
+        .promised()
+        .unwrap()
+        .serial;
     story.world.now = story.start() - story.world.parameters.reservation_lead;
     story.world.claim_all(Default::default());
-    assert_eq!(story.world.tell(gone(site(0), serial)), Err(Rejection::Stale));
+    assert_eq!(
+        story.world.tell(gone(site(0), serial)),
+        Err(Rejection::Stale)
+    );
     assert_eq!(story.world.phase(), PhaseKind::Claiming);
 }

@@ -41,7 +41,10 @@ fn promised(change: impl FnOnce(&mut JobSpec)) -> Story {
 fn started(change: impl FnOnce(&mut JobSpec)) -> Story {
     let mut story = promised(change);
     story.world.now = story.start() - story.world.parameters.reservation_lead;
-    assert_eq!(story.world.claim_all(ExternalState::default()), ["ComponentsClaimed"]);
+    assert_eq!(
+        story.world.claim_all(ExternalState::default()),
+        ["ComponentsClaimed"]
+    );
     accept(&mut story, 0);
     story.world.see(0, Sighting::Ready("node1".into()));
     let start = story.start();
@@ -53,7 +56,9 @@ fn started(change: impl FnOnce(&mut JobSpec)) -> Story {
 }
 
 fn accept(story: &mut Story, index: usize) {
-    story.world.submit(index, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
+    story
+        .world
+        .submit(index, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
 }
 
 /// The late one is claimed as soon as it may be.
@@ -64,7 +69,11 @@ fn claim_late(story: &mut Story) {
 }
 
 fn begins(story: &Story) -> Timestamp {
-    story.world.job.begins_at(ComponentIndex(LATE as u32)).unwrap()
+    story
+        .world
+        .job
+        .begins_at(ComponentIndex(LATE as u32))
+        .unwrap()
 }
 
 #[test]
@@ -89,9 +98,16 @@ fn it_is_claimed_in_its_own_reservation_and_begins_when_its_time_has_come() {
     let at = begins(&story);
     assert_eq!(at, story.start() + DurationMs(10 * MINUTE.0));
     let lead = story.world.parameters.reservation_lead;
-    assert_eq!(story.world.job.claim_time(&story.world.parameters), Some(at - lead));
+    assert_eq!(
+        story.world.job.claim_time(&story.world.parameters),
+        Some(at - lead)
+    );
     story.world.pass(60);
-    assert_eq!(story.world.look(Inputs::Unknown), Vec::<&str>::new(), "it is too early");
+    assert_eq!(
+        story.world.look(Inputs::Unknown),
+        Vec::<&str>::new(),
+        "it is too early"
+    );
     claim_late(&mut story);
     story.world.see(LATE, Sighting::Ready("node2".into()));
     assert_eq!(story.world.due(), [], "its gate stays shut");
@@ -108,7 +124,10 @@ fn it_is_claimed_in_its_own_reservation_and_begins_when_its_time_has_come() {
 fn the_job_is_done_once_the_late_one_is_and_gives_all_back() {
     let mut story = started(|_| ());
     story.world.see(0, Sighting::Succeeded);
-    assert_eq!((story.world.phase(), story.held().len()), (PhaseKind::Running, 2));
+    assert_eq!(
+        (story.world.phase(), story.held().len()),
+        (PhaseKind::Running, 2)
+    );
     claim_late(&mut story);
     story.world.see(LATE, Sighting::Ready("node2".into()));
     story.world.now = begins(&story);
@@ -128,19 +147,30 @@ fn what_the_late_one_holds_before_it_begins_counts_as_wasted() {
     let before = story.world.job.instants.gained_processor_ms;
     claim_late(&mut story);
     story.world.see(LATE, Sighting::Ready("node2".into()));
-    let (held, wasted) = (story.world.now, story.world.job.instants.wasted_processor_ms);
+    let (held, wasted) = (
+        story.world.now,
+        story.world.job.instants.wasted_processor_ms,
+    );
     story.world.now = begins(&story);
     story.world.see(LATE, Sighting::Begun("node2".into()));
     let instants = &story.world.job.instants;
-    assert_eq!(instants.wasted_processor_ms - wasted, 2 * story.world.now.since(held).0);
-    assert_eq!(instants.gained_processor_ms - before, 2 * held.since(placed).0);
+    assert_eq!(
+        instants.wasted_processor_ms - wasted,
+        2 * story.world.now.since(held).0
+    );
+    assert_eq!(
+        instants.gained_processor_ms - before,
+        2 * held.since(placed).0
+    );
 }
 
 #[test]
 fn a_lost_reservation_of_the_late_one_gives_up_the_round_and_the_others() {
     let mut story = started(|_| ());
     claim_late(&mut story);
-    let names = story.world.see(LATE, Sighting::Taken("its lease is gone".into()));
+    let names = story
+        .world
+        .see(LATE, Sighting::Taken("its lease is gone".into()));
     assert_eq!(names, ["AttemptEnded", "RoundAborted"]);
     assert!(story.world.job.components[LATE].restart.is_none());
     story.world.see(0, Sighting::Vanished("ended".into()));
@@ -154,19 +184,38 @@ fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
     let mut story = started(|spec| spec.run.restart_scope = RestartScope::Component);
     let at = begins(&story);
     let names = story.world.tell(JobCommand::LeaveSite(site(0)));
-    let late_site = story.world.job.components[LATE].placement.as_ref().unwrap().site.clone();
+    let late_site = story.world.job.components[LATE]
+        .placement
+        .as_ref()
+        .unwrap()
+        .site
+        .clone();
     if late_site != site(0) {
         assert_eq!(names, Err(Rejection::Stale));
         story.world.tell(JobCommand::LeaveSite(late_site)).unwrap();
     }
     let lead = story.world.parameters.reservation_lead;
-    assert_eq!(story.world.job.claim_time(&story.world.parameters), Some(at - lead));
+    assert_eq!(
+        story.world.job.claim_time(&story.world.parameters),
+        Some(at - lead)
+    );
     story.world.now = at - lead;
     let index = ComponentIndex(LATE as u32);
-    let placement = Placement { site: site(3), ..story.world.placements(0)[LATE].clone() };
+    let placement = Placement {
+        site: site(3),
+        ..story.world.placements(0)[LATE].clone()
+    };
     let (round, moves) = (story.world.job.round, vec![(index, placement)]);
-    let attempt = ClaimTry { round, start: vec![index], moves, preempting: Vec::new() };
-    story.world.tell(JobCommand::Claim(attempt, ExternalState::default())).unwrap();
+    let attempt = ClaimTry {
+        round,
+        start: vec![index],
+        moves,
+        preempting: Vec::new(),
+    };
+    story
+        .world
+        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .unwrap();
     accept(&mut story, LATE);
     story.world.see(LATE, Sighting::Ready("node3".into()));
     assert_eq!(story.world.due(), []);
@@ -177,13 +226,29 @@ fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
 #[test]
 fn a_site_that_is_being_emptied_keeps_who_is_promised_a_later_begin() {
     let mut story = started(|_| ());
-    let late = story.world.job.components[LATE].placement.as_ref().unwrap().site.clone();
+    let late = story.world.job.components[LATE]
+        .placement
+        .as_ref()
+        .unwrap()
+        .site
+        .clone();
     let leaves = story.world.tell(JobCommand::LeaveSite(late.clone()));
-    assert_eq!(leaves, Err(Rejection::Stale), "others run, and would be ended");
+    assert_eq!(
+        leaves,
+        Err(Rejection::Stale),
+        "others run, and would be ended"
+    );
     let held = holdings(&story.world.job);
-    let held = held.iter().find(|held| held.component.0 as usize == LATE).unwrap();
+    let held = held
+        .iter()
+        .find(|held| held.component.0 as usize == LATE)
+        .unwrap();
     assert!(held.site == late && !held.live, "it is not empty yet");
-    assert_eq!(held.resources, Resources::default(), "nothing of it is in use yet");
+    assert_eq!(
+        held.resources,
+        Resources::default(),
+        "nothing of it is in use yet"
+    );
 }
 
 #[test]
@@ -191,12 +256,25 @@ fn a_silent_site_of_the_late_one_is_waited_for_as_that_of_the_others() {
     let mut story = started(|_| ());
     claim_late(&mut story);
     let unreachable = vec![(ComponentIndex(LATE as u32), story.world.now)];
-    let external = ExternalState { unreachable, ..ExternalState::default() };
-    assert_eq!(story.world.tell(JobCommand::Look(external)).unwrap(), Vec::<&str>::new());
+    let external = ExternalState {
+        unreachable,
+        ..ExternalState::default()
+    };
+    assert_eq!(
+        story.world.tell(JobCommand::Look(external)).unwrap(),
+        Vec::<&str>::new()
+    );
     let limit = story.world.parameters.claim_timeout;
     story.world.now = story.world.now + limit;
-    let names = story.world.tell(JobCommand::Look(ExternalState::default())).unwrap();
-    assert_eq!(names, ["RoundAborted"], "its processors were not had in time");
+    let names = story
+        .world
+        .tell(JobCommand::Look(ExternalState::default()))
+        .unwrap();
+    assert_eq!(
+        names,
+        ["RoundAborted"],
+        "its processors were not had in time"
+    );
 }
 
 #[test]
@@ -209,10 +287,19 @@ fn all_of_a_job_is_moved_by_as_much() {
     let from = |index: usize| job.components[index].acquisition().promised().unwrap().from;
     assert_eq!(from(LATE), from(0) + DurationMs(10 * MINUTE.0));
     let window = StartWindow::exactly(story.start() + HOUR);
-    let flexible = ReservationWish { window, flexible: true, ..ReservationWish::default() };
+    let flexible = ReservationWish {
+        window,
+        flexible: true,
+        ..ReservationWish::default()
+    };
     for wish in [None, Some(flexible)] {
-        let answer = story.world.tell(JobCommand::ChangeReservation { wish, by: key() });
-        assert!(matches!(answer, Err(Rejection::Impossible(_))), "{answer:?}");
+        let answer = story
+            .world
+            .tell(JobCommand::ChangeReservation { wish, by: key() });
+        assert!(
+            matches!(answer, Err(Rejection::Impossible(_))),
+            "{answer:?}"
+        );
     }
 }
 
@@ -251,8 +338,13 @@ fn a_common_start_is_torn_by_nobody_who_begins_later() {
     story.world.see(LATE, Sighting::Ready("node2".into()));
     story.world.now = begins(&story) + DurationMs(1);
     let began_at = Some(story.world.now);
-    let times = SiteTimes { began_at, ..SiteTimes::default() };
-    story.world.see_at(LATE, times, Sighting::Begun("node2".into()));
+    let times = SiteTimes {
+        began_at,
+        ..SiteTimes::default()
+    };
+    story
+        .world
+        .see_at(LATE, times, Sighting::Begun("node2".into()));
     assert_eq!(story.world.phase(), PhaseKind::Running);
 }
 
@@ -261,7 +353,10 @@ fn offsets_are_for_what_is_promised_a_start_as_a_whole() {
     let promised = || {
         let mut spec = spec(2);
         let window = StartWindow::exactly(Timestamp(5_000));
-        spec.run.reservation = Some(ReservationWish { window, ..Default::default() });
+        spec.run.reservation = Some(ReservationWish {
+            window,
+            ..Default::default()
+        });
         spec.components[LATE].start_after = MINUTE;
         spec
     };
@@ -293,7 +388,13 @@ fn offsets_are_for_what_is_promised_a_start_as_a_whole() {
     let all = check(&|spec| spec.components[0].start_after = MINUTE);
     assert_eq!(all, Some(InvalidOffset::NoneAtStart));
     let parallel = check(&|spec| spec.run.runner = Some("parallel".parse().unwrap()));
-    assert!(matches!(parallel, Some(InvalidOffset::WithRunner { runner: "parallel", .. })));
+    assert!(matches!(
+        parallel,
+        Some(InvalidOffset::WithRunner {
+            runner: "parallel",
+            ..
+        })
+    ));
     let too_long = check(&|spec| spec.components[LATE].start_after = DurationMs(u64::MAX));
     assert!(matches!(too_long, Some(InvalidOffset::TooLong { .. })));
 }

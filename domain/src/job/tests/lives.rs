@@ -114,9 +114,11 @@ pub(super) fn strike(world: &mut World, blow: &Blow) {
             times: SiteTimes::default(),
             sighting: sighting(kind),
         },
-        Blow::Gate(index, open) => {
-            JobCommand::GateAnswered { component: at(index), attempt: attempt(world, index), open }
-        }
+        Blow::Gate(index, open) => JobCommand::GateAnswered {
+            component: at(index),
+            attempt: attempt(world, index),
+            open,
+        },
         Blow::Inputs(kind) => {
             let inputs = match kind {
                 0 => Inputs::Unknown,
@@ -124,7 +126,10 @@ pub(super) fn strike(world: &mut World, blow: &Blow) {
                 2 => Inputs::Expected(world.now + DurationMs::from_secs(500)),
                 _ => lost_input(&[0, 1]),
             };
-            JobCommand::Look(ExternalState { inputs, ..ExternalState::default() })
+            JobCommand::Look(ExternalState {
+                inputs,
+                ..ExternalState::default()
+            })
         }
         Blow::Silent(index, secs) => JobCommand::Look(ExternalState {
             unreachable: vec![(at(index), world.now - DurationMs::from_secs(secs))],
@@ -143,7 +148,10 @@ pub(super) fn strike(world: &mut World, blow: &Blow) {
             2 => JobCommand::Thaw(key()),
             3 => JobCommand::Promote { to: Priority::High },
             4 => JobCommand::LeaveSite(site(1)),
-            5 => JobCommand::Abandon { by: key(), silent: [site(0), site(2)].into() },
+            5 => JobCommand::Abandon {
+                by: key(),
+                silent: [site(0), site(2)].into(),
+            },
             _ => JobCommand::Release(key()),
         },
         Blow::Recover => JobCommand::Recover { settle: Vec::new() },
@@ -155,11 +163,17 @@ pub(super) fn strike(world: &mut World, blow: &Blow) {
 
 /// A try that finds some of the unclaimed components startable, perhaps elsewhere.
 fn claim(world: &World, mask: u8, moves: bool) -> JobCommand {
-    let start: Vec<ComponentIndex> =
-        world.job.unclaimed().filter(|index| mask & (1 << index.0) != 0).collect();
+    let start: Vec<ComponentIndex> = world
+        .job
+        .unclaimed()
+        .filter(|index| mask & (1 << index.0) != 0)
+        .collect();
     let moved = start.first().filter(|_| moves).map(|&index| {
         let before = world.job.components[index.0 as usize].placement.clone();
-        let placement = Placement { site: site(3), ..before.unwrap() };
+        let placement = Placement {
+            site: site(3),
+            ..before.unwrap()
+        };
         (index, placement)
     });
     let attempt = ClaimTry {
@@ -177,12 +191,24 @@ fn claim_well(world: &World) -> JobCommand {
     let moved = start.iter().filter_map(|index| {
         let component = &world.job.components[index.0 as usize];
         let restart = component.restart.as_ref()?;
-        let placement =
-            component.placement.clone().filter(|_| restart.step == RestartStep::ToPlace)?;
-        Some((*index, Placement { site: site(3), ..placement }))
+        let placement = component
+            .placement
+            .clone()
+            .filter(|_| restart.step == RestartStep::ToPlace)?;
+        Some((
+            *index,
+            Placement {
+                site: site(3),
+                ..placement
+            },
+        ))
     });
-    let attempt =
-        ClaimTry { round: world.job.round, moves: moved.collect(), start, preempting: Vec::new() };
+    let attempt = ClaimTry {
+        round: world.job.round,
+        moves: moved.collect(),
+        start,
+        preempting: Vec::new(),
+    };
     JobCommand::Claim(attempt, ExternalState::default())
 }
 
@@ -202,21 +228,27 @@ pub(super) fn behave(world: &mut World) {
         for effect in due(&world.job, world.now) {
             let (component, attempt) = (effect.component, effect.attempt);
             let _ = match effect.kind {
-                EffectKind::Submit => {
-                    world.tell(JobCommand::SubmitAnswered { component, attempt, answer: answer(4) })
-                }
-                EffectKind::Withdraw => {
-                    world.tell(JobCommand::SubmitAnswered { component, attempt, answer: answer(2) })
-                }
+                EffectKind::Submit => world.tell(JobCommand::SubmitAnswered {
+                    component,
+                    attempt,
+                    answer: answer(4),
+                }),
+                EffectKind::Withdraw => world.tell(JobCommand::SubmitAnswered {
+                    component,
+                    attempt,
+                    answer: answer(2),
+                }),
                 EffectKind::LookUp => world.tell(JobCommand::LookUpAnswered {
                     component,
                     attempt,
                     asked_at: world.now,
                     found: None,
                 }),
-                EffectKind::OpenGate => {
-                    world.tell(JobCommand::GateAnswered { component, attempt, open: true })
-                }
+                EffectKind::OpenGate => world.tell(JobCommand::GateAnswered {
+                    component,
+                    attempt,
+                    open: true,
+                }),
                 EffectKind::End => world.tell(JobCommand::AttemptObserved {
                     component,
                     attempt,
@@ -254,7 +286,11 @@ pub(super) fn behave(world: &mut World) {
 }
 
 fn scope(alone: bool) -> RestartScope {
-    if alone { RestartScope::Component } else { RestartScope::Job }
+    if alone {
+        RestartScope::Component
+    } else {
+        RestartScope::Job
+    }
 }
 
 /// A job of two components that runs, and restarts them alone.

@@ -23,7 +23,11 @@ fn story(components: usize, sites: usize) -> Story {
     let mut story = Story::flexible(components, HOUR, sites, false);
     let now = story.world.now;
     let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
-    let wish = ReservationWish { window, reserve_after: Some(AFTER), ..Default::default() };
+    let wish = ReservationWish {
+        window,
+        reserve_after: Some(AFTER),
+        ..Default::default()
+    };
     story.world.job.wish = Wish::Changed(wish);
     story
 }
@@ -36,7 +40,10 @@ fn place(story: &mut Story) -> Result<Vec<&'static str>, Rejection> {
         share: None,
         acquisition: Default::default(),
     };
-    story.world.tell(JobCommand::Place { placements: vec![placement], by: None })
+    story.world.tell(JobCommand::Place {
+        placements: vec![placement],
+        by: None,
+    })
 }
 
 fn is_claimed_for(job: &Job) -> bool {
@@ -55,7 +62,11 @@ fn processors_are_claimed_until_sites_are_asked() {
     story.world.now = asked_at;
     assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
     assert!(!is_claimed_for(&story.world.job), "while sites are asked");
-    assert_eq!(place(&mut story), Err(Rejection::Stale), "a plan of before that comes too late");
+    assert_eq!(
+        place(&mut story),
+        Err(Rejection::Stale),
+        "a plan of before that comes too late"
+    );
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     assert!(story.world.job.promised_start().is_some());
@@ -75,11 +86,18 @@ fn a_job_that_runs_out_of_tries_asks_sites_before_it_fails() {
     let mut story = story(1, 1);
     story.take_all();
     let give_up = JobCommand::GiveUpPlacement { tries: 4 };
-    assert_eq!(story.world.tell(give_up.clone()).unwrap(), ["ReservationChanged"]);
+    assert_eq!(
+        story.world.tell(give_up.clone()).unwrap(),
+        ["ReservationChanged"]
+    );
     assert!(!is_claimed_for(&story.world.job));
     assert_eq!(story.seek().unwrap(), ["ReservationSought"], "at once");
     story.ask_all();
-    assert_eq!(story.world.phase(), PhaseKind::Failed, "no site grants it, and no try is left");
+    assert_eq!(
+        story.world.phase(),
+        PhaseKind::Failed,
+        "no site grants it, and no try is left"
+    );
     let mut late = self::story(1, 1);
     late.world.now = late.world.now + HOUR + HOUR + HOUR + DurationMs(1);
     assert_eq!(late.world.tell(give_up).unwrap(), ["JobFailed"]);
@@ -112,12 +130,20 @@ fn each_refusal_doubles_the_pause_before_sites_are_asked_again() {
     let week = StartWindow::new(Timestamp(0), Timestamp(0) + DurationMs(7 * 24 * HOUR.0));
     let pauses = |after: u64| {
         let reserve_after = Some(DurationMs::from_secs(60 * after));
-        let wish = ReservationWish { window: week, reserve_after, ..Default::default() };
+        let wish = ReservationWish {
+            window: week,
+            reserve_after,
+            ..Default::default()
+        };
         [0, 1, 2, 3, 4, 5, u32::MAX]
             .map(|refusals| wish.asked_at(Timestamp(0), refusals).0 / 60_000)
     };
     assert_eq!(pauses(10), [10, 20, 40, 80, 160, 240, 240]);
-    assert_eq!(pauses(0), [0, 1, 1, 1, 1, 1, 1], "nobody asks without a pause");
+    assert_eq!(
+        pauses(0),
+        [0, 1, 1, 1, 1, 1, 1],
+        "nobody asks without a pause"
+    );
     assert_eq!(pauses(600), [600; 7]);
 }
 
@@ -131,7 +157,10 @@ fn refusals_are_forgotten_once_a_job_is_placed_or_its_wish_changes() {
     let refusals = |story: &Story| story.world.job.reservation.as_deref().unwrap().refusals;
     assert_eq!(refusals(&story), 1);
     let wish = story.world.job.reservation_wish();
-    story.world.tell(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
+    story
+        .world
+        .tell(JobCommand::ChangeReservation { wish, by: key() })
+        .unwrap();
     assert_eq!(refusals(&story), 0);
     story.world.now = story.world.now + AFTER;
     story.seek().unwrap();
@@ -173,15 +202,24 @@ fn nothing_is_claimed_before_the_earliest_start() {
     let mut wish = story.world.job.reservation_wish().unwrap();
     wish.window.earliest = wish.window.earliest + HOUR;
     story.world.job.wish = Wish::Changed(wish);
-    assert_eq!(story.world.job.waits_for_claim(), Some(wish.window.earliest));
+    assert_eq!(
+        story.world.job.waits_for_claim(),
+        Some(wish.window.earliest)
+    );
 }
 
 #[test]
 fn a_start_that_a_user_asks_for_is_looked_for_at_once() {
     let mut story = story(1, 1);
     let window = StartWindow::exactly(story.world.now + HOUR);
-    let wish = Some(ReservationWish { window, ..Default::default() });
-    story.world.tell(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
+    let wish = Some(ReservationWish {
+        window,
+        ..Default::default()
+    });
+    story
+        .world
+        .tell(JobCommand::ChangeReservation { wish, by: key() })
+        .unwrap();
     assert!(!is_claimed_for(&story.world.job));
     assert!(story.seek().is_ok());
 }

@@ -45,21 +45,41 @@ fn a_payload_is_not_overdue_because_our_clock_was_set_between_two_starts() {
     world.see(0, Sighting::Ready("node1".into()));
     let began_at = Some(world.now);
     let begun = || Sighting::Begun("node1".into());
-    world.see_at(0, SiteTimes { began_at, ..SiteTimes::default() }, begun());
+    world.see_at(
+        0,
+        SiteTimes {
+            began_at,
+            ..SiteTimes::default()
+        },
+        begun(),
+    );
     assert_eq!(world.job.phase.kind(), PhaseKind::Running);
     // Two hours ahead after ten seconds.
     let ahead = 7_200;
     world.pass(10 + ahead);
-    let times =
-        SiteTimes { began_at, clock: ClockSkew(-1_000 * ahead as i64), ..SiteTimes::default() };
-    let told =
-        is_news(&world.job, &world.parameters, ComponentIndex(0), world.now, times, &begun());
+    let times = SiteTimes {
+        began_at,
+        clock: ClockSkew(-1_000 * ahead as i64),
+        ..SiteTimes::default()
+    };
+    let told = is_news(
+        &world.job,
+        &world.parameters,
+        ComponentIndex(0),
+        world.now,
+        times,
+        &begun(),
+    );
     assert!(!told, "it has run for ten seconds of an hour");
     assert!(world.see_at(0, times, begun()).is_empty());
     assert_eq!(world.job.phase.kind(), PhaseKind::Running);
     world.pass(3_600 + 61);
     world.see_at(0, times, begun());
-    assert_ne!(world.job.phase.kind(), PhaseKind::Running, "by now it ought to be over");
+    assert_ne!(
+        world.job.phase.kind(),
+        PhaseKind::Running,
+        "by now it ought to be over"
+    );
 }
 
 #[test]
@@ -70,7 +90,11 @@ fn nothing_has_been_missed_before_all_that_was_seen_until_now_is_known() {
     world.see_all(Sighting::Ready("n".into()));
     world.pass(31);
     let (component, attempt) = (ComponentIndex(0), world.attempt(0));
-    let late = JobCommand::GateAnswered { component, attempt, open: true };
+    let late = JobCommand::GateAnswered {
+        component,
+        attempt,
+        open: true,
+    };
     assert_eq!(world.tell(late).unwrap(), ["GateOpened"]);
     world.see_all(Sighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);

@@ -32,7 +32,12 @@ fn promised() -> Story {
 }
 
 fn owed(story: &Story) -> Vec<NoticeKind> {
-    story.world.job.unsent().map(|(notice, _)| notice.kind).collect()
+    story
+        .world
+        .job
+        .unsent()
+        .map(|(notice, _)| notice.kind)
+        .collect()
 }
 
 #[test]
@@ -41,7 +46,11 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
     let start = story.world.job.promised_start().unwrap();
     let at = start - story.world.parameters.reservation_notice;
     let (job, parameters, now) = (&story.world.job, &story.world.parameters, story.world.now);
-    assert_eq!(next_wake(job, parameters, now), Some(at), "nobody else wakes it");
+    assert_eq!(
+        next_wake(job, parameters, now),
+        Some(at),
+        "nobody else wakes it"
+    );
     story.sleep_until(at - DurationMs(1));
     assert_eq!(owed(&story), []);
     story.sleep_until(at);
@@ -50,7 +59,11 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
     assert_eq!(owed(&story), [NoticeKind::StartsSoon], "once");
     let (notice, _) = story.world.job.unsent().next().unwrap();
     assert_eq!(notice.start, start);
-    let told = JobCommand::NoticeTold { notice: notice.id, target: team(), problem: None };
+    let told = JobCommand::NoticeTold {
+        notice: notice.id,
+        target: team(),
+        problem: None,
+    };
     assert_eq!(story.world.tell(told.clone()).unwrap(), ["NoticeTold"]);
     assert_eq!(story.world.tell(told), Err(Rejection::Stale));
     assert!(owed(&story).is_empty() && !story.world.job.owes_word());
@@ -68,16 +81,33 @@ fn a_start_that_was_promised_late_is_not_announced() {
 #[test]
 fn a_move_is_told_with_its_new_start_and_announced_anew() {
     let mut story = promised();
-    let at = story.world.job.announced_at(&story.world.parameters).unwrap();
+    let at = story
+        .world
+        .job
+        .announced_at(&story.world.parameters)
+        .unwrap();
     story.sleep_until(at);
     let window = StartWindow::exactly(story.start() + HOUR + HOUR);
-    let wish = Some(ReservationWish { window, ..Default::default() });
-    story.world.tell(JobCommand::ChangeReservation { wish, by: key() }).unwrap();
+    let wish = Some(ReservationWish {
+        window,
+        ..Default::default()
+    });
+    story
+        .world
+        .tell(JobCommand::ChangeReservation { wish, by: key() })
+        .unwrap();
     story.ask_all();
-    assert_eq!(owed(&story), [NoticeKind::StartsSoon, NoticeKind::StartMoved]);
+    assert_eq!(
+        owed(&story),
+        [NoticeKind::StartsSoon, NoticeKind::StartMoved]
+    );
     let last = story.world.job.unsent().last().unwrap().0.start;
     assert_eq!(Some(last), story.world.job.promised_start());
-    let again = story.world.job.announced_at(&story.world.parameters).unwrap();
+    let again = story
+        .world
+        .job
+        .announced_at(&story.world.parameters)
+        .unwrap();
     story.sleep_until(again);
     assert_eq!(owed(&story).len(), 3);
 }
@@ -85,7 +115,11 @@ fn a_move_is_told_with_its_new_start_and_announced_anew() {
 #[test]
 fn a_job_that_has_ended_tells_nothing_of_its_start() {
     let mut story = promised();
-    let at = story.world.job.announced_at(&story.world.parameters).unwrap();
+    let at = story
+        .world
+        .job
+        .announced_at(&story.world.parameters)
+        .unwrap();
     story.sleep_until(at);
     story.world.tell(JobCommand::Cancel(key())).unwrap();
     story.ask_all();

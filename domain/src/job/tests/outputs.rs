@@ -16,21 +16,43 @@ fn a_missing_output_is_the_jobs_own_error() {
     assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
     let (component, output) = (ComponentIndex(0), 0);
     let content = Err("it is more than 128 levels deep".into());
-    world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
+    world
+        .tell(JobCommand::OutputRead {
+            component,
+            output,
+            content,
+        })
+        .unwrap();
     assert_eq!(world.phase(), PhaseKind::Failed);
-    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
-    assert!(reason.contains("out that can be kept: it is more than 128 levels"), "{reason}");
+    let Phase::Failed { reason, .. } = &world.job.phase else {
+        panic!("{:?}", world.job.phase)
+    };
+    assert!(
+        reason.contains("out that can be kept: it is more than 128 levels"),
+        "{reason}"
+    );
 }
 
 #[test]
 fn outputs_are_collected_before_the_job_is_finished() {
     let mut world = World::collecting(spec(1), &["out"]);
     let (component, output) = (ComponentIndex(0), 0);
-    let content = Ok(Content { digest: Digest([9; 32]), size: Bytes(5) });
-    world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
+    let content = Ok(Content {
+        digest: Digest([9; 32]),
+        size: Bytes(5),
+    });
+    world
+        .tell(JobCommand::OutputRead {
+            component,
+            output,
+            content,
+        })
+        .unwrap();
     assert_eq!(world.due(), [EffectKind::RegisterOutput(0)]);
     assert_eq!(world.phase(), PhaseKind::Collecting);
-    world.tell(JobCommand::OutputRegistered { component, output }).unwrap();
+    world
+        .tell(JobCommand::OutputRegistered { component, output })
+        .unwrap();
     assert_eq!(world.phase(), PhaseKind::Finished);
 }
 
@@ -42,7 +64,11 @@ fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
     asked.components[1].outputs.push(Output { path, collect });
     let mut world = World::collecting(asked, &["out"]);
     assert_eq!(world.phase(), PhaseKind::Collecting);
-    assert_eq!(look_unreachable(&mut world, 1, 7_200), [""; 0], "whoever fetches it will wait");
+    assert_eq!(
+        look_unreachable(&mut world, 1, 7_200),
+        [""; 0],
+        "whoever fetches it will wait"
+    );
     assert!(look_unreachable(&mut world, 0, 7_200).contains(&"RoundAborted"));
 }
 
@@ -52,28 +78,78 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
     let component = ComponentIndex(0);
     for output in 0..2 {
         let digest = Digest([output as u8; 32]);
-        let content = Ok(Content { digest, size: Bytes(5) });
-        world.tell(JobCommand::OutputRead { component, output, content }).unwrap();
+        let content = Ok(Content {
+            digest,
+            size: Bytes(5),
+        });
+        world
+            .tell(JobCommand::OutputRead {
+                component,
+                output,
+                content,
+            })
+            .unwrap();
     }
     let full = |outputs: &[u32]| {
-        let stranded = outputs.iter().map(|output| (component, *output, "disk is full".into()));
-        JobCommand::Look(ExternalState { stranded: stranded.collect(), ..ExternalState::default() })
+        let stranded = outputs
+            .iter()
+            .map(|output| (component, *output, "disk is full".into()));
+        JobCommand::Look(ExternalState {
+            stranded: stranded.collect(),
+            ..ExternalState::default()
+        })
     };
-    assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "two are on their way");
-    world.tell(JobCommand::OutputRegistered { component, output: 1 }).unwrap();
-    assert_eq!(world.tell(full(&[0])).unwrap(), [""; 0], "one is not read yet");
-    let content = Ok(Content { digest: Digest([7; 32]), size: Bytes(5) });
-    world.tell(JobCommand::OutputRead { component, output: 2, content }).unwrap();
+    assert_eq!(
+        world.tell(full(&[0])).unwrap(),
+        [""; 0],
+        "two are on their way"
+    );
+    world
+        .tell(JobCommand::OutputRegistered {
+            component,
+            output: 1,
+        })
+        .unwrap();
+    assert_eq!(
+        world.tell(full(&[0])).unwrap(),
+        [""; 0],
+        "one is not read yet"
+    );
+    let content = Ok(Content {
+        digest: Digest([7; 32]),
+        size: Bytes(5),
+    });
+    world
+        .tell(JobCommand::OutputRead {
+            component,
+            output: 2,
+            content,
+        })
+        .unwrap();
     world.tell(JobCommand::Hold("it panics".into())).unwrap();
-    assert_eq!(world.tell(full(&[0, 2])), Err(Rejection::Stale), "it is held");
+    assert_eq!(
+        world.tell(full(&[0, 2])),
+        Err(Rejection::Stale),
+        "it is held"
+    );
     world.tell(JobCommand::Release(key())).unwrap();
     assert_eq!(world.tell(full(&[0, 2])).unwrap(), ["JobFailed"]);
-    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
-    for word in ["output one", "disk is full (1 more outputs likewise)", "`cospan output`"] {
+    let Phase::Failed { reason, .. } = &world.job.phase else {
+        panic!("{:?}", world.job.phase)
+    };
+    for word in [
+        "output one",
+        "disk is full (1 more outputs likewise)",
+        "`cospan output`",
+    ] {
         assert!(reason.contains(word), "{reason}");
     }
     assert_eq!((world.due(), world.job.setbacks.own_errors), (vec![], 0));
     let mut running = World::new(spec(1));
     running.run();
-    assert_eq!(running.tell(full(&[0])).unwrap(), [""; 0], "it has left nothing yet");
+    assert_eq!(
+        running.tell(full(&[0])).unwrap(),
+        [""; 0],
+        "it has left nothing yet"
+    );
 }

@@ -8,8 +8,10 @@ use crate::job::due::EffectKind;
 use crate::job::state::{PhaseKind, Run};
 use crate::units::{DurationMs, Timestamp};
 
-const LIMITS: QueueLimits =
-    QueueLimits { deadline: DurationMs(36_000_000), max_hold: DurationMs(300_000) };
+const LIMITS: QueueLimits = QueueLimits {
+    deadline: DurationMs(36_000_000),
+    max_hold: DurationMs(300_000),
+};
 
 /// A job of so many components, all of which wait in queues.
 pub(super) fn waiting(components: usize) -> World {
@@ -55,7 +57,11 @@ fn what_claims_idle_processors_does_not_wait_in_a_queue() {
     assert!(world.see(0, Sighting::Queued(None)).is_empty());
     world.pass(121);
     look(&mut world);
-    assert_eq!(world.due(), [EffectKind::End], "it was withdrawn after the grace of a claim");
+    assert_eq!(
+        world.due(),
+        [EffectKind::End],
+        "it was withdrawn after the grace of a claim"
+    );
 }
 
 #[test]
@@ -64,7 +70,10 @@ fn a_wait_ends_with_the_patience_of_its_job() {
     world.pass(36_000);
     look(&mut world);
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    assert!(world.job.components.iter().all(|c| c.charge.is_none()), "nobody's error");
+    assert!(
+        world.job.components.iter().all(|c| c.charge.is_none()),
+        "nobody's error"
+    );
 }
 
 #[test]
@@ -72,7 +81,10 @@ fn who_starts_early_gives_back_alone_and_begins_when_the_others_are_expected() {
     let mut world = waiting(3);
     let expected = world.now + DurationMs::from_secs(7_200);
     world.see(1, Sighting::Queued(Some(expected)));
-    world.see(2, Sighting::Queued(Some(expected + DurationMs::from_secs(600))));
+    world.see(
+        2,
+        Sighting::Queued(Some(expected + DurationMs::from_secs(600))),
+    );
     world.see(0, ready());
     world.pass(299);
     assert!(look(&mut world).is_empty(), "it holds as long as it may");
@@ -81,8 +93,15 @@ fn who_starts_early_gives_back_alone_and_begins_when_the_others_are_expected() {
     world.see(0, Sighting::Void);
     assert_eq!(look(&mut world), ["ComponentsClaimed"]);
     let first = &world.job.components[0];
-    assert_eq!(first.not_before, Some(expected + DurationMs::from_secs(600)));
-    assert_eq!((first.attempt.0, world.attempt(1).0), (2, 1), "the others keep their places");
+    assert_eq!(
+        first.not_before,
+        Some(expected + DurationMs::from_secs(600))
+    );
+    assert_eq!(
+        (first.attempt.0, world.attempt(1).0),
+        (2, 1),
+        "the others keep their places"
+    );
     assert_eq!(world.job.setbacks.claims, 0, "nothing went wrong");
     world.submit(0, accepted());
     world.see_all(ready());
@@ -109,7 +128,10 @@ fn deferred() -> World {
 fn who_was_to_begin_later_begins_once_the_others_are_there() {
     let mut world = deferred();
     assert_eq!(world.see(1, ready()), ["ComponentReady"], "one is awaited");
-    assert_eq!(world.see(2, ready()), ["ComponentReady", "ClaimGivenBack", "StartDeferred"]);
+    assert_eq!(
+        world.see(2, ready()),
+        ["ComponentReady", "ClaimGivenBack", "StartDeferred"]
+    );
     assert!(look(&mut world).is_empty(), "once");
     world.see(0, Sighting::Void);
     assert_eq!(look(&mut world), ["ComponentsClaimed"]);
@@ -133,7 +155,13 @@ fn a_new_round_begins_as_soon_as_it_can() {
     world.see_all(Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     world.place();
-    assert!(world.job.components.iter().all(|component| component.not_before.is_none()));
+    assert!(
+        world
+            .job
+            .components
+            .iter()
+            .all(|component| component.not_before.is_none())
+    );
 }
 
 #[test]
@@ -163,7 +191,11 @@ fn what_can_never_run_at_its_site_goes_elsewhere_and_nobody_is_charged() {
     let mut world = waiting(2);
     let told = world.see(1, Sighting::NeverRuns("PartitionTimeLimit".into()));
     assert_eq!(told, ["SiteAvoided", "RoundAborted"]);
-    assert!(world.see(1, Sighting::NeverRuns("PartitionTimeLimit".into())).is_empty());
+    assert!(
+        world
+            .see(1, Sighting::NeverRuns("PartitionTimeLimit".into()))
+            .is_empty()
+    );
     world.see_all(Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
     assert_eq!(world.job.components[1].avoid.len(), 1);
@@ -226,10 +258,21 @@ fn an_expected_start_is_recorded_when_it_moves_by_a_minute() {
     assert_eq!(told(3_660), ["WaitingAtSite"]);
     assert_eq!(told(0), ["WaitingAtSite"]);
     world.pass(100);
-    world.see(0, Sighting::Queued(Some(world.now + DurationMs::from_secs(7_200))));
-    let Run::Submitted { waits: Some(waits), .. } = world.job.components[0].run else { panic!() };
+    world.see(
+        0,
+        Sighting::Queued(Some(world.now + DurationMs::from_secs(7_200))),
+    );
+    let Run::Submitted {
+        waits: Some(waits), ..
+    } = world.job.components[0].run
+    else {
+        panic!()
+    };
     let after = waits.told_at.unwrap().since(waits.since);
-    assert!(after >= DurationMs::from_secs(100), "how old that word is: {after}");
+    assert!(
+        after >= DurationMs::from_secs(100),
+        "how old that word is: {after}"
+    );
 }
 
 #[test]
@@ -237,7 +280,9 @@ fn a_wait_is_asked_about_seldom_and_a_start_soon() {
     let mut world = waiting(2);
     let awaited = |world: &World| -> Vec<(bool, bool)> {
         let held = crate::job::demands::holdings(&world.job);
-        held.iter().map(|holding| (holding.awaited, holding.queued)).collect()
+        held.iter()
+            .map(|holding| (holding.awaited, holding.queued))
+            .collect()
     };
     assert_eq!(awaited(&world), [(false, true); 2]);
     world.see(0, ready());

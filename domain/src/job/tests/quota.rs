@@ -16,11 +16,20 @@ fn a_user_who_holds_too_much_is_told_so_and_the_site_is_not_asked() {
     story.seek().unwrap();
     let (question, ask) = story.question().unwrap();
     assert!(matches!(ask, Ask::Create { .. }));
-    let withhold = |question| JobCommand::WithholdReservation { question, most: 1, next: None };
-    assert_eq!(story.world.tell(withhold(question + 1)), Err(Rejection::Stale));
+    let withhold = |question| JobCommand::WithholdReservation {
+        question,
+        most: 1,
+        next: None,
+    };
+    assert_eq!(
+        story.world.tell(withhold(question + 1)),
+        Err(Rejection::Stale)
+    );
     let told = story.world.tell(withhold(question)).unwrap();
     assert_eq!(told, ["ReservationWithheld", "JobFailed"]);
-    let Phase::Failed { reason, .. } = &story.world.job.phase else { panic!() };
+    let Phase::Failed { reason, .. } = &story.world.job.phase else {
+        panic!()
+    };
     assert!(reason.contains("reservations.most_share"), "{reason}");
     assert!(story.held().is_empty());
 }
@@ -33,8 +42,14 @@ fn a_start_is_moved_no_further_ahead_than_its_user_may_reserve() {
     story.world.parameters.reservation_ahead = Some(HOUR + HOUR);
     let mut move_to = |hours: u64, exempt| {
         let window = StartWindow::exactly(story.start() + DurationMs(hours * HOUR.0));
-        let wish = Some(ReservationWish { window, exempt, ..Default::default() });
-        story.world.tell(JobCommand::ChangeReservation { wish, by: key() })
+        let wish = Some(ReservationWish {
+            window,
+            exempt,
+            ..Default::default()
+        });
+        story
+            .world
+            .tell(JobCommand::ChangeReservation { wish, by: key() })
     };
     let refused = move_to(2, false);
     assert!(matches!(refused, Err(Rejection::Impossible(why)) if why.contains("most_ahead")));

@@ -26,7 +26,11 @@ impl Story {
             run_time: DurationMs::from_secs(60),
         };
         let benchmarks = vec![benchmark];
-        let preferences = Preferences { objective, benchmarks, ..Preferences::default() };
+        let preferences = Preferences {
+            objective,
+            benchmarks,
+            ..Preferences::default()
+        };
         Arc::make_mut(&mut self.world.job.spec).run.preferences = Some(preferences);
         let score = |minutes: u64| Score::new(1.0 / minutes as f64).unwrap();
         let of = |(at, minutes)| (site(at), Scores::from([("b".into(), score(minutes))]));
@@ -35,12 +39,24 @@ impl Story {
 
     /// Puts the sites in the order that it prefers, by what they have free.
     pub(super) fn rank(&self, candidates: &mut [Vec<Placement>]) -> Vec<Ranking> {
-        let free = self.sites.iter().map(|(site, held)| (site.clone(), held.timeline().clone()));
+        let free = self
+            .sites
+            .iter()
+            .map(|(site, held)| (site.clone(), held.timeline().clone()));
         let (free, scores, now) = (free.collect(), &self.scores, self.world.now);
-        let outlook = Outlook { free: &free, scores, now };
-        let Some(wish) = self.world.job.reservation_wish() else { return Vec::new() };
+        let outlook = Outlook {
+            free: &free,
+            scores,
+            now,
+        };
+        let Some(wish) = self.world.job.reservation_wish() else {
+            return Vec::new();
+        };
         let starts = (wish.window, wish.tolerance);
-        self.world.job.spec.rank_candidates(candidates, starts, &outlook, &self.world.parameters)
+        self.world
+            .job
+            .spec
+            .rank_candidates(candidates, starts, &outlook, &self.world.parameters)
     }
 }
 
@@ -53,13 +69,30 @@ fn story(components: usize, objective: Objective) -> Story {
 }
 
 fn rankings(story: &Story) -> &[Ranking] {
-    &story.world.job.reservation.as_deref().unwrap().search.job.rankings
+    &story
+        .world
+        .job
+        .reservation
+        .as_deref()
+        .unwrap()
+        .search
+        .job
+        .rankings
 }
 
 /// Where each component goes.
 fn sites(story: &Story) -> Vec<SiteName> {
-    let placements = story.world.job.reservation.as_deref().and_then(Reservation::placements);
-    placements.unwrap().into_iter().map(|placement| placement.site).collect()
+    let placements = story
+        .world
+        .job
+        .reservation
+        .as_deref()
+        .and_then(Reservation::placements);
+    placements
+        .unwrap()
+        .into_iter()
+        .map(|placement| placement.site)
+        .collect()
 }
 
 #[test]
@@ -67,7 +100,11 @@ fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
     let mut story = story(1, Objective::EarliestCompletion);
     story.seek().unwrap();
     let asked = story.question().map(|(_, ask)| ask.site().clone());
-    assert_eq!(asked, Some(site(0)), "the best by what is published is asked first");
+    assert_eq!(
+        asked,
+        Some(site(0)),
+        "the best by what is published is asked first"
+    );
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     assert_eq!((sites(&story), story.held().len()), (vec![site(0)], 1));
@@ -75,7 +112,12 @@ fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
     let promised = story.start() + HALF + lead;
     assert_eq!(story.world.job.promised_start(), Some(promised));
     let granted = |it: &Found| matches!(it, Found::Granted(_));
-    assert!(rankings(&story)[0].candidates.iter().all(|candidate| granted(&candidate.found)));
+    assert!(
+        rankings(&story)[0]
+            .candidates
+            .iter()
+            .all(|candidate| granted(&candidate.found))
+    );
 }
 
 #[test]
@@ -93,7 +135,17 @@ fn only_so_many_sites_grant_as_the_server_says() {
     story.world.parameters.reservation_candidates = 1;
     story.seek().unwrap();
     story.ask_all();
-    assert_eq!(story.world.job.reservation.as_deref().unwrap().last_serial().0, 1);
+    assert_eq!(
+        story
+            .world
+            .job
+            .reservation
+            .as_deref()
+            .unwrap()
+            .last_serial()
+            .0,
+        1
+    );
     assert_eq!(sites(&story), [site(1)]);
 }
 
@@ -102,9 +154,16 @@ fn components_of_a_job_ask_sites_in_the_order_that_it_prefers() {
     let mut story = story(2, Objective::EarliestCompletion);
     story.seek().unwrap();
     let (_, ask) = story.question().unwrap();
-    assert!(matches!(&ask, Ask::Create { site: asked, .. } if *asked == site(0)), "{ask:?}");
+    assert!(
+        matches!(&ask, Ask::Create { site: asked, .. } if *asked == site(0)),
+        "{ask:?}"
+    );
     story.ask_all();
-    assert_eq!(sites(&story), [site(1), site(1)], "all start together, as early as they can");
+    assert_eq!(
+        sites(&story),
+        [site(1), site(1)],
+        "all start together, as early as they can"
+    );
     assert_eq!(rankings(&story).len(), 2, "it is kept for people");
 }
 
@@ -135,5 +194,8 @@ fn a_job_that_is_moved_has_the_sites_ranked_anew() {
     assert_eq!(story.world.job.promised_start(), Some(story.start() + HOUR));
     assert_eq!(story.held().len(), 1);
     let since = rankings(&story)[0].since;
-    assert_eq!(since, story.world.now, "its predictions count from the move on");
+    assert_eq!(
+        since, story.world.now,
+        "its predictions count from the move on"
+    );
 }

@@ -48,12 +48,23 @@ impl Story {
         let start = Timestamp(1_000_000_000_000) + HOUR;
         let window = StartWindow::new(start, start + within);
         let tolerance = DurationMs::from_secs(60).min(within);
-        spec.run.reservation =
-            Some(ReservationWish { window, tolerance, flexible, ..Default::default() });
+        spec.run.reservation = Some(ReservationWish {
+            window,
+            tolerance,
+            flexible,
+            ..Default::default()
+        });
         let world = World::new(spec);
         let ledger = |_| Ledger::new(Timeline::new(world.now, &Resources::processors(4)).unwrap());
-        let sites = (0..sites).map(|index| (site(index), ledger(index))).collect();
-        Self { world, sites, scores: BTreeMap::new(), components }
+        let sites = (0..sites)
+            .map(|index| (site(index), ledger(index)))
+            .collect();
+        Self {
+            world,
+            sites,
+            scores: BTreeMap::new(),
+            components,
+        }
     }
 
     /// All of this site is taken from a time after the earliest start for so long.
@@ -108,11 +119,20 @@ impl Story {
         let rankings = self.rank(&mut candidates);
         let unreserved = Vec::new();
         let wish = self.world.job.reservation_wish();
-        self.world.tell(JobCommand::Reserve { candidates, unreserved, rankings, wish })
+        self.world.tell(JobCommand::Reserve {
+            candidates,
+            unreserved,
+            rankings,
+            wish,
+        })
     }
 
     pub(super) fn question(&self) -> Option<(u32, Ask)> {
-        self.world.job.reservation.as_deref().and_then(Reservation::question)
+        self.world
+            .job
+            .reservation
+            .as_deref()
+            .and_then(Reservation::question)
     }
 
     /// What the asked site answers.
@@ -128,7 +148,8 @@ impl Story {
         question: u32,
         outcome: Outcome,
     ) -> Result<Vec<&'static str>, Rejection> {
-        self.world.tell(JobCommand::ReservationAnswered { question, outcome })
+        self.world
+            .tell(JobCommand::ReservationAnswered { question, outcome })
     }
 
     /// Asks until there is nothing to ask.
@@ -142,13 +163,19 @@ impl Story {
 
     /// Serials of the job that some site holds.
     pub(super) fn held(&self) -> Vec<Serial> {
-        let held = self.sites.values().flat_map(Ledger::leases).map(|(serial, _)| *serial);
+        let held = self
+            .sites
+            .values()
+            .flat_map(Ledger::leases)
+            .map(|(serial, _)| *serial);
         held.filter(|serial| *serial != Serial(u32::MAX)).collect()
     }
 
     pub(super) fn sleep_until(&mut self, time: Timestamp) {
         self.world.now = time;
-        self.world.tell(JobCommand::Look(ExternalState::default())).unwrap();
+        self.world
+            .tell(JobCommand::Look(ExternalState::default()))
+            .unwrap();
     }
 }
 
@@ -161,17 +188,32 @@ fn a_payload_begins_at_the_start_that_was_promised_and_no_earlier() {
     let (job, parameters) = (&story.world.job, &story.world.parameters);
     let begins = story.start() - parameters.reservation_lead;
     assert_eq!(job.promised_start(), Some(story.start()));
-    assert_eq!(job.claim_time(parameters), Some(begins), "claimed when the reservation begins");
+    assert_eq!(
+        job.claim_time(parameters),
+        Some(begins),
+        "claimed when the reservation begins"
+    );
     let span = Span::new(begins, story.start() + job.spec.wall_time);
     let taken = Amounts::processors(2);
-    assert!(!story.sites[&site(0)].timeline().is_free(span, &Amounts::processors(3)));
+    assert!(
+        !story.sites[&site(0)]
+            .timeline()
+            .is_free(span, &Amounts::processors(3))
+    );
     assert!(story.sites[&site(0)].timeline().is_free(span, &taken));
 
     story.world.now = begins;
-    assert_eq!(story.world.claim_all(ExternalState::default()), ["ClaimBegun"]);
+    assert_eq!(
+        story.world.claim_all(ExternalState::default()),
+        ["ClaimBegun"]
+    );
     story.world.accept_all();
     story.world.see_all(Sighting::Ready("node1".into()));
-    assert_eq!(story.world.phase(), PhaseKind::Claiming, "all are ready, but it is too early");
+    assert_eq!(
+        story.world.phase(),
+        PhaseKind::Claiming,
+        "all are ready, but it is too early"
+    );
     let (job, parameters, now) = (&story.world.job, &story.world.parameters, story.world.now);
     assert_eq!(next_wake(job, parameters, now), Some(story.start()));
     story.sleep_until(story.start());
@@ -221,7 +263,10 @@ fn a_job_that_is_cancelled_while_sites_are_asked_leaves_nothing_there() {
     // The second one is being asked for, and perhaps granted.
     let (question, ask) = story.question().unwrap();
     let outcome = story.outcome(&ask);
-    assert_eq!(story.world.tell(JobCommand::Cancel(key())).unwrap(), ["RoundAborted"]);
+    assert_eq!(
+        story.world.tell(JobCommand::Cancel(key())).unwrap(),
+        ["RoundAborted"]
+    );
     story.tell(question, outcome).unwrap();
     assert_eq!(story.held().len(), 2);
     story.ask_all();
@@ -244,8 +289,11 @@ fn a_site_that_stays_silent_is_taken_to_have_said_no() {
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     let reservation = story.world.job.reservation.as_deref().unwrap();
-    let orphans: Vec<Serial> =
-        story.held().into_iter().filter(|serial| !reservation.needs(*serial)).collect();
+    let orphans: Vec<Serial> = story
+        .held()
+        .into_iter()
+        .filter(|serial| !reservation.needs(*serial))
+        .collect();
     assert_eq!(orphans, [Serial(1)], "nobody's, and found so");
 }
 
@@ -267,7 +315,10 @@ fn a_round_that_is_lost_is_reserved_anew_under_other_serials() {
     assert!(story.held().is_empty());
     story.seek().unwrap();
     story.ask_all();
-    assert_eq!((story.world.phase(), story.held()), (PhaseKind::Placed, vec![Serial(2)]));
+    assert_eq!(
+        (story.world.phase(), story.held()),
+        (PhaseKind::Placed, vec![Serial(2)])
+    );
 }
 
 #[test]
@@ -276,12 +327,25 @@ fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
     story.seek().unwrap();
     story.world.tell(JobCommand::Freeze(key())).unwrap();
     story.ask_all();
-    assert_eq!(story.world.phase(), PhaseKind::Queued, "it is placed once it is thawed");
-    let promised = story.world.job.reservation.as_deref().and_then(Reservation::placements);
+    assert_eq!(
+        story.world.phase(),
+        PhaseKind::Queued,
+        "it is placed once it is thawed"
+    );
+    let promised = story
+        .world
+        .job
+        .reservation
+        .as_deref()
+        .and_then(Reservation::placements);
     let promised = promised.unwrap()[0].acquisition.promised().unwrap();
     story.world.now = promised.to;
     let events = story.world.tell(JobCommand::Thaw(key())).unwrap();
-    assert_eq!(events, ["JobThawed", "JobRequeued"], "no site holds it any more");
+    assert_eq!(
+        events,
+        ["JobThawed", "JobRequeued"],
+        "no site holds it any more"
+    );
     assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
@@ -297,12 +361,19 @@ impl Story {
     ) -> Result<Vec<&'static str>, Rejection> {
         let start = self.start() + later;
         let window = StartWindow::new(start, start + within);
-        let wish = Some(ReservationWish { window, ..ReservationWish::default() });
-        self.world.tell(JobCommand::ChangeReservation { wish, by: key() })
+        let wish = Some(ReservationWish {
+            window,
+            ..ReservationWish::default()
+        });
+        self.world
+            .tell(JobCommand::ChangeReservation { wish, by: key() })
     }
 
     fn give_back(&mut self) -> Result<Vec<&'static str>, Rejection> {
-        self.world.tell(JobCommand::ChangeReservation { wish: None, by: key() })
+        self.world.tell(JobCommand::ChangeReservation {
+            wish: None,
+            by: key(),
+        })
     }
 }
 
@@ -312,12 +383,19 @@ fn a_promise_is_kept_until_all_of_another_is_had() {
     story.seek().unwrap();
     story.ask_all();
     let (first, round, before) = (story.start(), story.world.job.round, story.held());
-    assert_eq!(story.change(HOUR, DurationMs::ZERO).unwrap(), ["ReservationMoveSought"]);
+    assert_eq!(
+        story.change(HOUR, DurationMs::ZERO).unwrap(),
+        ["ReservationMoveSought"]
+    );
     for _ in 0..3 {
         let (question, ask) = story.question().unwrap();
         let outcome = story.outcome(&ask);
         story.tell(question, outcome).unwrap();
-        assert_eq!(story.world.job.promised_start(), Some(first), "not all of it is confirmed");
+        assert_eq!(
+            story.world.job.promised_start(),
+            Some(first),
+            "not all of it is confirmed"
+        );
     }
     let again = story.change(HOUR, DurationMs::ZERO);
     assert!(matches!(again, Err(Rejection::Impossible(_))), "{again:?}");
@@ -326,14 +404,20 @@ fn a_promise_is_kept_until_all_of_another_is_had() {
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     assert_ne!(story.world.job.round, round, "it is placed anew");
     let held = story.held();
-    assert!(held.len() == 2 && held.iter().all(|serial| !before.contains(serial)), "{held:?}");
+    assert!(
+        held.len() == 2 && held.iter().all(|serial| !before.contains(serial)),
+        "{held:?}"
+    );
     // And again: the serials go on.
     story.change(HOUR + HOUR, DurationMs::ZERO).unwrap();
     story.ask_all();
     assert!(story.held().len() == 2 && story.held().iter().min() > held.iter().max());
     story.world.tell(JobCommand::Cancel(key())).unwrap();
     story.ask_all();
-    assert_eq!((story.world.phase(), story.held()), (PhaseKind::Cancelled, vec![]));
+    assert_eq!(
+        (story.world.phase(), story.held()),
+        (PhaseKind::Cancelled, vec![])
+    );
 }
 
 #[test]
@@ -343,11 +427,25 @@ fn a_promise_stays_if_no_other_is_granted() {
     story.ask_all();
     let (first, held) = (story.start(), story.held());
     // The site is full with what it has promised.
-    story.change(DurationMs::from_secs(60), DurationMs::from_secs(60)).unwrap();
+    story
+        .change(DurationMs::from_secs(60), DurationMs::from_secs(60))
+        .unwrap();
     story.ask_all();
     assert_eq!(story.world.job.promised_start(), Some(first));
-    assert_eq!((story.world.phase(), story.held()), (PhaseKind::Placed, held));
-    assert!(story.world.job.reservation.as_ref().unwrap().moving().is_none());
+    assert_eq!(
+        (story.world.phase(), story.held()),
+        (PhaseKind::Placed, held)
+    );
+    assert!(
+        story
+            .world
+            .job
+            .reservation
+            .as_ref()
+            .unwrap()
+            .moving()
+            .is_none()
+    );
 }
 
 #[test]
@@ -363,7 +461,10 @@ fn a_claim_puts_an_end_to_a_move() {
     story.tell(question, outcome).unwrap();
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Claiming);
-    assert_eq!((story.world.job.promised_start(), story.held().len()), (Some(story.start()), 1));
+    assert_eq!(
+        (story.world.job.promised_start(), story.held().len()),
+        (Some(story.start()), 1)
+    );
     let late = story.change(HOUR, DurationMs::ZERO);
     assert!(matches!(late, Err(Rejection::Impossible(_))), "{late:?}");
 }
@@ -373,13 +474,22 @@ fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
     let mut story = Story::new(2, HOUR, 2);
     story.seek().unwrap();
     story.ask_all();
-    assert_eq!(story.give_back().unwrap(), ["ReservationChanged", "RoundAborted"]);
+    assert_eq!(
+        story.give_back().unwrap(),
+        ["ReservationChanged", "RoundAborted"]
+    );
     story.ask_all();
-    assert_eq!((story.world.phase(), story.held()), (PhaseKind::Queued, vec![]));
+    assert_eq!(
+        (story.world.phase(), story.held()),
+        (PhaseKind::Queued, vec![])
+    );
     let job = &story.world.job;
     assert!(!job.seeks_reservation() && job.reservation_wish().is_none());
     let request = || Arc::new(PlacementRequest::of_job(job, &DefaultPolicies::default()));
-    assert!(Waiting::of_job(job, request).is_some(), "it waits for placement");
+    assert!(
+        Waiting::of_job(job, request).is_some(),
+        "it waits for placement"
+    );
     assert_eq!(story.give_back(), Err(Rejection::AlreadySo));
     let none = story.change(HOUR, HOUR);
     assert!(matches!(none, Err(Rejection::Impossible(_))), "{none:?}");
@@ -388,7 +498,10 @@ fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
 #[test]
 fn a_start_may_be_changed_before_one_is_promised() {
     let mut story = Story::new(1, DurationMs::ZERO, 1);
-    assert_eq!(story.change(HOUR, DurationMs::ZERO).unwrap(), ["ReservationChanged"]);
+    assert_eq!(
+        story.change(HOUR, DurationMs::ZERO).unwrap(),
+        ["ReservationChanged"]
+    );
     story.seek().unwrap();
     assert_eq!(
         story.change(HOUR + HOUR, DurationMs::ZERO).unwrap(),
@@ -397,7 +510,10 @@ fn a_start_may_be_changed_before_one_is_promised() {
     story.ask_all();
     story.seek().unwrap();
     story.ask_all();
-    assert_eq!(story.world.job.promised_start(), Some(story.start() + HOUR + HOUR));
+    assert_eq!(
+        story.world.job.promised_start(),
+        Some(story.start() + HOUR + HOUR)
+    );
     assert_eq!(story.held().len(), 1);
 }
 

@@ -35,7 +35,10 @@ fn apart_without(index: usize) -> World {
 /// A claiming try that finds another site for the component.
 fn claim_at(world: &mut World, index: usize, to: usize, bytes: u64) -> Vec<&'static str> {
     let component = ComponentIndex(index as u32);
-    let placement = Placement { site: site(to), ..world.placements(bytes)[index].clone() };
+    let placement = Placement {
+        site: site(to),
+        ..world.placements(bytes)[index].clone()
+    };
     let starts = placement.sources.is_empty();
     let attempt = ClaimTry {
         round: world.job.round,
@@ -43,7 +46,9 @@ fn claim_at(world: &mut World, index: usize, to: usize, bytes: u64) -> Vec<&'sta
         moves: vec![(component, placement)],
         preempting: Vec::new(),
     };
-    world.tell(JobCommand::Claim(attempt, ExternalState::default())).unwrap()
+    world
+        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .unwrap()
 }
 
 /// From its claim to its payload.
@@ -52,7 +57,13 @@ fn begin(world: &mut World, index: usize) {
     world.see(index, Sighting::Ready("m".into()));
     assert_eq!(world.due(), [EffectKind::OpenGate]);
     let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
-    world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
+    world
+        .tell(JobCommand::GateAnswered {
+            component,
+            attempt,
+            open: true,
+        })
+        .unwrap();
     world.see(index, Sighting::Begun("m".into()));
 }
 
@@ -62,12 +73,18 @@ fn a_component_whose_site_fails_runs_elsewhere_while_the_others_go_on() {
     let names = world.see(1, Sighting::Vanished("the node died".into()));
     assert_eq!(names, ["AttemptEnded", "SiteCharged", "ComponentFailed"]);
     assert_eq!(world.phase(), PhaseKind::Running);
-    assert!(world.job.claim_time(&world.parameters).is_none(), "its site's record comes first");
+    assert!(
+        world.job.claim_time(&world.parameters).is_none(),
+        "its site's record comes first"
+    );
     world.record_charges();
     assert!(world.job.components[1].avoid.contains(&site(1)));
     world.see(0, Sighting::Succeeded);
     world.pass(10);
-    assert_eq!(claim_at(&mut world, 1, 3, 0), ["ComponentMoved", "ComponentsClaimed"]);
+    assert_eq!(
+        claim_at(&mut world, 1, 3, 0),
+        ["ComponentMoved", "ComponentsClaimed"]
+    );
     assert_eq!(world.due(), [EffectKind::Submit]);
     begin(&mut world, 1);
     world.see(2, Sighting::Succeeded);
@@ -87,7 +104,11 @@ fn no_processors_are_asked_for_before_the_input_is_at_the_new_site() {
     assert_eq!(needs(&world.job).len(), 0);
     world.pass(10);
     assert_eq!(claim_at(&mut world, 0, 3, 9_000), ["ComponentMoved"]);
-    assert!(holdings(&world.job).iter().any(|holding| holding.site == site(3) && !holding.live));
+    assert!(
+        holdings(&world.job)
+            .iter()
+            .any(|holding| holding.site == site(3) && !holding.live)
+    );
     assert_eq!(needs(&world.job).len(), 1);
     assert!(world.job.claim_time(&world.parameters).is_none());
     assert_eq!(world.look(Inputs::Expected(world.now)), Vec::<&str>::new());
@@ -102,8 +123,15 @@ fn input_that_is_lost_on_the_way_has_the_component_placed_again() {
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
     assert_eq!(world.look(lost_input(&[0])), ["ComponentFailed"]);
-    assert_eq!((world.phase(), world.job.setbacks.inputs), (PhaseKind::Running, 1));
-    assert_eq!(needs(&world.job).len(), 0, "nothing is brought to where nobody goes");
+    assert_eq!(
+        (world.phase(), world.job.setbacks.inputs),
+        (PhaseKind::Running, 1)
+    );
+    assert_eq!(
+        needs(&world.job).len(),
+        0,
+        "nothing is brought to where nobody goes"
+    );
 }
 
 #[test]
@@ -111,7 +139,11 @@ fn a_component_whose_new_site_has_no_room_for_its_input_avoids_it() {
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
     let components = vec![ComponentIndex(0)];
-    let full = Inputs::Lost { detail: "no space left".into(), components, at_site: true };
+    let full = Inputs::Lost {
+        detail: "no space left".into(),
+        components,
+        at_site: true,
+    };
     assert_eq!(world.look(full), ["SiteAvoided", "ComponentFailed"]);
     assert!(world.job.components[0].avoid.contains(&site(3)));
 }
@@ -126,11 +158,21 @@ fn one_lost_file_is_one_setback_for_all_that_need_it_and_no_others() {
     world.pass(60);
     let placed = world.placements(9_000).into_iter().take(3);
     let moves = (0..3).map(ComponentIndex).zip(placed).collect();
-    let attempt = ClaimTry { round: world.job.round, moves, ..ClaimTry::default() };
-    world.tell(JobCommand::Claim(attempt, ExternalState::default())).unwrap();
+    let attempt = ClaimTry {
+        round: world.job.round,
+        moves,
+        ..ClaimTry::default()
+    };
+    world
+        .tell(JobCommand::Claim(attempt, ExternalState::default()))
+        .unwrap();
     assert_eq!(world.look(lost_input(&[0, 1])), ["ComponentFailed"; 2]);
     assert_eq!(world.job.setbacks.inputs, 1);
-    assert_eq!(world.look(Inputs::Here), ["InputsArrived"], "the third goes on");
+    assert_eq!(
+        world.look(Inputs::Here),
+        ["InputsArrived"],
+        "the third goes on"
+    );
 }
 
 #[test]
@@ -140,8 +182,11 @@ fn room_that_comes_and_goes_moves_no_input_to_and_fro() {
     world.look(Inputs::Here);
     let mut field = Elsewhere(world.placements(9_000)[1].clone());
     let parameters = world.parameters.claim.clone();
-    let mut moves =
-        |world: &World| plan_claim(&world.job, &parameters, world.now, &mut field).moves.len();
+    let mut moves = |world: &World| {
+        plan_claim(&world.job, &parameters, world.now, &mut field)
+            .moves
+            .len()
+    };
     assert_eq!(moves(&world), 0, "its input has just been brought");
     world.pass(61);
     assert_eq!(moves(&world), 1);
@@ -171,8 +216,13 @@ fn a_site_without_room_is_asked_again_later_and_nobody_is_disturbed() {
     let mut world = apart_without(0);
     let mut waits = Vec::new();
     for _ in 0..8 {
-        let nothing = ClaimTry { round: world.job.round, ..ClaimTry::default() };
-        let names = world.tell(JobCommand::Claim(nothing, ExternalState::default())).unwrap();
+        let nothing = ClaimTry {
+            round: world.job.round,
+            ..ClaimTry::default()
+        };
+        let names = world
+            .tell(JobCommand::Claim(nothing, ExternalState::default()))
+            .unwrap();
         assert_eq!(names, ["ClaimMissed"]);
         let next = world.job.claim_time(&world.parameters).unwrap();
         waits.push(next.since(world.now));
@@ -180,7 +230,10 @@ fn a_site_without_room_is_asked_again_later_and_nobody_is_disturbed() {
     }
     assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]), "{waits:?}");
     assert_eq!(waits[7], DurationMs::from_secs(60));
-    assert_eq!((world.job.setbacks.claims, world.phase()), (0, PhaseKind::Running));
+    assert_eq!(
+        (world.job.setbacks.claims, world.phase()),
+        (0, PhaseKind::Running)
+    );
 }
 
 #[test]
@@ -194,7 +247,10 @@ fn processors_that_others_took_are_claimed_again_elsewhere() {
     world.see(1, Sighting::Void);
     assert!(world.job.components[1].charge.is_none(), "nobody is blamed");
     world.pass(60);
-    assert_eq!(claim_at(&mut world, 1, 2, 0), ["ComponentMoved", "ComponentsClaimed"]);
+    assert_eq!(
+        claim_at(&mut world, 1, 2, 0),
+        ["ComponentMoved", "ComponentsClaimed"]
+    );
     assert_eq!(world.attempt(1).0, 3);
 }
 
@@ -204,11 +260,17 @@ fn what_runs_at_a_silent_site_is_left_only_after_the_jobs_patience() {
     let silent = |world: &mut World, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
         world
-            .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+            .tell(JobCommand::Look(ExternalState {
+                unreachable,
+                ..ExternalState::default()
+            }))
             .unwrap()
     };
     assert_eq!(silent(&mut world, 1_799), Vec::<&str>::new());
-    assert_eq!(silent(&mut world, 1_800), ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
+    assert_eq!(
+        silent(&mut world, 1_800),
+        ["SiteCharged", "ComponentFailed", "AttemptEnded"]
+    );
     assert_eq!(world.phase(), PhaseKind::Running);
     assert_eq!(world.job.components[1].run.as_str(), "running");
 }
@@ -224,7 +286,10 @@ fn what_has_not_begun_again_waits_for_no_silent_site() {
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     let unreachable = vec![(ComponentIndex(0), world.now)];
     let names = world
-        .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+        .tell(JobCommand::Look(ExternalState {
+            unreachable,
+            ..ExternalState::default()
+        }))
         .unwrap();
     assert_eq!(names, ["SiteCharged", "ComponentFailed", "AttemptEnded"]);
 }
@@ -234,7 +299,10 @@ fn a_component_that_fails_by_itself_uses_up_the_jobs_retries() {
     let mut world = apart(2);
     std::sync::Arc::make_mut(&mut world.job.spec).max_retries = 1;
     world.see(0, Sighting::Failed("exit code 3".into()));
-    assert_eq!((world.phase(), world.job.setbacks.own_errors), (PhaseKind::Running, 1));
+    assert_eq!(
+        (world.phase(), world.job.setbacks.own_errors),
+        (PhaseKind::Running, 1)
+    );
     world.pass(10);
     claim_at(&mut world, 0, 2, 0);
     begin(&mut world, 0);
@@ -250,9 +318,14 @@ fn sites_that_failed_it_are_avoided_for_so_long_only() {
     world.see(0, Sighting::Vanished("lost".into()));
     world.record_charges();
     let lapses = world.now + world.parameters.avoid_for;
-    assert_eq!(next_wake(&world.job, &world.parameters, world.now), Some(lapses));
+    assert_eq!(
+        next_wake(&world.job, &world.parameters, world.now),
+        Some(lapses)
+    );
     world.now = lapses;
-    let names = world.tell(JobCommand::Look(ExternalState::default())).unwrap();
+    let names = world
+        .tell(JobCommand::Look(ExternalState::default()))
+        .unwrap();
     assert_eq!(names, ["ComponentAvoidanceLapsed"]);
     assert!(world.job.components[0].avoid.is_empty());
 }
@@ -265,7 +338,9 @@ fn one_that_just_failed_does_not_go_back_for_another_that_waited_long() {
     world.now = world.now + world.parameters.avoid_for;
     world.see(1, Sighting::Vanished("lost".into()));
     world.record_charges();
-    world.tell(JobCommand::Look(ExternalState::default())).unwrap();
+    world
+        .tell(JobCommand::Look(ExternalState::default()))
+        .unwrap();
     let avoids = |index: usize| !world.job.components[index].avoid.is_empty();
     assert_eq!((avoids(0), avoids(1)), (false, true));
 }
@@ -278,12 +353,29 @@ fn the_pause_of_one_is_not_that_of_another() {
     assert!(due <= world.now);
     world.see(1, Sighting::Vanished("lost".into()));
     world.record_charges();
-    assert_eq!(world.job.claim_time(&world.parameters), Some(due), "the first is due all the same");
-    let nothing = ClaimTry { round: world.job.round, ..ClaimTry::default() };
-    world.tell(JobCommand::Claim(nothing, ExternalState::default())).unwrap();
-    let restarts: Vec<_> =
-        world.job.components.iter().map(|c| c.restart.as_ref().unwrap()).collect();
-    assert_eq!((restarts[0].tries, restarts[1].tries), (1, 0), "one was tried for");
+    assert_eq!(
+        world.job.claim_time(&world.parameters),
+        Some(due),
+        "the first is due all the same"
+    );
+    let nothing = ClaimTry {
+        round: world.job.round,
+        ..ClaimTry::default()
+    };
+    world
+        .tell(JobCommand::Claim(nothing, ExternalState::default()))
+        .unwrap();
+    let restarts: Vec<_> = world
+        .job
+        .components
+        .iter()
+        .map(|c| c.restart.as_ref().unwrap())
+        .collect();
+    assert_eq!(
+        (restarts[0].tries, restarts[1].tries),
+        (1, 0),
+        "one was tried for"
+    );
     assert!(restarts[1].not_before > restarts[0].not_before);
 }
 
@@ -297,11 +389,17 @@ fn what_was_given_up_while_running_is_left_only_after_the_jobs_patience() {
         world.pass(60);
     }
     let component = &world.job.components[0];
-    assert!(component.given_back && component.run.has_begun(), "{component:?}");
+    assert!(
+        component.given_back && component.run.has_begun(),
+        "{component:?}"
+    );
     let silent_for = |world: &mut World, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
         world
-            .tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() }))
+            .tell(JobCommand::Look(ExternalState {
+                unreachable,
+                ..ExternalState::default()
+            }))
             .unwrap()
     };
     assert_eq!(silent_for(&mut world, 1_799), Vec::<&str>::new());
@@ -316,28 +414,48 @@ fn an_opened_gate_behind_which_nothing_begins_is_its_sites_fault() {
         world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
         world.see(0, Sighting::Ready("m".into()));
         let (component, attempt) = (ComponentIndex(0), world.attempt(0));
-        world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
+        world
+            .tell(JobCommand::GateAnswered {
+                component,
+                attempt,
+                open: true,
+            })
+            .unwrap();
         world
     };
     let grace = JobParameters::default().go_grace.0 / 1_000;
     let mut watched = opened();
     watched.pass(grace + 1);
-    assert_eq!(watched.look(Inputs::Unknown), ["SiteCharged", "ComponentFailed"]);
+    assert_eq!(
+        watched.look(Inputs::Unknown),
+        ["SiteCharged", "ComponentFailed"]
+    );
     assert!(watched.job.components[0].avoid.contains(&site(3)));
     let mut away = opened();
     away.pass(2 * grace + 1);
-    assert_eq!(away.look(Inputs::Unknown), ["ComponentFailed"], "nobody was here to see it");
+    assert_eq!(
+        away.look(Inputs::Unknown),
+        ["ComponentFailed"],
+        "nobody was here to see it"
+    );
 }
 
 #[test]
 fn a_site_that_is_emptied_is_left_by_what_is_not_claimed_there_yet() {
     let mut world = apart(2);
-    assert_eq!(world.tell(JobCommand::LeaveSite(site(1))), Err(Rejection::Stale), "it runs there");
+    assert_eq!(
+        world.tell(JobCommand::LeaveSite(site(1))),
+        Err(Rejection::Stale),
+        "it runs there"
+    );
     world.see(0, Sighting::Vanished("lost".into()));
     world.record_charges();
     world.pass(10);
     claim_at(&mut world, 0, 3, 9_000);
-    assert_eq!(world.tell(JobCommand::LeaveSite(site(3))).unwrap(), ["ComponentFailed"]);
+    assert_eq!(
+        world.tell(JobCommand::LeaveSite(site(3))).unwrap(),
+        ["ComponentFailed"]
+    );
     assert_eq!(world.phase(), PhaseKind::Running);
 }
 
@@ -371,9 +489,18 @@ fn before_all_have_begun_a_failure_is_one_of_the_whole_job() {
 fn what_an_older_try_saw_of_input_says_nothing_of_a_site_chosen_since() {
     let mut world = apart_without(0);
     claim_at(&mut world, 0, 3, 9_000);
-    let older = ClaimTry { round: world.job.round, ..ClaimTry::default() };
-    let external = ExternalState { inputs: Inputs::Here, ..ExternalState::default() };
-    assert_eq!(world.tell(JobCommand::Claim(older, external)), Ok(Vec::new()));
+    let older = ClaimTry {
+        round: world.job.round,
+        ..ClaimTry::default()
+    };
+    let external = ExternalState {
+        inputs: Inputs::Here,
+        ..ExternalState::default()
+    };
+    assert_eq!(
+        world.tell(JobCommand::Claim(older, external)),
+        Ok(Vec::new())
+    );
 }
 
 #[test]
@@ -383,12 +510,25 @@ fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.see(0, Sighting::Ready("m".into()));
     let (component, attempt) = (ComponentIndex(0), world.attempt(0));
-    world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
+    world
+        .tell(JobCommand::GateAnswered {
+            component,
+            attempt,
+            open: true,
+        })
+        .unwrap();
     world.pass(31);
-    assert_eq!(world.look(Inputs::Unknown), ["SiteCharged", "ComponentFailed"]);
+    assert_eq!(
+        world.look(Inputs::Unknown),
+        ["SiteCharged", "ComponentFailed"]
+    );
     world.see(0, Sighting::Succeeded);
     world.see(1, Sighting::Succeeded);
-    assert_eq!(world.phase(), PhaseKind::Running, "its site has not been charged yet");
+    assert_eq!(
+        world.phase(),
+        PhaseKind::Running,
+        "its site has not been charged yet"
+    );
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Finished);
 }
@@ -401,7 +541,10 @@ fn nobody_is_woken_for_a_look_up_that_is_under_way_already() {
     world.pass(9);
     assert_eq!(world.due(), [EffectKind::LookUp], "its site takes its time");
     let wake = next_wake(&world.job, &world.parameters, world.now);
-    assert!(wake.is_some_and(|time| time > world.now), "or it looks again and again");
+    assert!(
+        wake.is_some_and(|time| time > world.now),
+        "or it looks again and again"
+    );
 }
 
 #[test]
@@ -411,7 +554,9 @@ fn one_that_is_restarted_is_asked_for_again_after_we_were_away() {
     world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.see(1, Sighting::Ready("m".into()));
     assert_eq!(world.due(), [EffectKind::OpenGate]);
-    world.tell(JobCommand::Recover { settle: Vec::new() }).unwrap();
+    world
+        .tell(JobCommand::Recover { settle: Vec::new() })
+        .unwrap();
     assert_eq!(world.due(), [], "it may have left its gate meanwhile");
     world.see(1, Sighting::Ready("m".into()));
     assert_eq!(world.due(), [EffectKind::OpenGate]);
@@ -434,8 +579,17 @@ fn one_that_came_to_its_gate_too_late_is_restarted_alone_once_more() {
     world.submit(1, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.see(1, Sighting::Ready("m".into()));
     let (component, attempt) = (ComponentIndex(1), world.attempt(1));
-    world.tell(JobCommand::GateAnswered { component, attempt, open: true }).unwrap();
-    assert_eq!(world.see(1, Sighting::TooLate), ["AttemptEnded", "ComponentFailed"]);
+    world
+        .tell(JobCommand::GateAnswered {
+            component,
+            attempt,
+            open: true,
+        })
+        .unwrap();
+    assert_eq!(
+        world.see(1, Sighting::TooLate),
+        ["AttemptEnded", "ComponentFailed"]
+    );
     assert!(!world.job.owes_charges(), "that is no error of its site");
     world.pass(60);
     claim_at(&mut world, 1, 3, 0);
@@ -452,7 +606,10 @@ fn what_a_wide_job_loses_at_once_is_one_incident() {
         world.see(index, Sighting::Vanished("the power failed".into()));
         world.record_charges();
     }
-    assert_eq!((world.phase(), world.job.setbacks.incidents), (PhaseKind::Running, 1));
+    assert_eq!(
+        (world.phase(), world.job.setbacks.incidents),
+        (PhaseKind::Running, 1)
+    );
     world.pass(60);
     claim_at(&mut world, 0, 2, 0);
     begin(&mut world, 0);

@@ -14,7 +14,12 @@ use crate::units::DurationMs;
 pub(super) fn look_unreachable(world: &mut World, index: u32, secs_ago: u64) -> Vec<&'static str> {
     let since = world.now - DurationMs::from_secs(secs_ago);
     let unreachable = vec![(ComponentIndex(index), since)];
-    world.tell(JobCommand::Look(ExternalState { unreachable, ..ExternalState::default() })).unwrap()
+    world
+        .tell(JobCommand::Look(ExternalState {
+            unreachable,
+            ..ExternalState::default()
+        }))
+        .unwrap()
 }
 
 #[test]
@@ -38,11 +43,20 @@ fn three_components_wait_for_each_other_start_together_and_finish() {
 fn gates_stay_shut_until_all_input_has_arrived() {
     let mut world = World::new(spec(1));
     let placements = world.placements(500_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     assert_eq!(world.phase(), PhaseKind::Placed);
     world.pass(500);
     world.look(Inputs::Expected(world.now + DurationMs::from_secs(10)));
-    assert_eq!(world.phase(), PhaseKind::Claiming, "the estimated start has come");
+    assert_eq!(
+        world.phase(),
+        PhaseKind::Claiming,
+        "the estimated start has come"
+    );
     world.accept_all();
     world.see(0, Sighting::Ready("a".into()));
     assert_eq!(world.phase(), PhaseKind::Claiming);
@@ -54,7 +68,12 @@ fn gates_stay_shut_until_all_input_has_arrived() {
 fn a_claim_waits_with_its_input_when_that_is_late() {
     let mut world = World::new(spec(1));
     let placements = world.placements(500_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     world.pass(501);
     let late = world.now + DurationMs::from_secs(7_200);
     assert_eq!(world.look(Inputs::Expected(late)), ["StartPostponed"]);
@@ -65,7 +84,12 @@ fn a_claim_waits_with_its_input_when_that_is_late() {
 fn input_that_arrives_early_lets_the_job_claim_before_its_estimated_start() {
     let mut world = World::new(spec(1));
     let placements = world.placements(500_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     assert_eq!(world.look(Inputs::Here), ["InputsArrived"]);
     assert_eq!(world.look(Inputs::Unknown), ["ClaimBegun"]);
 }
@@ -77,9 +101,16 @@ fn a_refused_submission_charges_the_site_and_places_the_job_again() {
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
     world.submit(1, SubmitAnswer::Refused("no such queue".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    assert!(world.due().contains(&EffectKind::End), "what was had is given back");
+    assert!(
+        world.due().contains(&EffectKind::End),
+        "what was had is given back"
+    );
     world.see(0, Sighting::Void);
-    assert_eq!(world.phase(), PhaseKind::Aborting, "the charge is not recorded yet");
+    assert_eq!(
+        world.phase(),
+        PhaseKind::Aborting,
+        "the charge is not recorded yet"
+    );
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Queued);
     assert!(world.job.components[1].avoid.contains(&site(1)));
@@ -100,7 +131,11 @@ fn what_runs_once_does_so_even_if_a_gate_is_shut_beside_an_open_one() {
         open,
     };
     world.tell(gate(1, true)).unwrap();
-    assert_eq!(world.due(), [EffectKind::OpenGate], "the other one's: it makes nothing due");
+    assert_eq!(
+        world.due(),
+        [EffectKind::OpenGate],
+        "the other one's: it makes nothing due"
+    );
     world.tell(gate(0, false)).unwrap();
     world.see(1, Sighting::Failed("terminated".into()));
     assert_eq!(world.phase(), PhaseKind::Failed);
@@ -112,7 +147,10 @@ fn a_full_site_is_nobodys_error() {
     world.place();
     world.submit(0, SubmitAnswer::Full("no processors".into()));
     assert_eq!(world.phase(), PhaseKind::Queued);
-    assert_eq!((world.job.setbacks.claims, world.job.setbacks.site_errors), (1, 0));
+    assert_eq!(
+        (world.job.setbacks.claims, world.job.setbacks.site_errors),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -123,7 +161,14 @@ fn a_lost_reply_is_looked_up_and_adopted_never_sent_again_blindly() {
     assert_eq!(world.due(), [EffectKind::LookUp]);
     let (component, attempt, asked_at) = (ComponentIndex(0), world.attempt(0), world.now);
     let found = Some(LrmId::new("77").unwrap());
-    world.tell(JobCommand::LookUpAnswered { component, attempt, asked_at, found }).unwrap();
+    world
+        .tell(JobCommand::LookUpAnswered {
+            component,
+            attempt,
+            asked_at,
+            found,
+        })
+        .unwrap();
     assert_eq!(world.job.components[0].run.as_str(), "submitted");
     assert_eq!(world.attempt(0).0, 1);
 }
@@ -136,7 +181,14 @@ fn an_absence_counts_only_after_the_submission_has_settled_and_only_twice() {
     let absent = |world: &mut World| {
         let (component, attempt, asked_at) = (ComponentIndex(0), world.attempt(0), world.now);
         let found = None;
-        world.tell(JobCommand::LookUpAnswered { component, attempt, asked_at, found }).unwrap()
+        world
+            .tell(JobCommand::LookUpAnswered {
+                component,
+                attempt,
+                asked_at,
+                found,
+            })
+            .unwrap()
     };
     for _ in 0..3 {
         assert_eq!(absent(&mut world), ["AttemptAbsent"], "too early to count");
@@ -155,7 +207,10 @@ fn after_a_rebuild_an_intended_submission_is_looked_up_first() {
     let mut world = World::new(spec(1));
     world.place();
     let settle = vec![DurationMs::from_secs(5)];
-    assert_eq!(world.tell(JobCommand::Recover { settle }).unwrap(), ["SubmissionUncertain"]);
+    assert_eq!(
+        world.tell(JobCommand::Recover { settle }).unwrap(),
+        ["SubmissionUncertain"]
+    );
     assert_eq!(world.due(), [EffectKind::LookUp]);
 }
 
@@ -171,7 +226,14 @@ fn a_component_that_begins_too_late_aborts_the_round_and_is_charged() {
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert!(world.job.components[0].charge.is_none());
     assert!(world.job.components[1].charge.is_some());
-    assert_eq!(world.due().iter().filter(|kind| **kind == EffectKind::End).count(), 2);
+    assert_eq!(
+        world
+            .due()
+            .iter()
+            .filter(|kind| **kind == EffectKind::End)
+            .count(),
+        2
+    );
 }
 
 #[test]
@@ -189,9 +251,17 @@ fn an_error_of_its_own_fails_the_job_unless_it_may_retry() {
     let mut world = World::new(spec(1));
     world.run();
     world.see(0, Sighting::Failed("exit code 3".into()));
-    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
-    assert!(reason.contains("c0") && reason.contains("exit code 3"), "{reason}");
-    assert!(world.job.components[0].charge.is_none(), "not the site's error");
+    let Phase::Failed { reason, .. } = &world.job.phase else {
+        panic!("{:?}", world.job.phase)
+    };
+    assert!(
+        reason.contains("c0") && reason.contains("exit code 3"),
+        "{reason}"
+    );
+    assert!(
+        world.job.components[0].charge.is_none(),
+        "not the site's error"
+    );
 
     let mut spec = spec(1);
     spec.max_retries = 1;
@@ -224,8 +294,13 @@ fn a_job_that_sites_lose_without_end_fails_in_the_end() {
         world.see(0, Sighting::Vanished("gone".into()));
         world.record_charges();
     }
-    let Phase::Failed { reason, .. } = &world.job.phase else { panic!("{:?}", world.job.phase) };
-    assert_eq!(&**reason, "component c0: 100 times lost at its sites, at last: gone");
+    let Phase::Failed { reason, .. } = &world.job.phase else {
+        panic!("{:?}", world.job.phase)
+    };
+    assert_eq!(
+        &**reason,
+        "component c0: 100 times lost at its sites, at last: gone"
+    );
 }
 
 #[test]
@@ -236,7 +311,11 @@ fn a_silent_site_is_waited_for_as_long_as_the_job_says() {
     look_unreachable(&mut world, 1, 1_800);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert_eq!(world.job.components[1].run.as_str(), "abandoned");
-    assert_eq!(world.job.components[0].run.as_str(), "running", "it is to be ended first");
+    assert_eq!(
+        world.job.components[0].run.as_str(),
+        "running",
+        "it is to be ended first"
+    );
     world.see(0, Sighting::Vanished("killed".into()));
     world.record_charges();
     assert_eq!(world.phase(), PhaseKind::Queued);
@@ -248,7 +327,10 @@ fn a_job_that_says_wait_is_never_moved_from_a_silent_site() {
     spec.on_unreachable = OnUnreachable::Wait;
     let mut world = World::new(spec);
     world.run();
-    assert_eq!(look_unreachable(&mut world, 0, 10_000_000), Vec::<&str>::new());
+    assert_eq!(
+        look_unreachable(&mut world, 0, 10_000_000),
+        Vec::<&str>::new()
+    );
 }
 
 #[test]
@@ -267,7 +349,10 @@ fn cancelling_ends_what_lives_before_it_says_cancelled() {
     world.run();
     world.tell(JobCommand::Cancel(key())).unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
-    assert_eq!(world.tell(JobCommand::Cancel(key())), Err(Rejection::AlreadySo));
+    assert_eq!(
+        world.tell(JobCommand::Cancel(key())),
+        Err(Rejection::AlreadySo)
+    );
     world.see(0, Sighting::Vanished("killed".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
     world.see(1, Sighting::Failed("ended by signal 15".into()));
@@ -282,7 +367,10 @@ fn a_cancelled_claim_that_was_never_sent_is_withdrawn() {
     assert_eq!(world.due(), [EffectKind::Withdraw]);
     world.submit(0, SubmitAnswer::NotSent("withdrawn".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
-    assert!(world.job.components[0].charge.is_none(), "the site did nothing wrong");
+    assert!(
+        world.job.components[0].charge.is_none(),
+        "the site did nothing wrong"
+    );
 }
 
 #[test]
@@ -295,7 +383,13 @@ fn processors_that_are_not_had_in_time_are_a_lost_claim_not_an_error() {
     world.look(Inputs::Unknown);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert_eq!(world.job.setbacks.claims, 1);
-    assert!(world.job.components.iter().all(|component| component.charge.is_none()));
+    assert!(
+        world
+            .job
+            .components
+            .iter()
+            .all(|component| component.charge.is_none())
+    );
 }
 
 #[test]
@@ -304,15 +398,26 @@ fn an_acknowledged_submission_that_disappears_is_the_sites_error() {
     world.place();
     world.accept_all();
     world.pass(10);
-    assert_eq!(world.see(0, Sighting::Absent), Vec::<&str>::new(), "too early");
+    assert_eq!(
+        world.see(0, Sighting::Absent),
+        Vec::<&str>::new(),
+        "too early"
+    );
     world.pass(30);
     assert_eq!(world.see(0, Sighting::Absent), ["AttemptAbsent"]);
     world.pass(1);
     world.see(0, Sighting::Absent);
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert!(world.job.components[0].charge.is_some());
-    assert!(world.due().contains(&EffectKind::End), "perhaps the site showed what was long ago");
-    assert_eq!(world.see(0, Sighting::Absent), Vec::<&str>::new(), "its gate may be open");
+    assert!(
+        world.due().contains(&EffectKind::End),
+        "perhaps the site showed what was long ago"
+    );
+    assert_eq!(
+        world.see(0, Sighting::Absent),
+        Vec::<&str>::new(),
+        "its gate may be open"
+    );
     world.see(0, Sighting::Void);
     assert!(!world.job.components[0].run.may_live());
 }
@@ -342,7 +447,10 @@ fn what_a_held_job_had_on_its_way_is_looked_up_after_its_release() {
     world.place();
     world.tell(JobCommand::Hold("it panics".into())).unwrap();
     let settle = vec![DurationMs::from_secs(5)];
-    assert_eq!(world.tell(JobCommand::Recover { settle }).unwrap(), ["SubmissionUncertain"]);
+    assert_eq!(
+        world.tell(JobCommand::Recover { settle }).unwrap(),
+        ["SubmissionUncertain"]
+    );
     assert_eq!(world.due(), [], "nothing is done for it while it is held");
     world.tell(JobCommand::Release(key())).unwrap();
     assert_eq!(world.due(), [EffectKind::LookUp]);
@@ -352,11 +460,19 @@ fn what_a_held_job_had_on_its_way_is_looked_up_after_its_release() {
 fn a_drained_site_is_left_by_jobs_whose_payload_has_not_begun() {
     let mut world = World::new(spec(1));
     let placements = world.placements(1_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     world.tell(JobCommand::LeaveSite(site(0))).unwrap();
     assert_eq!(world.phase(), PhaseKind::Queued);
     world.run();
-    assert_eq!(world.tell(JobCommand::LeaveSite(site(0))), Err(Rejection::Stale));
+    assert_eq!(
+        world.tell(JobCommand::LeaveSite(site(0))),
+        Err(Rejection::Stale)
+    );
 }
 
 #[test]
@@ -378,10 +494,19 @@ fn no_payload_is_given_up_before_its_site_says_its_wall_time_is_over() {
     let (component, attempt) = (ComponentIndex(0), world.attempt(0));
     let sighting = Sighting::Begun("node1".into());
     let (asked_at, times) = (before, SiteTimes::default());
-    let old = JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting };
+    let old = JobCommand::AttemptObserved {
+        component,
+        attempt,
+        asked_at,
+        times,
+        sighting,
+    };
     assert_eq!(world.tell(old), Ok(Vec::new()));
     let wake = next_wake(&world.job, &world.parameters, world.now);
-    assert!(wake.is_some_and(|time| time > world.now), "what it says next is looked at");
+    assert!(
+        wake.is_some_and(|time| time > world.now),
+        "what it says next is looked at"
+    );
     world.see(0, Sighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
 }
@@ -396,12 +521,26 @@ fn whoever_is_named_is_told_of_the_end_and_nothing_else_changes() {
         target: team.clone(),
         problem: problem.map(Into::into),
     };
-    assert_eq!(world.tell(told(None)), Err(Rejection::Stale), "it has not ended");
+    assert_eq!(
+        world.tell(told(None)),
+        Err(Rejection::Stale),
+        "it has not ended"
+    );
     world.tell(JobCommand::Cancel(key())).unwrap();
     assert!(world.job.untold().eq([&team]));
-    assert_eq!(world.tell(told(Some("nobody answers"))), Ok(vec!["EndTold"]));
-    assert_eq!((world.phase(), world.job.untold().next()), (PhaseKind::Cancelled, None));
-    assert_eq!(world.tell(told(None)), Err(Rejection::Stale), "they were told");
+    assert_eq!(
+        world.tell(told(Some("nobody answers"))),
+        Ok(vec!["EndTold"])
+    );
+    assert_eq!(
+        (world.phase(), world.job.untold().next()),
+        (PhaseKind::Cancelled, None)
+    );
+    assert_eq!(
+        world.tell(told(None)),
+        Err(Rejection::Stale),
+        "they were told"
+    );
 }
 
 #[test]
@@ -451,14 +590,34 @@ fn a_promotion_that_is_told_twice_raises_one_class() {
 fn who_finds_no_room_for_its_input_goes_elsewhere_and_charges_nobody() {
     let mut world = World::new(spec(2));
     let placements = world.placements(320_000);
-    world.tell(JobCommand::Place { placements, by: None }).unwrap();
+    world
+        .tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     let components = vec![ComponentIndex(1)];
-    let full = Inputs::Lost { detail: "no space left".into(), components, at_site: true };
-    assert_eq!(world.look(full), ["SiteAvoided", "RoundAborted", "JobRequeued"]);
-    let [first, second] = &world.job.components[..] else { panic!("two components") };
+    let full = Inputs::Lost {
+        detail: "no space left".into(),
+        components,
+        at_site: true,
+    };
+    assert_eq!(
+        world.look(full),
+        ["SiteAvoided", "RoundAborted", "JobRequeued"]
+    );
+    let [first, second] = &world.job.components[..] else {
+        panic!("two components")
+    };
     assert!(first.avoid.is_empty());
     assert_eq!(Vec::from_iter(second.avoid.clone()), [site(1)]);
-    assert!(world.job.components.iter().all(|component| component.charge.is_none()));
+    assert!(
+        world
+            .job
+            .components
+            .iter()
+            .all(|component| component.charge.is_none())
+    );
     assert_eq!(world.job.setbacks.inputs, 1);
 }
 
@@ -486,5 +645,8 @@ fn that_its_owner_stays_away_from_a_site_costs_a_job_no_claim_try() {
         world.submit(0, SubmitAnswer::Barred("jobs of this key stay away".into()));
         world.pass(60);
     }
-    assert_eq!((world.job.setbacks.claims, world.job.setbacks.site_errors), (0, 0));
+    assert_eq!(
+        (world.job.setbacks.claims, world.job.setbacks.site_errors),
+        (0, 0)
+    );
 }

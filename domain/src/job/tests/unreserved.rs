@@ -49,14 +49,20 @@ fn a_component_nobody_could_promise_is_claimed_where_its_user_lets_it() {
     assert_eq!(job.components[1].acquisition(), Acquisition::ClaimNow);
     assert_eq!(job.components[1].placement.as_ref().unwrap().site, site(7));
     let begins = job.reservations_begin().unwrap();
-    assert_eq!(job.claim_time(&story.world.parameters), Some(begins), "with the others");
+    assert_eq!(
+        job.claim_time(&story.world.parameters),
+        Some(begins),
+        "with the others"
+    );
 }
 
 #[test]
 fn without_that_the_job_is_refused_and_told_the_remedy() {
     let (story, told) = story(false);
     assert_eq!(told.unwrap(), ["JobFailed"]);
-    let Phase::Failed { reason, .. } = &story.world.job.phase else { panic!() };
+    let Phase::Failed { reason, .. } = &story.world.job.phase else {
+        panic!()
+    };
     assert!(reason.contains("unreserved = \"claim\""), "{reason}");
 }
 
@@ -66,9 +72,17 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
     story.world.job.reservation = None;
     let candidates = vec![Vec::new(), Vec::new()];
     let unreserved = vec![vec![at(7)], vec![at(7)]];
-    story.world.job.phase = Phase::Queued { since: story.world.now, not_before: Timestamp(0) };
+    story.world.job.phase = Phase::Queued {
+        since: story.world.now,
+        not_before: Timestamp(0),
+    };
     let (rankings, wish) = (Vec::new(), story.world.job.reservation_wish());
-    let told = story.world.tell(JobCommand::Reserve { candidates, unreserved, rankings, wish });
+    let told = story.world.tell(JobCommand::Reserve {
+        candidates,
+        unreserved,
+        rankings,
+        wish,
+    });
     assert_eq!(told.unwrap(), ["JobFailed"]);
 }
 
@@ -76,10 +90,15 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
 fn idle_processors_are_looked_for_as_long_as_the_others_can_wait() {
     let (mut story, _) = story(true);
     story.ask_all();
-    let Phase::Placed { start_estimate, .. } = story.world.job.phase else { panic!() };
+    let Phase::Placed { start_estimate, .. } = story.world.job.phase else {
+        panic!()
+    };
     let promised = story.world.job.promised_start().unwrap();
     assert_eq!(start_estimate, promised + MINUTE, "the tolerance");
-    let held = story.world.job.components[0].acquisition().promised().unwrap();
+    let held = story.world.job.components[0]
+        .acquisition()
+        .promised()
+        .unwrap();
     let margin = story.world.parameters.wall_margin;
     assert!(start_estimate + story.world.job.spec.wall_time + margin <= held.to);
 }

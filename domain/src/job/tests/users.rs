@@ -15,7 +15,12 @@ fn world_in(phase: PhaseKind) -> World {
         PhaseKind::Queued | PhaseKind::Collecting => {}
         PhaseKind::Placed => {
             let placements = world.placements(9_000);
-            world.tell(JobCommand::Place { placements, by: None }).unwrap();
+            world
+                .tell(JobCommand::Place {
+                    placements,
+                    by: None,
+                })
+                .unwrap();
         }
         PhaseKind::Claiming => world.place(),
         PhaseKind::Starting => {

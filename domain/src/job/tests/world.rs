@@ -84,7 +84,11 @@ pub(crate) fn spec(components: usize) -> JobSpec {
 /// Input of these components cannot be brought.
 pub(super) fn lost_input(components: &[u32]) -> Inputs {
     let components = components.iter().copied().map(ComponentIndex).collect();
-    Inputs::Lost { detail: "no replica".into(), components, at_site: false }
+    Inputs::Lost {
+        detail: "no replica".into(),
+        components,
+        at_site: false,
+    }
 }
 
 /// A flexible job of six processors, which is split otherwise in each round.
@@ -107,7 +111,10 @@ impl World {
             priority: Priority::Low,
             frozen_by: None,
             held: None,
-            phase: Phase::Queued { since: now, not_before: Timestamp(0) },
+            phase: Phase::Queued {
+                since: now,
+                not_before: Timestamp(0),
+            },
             round: Round(0),
             inputs_here: false,
             start_at: None,
@@ -143,7 +150,10 @@ impl World {
             }
             evolve(&mut self.job, &event);
             let (name, after) = (event.what.name(), self.job.phase.kind());
-            assert!(table::allowed(before, name, after), "{before:?} {name} {after:?}");
+            assert!(
+                table::allowed(before, name, after),
+                "{before:?} {name} {after:?}"
+            );
             names.push(name);
             self.events.push(event);
         }
@@ -153,7 +163,10 @@ impl World {
 
     /// (b): no start is decided unless every component that begins then waits at its gate.
     fn check_go(&self) {
-        assert!(self.job.inputs_here, "the start was decided before all input was there");
+        assert!(
+            self.job.inputs_here,
+            "the start was decided before all input was there"
+        );
         for (_, component) in self.job.begin_together() {
             assert_eq!(component.run.as_str(), "at-gate");
         }
@@ -168,14 +181,24 @@ impl World {
     }
 
     pub(super) fn attempt(&self, index: usize) -> Attempt {
-        self.job.components.get(index).map_or(Attempt(0), |component| component.attempt)
+        self.job
+            .components
+            .get(index)
+            .map_or(Attempt(0), |component| component.attempt)
     }
 
     pub(super) fn placements(&self, bytes: u64) -> Vec<Placement> {
-        let content = Content { digest: crate::ids::Digest([1; 32]), size: Bytes(bytes) };
+        let content = Content {
+            digest: crate::ids::Digest([1; 32]),
+            size: Bytes(bytes),
+        };
         let sources = move |at: usize| match bytes {
             0 => Vec::new(),
-            _ => vec![Source { content, from: site(at + 1), chunk: None }],
+            _ => vec![Source {
+                content,
+                from: site(at + 1),
+                chunk: None,
+            }],
         };
         let shares = match self.job.spec.request {
             Request::Fixed | Request::NonFixed => vec![None; self.job.spec.components.len()],
@@ -198,12 +221,21 @@ impl World {
 
     pub(super) fn place(&mut self) {
         let placements = self.placements(0);
-        self.tell(JobCommand::Place { placements, by: None }).unwrap();
+        self.tell(JobCommand::Place {
+            placements,
+            by: None,
+        })
+        .unwrap();
     }
 
     pub(super) fn submit(&mut self, index: usize, answer: SubmitAnswer) -> Vec<&'static str> {
         let (component, attempt) = (ComponentIndex(index as u32), self.attempt(index));
-        self.tell(JobCommand::SubmitAnswered { component, attempt, answer }).unwrap()
+        self.tell(JobCommand::SubmitAnswered {
+            component,
+            attempt,
+            answer,
+        })
+        .unwrap()
     }
 
     pub(super) fn accept_all(&mut self) {
@@ -224,8 +256,14 @@ impl World {
     ) -> Vec<&'static str> {
         let (component, attempt, asked_at) =
             (ComponentIndex(index as u32), self.attempt(index), self.now);
-        self.tell(JobCommand::AttemptObserved { component, attempt, asked_at, times, sighting })
-            .unwrap()
+        self.tell(JobCommand::AttemptObserved {
+            component,
+            attempt,
+            asked_at,
+            times,
+            sighting,
+        })
+        .unwrap()
     }
 
     pub(super) fn see_all(&mut self, sighting: Sighting) {
@@ -235,7 +273,10 @@ impl World {
     }
 
     pub(super) fn look(&mut self, inputs: Inputs) -> Vec<&'static str> {
-        let external = ExternalState { inputs, ..ExternalState::default() };
+        let external = ExternalState {
+            inputs,
+            ..ExternalState::default()
+        };
         match self.job.claim_time(&self.parameters) {
             Some(time) if time <= self.now => self.claim_all(external),
             _ => self.tell(JobCommand::Look(external)).unwrap(),
@@ -245,7 +286,11 @@ impl World {
     /// A claiming try that finds every site idle.
     pub(super) fn claim_all(&mut self, external: ExternalState) -> Vec<&'static str> {
         let start = self.job.unclaimed().collect();
-        let attempt = ClaimTry { round: self.job.round, start, ..ClaimTry::default() };
+        let attempt = ClaimTry {
+            round: self.job.round,
+            start,
+            ..ClaimTry::default()
+        };
         self.tell(JobCommand::Claim(attempt, external)).unwrap()
     }
 
@@ -253,7 +298,10 @@ impl World {
     pub(super) fn collecting(mut spec: JobSpec, outputs: &[&str]) -> Self {
         let output = |path: &&str| Output {
             path: RelPath::new(path).unwrap(),
-            collect: Collect::ToSite { site: site(2), register: path.parse().unwrap() },
+            collect: Collect::ToSite {
+                site: site(2),
+                register: path.parse().unwrap(),
+            },
         };
         spec.components[0].outputs = outputs.iter().map(output).collect();
         let mut world = Self::new(spec);
@@ -273,14 +321,18 @@ impl World {
     }
 
     pub(super) fn due(&self) -> Vec<EffectKind> {
-        due(&self.job, self.now).into_iter().map(|effect| effect.kind).collect()
+        due(&self.job, self.now)
+            .into_iter()
+            .map(|effect| effect.kind)
+            .collect()
     }
 
     pub(super) fn record_charges(&mut self) {
         for index in 0..self.job.components.len() {
             if let Some(charge) = self.job.components[index].charge.clone() {
                 let (component, attempt) = (ComponentIndex(index as u32), charge.attempt);
-                self.tell(JobCommand::ChargeRecorded { component, attempt }).unwrap();
+                self.tell(JobCommand::ChargeRecorded { component, attempt })
+                    .unwrap();
             }
         }
     }

@@ -31,24 +31,44 @@ struct Scene {
 }
 
 fn scene() -> impl Strategy<Value = Scene> {
-    let powers =
-        prop::collection::vec(prop_oneof![1 => Just(None), 4 => (1..9u32).prop_map(Some)], 5);
+    let powers = prop::collection::vec(
+        prop_oneof![1 => Just(None), 4 => (1..9u32).prop_map(Some)],
+        5,
+    );
     let gflops = prop_oneof![3 => Just(0u64), 1 => 1..20u64];
     let weights = prop::collection::vec(0..3_000u32, 5);
     let promised = prop::collection::vec(prop_oneof![2 => Just(0u32), 1 => 1..9u32], 5);
     let arrival = Just((0..5usize).collect::<Vec<_>>()).prop_shuffle();
     let local_rate = prop_oneof![Just(None), (1..9u64).prop_map(Some)];
     let terms = (weights, 1..10_000u64, local_rate);
-    (drawn(1..4), any::<bool>(), powers, gflops, terms, promised, arrival).prop_map(
-        |(drawn, flexible, powers, gflops, terms, promised, arrival)| {
-            let drawn = match flexible {
-                true => drawn.split_under(&Flexibly, 1),
-                false => drawn.under(&MultipleResources),
-            };
-            let (weights, run_time, local_rate) = terms;
-            Scene { drawn, powers, gflops, weights, run_time, local_rate, promised, arrival }
-        },
+    (
+        drawn(1..4),
+        any::<bool>(),
+        powers,
+        gflops,
+        terms,
+        promised,
+        arrival,
     )
+        .prop_map(
+            |(drawn, flexible, powers, gflops, terms, promised, arrival)| {
+                let drawn = match flexible {
+                    true => drawn.split_under(&Flexibly, 1),
+                    false => drawn.under(&MultipleResources),
+                };
+                let (weights, run_time, local_rate) = terms;
+                Scene {
+                    drawn,
+                    powers,
+                    gflops,
+                    weights,
+                    run_time,
+                    local_rate,
+                    promised,
+                    arrival,
+                }
+            },
+        )
 }
 
 /// Draws flexible requests for the policy.
@@ -76,7 +96,10 @@ impl Scene {
             whole.resources = total.clone();
         }
         parts[0].gflops = self.gflops;
-        let weights = self.weights.iter().map(|w| Weight::from_thousandths(*w).unwrap());
+        let weights = self
+            .weights
+            .iter()
+            .map(|w| Weight::from_thousandths(*w).unwrap());
         let names = ["compute", "memory", "disk", "potential", "data"];
         let weights = Weights::of(names.into_iter().zip(weights)).unwrap_or_default();
         let terms = Terms {
@@ -91,7 +114,12 @@ impl Scene {
     fn sites(&self) -> Vec<GridSite> {
         let sites = self.drawn.sites.iter().zip(&self.powers);
         let power = |power: &Option<u32>| power.map(|gflops| Mflops(u64::from(gflops) * 1_000));
-        sites.map(|(site, p)| GridSite { power_per_processor: power(p), ..site.clone() }).collect()
+        sites
+            .map(|(site, p)| GridSite {
+                power_per_processor: power(p),
+                ..site.clone()
+            })
+            .collect()
     }
 
     /// With what is promised to others.
@@ -101,7 +129,11 @@ impl Scene {
         let key = ledgers.open(JobId(99), crate::ids::Round(0), other, Timestamp(u64::MAX));
         for (site, promised) in sites.iter().zip(&self.promised) {
             let at = ledgers.number_of(&site.name);
-            ledgers.deduct(&key, at, Deducted::offered(Resources::processors(*promised)));
+            ledgers.deduct(
+                &key,
+                at,
+                Deducted::offered(Resources::processors(*promised)),
+            );
         }
         ledgers
     }
@@ -210,14 +242,23 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
         ledgers.open(JobId(job), Default::default(), holder, Timestamp(9))
     };
     let (a, b) = (open(&mut ledgers, 1), open(&mut ledgers, 2));
-    let mut actor = SiteActor { site: one[0].clone(), desk: Desk::new(9) };
+    let mut actor = SiteActor {
+        site: one[0].clone(),
+        desk: Desk::new(9),
+    };
     let mut hears = |job, asked: &Asked, ledgers: &mut Ledgers, key| {
-        let given = actor.hears((JobId(job), Some(asked.clone())), &ground, ledgers, key).unwrap();
+        let given = actor
+            .hears((JobId(job), Some(asked.clone())), &ground, ledgers, key)
+            .unwrap();
         let promised = free_processors(ledgers, &site_name("S"));
         ((given.bid.distance * 1e6).round() / 1e6, 10 - promised)
     };
     assert_eq!(hears(1, &job_a, &mut ledgers, &a), (0.0, 4));
-    assert_eq!(hears(1, &job_a, &mut ledgers, &a), (0.0, 4), "again: nothing is deducted twice");
+    assert_eq!(
+        hears(1, &job_a, &mut ledgers, &a),
+        (0.0, 4),
+        "again: nothing is deducted twice"
+    );
     assert_eq!(hears(2, &job_b, &mut ledgers, &b), (0.333_333, 0));
     let free = |ledgers: &Ledgers| 10 - free_processors(ledgers, &site_name("S"));
     ledgers.end(&a);
@@ -238,6 +279,10 @@ fn a_site_that_does_not_answer_is_passed_over_and_the_next_is_taken() {
     let left = Remaining::of(ground.grid());
     let (plan, by) = job.decide(&ground, &round.close(), &left).unwrap();
     assert_eq!((sites_of(&plan), by.policy.as_str()), (vec!["B"], "mrs"));
-    let nobody = [Err(Decline::Silent), Err(Decline::NothingFree), Err(Decline::Silent)];
+    let nobody = [
+        Err(Decline::Silent),
+        Err(Decline::NothingFree),
+        Err(Decline::Silent),
+    ];
     assert!(job.decide(&ground, &nobody, &left).is_err());
 }

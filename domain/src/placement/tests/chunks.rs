@@ -14,14 +14,24 @@ fn chunk(of: Content, before: u64, own: u64, total: u64) -> Chunk {
 }
 
 fn reading(processors: u32, chunk: Chunk) -> ComponentRequest {
-    ComponentRequest { chunks: BTreeMap::from([(chunk.content(), chunk)]), ..component(processors) }
+    ComponentRequest {
+        chunks: BTreeMap::from([(chunk.content(), chunk)]),
+        ..component(processors)
+    }
 }
 
 fn sources(plan: &Plan) -> Vec<(u64, u64, &str)> {
-    let sources = plan.placements.iter().flat_map(|placement| &placement.sources);
+    let sources = plan
+        .placements
+        .iter()
+        .flat_map(|placement| &placement.sources);
     let told = sources.map(|source| {
         let offset = source.chunk.map_or(0, |chunk| chunk.offset.0);
-        (offset / GB, source.content.size.0 / GB, source.from.as_str())
+        (
+            offset / GB,
+            source.content.size.0 / GB,
+            source.from.as_str(),
+        )
     });
     told.collect()
 }
@@ -32,15 +42,28 @@ fn a_component_waits_for_its_own_chunk_only() {
     let sites = [site("A", 12), site("B", 4), site("F", 0)];
     let links = [("F", "A", 100), ("F", "B", 100)];
     let grid = grid_with(sites, &[(whole, "F")], &links);
-    let parts = vec![reading(12, chunk(whole, 0, 12, 16)), reading(4, chunk(whole, 12, 4, 16))];
+    let parts = vec![
+        reading(12, chunk(whole, 0, 12, 16)),
+        reading(4, chunk(whole, 12, 4, 16)),
+    ];
     let plan = placed(&request(parts), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["A", "B"]);
     assert_eq!(sources(&plan), [(0, 12, "F"), (12, 4, "F")]);
     let times: Vec<DurationMs> = plan.placements.iter().map(|p| p.transfer_time).collect();
     // 12 GB and 4 GB at 100 Mbit/s.
-    assert_eq!(times, [DurationMs::from_secs(960), DurationMs::from_secs(320)]);
-    let digests: Vec<_> = plan.placements.iter().map(|p| p.sources[0].content.digest).collect();
-    assert!(digests[0] != digests[1] && !digests.contains(&whole.digest), "{digests:?}");
+    assert_eq!(
+        times,
+        [DurationMs::from_secs(960), DurationMs::from_secs(320)]
+    );
+    let digests: Vec<_> = plan
+        .placements
+        .iter()
+        .map(|p| p.sources[0].content.digest)
+        .collect();
+    assert!(
+        digests[0] != digests[1] && !digests.contains(&whole.digest),
+        "{digests:?}"
+    );
 }
 
 #[test]
@@ -48,7 +71,10 @@ fn close_to_files_runs_where_the_file_is_that_a_chunk_is_cut_from() {
     let whole = file(1, 16);
     let sites = [site("A", 40), site("F", 8)];
     let grid = grid_with(sites, &[(whole, "F")], &[("F", "A", 100)]);
-    let parts = request(vec![reading(4, chunk(whole, 0, 4, 8)), reading(4, chunk(whole, 4, 4, 8))]);
+    let parts = request(vec![
+        reading(4, chunk(whole, 0, 4, 8)),
+        reading(4, chunk(whole, 4, 4, 8)),
+    ]);
     let plan = placed(&under("close-to-files", &parts), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["F", "F"]);
     assert_eq!(plan.transfer_time, DurationMs::ZERO);
@@ -64,17 +90,34 @@ fn flexible_reading(policy: &str, total: u32, of: Content, bounds: Flexible) -> 
 fn the_chunks_of_a_flexible_job_follow_its_shares() {
     let whole = file(1, 20);
     let sites = || [site("A", 12), site("B", 8), site("F", 0)];
-    let links = [("F", "A", 100), ("F", "B", 100), ("A", "B", 1), ("B", "A", 1)];
+    let links = [
+        ("F", "A", 100),
+        ("F", "B", 100),
+        ("A", "B", 1),
+        ("B", "A", 1),
+    ];
     let grid = grid_with(sites(), &[(whole, "F")], &links);
-    for policy in ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"] {
-        let plan = placed(&flexible_reading(policy, 20, whole, Flexible::default()), &grid);
+    for policy in [
+        "flexible-cluster-minimization",
+        "connected-flexible-cluster-minimization",
+    ] {
+        let plan = placed(
+            &flexible_reading(policy, 20, whole, Flexible::default()),
+            &grid,
+        );
         let plan = plan.unwrap();
         assert_eq!(shares_of(&plan), [("A", 12), ("B", 8)], "{policy}");
         assert_eq!(sources(&plan), [(0, 12, "F"), (12, 8, "F")], "{policy}");
         assert_eq!(plan.transfer_time, DurationMs::from_secs(960), "{policy}");
     }
-    let listed = Flexible { splits: vec![vec![15, 5], vec![8, 12]], ..Flexible::default() };
-    let plan = placed(&flexible_reading("flexible-cluster-minimization", 20, whole, listed), &grid);
+    let listed = Flexible {
+        splits: vec![vec![15, 5], vec![8, 12]],
+        ..Flexible::default()
+    };
+    let plan = placed(
+        &flexible_reading("flexible-cluster-minimization", 20, whole, listed),
+        &grid,
+    );
     let plan = plan.unwrap();
     assert_eq!(shares_of(&plan), [("B", 8), ("A", 12)]);
     assert_eq!(sources(&plan), [(0, 8, "F"), (8, 12, "F")]);
@@ -85,7 +128,12 @@ fn a_flexible_job_that_is_not_split_reads_the_file_itself() {
     let whole = file(1, 20);
     let sites = [site("A", 20), site("F", 0)];
     let grid = grid_with(sites, &[(whole, "F")], &[("F", "A", 100)]);
-    let request = flexible_reading("flexible-cluster-minimization", 20, whole, Flexible::default());
+    let request = flexible_reading(
+        "flexible-cluster-minimization",
+        20,
+        whole,
+        Flexible::default(),
+    );
     let plan = placed(&request, &grid).unwrap();
     let source = &plan.placements[0].sources[0];
     assert_eq!((source.content, source.chunk), (whole, None));
@@ -95,7 +143,10 @@ fn a_flexible_job_that_is_not_split_reads_the_file_itself() {
 #[test]
 fn a_file_read_whole_and_in_chunks_needs_its_room_once() {
     let whole = file(1, 2);
-    let narrow = GridSite { staging_left: Some(Bytes(3 * GB)), ..site("A", 12) };
+    let narrow = GridSite {
+        staging_left: Some(Bytes(3 * GB)),
+        ..site("A", 12)
+    };
     let grid = grid_with([narrow, site("F", 0)], &[(whole, "F")], &[("F", "A", 100)]);
     let mut part = reading(7, chunk(whole, 0, 7, 7));
     part.inputs.insert(whole);
@@ -108,11 +159,24 @@ fn a_file_read_whole_and_in_chunks_needs_its_room_once() {
 #[test]
 fn a_chunk_of_a_flexible_job_comes_from_where_that_chunk_arrives_first() {
     // The smallest chunk takes a millisecond from either.
-    let whole = Content { size: Bytes(100_000), ..file(1, 1) };
+    let whole = Content {
+        size: Bytes(100_000),
+        ..file(1, 1)
+    };
     let sites = [site("A", 0), site("B", 0), site("X", 1_000)];
-    let grid = grid_with(sites, &[(whole, "A"), (whole, "B")], &[("A", "X", 1), ("B", "X", 100)]);
-    for policy in ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"] {
-        let plan = placed(&flexible_reading(policy, 1_000, whole, Flexible::default()), &grid);
+    let grid = grid_with(
+        sites,
+        &[(whole, "A"), (whole, "B")],
+        &[("A", "X", 1), ("B", "X", 100)],
+    );
+    for policy in [
+        "flexible-cluster-minimization",
+        "connected-flexible-cluster-minimization",
+    ] {
+        let plan = placed(
+            &flexible_reading(policy, 1_000, whole, Flexible::default()),
+            &grid,
+        );
         let plan = plan.unwrap();
         assert_eq!(plan.placements[0].sources[0].from.as_str(), "B", "{policy}");
         assert_eq!(plan.transfer_time, DurationMs(8), "{policy}");
@@ -124,5 +188,10 @@ fn the_file_is_named_that_a_chunk_cannot_be_cut_from() {
     let whole = file(1, 16);
     let grid = grid_with([site("A", 12)], &[], &[]);
     let refusal = placed(&request(vec![reading(4, chunk(whole, 0, 4, 8))]), &grid).unwrap_err();
-    assert_eq!(refusal.reason, Reason::NoReplica { digest: whole.digest });
+    assert_eq!(
+        refusal.reason,
+        Reason::NoReplica {
+            digest: whole.digest
+        }
+    );
 }

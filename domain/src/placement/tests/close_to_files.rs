@@ -9,7 +9,12 @@ use crate::units::DurationMs;
 const NAME: &str = "close-to-files";
 
 fn pairs(pairs: &[(&str, &str)]) -> History {
-    History::Pairs(pairs.iter().map(|(e, f)| (site_name(e), site_name(f))).collect())
+    History::Pairs(
+        pairs
+            .iter()
+            .map(|(e, f)| (site_name(e), site_name(f)))
+            .collect(),
+    )
 }
 
 fn reading(sizes: &[u32], input: Content) -> PlacementRequest {
@@ -24,7 +29,12 @@ fn reading(sizes: &[u32], input: Content) -> PlacementRequest {
 fn setting(idle: [u32; 4]) -> GridSnapshot {
     let names = ["A", "B", "C", "D"];
     let sites = names.iter().zip(idle).map(|(name, idle)| site(name, idle));
-    let links = [("A", "B", 100), ("A", "C", 50), ("D", "B", 200), ("D", "C", 80)];
+    let links = [
+        ("A", "B", 100),
+        ("A", "C", 50),
+        ("D", "B", 200),
+        ("D", "C", 80),
+    ];
     grid_with(sites, &[(file(1, 4), "A"), (file(1, 4), "D")], &links)
 }
 
@@ -36,14 +46,22 @@ fn placed_with(
     let mut remaining = Remaining::of(grid);
     place(
         request,
-        &mut PlacementContext { grid, remaining: &mut remaining, history, observer: &mut Silent },
+        &mut PlacementContext {
+            grid,
+            remaining: &mut remaining,
+            history,
+            observer: &mut Silent,
+        },
     )
 }
 
 /// Execution site, file site and seconds of each component; no file site if the files are there.
 fn served(plan: &Plan) -> Vec<(&str, &str, u64)> {
     let of = |p: &'_ crate::placed::Placement| p.transfer_time.0 / 1000;
-    plan.placements.iter().map(|p| (p.site.as_str(), p.sources[0].from.as_str(), of(p))).collect()
+    plan.placements
+        .iter()
+        .map(|p| (p.site.as_str(), p.sources[0].from.as_str(), of(p)))
+        .collect()
 }
 
 /// CF-1 and CF-2.
@@ -53,14 +71,20 @@ fn a_component_goes_where_its_file_is_or_to_the_pair_that_brings_it_first() {
     let mut history = pairs(&[("B", "A"), ("C", "A")]);
     let plan = placed_with(&request, &grid, &mut history).unwrap();
     // The second one adds the pair of B and D, which the third one finds.
-    assert_eq!(served(&plan), [("A", "A", 0), ("B", "A", 320), ("B", "D", 160)]);
+    assert_eq!(
+        served(&plan),
+        [("A", "A", 0), ("B", "A", 320), ("B", "D", 160)]
+    );
     assert_eq!(plan.transfer_time, DurationMs::from_secs(320));
     assert_eq!(history, pairs(&[("B", "A"), ("B", "D"), ("C", "A")]));
 
     let mut history = pairs(&[("B", "A"), ("B", "D"), ("C", "A"), ("C", "D")]);
     let before = history.clone();
     let plan = placed_with(&request, &grid, &mut history).unwrap();
-    assert_eq!(served(&plan), [("A", "A", 0), ("B", "D", 160), ("B", "D", 160)]);
+    assert_eq!(
+        served(&plan),
+        [("A", "A", 0), ("B", "D", 160), ("B", "D", 160)]
+    );
     assert_eq!(plan.transfer_time, DurationMs::from_secs(160));
     assert_eq!(history, before);
 }
@@ -92,7 +116,11 @@ fn an_empty_table_places_nothing_beside_the_files() {
     assert_eq!(history, pairs(&[]));
     let far = setting([0, 24, 30, 0]);
     let (_, recorder) = explained_with(&reading(&[8], file(1, 4)), &far, &mut history);
-    let b = recorder.verdicts.iter().find(|verdict| verdict.site == site_name("B")).unwrap();
+    let b = recorder
+        .verdicts
+        .iter()
+        .find(|verdict| verdict.site == site_name("B"))
+        .unwrap();
     assert_eq!(b.outcome, Outcome::Refused(vec![Reason::NotInHistory]));
 }
 
@@ -103,8 +131,12 @@ fn explained_with(
 ) -> (Result<Plan, Refusal>, Recorder) {
     let mut recorder = Recorder::default();
     let mut remaining = Remaining::of(grid);
-    let mut context =
-        PlacementContext { grid, remaining: &mut remaining, history, observer: &mut recorder };
+    let mut context = PlacementContext {
+        grid,
+        remaining: &mut remaining,
+        history,
+        observer: &mut recorder,
+    };
     (place(request, &mut context), recorder)
 }
 
@@ -149,15 +181,25 @@ fn without_input_it_is_worst_fit() {
 fn files_that_no_site_holds_together_each_come_from_the_fastest_source() {
     let sites = [site("A", 0), site("B", 0), site("C", 9)];
     let (one, two) = (file(1, 1), file(2, 1));
-    let grid = grid_with(sites, &[(one, "A"), (two, "B")], &[("A", "C", 100), ("B", "C", 100)]);
+    let grid = grid_with(
+        sites,
+        &[(one, "A"), (two, "B")],
+        &[("A", "C", 100), ("B", "C", 100)],
+    );
     let both = ComponentRequest {
         inputs: [one, two].into(),
         ..ComponentRequest::of_resources(crate::resources::Resources::processors(4))
     };
     let plan = placed(&under(NAME, &request(vec![both])), &grid).unwrap();
-    let sources: Vec<&str> =
-        plan.placements[0].sources.iter().map(|source| source.from.as_str()).collect();
-    assert_eq!((sources, plan.transfer_time), (vec!["A", "B"], DurationMs::from_secs(160)));
+    let sources: Vec<&str> = plan.placements[0]
+        .sources
+        .iter()
+        .map(|source| source.from.as_str())
+        .collect();
+    assert_eq!(
+        (sources, plan.transfer_time),
+        (vec!["A", "B"], DurationMs::from_secs(160))
+    );
 }
 
 /// Time counts in whole milliseconds, however much faster the second link is.
@@ -185,6 +227,13 @@ fn a_table_of_all_pairs_has_those_of_a_site_that_joins_later() {
     let after = grid_with(sites, &[(file(1, 4), "A")], &[("A", "E", 100)]);
     let plan = placed_with(&request, &after, &mut history).unwrap();
     assert_eq!(served(&plan), [("E", "A", 320)]);
-    let back = grid_with([site("A", 8), site("E", 4)], &[(file(1, 4), "E")], &[("E", "A", 100)]);
-    assert_eq!(served(&placed_with(&request, &back, &mut history).unwrap()), [("A", "E", 320)]);
+    let back = grid_with(
+        [site("A", 8), site("E", 4)],
+        &[(file(1, 4), "E")],
+        &[("E", "A", 100)],
+    );
+    assert_eq!(
+        served(&placed_with(&request, &back, &mut history).unwrap()),
+        [("A", "E", 320)]
+    );
 }

@@ -39,10 +39,18 @@ fn both(
     parts: Vec<ComponentRequest>,
     world: &World,
 ) -> [Result<Plan, ComponentIndex>; 2] {
-    let asked = Asked { policy, kind, restartable: true, parts };
+    let asked = Asked {
+        policy,
+        kind,
+        restartable: true,
+        parts,
+    };
     let grid = world.grid();
     let told = placed(&asked.request(), &grid);
-    let expected = plan(&mut Judge::new(&grid, History::All, &asked), told.as_ref().ok());
+    let expected = plan(
+        &mut Judge::new(&grid, History::All, &asked),
+        told.as_ref().ok(),
+    );
     [told.map_err(|refusal| refusal.component), expected]
 }
 
@@ -73,12 +81,21 @@ prop_compose! {
 #[test]
 fn a_set_that_no_fastest_link_leads_to_is_found() {
     let mut rates = vec![vec![10; 6]; 6];
-    let links =
-        [(0, 1, 500), (0, 2, 500), (1, 2, 500), (0, 3, 1_000), (1, 4, 1_000), (2, 5, 1_000)];
+    let links = [
+        (0, 1, 500),
+        (0, 2, 500),
+        (1, 2, 500),
+        (0, 3, 1_000),
+        (1, 4, 1_000),
+        (2, 5, 1_000),
+    ];
     for (a, b, rate) in links {
         (rates[a][b], rates[b][a]) = (rate, rate);
     }
-    let world = World { idle: vec![10; 6], rates };
+    let world = World {
+        idle: vec![10; 6],
+        rates,
+    };
     let plan = placed(&flexible(FCM, 30, Flexible::default()), &world.grid()).unwrap();
     assert_eq!(sites_of(&plan), ["A", "B", "C"]);
     let plan = placed(&under(CM, &sizes(&[10, 10, 10])), &world.grid()).unwrap();
@@ -91,9 +108,12 @@ fn a_set_that_no_fastest_link_leads_to_is_found() {
 fn among_too_many_sets_to_search_one_that_takes_the_job_is_still_found() {
     let names: Vec<String> = (10..70).map(|number| format!("S{number}")).collect();
     let rate = |a: usize, b: usize| 1 + ((a * a + b * b) * 31 + a * b * 17) as u64 % 997;
-    let pairs = (0..60).flat_map(|a| (0..60).map(move |b| (a, b))).filter(|(a, b)| a != b);
-    let links: Vec<(&str, &str, u64)> =
-        pairs.map(|(a, b)| (names[a].as_str(), names[b].as_str(), rate(a, b))).collect();
+    let pairs = (0..60)
+        .flat_map(|a| (0..60).map(move |b| (a, b)))
+        .filter(|(a, b)| a != b);
+    let links: Vec<(&str, &str, u64)> = pairs
+        .map(|(a, b)| (names[a].as_str(), names[b].as_str(), rate(a, b)))
+        .collect();
     let grid = grid_with(names.iter().map(|name| site(name, 10)), &[], &links);
     let plan = placed(&under(CM, &sizes(&[6; 8])), &grid).unwrap();
     assert_eq!(plan.sites_combined(), 8);

@@ -17,7 +17,10 @@ use crate::units::Bytes;
 /// Whether the only component of the request is not refused at the site.
 fn admitted(drawn: &Drawn, index: usize) -> bool {
     let (_, recorder) = explained(&drawn.request, &drawn.grid());
-    let verdict = recorder.verdicts.iter().find(|v| v.site.as_str() == NAMES[index]);
+    let verdict = recorder
+        .verdicts
+        .iter()
+        .find(|v| v.site.as_str() == NAMES[index]);
     !matches!(verdict.unwrap().outcome, Outcome::Refused(_))
 }
 
@@ -30,7 +33,10 @@ struct Walk {
 
 impl Walk {
     fn of(drawn: &Drawn) -> Self {
-        Self { sites: drawn.clone(), before: Vec::new() }
+        Self {
+            sites: drawn.clone(),
+            before: Vec::new(),
+        }
     }
 
     /// One component alone, beside what those before it take and stage.
@@ -39,14 +45,21 @@ impl Walk {
         let part = alone.request.components()[component].clone();
         for (site, place) in alone.sites.iter_mut().enumerate() {
             let here: Vec<_> = self.before.iter().filter(|(at, _)| *at == site).collect();
-            here.iter().for_each(|(_, other)| place.pending.add(&other.resources));
+            here.iter()
+                .for_each(|(_, other)| place.pending.add(&other.resources));
             // The components of one job are one submission more, and read one copy.
             place.room = place.room.filter(|_| here.is_empty());
             let staged: BTreeSet<_> = here.iter().flat_map(|(_, other)| &other.inputs).collect();
-            let taken = staged.iter().filter(|file| !part.inputs.contains(**file)).count() as u64;
+            let taken = staged
+                .iter()
+                .filter(|file| !part.inputs.contains(**file))
+                .count() as u64;
             place.staging_left = place.staging_left.map(|left| Bytes(left.0 - taken * GB));
         }
-        let (policy, kind) = (alone.request.policy().clone(), alone.request.request().clone());
+        let (policy, kind) = (
+            alone.request.policy().clone(),
+            alone.request.request().clone(),
+        );
         alone.request =
             PlacementRequest::new(policy, kind, alone.request.is_restartable(), vec![part]);
         alone
@@ -62,11 +75,16 @@ impl Walk {
         let staging = more(&lifted) - more(before);
         *place = GridSite {
             pending: place.pending.clone(),
-            room: if before.room.is_some() { lifted.room } else { place.room },
+            room: if before.room.is_some() {
+                lifted.room
+            } else {
+                place.room
+            },
             staging_left: place.staging_left.map(|left| Bytes(left.0 + staging)),
             ..lifted
         };
-        self.before.push((site, self.sites.request.components()[component].clone()));
+        self.before
+            .push((site, self.sites.request.components()[component].clone()));
     }
 }
 
@@ -78,13 +96,19 @@ type Knob = (usize, ReasonCode);
 fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<Reason>)> {
     let turn = |verdicts: &[SiteVerdict]| {
         let component = verdicts[0].component;
-        let chosen = verdicts.iter().position(|verdict| verdict.outcome == Outcome::Chosen);
+        let chosen = verdicts
+            .iter()
+            .position(|verdict| verdict.outcome == Outcome::Chosen);
         if chosen.is_some() {
             return (component.0 as usize, chosen, Vec::new());
         }
-        let named = drawn.request.components()[component.0 as usize].site.clone();
+        let named = drawn.request.components()[component.0 as usize]
+            .site
+            .clone();
         let site = named.or_else(|| nearest(recorder, component).site);
-        let at = verdicts.iter().position(|verdict| Some(&verdict.site) == site.as_ref());
+        let at = verdicts
+            .iter()
+            .position(|verdict| Some(&verdict.site) == site.as_ref());
         let at = at.filter(|&at| drawn.sites[at].idle.is_some());
         let reasons = match at.map(|at| &verdicts[at].outcome) {
             Some(Outcome::Refused(reasons)) => reasons.clone(),
@@ -92,7 +116,11 @@ fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<R
         };
         (component.0 as usize, at, reasons)
     };
-    recorder.verdicts.chunks(drawn.sites.len().max(1)).map(turn).collect()
+    recorder
+        .verdicts
+        .chunks(drawn.sites.len().max(1))
+        .map(turn)
+        .collect()
 }
 
 fn without(drawn: &Drawn, index: usize, reasons: &[Reason], kept: Option<ReasonCode>) -> Drawn {
@@ -108,7 +136,10 @@ fn without(drawn: &Drawn, index: usize, reasons: &[Reason], kept: Option<ReasonC
 fn changed(mut drawn: Drawn, change: impl FnMut(&mut ComponentRequest)) -> Drawn {
     let mut parts = drawn.request.components().to_vec();
     parts.iter_mut().for_each(change);
-    let (policy, kind) = (drawn.request.policy().clone(), drawn.request.request().clone());
+    let (policy, kind) = (
+        drawn.request.policy().clone(),
+        drawn.request.request().clone(),
+    );
     let restartable = drawn.request.is_restartable();
     drawn.request = PlacementRequest::new(policy, kind, restartable, parts);
     drawn
@@ -116,14 +147,22 @@ fn changed(mut drawn: Drawn, change: impl FnMut(&mut ComponentRequest)) -> Drawn
 
 /// The same under one of the policies for rigid requests.
 fn rigid(drawn: Drawn, policy: usize) -> Drawn {
-    let rigid = POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed));
+    let rigid = POLICIES
+        .iter()
+        .filter(|policy| policy.serves(&Request::NonFixed));
     let policy = rigid.cycle().nth(policy).unwrap();
-    Drawn { request: under(policy.name(), &drawn.request), ..drawn }
+    Drawn {
+        request: under(policy.name(), &drawn.request),
+        ..drawn
+    }
 }
 
 /// The same request of these components, which may try out a site after errors.
 fn request_of(drawn: &Drawn, parts: Vec<ComponentRequest>) -> PlacementRequest {
-    let (policy, kind) = (drawn.request.policy().clone(), drawn.request.request().clone());
+    let (policy, kind) = (
+        drawn.request.policy().clone(),
+        drawn.request.request().clone(),
+    );
     PlacementRequest::new(policy, kind, true, parts)
 }
 

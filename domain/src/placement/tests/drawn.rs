@@ -17,7 +17,11 @@ use crate::units::{Bytes, PerMillion, Timestamp};
 pub(super) const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
 
 fn vector(processors: u32, gpus: u64) -> Resources {
-    let others = if gpus > 0 { [("gpus".into(), gpus)].into() } else { Default::default() };
+    let others = if gpus > 0 {
+        [("gpus".into(), gpus)].into()
+    } else {
+        Default::default()
+    };
     Resources { processors, others }
 }
 
@@ -85,8 +89,11 @@ pub(super) struct Drawn {
 
 impl Drawn {
     pub(super) fn grid_of(&self, sites: impl IntoIterator<Item = GridSite>) -> GridSnapshot {
-        let replicas: Vec<_> =
-            self.replicas.iter().map(|&(number, at)| (file(number, 1), NAMES[at])).collect();
+        let replicas: Vec<_> = self
+            .replicas
+            .iter()
+            .map(|&(number, at)| (file(number, 1), NAMES[at]))
+            .collect();
         let links: Vec<_> = self
             .links
             .iter()
@@ -104,7 +111,10 @@ impl Drawn {
     /// The same where components of a flexible request have so many processors at least.
     pub(super) fn split_under(mut self, policy: &dyn Policy, least: u32) -> Drawn {
         let mut parts = self.request.components().to_vec();
-        let bounds = Flexible { min_component_size: least, ..Flexible::default() };
+        let bounds = Flexible {
+            min_component_size: least,
+            ..Flexible::default()
+        };
         let kinds = [self.request.request().clone(), Request::Flexible(bounds)];
         let kind = kinds.into_iter().find(|kind| policy.serves(kind)).unwrap();
         if kind != Request::Fixed {
@@ -125,19 +135,27 @@ pub(super) fn drawn(components: std::ops::Range<usize>) -> impl Strategy<Value =
     let replicas = prop::collection::btree_set((1..4u8, 0..5usize), 0..9);
     let links = prop::collection::btree_set((0..5usize, 0..5usize), 5..25);
     let components = prop::collection::vec(drawn_component(), components);
-    (sites, 0..=5usize, replicas, links, components, any::<bool>()).prop_map(
-        |(sites, count, replicas, links, components, restartable)| Drawn {
-            sites: sites.into_iter().take(count).collect(),
-            replicas,
-            links,
-            request: PlacementRequest::new(
-                worst_fit(),
-                crate::job::spec::Request::NonFixed,
-                restartable,
-                components,
-            ),
-        },
+    (
+        sites,
+        0..=5usize,
+        replicas,
+        links,
+        components,
+        any::<bool>(),
     )
+        .prop_map(
+            |(sites, count, replicas, links, components, restartable)| Drawn {
+                sites: sites.into_iter().take(count).collect(),
+                replicas,
+                links,
+                request: PlacementRequest::new(
+                    worst_fit(),
+                    crate::job::spec::Request::NonFixed,
+                    restartable,
+                    components,
+                ),
+            },
+        )
 }
 
 prop_compose! {
@@ -175,14 +193,21 @@ pub(super) fn nearest(recorder: &Recorder, component: ComponentIndex) -> Refusal
         Reason::NotEnoughIdle { missing, .. } => *missing,
         Reason::QuotaReached { needed, usable, .. } => needed - usable,
         Reason::StagingFull { needed, left } => needed.0 - left.0,
-        Reason::TooSmall { needed, largest, .. } => needed - largest,
+        Reason::TooSmall {
+            needed, largest, ..
+        } => needed - largest,
         Reason::QuotaTooSmall { needed, quota, .. } => needed - quota,
         _ => 0,
     };
-    let worst = recorder.verdicts.iter().filter_map(|verdict| match &verdict.outcome {
-        Outcome::Refused(all) if verdict.component == component => Some((&all[0], &verdict.site)),
-        _ => None,
-    });
+    let worst = recorder
+        .verdicts
+        .iter()
+        .filter_map(|verdict| match &verdict.outcome {
+            Outcome::Refused(all) if verdict.component == component => {
+                Some((&all[0], &verdict.site))
+            }
+            _ => None,
+        });
     let nearest = worst.min_by_key(|(reason, site)| (reason.code(), gap(reason), *site));
     Refusal {
         component,
@@ -203,8 +228,12 @@ fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
     let short: Vec<(&str, u64)> = reasons
         .iter()
         .filter_map(|reason| match reason {
-            Reason::QuotaReached { resource, needed, .. }
-            | Reason::QuotaTooSmall { resource, needed, .. } => Some((&**resource, *needed)),
+            Reason::QuotaReached {
+                resource, needed, ..
+            }
+            | Reason::QuotaTooSmall {
+                resource, needed, ..
+            } => Some((&**resource, *needed)),
             _ => None,
         })
         .collect();
@@ -226,8 +255,14 @@ fn quota_that_serves(site: &GridSite, reasons: &[Reason]) -> Quota {
         let all = count(&total, name) as u32;
         (0..=all).map(move |part| (part * 1_000_000).div_ceil(all.max(1)))
     });
-    let quotas = steps.map(|share| Quota { share: PerMillion(share), ..site.quota });
-    quotas.filter(serves).min_by_key(|quota| quota.share).unwrap_or(Quota::NONE)
+    let quotas = steps.map(|share| Quota {
+        share: PerMillion(share),
+        ..site.quota
+    });
+    quotas
+        .filter(serves)
+        .min_by_key(|quota| quota.share)
+        .unwrap_or(Quota::NONE)
 }
 
 /// What is turned to lift a reason: a quota is one setting for all resources.
@@ -249,7 +284,9 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
         let position =
             |name: &crate::ids::SiteName| NAMES.iter().position(|n| *n == name.as_str()).unwrap();
         match reason {
-            Reason::NotEnoughIdle { resource, missing, .. } => {
+            Reason::NotEnoughIdle {
+                resource, missing, ..
+            } => {
                 let idle = &mut site.idle.as_mut().unwrap().idle;
                 match &**resource {
                     "processors" => idle.processors += *missing as u32,
@@ -261,7 +298,9 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
             }
             Reason::SiteFull => site.room = site.room.map(|room| room + 1),
             Reason::StagingFull { needed, left } => {
-                site.staging_left = site.staging_left.map(|all| Bytes(all.0 + needed.0 - left.0));
+                site.staging_left = site
+                    .staging_left
+                    .map(|all| Bytes(all.0 + needed.0 - left.0));
             }
             Reason::NotTheNamedSite(_) => parts[0].site = Some(site.name.clone()),
             Reason::Avoided => parts[0].avoid.clear(),
@@ -278,11 +317,16 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
             }
             // It speaks, and has enough.
             Reason::Closed(Hindrance::Unknown) => {
-                site.idle = Some(Belief { idle: vector(1_000, 1_000), asked_at: Timestamp(0) });
+                site.idle = Some(Belief {
+                    idle: vector(1_000, 1_000),
+                    asked_at: Timestamp(0),
+                });
                 (site.pending, site.ours) = Default::default();
             }
             Reason::Closed(_) => site.acceptance = Acceptance::Open,
-            Reason::TooSmall { resource, needed, .. } => {
+            Reason::TooSmall {
+                resource, needed, ..
+            } => {
                 let mut shape = (**site.shape.as_ref().unwrap()).clone();
                 match &**resource {
                     "processors" => shape.largest_component.processors = *needed as u32,
@@ -309,7 +353,10 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
     if let Some(total) = drawn.request.total() {
         parts[0].resources.clone_from(total);
     }
-    let (policy, restartable) = (drawn.request.policy().clone(), drawn.request.is_restartable());
+    let (policy, restartable) = (
+        drawn.request.policy().clone(),
+        drawn.request.is_restartable(),
+    );
     drawn.request =
         PlacementRequest::new(policy, drawn.request.request().clone(), restartable, parts);
 }

@@ -10,7 +10,10 @@ use crate::placement::*;
 use crate::resources::Resources;
 
 fn rigid_policies() -> impl Iterator<Item = &'static str> {
-    POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed)).map(|policy| policy.name())
+    POLICIES
+        .iter()
+        .filter(|policy| policy.serves(&Request::NonFixed))
+        .map(|policy| policy.name())
 }
 
 /// What a plan takes of each site.
@@ -20,7 +23,9 @@ fn uses(request: &PlacementRequest, plan: &Plan) -> Vec<(crate::ids::SiteName, R
         None => request.components()[index].resources.clone(),
     };
     let placements = plan.placements.iter().enumerate();
-    placements.map(|(index, placement)| (placement.site.clone(), whole(index))).collect()
+    placements
+        .map(|(index, placement)| (placement.site.clone(), whole(index)))
+        .collect()
 }
 
 /// A plan stays within what may be taken of each site, takes it, and a refusal takes nothing.
@@ -41,7 +46,11 @@ fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<()
     let mut left = before;
     for (site, used) in uses(request, &plan) {
         let site = grid.index_of(&site).unwrap();
-        prop_assert!(left.covers(site, &used), "{} is overfilled", grid.sites()[site].name);
+        prop_assert!(
+            left.covers(site, &used),
+            "{} is overfilled",
+            grid.sites()[site].name
+        );
         left.take(site, &used);
         let place = &grid.sites()[site];
         let tries_out = request.may_probe() || !others_do(request, grid);
@@ -59,14 +68,25 @@ fn others_do(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
     let mut all = Resources::default();
     match request.total() {
         Some(total) => all.add(total),
-        None => request.components().iter().for_each(|part| all.add(&part.resources)),
+        None => request
+            .components()
+            .iter()
+            .for_each(|part| all.add(&part.resources)),
     }
-    grid.sites().iter().filter(|site| site.acceptance == Acceptance::Open).any(|site| {
-        let shape = site.shape.as_ref().unwrap();
-        let labels = request.components().iter().flat_map(|part| &part.constraints);
-        labels.into_iter().all(|constraint| constraint.holds(&shape.labels))
-            && site.quota.most(&shape.total).first_shortage(&all).is_none()
-    })
+    grid.sites()
+        .iter()
+        .filter(|site| site.acceptance == Acceptance::Open)
+        .any(|site| {
+            let shape = site.shape.as_ref().unwrap();
+            let labels = request
+                .components()
+                .iter()
+                .flat_map(|part| &part.constraints);
+            labels
+                .into_iter()
+                .all(|constraint| constraint.holds(&shape.labels))
+                && site.quota.most(&shape.total).first_shortage(&all).is_none()
+        })
 }
 
 fn flexible_of(drawn: &Drawn, policy: &str, bounds: Flexible) -> PlacementRequest {
@@ -81,15 +101,25 @@ fn few_and_spread(idle: &[u32], parts: &[u32]) -> (Option<usize>, Option<usize>)
     let names = ["A", "B", "C", "D", "E"];
     let grid = grid(names.iter().zip(idle).map(|(name, idle)| site(name, *idle)));
     let request = sizes(parts);
-    let combined = |request| placed(request, &grid).ok().map(|plan| plan.sites_combined());
-    (combined(&under("cluster-minimization", &request)), combined(&request))
+    let combined = |request| {
+        placed(request, &grid)
+            .ok()
+            .map(|plan| plan.sites_combined())
+    };
+    (
+        combined(&under("cluster-minimization", &request)),
+        combined(&request),
+    )
 }
 
 /// The published order fills the largest site with the largest components that it holds, and
 /// a small rest may need one site more than a lucky spread.
 #[test]
 fn components_of_different_size_may_take_one_site_more_than_worst_fit() {
-    assert_eq!(few_and_spread(&[12, 20, 4], &[3, 4, 10, 6, 8]), (Some(3), Some(2)));
+    assert_eq!(
+        few_and_spread(&[12, 20, 4], &[3, 4, 10, 6, 8]),
+        (Some(3), Some(2))
+    );
 }
 
 proptest! {

@@ -8,21 +8,31 @@ use crate::resources::Resources;
 use crate::units::{Bytes, PerMillion};
 
 fn outcomes(recorder: &Recorder, component: u32) -> Vec<(String, String)> {
-    let of_component =
-        recorder.verdicts.iter().filter(|v| v.component == ComponentIndex(component));
+    let of_component = recorder
+        .verdicts
+        .iter()
+        .filter(|v| v.component == ComponentIndex(component));
     let text = |outcome: &Outcome| match outcome {
         Outcome::Chosen => "chosen".to_owned(),
         Outcome::NotPreferred => "not preferred".to_owned(),
         Outcome::Refused(reasons) => {
-            let codes: Vec<&str> = reasons.iter().map(|reason| reason.code().as_str()).collect();
+            let codes: Vec<&str> = reasons
+                .iter()
+                .map(|reason| reason.code().as_str())
+                .collect();
             codes.join(", ")
         }
     };
-    of_component.map(|v| (v.site.to_string(), text(&v.outcome))).collect()
+    of_component
+        .map(|v| (v.site.to_string(), text(&v.outcome)))
+        .collect()
 }
 
 fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
-    expected.iter().map(|(site, text)| (site.to_string(), text.to_string())).collect()
+    expected
+        .iter()
+        .map(|(site, text)| (site.to_string(), text.to_string()))
+        .collect()
 }
 
 #[test]
@@ -30,24 +40,41 @@ fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
     let grid = grid([
         site("A", 18),
         site("B", 9),
-        GridSite { acceptance: Acceptance::Closed(Hindrance::Maintenance), ..site("C", 50) },
+        GridSite {
+            acceptance: Acceptance::Closed(Hindrance::Maintenance),
+            ..site("C", 50)
+        },
         GridSite::unheard(site_name("D")),
     ]);
     let (outcome, recorder) = explained(&sizes(&[4, 10]), &grid);
     assert_eq!(sites_of(&outcome.unwrap()), ["B", "A"]);
     let closed = [("C", "maintenance"), ("D", "site-unknown")];
-    let second = [&[("A", "chosen"), ("B", "not-enough-idle")], closed.as_slice()].concat();
+    let second = [
+        &[("A", "chosen"), ("B", "not-enough-idle")],
+        closed.as_slice(),
+    ]
+    .concat();
     assert_eq!(outcomes(&recorder, 1), pairs(&second));
-    let first = [&[("A", "not preferred"), ("B", "chosen")], closed.as_slice()].concat();
+    let first = [
+        &[("A", "not preferred"), ("B", "chosen")],
+        closed.as_slice(),
+    ]
+    .concat();
     assert_eq!(outcomes(&recorder, 0), pairs(&first));
     assert_eq!(recorder.verdicts[0].remaining_processors, 18);
-    assert_eq!(recorder.verdicts[4].remaining_processors, 8, "after the larger one took ten");
+    assert_eq!(
+        recorder.verdicts[4].remaining_processors, 8,
+        "after the larger one took ten"
+    );
 }
 
 #[test]
 fn a_site_with_several_obstacles_names_them_all() {
     let small = site_of("A", Resources::processors(40), Resources::processors(6));
-    let quota = Quota { share: PerMillion(500_000), basis: QuotaBasis::Share };
+    let quota = Quota {
+        share: PerMillion(500_000),
+        basis: QuotaBasis::Share,
+    };
     let bad = GridSite {
         acceptance: Acceptance::Closed(Hindrance::Unusable),
         ours: Resources::processors(18),
@@ -80,34 +107,64 @@ fn a_refusal_names_the_site_that_comes_nearest() {
 
 #[test]
 fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
-    let left = |name, left| GridSite { staging_left: Some(Bytes(left * GB)), ..site(name, 50) };
+    let left = |name, left| GridSite {
+        staging_left: Some(Bytes(left * GB)),
+        ..site(name, 50)
+    };
     let mut one = component(8);
     one.inputs.insert(file(1, 3));
     let links = [("F", "A", 100), ("F", "B", 100)];
-    let drained =
-        || GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..site("F", 0) };
+    let drained = || GridSite {
+        acceptance: Acceptance::Closed(Hindrance::Drained),
+        ..site("F", 0)
+    };
     let at = |a: u64, b: u64| {
-        grid_with([left("A", a), left("B", b), drained()], &[(file(1, 3), "F")], &links)
+        grid_with(
+            [left("A", a), left("B", b), drained()],
+            &[(file(1, 3), "F")],
+            &links,
+        )
     };
     let request = request(vec![one]);
     assert_eq!(sites_of(&placed(&request, &at(2, 3)).unwrap()), ["B"]);
     let refusal = placed(&request, &at(2, 1)).unwrap_err();
-    assert_eq!(refusal.reason, Reason::StagingFull { needed: Bytes(3 * GB), left: Bytes(2 * GB) });
+    assert_eq!(
+        refusal.reason,
+        Reason::StagingFull {
+            needed: Bytes(3 * GB),
+            left: Bytes(2 * GB)
+        }
+    );
     assert_eq!(refusal.site.unwrap().as_str(), "A", "the nearer one");
-    assert!(placed(&sizes(&[8]), &at(0, 0)).is_ok(), "a job without input needs none");
+    assert!(
+        placed(&sizes(&[8]), &at(0, 0)).is_ok(),
+        "a job without input needs none"
+    );
 }
 
 /// Doing what each is told places both: six more at B and four at C, or ten at B.
 #[test]
 fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
-    let closed =
-        |name| GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..site(name, 50) };
-    let (outcome, recorder) =
-        explained(&sizes(&[4, 6]), &grid([closed("A"), site("B", 0), site("C", 0)]));
+    let closed = |name| GridSite {
+        acceptance: Acceptance::Closed(Hindrance::Drained),
+        ..site(name, 50)
+    };
+    let (outcome, recorder) = explained(
+        &sizes(&[4, 6]),
+        &grid([closed("A"), site("B", 0), site("C", 0)]),
+    );
     let refusal = outcome.unwrap_err();
     assert_eq!(refusal.component, ComponentIndex(1));
-    assert_eq!(refusal.site.unwrap().as_str(), "B", "the first of those that lack least");
-    let all = [("A", "drained"), ("B", "not-enough-idle"), ("C", "not-enough-idle")];
+    assert_eq!(
+        refusal.site.unwrap().as_str(),
+        "B",
+        "the first of those that lack least"
+    );
+    let all = [
+        ("A", "drained"),
+        ("B", "not-enough-idle"),
+        ("C", "not-enough-idle"),
+    ];
     assert_eq!(outcomes(&recorder, 1), pairs(&all));
     assert_eq!(outcomes(&recorder, 0), pairs(&all));
     let texts: Vec<String> = recorder
@@ -129,5 +186,11 @@ fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
     );
     let opened = grid([closed("A"), site("B", 6), site("C", 4)]);
     assert!(placed(&sizes(&[4, 6]), &opened).is_ok());
-    assert!(placed(&sizes(&[4, 6]), &grid([closed("A"), site("B", 10), site("C", 0)])).is_ok());
+    assert!(
+        placed(
+            &sizes(&[4, 6]),
+            &grid([closed("A"), site("B", 10), site("C", 0)])
+        )
+        .is_ok()
+    );
 }

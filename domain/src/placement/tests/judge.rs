@@ -23,13 +23,18 @@ pub(super) fn count(of: &Resources, kind: &str) -> i64 {
 
 /// What the quota allows of a resource in all.
 fn allowed(site: &GridSite, kind: &str) -> i64 {
-    let total = site.shape.as_ref().map_or(0, |shape| count(&shape.total, kind));
+    let total = site
+        .shape
+        .as_ref()
+        .map_or(0, |shape| count(&shape.total, kind));
     total * i64::from(site.quota.share.0) / 1_000_000
 }
 
 /// What may be taken of a site before anything is placed.
 pub(super) fn usable(site: &GridSite, kind: &str) -> i64 {
-    let (Some(shape), Some(belief)) = (&site.shape, &site.idle) else { return 0 };
+    let (Some(shape), Some(belief)) = (&site.shape, &site.idle) else {
+        return 0;
+    };
     let (total, idle) = (count(&shape.total, kind), count(&belief.idle, kind));
     let left = match site.quota.basis {
         QuotaBasis::Level => allowed(site, kind) - (total - idle),
@@ -50,7 +55,12 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn request(&self) -> PlacementRequest {
         let policy = crate::ids::PolicyName::new(self.policy).unwrap();
-        PlacementRequest::new(policy, self.kind.clone(), self.restartable, self.parts.clone())
+        PlacementRequest::new(
+            policy,
+            self.kind.clone(),
+            self.restartable,
+            self.parts.clone(),
+        )
     }
 
     pub(super) fn bounds(&self) -> Option<&Flexible> {
@@ -75,16 +85,27 @@ impl Asked {
         let parts = sizes.iter().map(|&own| {
             let part = self.part(before, own);
             before += own;
-            let chunks = whole.chunks.values().map(|chunk| Chunk::of_part(chunk.of, part));
+            let chunks = whole
+                .chunks
+                .values()
+                .map(|chunk| Chunk::of_part(chunk.of, part));
             let chunks = chunks.map(|chunk| (chunk.content(), chunk)).collect();
-            ComponentRequest { resources: self.share(own), chunks, ..whole.clone() }
+            ComponentRequest {
+                resources: self.share(own),
+                chunks,
+                ..whole.clone()
+            }
         });
         parts.collect()
     }
 
     pub(super) fn part(&self, before: u32, own: u32) -> Part {
         let total = self.parts[0].resources.processors;
-        Part { before: before.into(), own: own.into(), total: total.into() }
+        Part {
+            before: before.into(),
+            own: own.into(),
+            total: total.into(),
+        }
     }
 
     /// So many processors of the total, and of the gpus the same part, rounded up.
@@ -92,7 +113,11 @@ impl Asked {
         let whole = &self.parts[0].resources;
         let gpus = whole.other("gpus") * u64::from(processors);
         let gpus = gpus.div_ceil(whole.processors.into());
-        let others = whole.others.keys().map(|name| (name.clone(), gpus)).collect();
+        let others = whole
+            .others
+            .keys()
+            .map(|name| (name.clone(), gpus))
+            .collect();
         Resources { processors, others }
     }
 
@@ -106,9 +131,10 @@ impl Asked {
     pub(super) fn ever(&self, sites: &[&GridSite]) -> bool {
         match self.bounds() {
             None => all_fit(&self.parts, sites),
-            Some(bounds) if !bounds.splits.is_empty() => {
-                bounds.splits.iter().any(|sizes| all_fit(&self.split(sizes), sites))
-            }
+            Some(bounds) if !bounds.splits.is_empty() => bounds
+                .splits
+                .iter()
+                .any(|sizes| all_fit(&self.split(sizes), sites)),
             Some(bounds) => self.split_fits(bounds, sites),
         }
     }
@@ -119,8 +145,9 @@ impl Asked {
             return true;
         }
         let sites = sites.iter().filter(|site| holds_when_empty(least, site));
-        let mut offers: Vec<i64> =
-            sites.map(|site| self.most_at(site, |kind| allowed(site, kind))).collect();
+        let mut offers: Vec<i64> = sites
+            .map(|site| self.most_at(site, |kind| allowed(site, kind)))
+            .collect();
         offers.sort_unstable_by_key(|most| -most);
         self.fewest(bounds, &offers).is_some()
     }
@@ -132,16 +159,23 @@ impl Asked {
         let whole = i64::from(self.parts[0].resources.processors);
         let takes = |size: &i64| {
             let share = self.share(*size as u32);
-            KINDS.into_iter().all(|kind| count(&share, kind) <= left(kind))
+            KINDS
+                .into_iter()
+                .all(|kind| count(&share, kind) <= left(kind))
         };
         // Of the other resources no more than the total is asked for.
-        (0..=whole.max(left("processors"))).rev().find(takes).unwrap_or(0)
+        (0..=whole.max(left("processors")))
+            .rev()
+            .find(takes)
+            .unwrap_or(0)
     }
 
     /// On how few of these sites, the largest first, each has the minimum and all have the total.
     pub(super) fn fewest(&self, bounds: &Flexible, offers: &[i64]) -> Option<usize> {
         let total = i64::from(self.parts[0].resources.processors);
-        let most = bounds.max_components.map_or(offers.len(), |most| most as usize);
+        let most = bounds
+            .max_components
+            .map_or(offers.len(), |most| most as usize);
         (1..=most.min(offers.len())).find(|&sites| {
             sites as i64 * i64::from(bounds.min_component_size) <= total
                 && offers[..sites].iter().sum::<i64>() >= total
@@ -154,10 +188,17 @@ fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
         part.site.as_ref().is_none_or(|name| *name == site.name)
     };
     let one = |part: &ComponentRequest| {
-        sites.iter().any(|site| named(part, site) && holds_when_empty(part, site))
+        sites
+            .iter()
+            .any(|site| named(part, site) && holds_when_empty(part, site))
     };
     let together = |parts: &[&ComponentRequest], sites: &[&GridSite]| {
-        let needed = |kind| parts.iter().map(|part| count(&part.resources, kind)).sum::<i64>();
+        let needed = |kind| {
+            parts
+                .iter()
+                .map(|part| count(&part.resources, kind))
+                .sum::<i64>()
+        };
         let has = |kind| sites.iter().map(|site| allowed(site, kind)).sum::<i64>();
         sites.iter().any(|site| site.shape.is_none())
             || KINDS.into_iter().all(|kind| needed(kind) <= has(kind))
@@ -165,22 +206,33 @@ fn all_fit(parts: &[ComponentRequest], sites: &[&GridSite]) -> bool {
     parts.iter().all(one)
         && together(&parts.iter().collect::<Vec<_>>(), sites)
         && sites.iter().all(|site| {
-            let here = parts.iter().filter(|part| part.site.as_ref() == Some(&site.name));
+            let here = parts
+                .iter()
+                .filter(|part| part.site.as_ref() == Some(&site.name));
             together(&here.collect::<Vec<_>>(), &[site])
         })
 }
 
 /// Whether the site, as far as it is known, could hold the component were it empty and open.
 pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool {
-    let Some(shape) = &site.shape else { return true };
+    let Some(shape) = &site.shape else {
+        return true;
+    };
     let has = |key: &str, value: &str| {
-        shape.labels.get(key).is_some_and(|values| values.iter().any(|known| **known == *value))
+        shape
+            .labels
+            .get(key)
+            .is_some_and(|values| values.iter().any(|known| **known == *value))
     };
     let holds = |Constraint { key, rule }: &Constraint| match rule {
         labels::Rule::Is(value) => has(key, value),
         labels::Rule::IsNot(value) => !has(key, value),
         labels::Rule::AtLeast(least) => shape.labels.get(key).is_some_and(|values| {
-            values.iter().filter_map(|value| value.parse::<u64>().ok()).max() >= Some(*least)
+            values
+                .iter()
+                .filter_map(|value| value.parse::<u64>().ok())
+                .max()
+                >= Some(*least)
         }),
         labels::Rule::OneOf(values) => values.iter().any(|value| has(key, value)),
     };
@@ -216,7 +268,14 @@ pub(super) struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(grid: &'a GridSnapshot, history: History, asked: &'a Asked) -> Self {
-        Self { grid, history, asked, parts: asked.components(), job: 0, taken: Vec::new() }
+        Self {
+            grid,
+            history,
+            asked,
+            parts: asked.components(),
+            job: 0,
+            taken: Vec::new(),
+        }
     }
 
     /// The next job has its turn.
@@ -239,7 +298,12 @@ impl<'a> Judge<'a> {
 
     /// A component goes to a site.
     pub(super) fn take(&mut self, site: usize, used: Resources, copies: Vec<Content>) {
-        self.taken.push(Taken { site, job: self.job, used, copies });
+        self.taken.push(Taken {
+            site,
+            job: self.job,
+            used,
+            copies,
+        });
     }
 
     pub(super) fn is_open(&self, part: usize, at: usize) -> bool {
@@ -262,14 +326,22 @@ impl<'a> Judge<'a> {
             && !(asked.avoid.contains(&site.name) && self.has_another(part))
             && self.has_space(part, at)
             && self.has_room(at)
-            && KINDS.into_iter().all(|kind| count(&asked.resources, kind) <= self.left(at, kind))
+            && KINDS
+                .into_iter()
+                .all(|kind| count(&asked.resources, kind) <= self.left(at, kind))
     }
 
     /// Also who must not run twice tries sites out, if the others could never hold the job;
     /// those that nobody knows when they will be mended are not waited for.
     fn tries_out(&self) -> bool {
         use Hindrance::{CredentialsExpired, Isolated, Maintenance, Unknown, Unreachable};
-        let passes = [CredentialsExpired, Isolated, Maintenance, Unknown, Unreachable];
+        let passes = [
+            CredentialsExpired,
+            Isolated,
+            Maintenance,
+            Unknown,
+            Unreachable,
+        ];
         let is_waited_for = |site: &&GridSite| match site.acceptance {
             Acceptance::Open => true,
             Acceptance::ProbesOnly => false,
@@ -308,12 +380,16 @@ impl<'a> Judge<'a> {
 
     /// Its copies fit beside those for what was placed before; equal ones are one copy.
     fn has_space(&self, part: usize, at: usize) -> bool {
-        let Some(Bytes(space)) = self.site(at).staging_left else { return true };
+        let Some(Bytes(space)) = self.site(at).staging_left else {
+            return true;
+        };
         let name = &self.site(at).name;
         let here = self.taken.iter().filter(|taken| taken.site == at);
         let before: BTreeSet<Content> = here.flat_map(|taken| taken.copies.clone()).collect();
         let size = |contents: BTreeSet<Content>| -> u64 {
-            let missing = contents.iter().filter(|content| !self.grid.is_staged(name, content));
+            let missing = contents
+                .iter()
+                .filter(|content| !self.grid.is_staged(name, content));
             missing.map(|content| content.size.0).sum()
         };
         let more: BTreeSet<Content> = self.needs(part, at).into_iter().collect();
@@ -333,27 +409,45 @@ impl<'a> Judge<'a> {
                 judge.has_space(0, at)
             })
         };
-        (0..=most).rev().find(|own| has_space((*own as u32).min(total))).unwrap_or(0)
+        (0..=most)
+            .rev()
+            .find(|own| has_space((*own as u32).min(total)))
+            .unwrap_or(0)
     }
 
     /// What must be at a site before a component can start there: what it reads, and its
     /// executable, which may be another one there.
     pub(super) fn needs(&self, part: usize, at: usize) -> Vec<Content> {
         let (asked, site) = (&self.parts[part], self.site(at));
-        let Some(shape) = &site.shape else { return Vec::new() };
+        let Some(shape) = &site.shape else {
+            return Vec::new();
+        };
         let applies = |place: &Where| match place {
             Where::Site(name) => *name == site.name,
-            Where::Label(key, value) => {
-                shape.labels.get(key).is_some_and(|values| values.contains(value))
-            }
+            Where::Label(key, value) => shape
+                .labels
+                .get(key)
+                .is_some_and(|values| values.contains(value)),
         };
-        let here = asked.executable_at.iter().rfind(|(place, _)| applies(place));
+        let here = asked
+            .executable_at
+            .iter()
+            .rfind(|(place, _)| applies(place));
         let executable = here.map_or(asked.executable, |(_, content)| *content);
-        let all = asked.inputs.iter().chain(asked.chunks.keys()).copied().chain(executable);
+        let all = asked
+            .inputs
+            .iter()
+            .chain(asked.chunks.keys())
+            .copied()
+            .chain(executable);
         let mut needs: Vec<Content> = all.collect();
         needs.reverse();
         let first = |at: &usize| !needs[at + 1..].contains(&needs[*at]);
-        (0..needs.len()).rev().filter(first).map(|at| needs[at]).collect()
+        (0..needs.len())
+            .rev()
+            .filter(first)
+            .map(|at| needs[at])
+            .collect()
     }
 
     /// The sites with a content; with that which a chunk is cut from.
@@ -374,37 +468,55 @@ impl<'a> Judge<'a> {
         from: impl IntoIterator<Item = usize>,
         to: usize,
     ) -> Option<(u64, usize)> {
-        let readable = from.into_iter().filter(|from| self.site(*from).serves_files);
+        let readable = from
+            .into_iter()
+            .filter(|from| self.site(*from).serves_files);
         let linked = readable.map(|from| (self.grid.bandwidth(from, to).0, from));
         let linked = linked.filter(|(rate, _)| *rate > 0);
-        linked.map(|(rate, from)| ((size.0 * 8_000).div_ceil(rate), from)).min()
+        linked
+            .map(|(rate, from)| ((size.0 * 8_000).div_ceil(rate), from))
+            .min()
     }
 
     /// The same of a content, which is there at once where there is a replica.
     pub(super) fn way(&self, content: Content, size: Bytes, to: usize) -> Option<(u64, usize)> {
         let holders = self.holders(content);
-        if holders.contains(&to) { Some((0, to)) } else { self.arrival(size, holders, to) }
+        if holders.contains(&to) {
+            Some((0, to))
+        } else {
+            self.arrival(size, holders, to)
+        }
     }
 
     /// How long all that it needs takes, one after the other.
     pub(super) fn times(&self, part: usize, at: usize) -> Option<u64> {
         self.site(at).shape.as_ref()?;
         let needs = self.needs(part, at).into_iter();
-        needs.map(|content| Some(self.way(content, content.size, at)?.0)).sum()
+        needs
+            .map(|content| Some(self.way(content, content.size, at)?.0))
+            .sum()
     }
 
     /// How much it needs that is not there; `None` if all is.
     pub(super) fn missing(&self, part: usize, at: usize) -> Option<Bytes> {
         let needs = self.needs(part, at).into_iter();
         let absent = needs.filter(|content| !self.holders(*content).contains(&at));
-        absent.map(|content| content.size).reduce(|sum, size| sum + size)
+        absent
+            .map(|content| content.size)
+            .reduce(|sum, size| sum + size)
     }
 
     /// The sites with all that it needs there.
     pub(super) fn file_sites(&self, part: usize, at: usize) -> Vec<usize> {
         let needs = self.needs(part, at);
-        let has = |from: usize| needs.iter().all(|content| self.holders(*content).contains(&from));
-        self.sites().filter(|from| !needs.is_empty() && has(*from)).collect()
+        let has = |from: usize| {
+            needs
+                .iter()
+                .all(|content| self.holders(*content).contains(&from))
+        };
+        self.sites()
+            .filter(|from| !needs.is_empty() && has(*from))
+            .collect()
     }
 
     /// The file site of the pair in the table, or among these, that brings its files first.
@@ -468,8 +580,12 @@ impl<'a> Judge<'a> {
 
     /// What the slowest link between these sites carries, in the slower direction.
     pub(super) fn slowest(&self, sites: &[usize]) -> u64 {
-        let pairs = sites.iter().flat_map(|a| sites.iter().map(move |b| (*a, *b)));
-        let links = pairs.filter(|(a, b)| a != b).map(|(a, b)| self.grid.bandwidth(a, b).0);
+        let pairs = sites
+            .iter()
+            .flat_map(|a| sites.iter().map(move |b| (*a, *b)));
+        let links = pairs
+            .filter(|(a, b)| a != b)
+            .map(|(a, b)| self.grid.bandwidth(a, b).0);
         links.min().unwrap_or(u64::MAX)
     }
 }

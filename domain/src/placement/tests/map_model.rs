@@ -52,12 +52,24 @@ pub(super) fn cover(
 /// Processors and potential are all that is drawn of the first axis.
 fn x(judge: &Judge<'_>, at: usize) -> Option<f64> {
     let free = judge.left(at, "processors") as f64;
-    let asked: u32 = judge.asked.parts.iter().map(|part| part.resources.processors).sum();
-    let lacking =
-        |free: f64, asked: f64| if asked > 0.0 { (1.0 - free / asked).max(0.0) } else { 0.0 };
+    let asked: u32 = judge
+        .asked
+        .parts
+        .iter()
+        .map(|part| part.resources.processors)
+        .sum();
+    let lacking = |free: f64, asked: f64| {
+        if asked > 0.0 {
+            (1.0 - free / asked).max(0.0)
+        } else {
+            0.0
+        }
+    };
     let sends = |from: usize| {
         let others = judge.sites().filter(|to| *to != from);
-        others.map(|to| judge.grid.bandwidth(from, to).0 as f64).sum::<f64>()
+        others
+            .map(|to| judge.grid.bandwidth(from, to).0 as f64)
+            .sum::<f64>()
     };
     let potential = source(judge).map_or(0.0, |source| lacking(sends(at), sends(source)));
     (free > 0.0).then(|| lacking(free, asked.into()).hypot(potential))
@@ -67,12 +79,17 @@ fn x(judge: &Judge<'_>, at: usize) -> Option<f64> {
 fn source(judge: &Judge<'_>) -> Option<usize> {
     let mut contents = BTreeSet::new();
     for part in &judge.parts {
-        let elsewhere = part.executable_at.iter().filter_map(|(_, content)| *content);
+        let elsewhere = part
+            .executable_at
+            .iter()
+            .filter_map(|(_, content)| *content);
         contents.extend(part.inputs.iter().chain(part.chunks.keys()).copied());
         contents.extend(part.executable.into_iter().chain(elsewhere));
     }
     let held = |at: usize| {
-        let here = contents.iter().filter(|content| judge.holders(**content).contains(&at));
+        let here = contents
+            .iter()
+            .filter(|content| judge.holders(**content).contains(&at));
         here.map(|content| content.size.0).sum::<u64>()
     };
     let most = judge.sites().map(held).max().filter(|most| *most > 0)?;
@@ -80,8 +97,9 @@ fn source(judge: &Judge<'_>) -> Option<usize> {
 }
 
 fn y(judge: &Judge<'_>, at: usize) -> Option<f64> {
-    let needs: BTreeSet<Content> =
-        (0..judge.parts.len()).flat_map(|part| judge.needs(part, at)).collect();
+    let needs: BTreeSet<Content> = (0..judge.parts.len())
+        .flat_map(|part| judge.needs(part, at))
+        .collect();
     let mut seconds = 0.0;
     for content in needs {
         let (_, from) = judge.way(content, content.size, at)?;
@@ -95,7 +113,10 @@ fn y(judge: &Judge<'_>, at: usize) -> Option<f64> {
 
 /// All that the job reads of it.
 fn whole(judge: &Judge<'_>, content: Content) -> Bytes {
-    let chunk = judge.parts.iter().find_map(|part| part.chunks.get(&content));
+    let chunk = judge
+        .parts
+        .iter()
+        .find_map(|part| part.chunks.get(&content));
     match (judge.asked.bounds(), chunk) {
         (Some(_), Some(chunk)) => chunk.of.size,
         _ => content.size,

@@ -25,10 +25,20 @@ fn components_fill_one_site_before_the_next_in_an_order_that_is_kept() {
     assert_eq!(sites_of(&plan), ["C1", "C1", "C2"]);
     let kept = grid([site("A", 20), site("B", 18), site("C", 16)]);
     let parts = sizes(&[10, 9, 8]);
-    assert_eq!(sites_of(&placed(&few(&parts), &kept).unwrap()), ["A", "A", "B"]);
-    assert_eq!(sites_of(&placed(&parts, &kept).unwrap()), ["A", "B", "C"], "worst-fit");
+    assert_eq!(
+        sites_of(&placed(&few(&parts), &kept).unwrap()),
+        ["A", "A", "B"]
+    );
+    assert_eq!(
+        sites_of(&placed(&parts, &kept).unwrap()),
+        ["A", "B", "C"],
+        "worst-fit"
+    );
     let equal = grid([site("A", 20), site("B", 20), site("C", 20)]);
-    assert_eq!(sites_of(&placed(&few(&sizes(&[5])), &equal).unwrap()), ["A"]);
+    assert_eq!(
+        sites_of(&placed(&few(&sizes(&[5])), &equal).unwrap()),
+        ["A"]
+    );
     let short = grid([site("A", 20), site("B", 18)]);
     assert!(placed(&few(&sizes(&[19, 19])), &short).is_err());
 }
@@ -44,7 +54,10 @@ fn few_sites_can_fail_where_worst_fit_places() {
 fn split_of(idle: &[(&str, u32)], total: u32, bounds: Flexible) -> Vec<(String, u32)> {
     let grid = grid(idle.iter().map(|(name, idle)| site(name, *idle)));
     match placed(&flexible(FCM, total, bounds), &grid) {
-        Ok(plan) => shares_of(&plan).into_iter().map(|(at, n)| (at.to_owned(), n)).collect(),
+        Ok(plan) => shares_of(&plan)
+            .into_iter()
+            .map(|(at, n)| (at.to_owned(), n))
+            .collect(),
         Err(_) => Vec::new(),
     }
 }
@@ -53,10 +66,18 @@ fn split_of(idle: &[(&str, u32)], total: u32, bounds: Flexible) -> Vec<(String, 
 #[test]
 fn a_flexible_job_is_split_over_the_fewest_sites() {
     let c = [("C1", 18), ("C2", 15), ("C3", 12)];
-    let min = |min| Flexible { min_component_size: min, ..Flexible::default() };
-    let most = |most| Flexible { max_components: Some(most), ..Flexible::default() };
-    let splits =
-        Flexible { splits: vec![vec![24], vec![12, 12], vec![8, 8, 8]], ..Flexible::default() };
+    let min = |min| Flexible {
+        min_component_size: min,
+        ..Flexible::default()
+    };
+    let most = |most| Flexible {
+        max_components: Some(most),
+        ..Flexible::default()
+    };
+    let splits = Flexible {
+        splits: vec![vec![24], vec![12, 12], vec![8, 8, 8]],
+        ..Flexible::default()
+    };
     type Row<'a> = (&'a [(&'a str, u32)], u32, Flexible, &'a [(&'a str, u32)]);
     let rows: [Row<'_>; 17] = [
         (&c, 24, min(1), &[("C1", 18), ("C2", 6)]),
@@ -68,7 +89,12 @@ fn a_flexible_job_is_split_over_the_fewest_sites() {
         (&[("A", 10), ("B", 0)], 12, min(1), &[]),
         (&c, 24, min(8), &[("C1", 16), ("C2", 8)]),
         (&c, 24, min(7), &[("C1", 17), ("C2", 7)]),
-        (&[("A", 7), ("B", 7), ("C", 7)], 16, min(5), &[("A", 6), ("B", 5), ("C", 5)]),
+        (
+            &[("A", 7), ("B", 7), ("C", 7)],
+            16,
+            min(5),
+            &[("A", 6), ("B", 5), ("C", 5)],
+        ),
         (&c, 40, min(13), &[]),
         (&[("A", 12), ("B", 12)], 19, min(10), &[]),
         (&[("A", 8), ("B", 8)], 9, min(5), &[]),
@@ -90,8 +116,14 @@ fn sites_are_taken_in_order_of_what_the_quota_leaves() {
     let limited = |name, idle, per_mille: u32| {
         let total = crate::resources::Resources::processors(40);
         let idle = crate::resources::Resources::processors(idle);
-        let quota = Quota { share: PerMillion(per_mille * 1000), basis: QuotaBasis::Level };
-        GridSite { quota, ..site_of(name, total, idle) }
+        let quota = Quota {
+            share: PerMillion(per_mille * 1000),
+            basis: QuotaBasis::Level,
+        };
+        GridSite {
+            quota,
+            ..site_of(name, total, idle)
+        }
     };
     let grid = grid([limited("A", 30, 300), limited("B", 26, 1000)]);
     let plan = placed(&flexible(FCM, 20, Flexible::default()), &grid).unwrap();
@@ -101,10 +133,20 @@ fn sites_are_taken_in_order_of_what_the_quota_leaves() {
 #[test]
 fn a_total_that_cannot_be_split_is_refused_with_what_the_sites_have() {
     let (outcome, recorder) = explained(&flexible(FCM, 46, Flexible::default()), &three_sites());
-    let reason = Reason::NoSplit { total: 46, min: 1, sites: 3, usable: 45 };
+    let reason = Reason::NoSplit {
+        total: 46,
+        min: 1,
+        sites: 3,
+        usable: 45,
+    };
     assert_eq!(outcome.unwrap_err().reason, reason);
     let refused = Outcome::Refused(vec![reason]);
-    assert!(recorder.verdicts.iter().all(|verdict| verdict.outcome == refused));
+    assert!(
+        recorder
+            .verdicts
+            .iter()
+            .all(|verdict| verdict.outcome == refused)
+    );
 }
 
 #[test]
@@ -121,7 +163,11 @@ fn other_resources_are_split_in_proportion() {
     let policy = crate::ids::PolicyName::new(FCM).unwrap();
     let bounds = crate::job::spec::Request::Flexible(Flexible::default());
     let plan = placed(&PlacementRequest::new(policy, bounds, true, whole), &grid).unwrap();
-    assert_eq!(shares_of(&plan), [("B", 20)], "at A there is a gpu for every tenth only");
+    assert_eq!(
+        shares_of(&plan),
+        [("B", 20)],
+        "at A there is a gpu for every tenth only"
+    );
 }
 
 const LINKS: [(&str, &str, u64); 12] = [
@@ -148,10 +194,25 @@ fn of_equally_few_sites_those_are_combined_that_are_well_connected() {
     assert_eq!(sites_of(&placed(&few(&parts), &grid).unwrap()), ["A", "B"]);
     let near = under("connected-cluster-minimization", &parts);
     assert_eq!(sites_of(&placed(&near, &grid).unwrap()), ["C", "D"]);
-    let near = flexible("connected-flexible-cluster-minimization", 30, Flexible::default());
-    assert_eq!(shares_of(&placed(&near, &grid).unwrap()), [("C", 16), ("D", 14)]);
-    let more = flexible("connected-flexible-cluster-minimization", 31, Flexible::default());
-    assert_eq!(shares_of(&placed(&more, &grid).unwrap()).len(), 2, "C and D have 30 only");
+    let near = flexible(
+        "connected-flexible-cluster-minimization",
+        30,
+        Flexible::default(),
+    );
+    assert_eq!(
+        shares_of(&placed(&near, &grid).unwrap()),
+        [("C", 16), ("D", 14)]
+    );
+    let more = flexible(
+        "connected-flexible-cluster-minimization",
+        31,
+        Flexible::default(),
+    );
+    assert_eq!(
+        shares_of(&placed(&more, &grid).unwrap()).len(),
+        2,
+        "C and D have 30 only"
+    );
 }
 
 /// Far away and fast, or near and slow: what a message takes over the link decides.
@@ -167,14 +228,21 @@ fn latency_counts_beside_bandwidth_and_the_more_the_smaller_messages_are() {
     let both = |a: &str, b: &str, mbit, latency_ms| {
         [link(a, b, mbit, latency_ms), link(b, a, mbit, latency_ms)]
     };
-    let links = || both("A", "B", 1_000, 50).into_iter().chain(both("C", "D", 100, 1));
+    let links = || {
+        both("A", "B", 1_000, 50)
+            .into_iter()
+            .chain(both("C", "D", 100, 1))
+    };
     let sites = || [site("A", 20), site("B", 20), site("C", 20), site("D", 20)];
     let chosen = |message: u64| {
         let network = Network::new(links(), crate::units::Bytes(message));
         let replicas = std::collections::BTreeMap::new();
         let grid = GridSnapshot::new(sites(), network.into(), Arc::new(replicas));
         let near = under("connected-cluster-minimization", &sizes(&[14, 14]));
-        sites_of(&placed(&near, &grid).unwrap()).iter().map(ToString::to_string).collect::<Vec<_>>()
+        sites_of(&placed(&near, &grid).unwrap())
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
     };
     // 80 ms and 8 ms of bits a megabyte: 58 ms beside 81; a tenth of it: 51 beside 9.
     assert_eq!(chosen(1_000_000), ["A", "B"]);

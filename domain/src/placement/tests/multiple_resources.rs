@@ -20,18 +20,24 @@ const MRS: &str = "mrs";
 fn all_of(processors: u32, memory: u64, disk: u64) -> Resources {
     let others = [("memory_mb", memory * 1_000), ("disk_mb", disk * 1_000)];
     let others = others.into_iter().filter(|(_, count)| *count > 0);
-    Resources { processors, others: others.map(|(name, count)| (name.into(), count)).collect() }
+    Resources {
+        processors,
+        others: others.map(|(name, count)| (name.into(), count)).collect(),
+    }
 }
 
 /// The sites of the worked examples: as many processors free as GFLOPS, one each.
 fn sites() -> [GridSite; 3] {
     let large = all_of(1_000, 1_000, 1_000);
-    [("S1", 40, 64, 400), ("S2", 100, 48, 200), ("S3", 120, 128, 180)].map(
-        |(name, processors, memory, disk)| GridSite {
-            power_per_processor: Some(Mflops(1_000)),
-            ..site_of(name, large.clone(), all_of(processors, memory, disk))
-        },
-    )
+    [
+        ("S1", 40, 64, 400),
+        ("S2", 100, 48, 200),
+        ("S3", 120, 128, 180),
+    ]
+    .map(|(name, processors, memory, disk)| GridSite {
+        power_per_processor: Some(Mflops(1_000)),
+        ..site_of(name, large.clone(), all_of(processors, memory, disk))
+    })
 }
 
 const LINKS: [(&str, &str, u64); 6] = [
@@ -49,7 +55,11 @@ fn with_data_at(site: &str) -> GridSnapshot {
 
 fn reading(resources: Resources, gflops: u64) -> ComponentRequest {
     let inputs = BTreeSet::from([file(1, 30)]);
-    ComponentRequest { inputs, gflops, ..ComponentRequest::of_resources(resources) }
+    ComponentRequest {
+        inputs,
+        gflops,
+        ..ComponentRequest::of_resources(resources)
+    }
 }
 
 fn rigid(components: Vec<ComponentRequest>) -> PlacementRequest {
@@ -61,14 +71,22 @@ fn answers(
     grid: &GridSnapshot,
 ) -> BTreeMap<String, Result<Bid, Decline>> {
     let bids = explained(request, grid).1.bids;
-    bids.into_iter().map(|bid| (bid.site.to_string(), bid.answer)).collect()
+    bids.into_iter()
+        .map(|bid| (bid.site.to_string(), bid.answer))
+        .collect()
 }
 
 #[test]
 fn the_nearest_site_that_holds_the_component_wins() {
     let small = rigid(vec![reading(Resources::processors(30), 0)]);
-    assert_eq!(sites_of(&placed(&small, &with_data_at("S1")).unwrap()), ["S1"]);
-    assert_eq!(sites_of(&placed(&small, &with_data_at("S3")).unwrap()), ["S3"]);
+    assert_eq!(
+        sites_of(&placed(&small, &with_data_at("S1")).unwrap()),
+        ["S1"]
+    );
+    assert_eq!(
+        sites_of(&placed(&small, &with_data_at("S3")).unwrap()),
+        ["S3"]
+    );
     let large = rigid(vec![reading(Resources::processors(90), 0)]);
     let plan = placed(&large, &with_data_at("S1")).unwrap();
     assert_eq!(sites_of(&plan), ["S2"], "the site with the data has 40");
@@ -85,7 +103,11 @@ fn each_site_answers_with_its_place_on_the_map() {
     assert_eq!(of("S1").x, 0.6);
     assert_eq!((of("S2").x, of("S3").y), (0.25, 0.0));
     // 240,000 Mbit over 20 Mbit/s, in an hour.
-    assert!((of("S1").y - 12_000.0 / 3_600.0).abs() < 1e-9, "{:?}", of("S1"));
+    assert!(
+        (of("S1").y - 12_000.0 / 3_600.0).abs() < 1e-9,
+        "{:?}",
+        of("S1")
+    );
 }
 
 #[test]
@@ -96,7 +118,10 @@ fn what_the_nearest_has_no_room_for_goes_where_the_data_costs_least() {
     let sizes = |sizes: &[u32]| rigid(sizes.iter().map(|&size| part(size)).collect());
     let run_time = DurationMs::from_secs(10_000);
     let place = |job: PlacementRequest| {
-        let job = job.with_terms(Terms { run_time, ..Terms::default() });
+        let job = job.with_terms(Terms {
+            run_time,
+            ..Terms::default()
+        });
         placed(&job, &with_data_at("S1"))
     };
     let alone = place(sizes(&[60, 40])).unwrap();
@@ -116,18 +141,36 @@ fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
     };
     let shares = |total, bounds| {
         let plan = placed(&job(total, bounds), &with_data_at("S3")).unwrap();
-        shares_of(&plan).into_iter().map(|(at, size)| (at.to_owned(), size)).collect::<Vec<_>>()
+        shares_of(&plan)
+            .into_iter()
+            .map(|(at, size)| (at.to_owned(), size))
+            .collect::<Vec<_>>()
     };
     let named = |all: &[(&str, u32)]| -> Vec<(String, u32)> {
-        all.iter().map(|(at, size)| ((*at).to_owned(), *size)).collect()
+        all.iter()
+            .map(|(at, size)| ((*at).to_owned(), *size))
+            .collect()
     };
     let free = Flexible::default;
     assert_eq!(shares(120, free()), named(&[("S3", 120)]));
     assert_eq!(shares(130, free()), named(&[("S3", 120), ("S2", 10)]));
-    let large = Flexible { min_component_size: 41, ..free() };
-    assert_eq!(shares(130, large), named(&[("S3", 89), ("S2", 41)]), "S1 has no 41");
-    assert_eq!(shares(230, free()), named(&[("S3", 120), ("S2", 100), ("S1", 10)]));
-    let listed = Flexible { splits: vec![vec![130], vec![65, 65]], ..free() };
+    let large = Flexible {
+        min_component_size: 41,
+        ..free()
+    };
+    assert_eq!(
+        shares(130, large),
+        named(&[("S3", 89), ("S2", 41)]),
+        "S1 has no 41"
+    );
+    assert_eq!(
+        shares(230, free()),
+        named(&[("S3", 120), ("S2", 100), ("S1", 10)])
+    );
+    let listed = Flexible {
+        splits: vec![vec![130], vec![65, 65]],
+        ..free()
+    };
     assert_eq!(shares(130, listed), named(&[("S3", 65), ("S2", 65)]));
 }
 
@@ -136,13 +179,26 @@ fn a_job_that_asks_for_gflops_goes_where_its_processors_reach_them() {
     let mut all = sites();
     all[1].power_per_processor = Some(Mflops(4_000));
     all[2].power_per_processor = None;
-    let fast = rigid(vec![ComponentRequest { gflops: 40, ..component(10) }]);
+    let fast = rigid(vec![ComponentRequest {
+        gflops: 40,
+        ..component(10)
+    }]);
     let plan = placed(&fast, &grid(all.clone())).unwrap();
     assert_eq!(sites_of(&plan), ["S2"]);
-    let faster = rigid(vec![ComponentRequest { gflops: 41, ..component(10) }]);
+    let faster = rigid(vec![ComponentRequest {
+        gflops: 41,
+        ..component(10)
+    }]);
     let refusal = placed(&faster, &grid(all.clone())).unwrap_err();
-    let needs = |largest| Reason::TooSmall { resource: "gflops".into(), needed: 41, largest };
-    assert_eq!((refusal.component, refusal.reason), (ComponentIndex(0), needs(40)));
+    let needs = |largest| Reason::TooSmall {
+        resource: "gflops".into(),
+        needed: 41,
+        largest,
+    };
+    assert_eq!(
+        (refusal.component, refusal.reason),
+        (ComponentIndex(0), needs(40))
+    );
     assert!(can_ever_be_placed(&faster, &grid(all.clone())).is_err());
     let answers = answers(&fast, &grid(all.clone()));
     assert_eq!(answers["S3"], Err(Decline::NoGflops));
@@ -166,7 +222,13 @@ fn measured(count: usize, bids: BidBandwidths) -> GridSnapshot {
     let link = |(from, to, mbit): (&str, &str, u64), part| {
         let rate = BitsPerSecond(mbit * MBIT / part);
         let (from, to) = (site_name(from), site_name(to));
-        Link { from, to, bandwidth: rate, upload: rate, latency: DurationUs(0) }
+        Link {
+            from,
+            to,
+            bandwidth: rate,
+            upload: rate,
+            latency: DurationUs(0),
+        }
     };
     let configured = LINKS.map(|of| link(of, 1));
     let mut network = Network::new(configured, crate::placement::network::DEFAULT_MESSAGE);
@@ -174,7 +236,11 @@ fn measured(count: usize, bids: BidBandwidths) -> GridSnapshot {
         network.set(&link(*of, if of.0 == "S3" { 2 } else { 1 }), true);
     }
     let replicas = BTreeMap::from([(file(1, 30).digest, BTreeSet::from([site_name("S3")]))]);
-    GridSnapshot::new(sites(), Arc::new(network.with_bids_by(bids)), Arc::new(replicas))
+    GridSnapshot::new(
+        sites(),
+        Arc::new(network.with_bids_by(bids)),
+        Arc::new(replicas),
+    )
 }
 
 #[test]
@@ -183,14 +249,25 @@ fn all_bandwidths_of_a_round_are_measured_or_all_are_as_configured() {
         let grid = measured(count, bids);
         let answers = answers(&rigid(vec![reading(Resources::processors(10), 0)]), &grid);
         let seconds = answers["S1"].as_ref().unwrap().y * 3_600.0;
-        (grid.bid_kind(), grid.potential(2).0 / MBIT, seconds.round() as u64)
+        (
+            grid.bid_kind(),
+            grid.potential(2).0 / MBIT,
+            seconds.round() as u64,
+        )
     };
     let nominal = (BandwidthKind::Nominal, 45, 12_000);
     assert_eq!(of(0, BidBandwidths::OneKind), nominal);
-    assert_eq!(of(5, BidBandwidths::OneKind), nominal, "one was never measured");
+    assert_eq!(
+        of(5, BidBandwidths::OneKind),
+        nominal,
+        "one was never measured"
+    );
     let all = (BandwidthKind::Measured, 22, 24_000);
     assert_eq!(of(6, BidBandwidths::OneKind), all);
-    assert_eq!(of(5, BidBandwidths::Latest), (BandwidthKind::Mixed, 22, 24_000));
+    assert_eq!(
+        of(5, BidBandwidths::Latest),
+        (BandwidthKind::Mixed, 22, 24_000)
+    );
     assert_eq!(of(6, BidBandwidths::Latest), all);
 }
 
@@ -202,15 +279,36 @@ fn a_measurement_that_is_too_old_leaves_no_round_with_two_kinds() {
         let (bandwidth, latency) = (BitsPerSecond(7), DurationUs(0));
         for (from, to, _) in LINKS {
             let (from, to) = (site_name(from), site_name(to));
-            network.set(&Link { from, to, bandwidth, upload: bandwidth, latency }, true);
+            network.set(
+                &Link {
+                    from,
+                    to,
+                    bandwidth,
+                    upload: bandwidth,
+                    latency,
+                },
+                true,
+            );
         }
         let (from, to) = (site_name("S1"), site_name("S2"));
-        let link = Link { from, to, bandwidth, upload: bandwidth, latency };
+        let link = Link {
+            from,
+            to,
+            bandwidth,
+            upload: bandwidth,
+            latency,
+        };
         network.set(&link, is_measured);
         GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()))
     };
-    assert_eq!((grid(true).bid_kind(), grid(true).potential(1).0), (BandwidthKind::Measured, 14));
-    assert_eq!((grid(false).bid_kind(), grid(false).potential(1).0), (BandwidthKind::Nominal, 18));
+    assert_eq!(
+        (grid(true).bid_kind(), grid(true).potential(1).0),
+        (BandwidthKind::Measured, 14)
+    );
+    assert_eq!(
+        (grid(false).bid_kind(), grid(false).potential(1).0),
+        (BandwidthKind::Nominal, 18)
+    );
 }
 
 #[test]
@@ -218,7 +316,13 @@ fn a_site_sends_what_it_can_even_where_the_other_receives_less() {
     let link = |(from, to, mbit): (&str, &str, u64)| {
         let (from, to) = (site_name(from), site_name(to));
         let bandwidth = BitsPerSecond(mbit * MBIT);
-        Link { from, to, bandwidth, upload: BitsPerSecond(100 * MBIT), latency: DurationUs(0) }
+        Link {
+            from,
+            to,
+            bandwidth,
+            upload: BitsPerSecond(100 * MBIT),
+            latency: DurationUs(0),
+        }
     };
     let network = Network::new(LINKS.map(link), crate::placement::network::DEFAULT_MESSAGE);
     let grid = GridSnapshot::new(sites(), Arc::new(network), Arc::new(BTreeMap::new()));
@@ -231,7 +335,9 @@ fn each_site_is_told_what_brings_it_nearer_and_if_it_lacks_gflops() {
     let mut all = sites();
     all[1].power_per_processor = None;
     let job = rigid(vec![reading(all_of(100, 66, 180), 0)]);
-    let bids = explained(&job, &grid_with(all, &[(file(1, 30), "S3")], &LINKS)).1.bids;
+    let bids = explained(&job, &grid_with(all, &[(file(1, 30), "S3")], &LINKS))
+        .1
+        .bids;
     let lacks: Vec<bool> = bids.iter().map(|bid| bid.lacks_gflops).collect();
     assert_eq!(lacks, [false, true, false], "it takes part all the same");
     let nearer: Vec<_> = bids.iter().map(|bid| bid.nearer.as_deref()).collect();
@@ -242,5 +348,8 @@ fn each_site_is_told_what_brings_it_nearer_and_if_it_lacks_gflops() {
     let bids = explained(&without, &grid(sites())).1.bids;
     let nearer: Vec<_> = bids.iter().map(|bid| bid.nearer.as_deref()).collect();
     let memory = "18.0 GB more free memory";
-    assert_eq!(nearer, [Some("60 more free processors"), Some(memory), None]);
+    assert_eq!(
+        nearer,
+        [Some("60 more free processors"), Some(memory), None]
+    );
 }

@@ -36,7 +36,12 @@ fn rigid(judge: &mut Judge<'_>) -> Result<Vec<Choice>, ComponentIndex> {
             let chosen = place_each(judge, &mut |judge, part| {
                 let choice = close_to_files(judge, part, &learned);
                 if let Some((at, Some(_), _)) = choice {
-                    learned.extend(judge.file_sites(part, at).into_iter().map(|from| (at, from)));
+                    learned.extend(
+                        judge
+                            .file_sites(part, at)
+                            .into_iter()
+                            .map(|from| (at, from)),
+                    );
                 }
                 choice
             })?;
@@ -72,7 +77,9 @@ fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>,
         let choice = match &judge.parts[part].site {
             None => pick(judge, part),
             Some(named) => {
-                let at = judge.sites().find(|at| judge.grid.sites()[*at].name == *named);
+                let at = judge
+                    .sites()
+                    .find(|at| judge.grid.sites()[*at].name == *named);
                 let at = at.filter(|at| judge.is_open(part, *at));
                 let is_paired = judge.asked.policy == "close-to-files";
                 let from = |at| judge.pair(part, at, &[]).filter(|_| is_paired);
@@ -83,7 +90,10 @@ fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>,
             judge.clone_from(&before);
             return Err(ComponentIndex(part as u32));
         };
-        let (used, needs) = (judge.parts[part].resources.clone(), judge.needs(part, choice.0));
+        let (used, needs) = (
+            judge.parts[part].resources.clone(),
+            judge.needs(part, choice.0),
+        );
         judge.take(choice.0, used, needs);
         chosen[part] = choice;
     }
@@ -95,11 +105,17 @@ impl Judge<'_> {
         let placements = chosen.iter().enumerate();
         let placements =
             placements.map(|(part, (at, from, _))| self.placement(part, *at, *from, None));
-        self.plan_by(chosen.iter().map(|(.., rule)| *rule).max().unwrap(), placements.collect())
+        self.plan_by(
+            chosen.iter().map(|(.., rule)| *rule).max().unwrap(),
+            placements.collect(),
+        )
     }
 
     fn plan_by(&self, rule: Rule, placements: Vec<Placement>) -> Plan {
-        let longest = placements.iter().map(|placement| placement.transfer_time).max();
+        let longest = placements
+            .iter()
+            .map(|placement| placement.transfer_time)
+            .max();
         Plan {
             policy: PolicyName::new(self.asked.policy).unwrap(),
             rule,
@@ -117,7 +133,9 @@ fn by_left(judge: &Judge<'_>) -> Vec<usize> {
 }
 
 fn worst_fit(judge: &Judge<'_>, part: usize) -> Option<Choice> {
-    let site = by_left(judge).into_iter().find(|at| judge.is_open(part, *at));
+    let site = by_left(judge)
+        .into_iter()
+        .find(|at| judge.is_open(part, *at));
     site.map(|at| (at, None, Rule::MostLeft))
 }
 
@@ -140,7 +158,9 @@ fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) ->
     }
     let pairs = judge.sites().filter_map(|at| {
         // Those after a component may use what it adds to the table.
-        let pair = judge.pair(part, at, learned).map(|(time, from)| (time, Some(from)));
+        let pair = judge
+            .pair(part, at, learned)
+            .map(|(time, from)| (time, Some(from)));
         let is_open = match pair {
             Some(_) => judge.is_open_but_for_pairs(part, at),
             None => judge.is_open(part, at),
@@ -148,7 +168,9 @@ fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) ->
         let (time, from) = pair.or_else(|| Some((judge.times(part, at)?, None)))?;
         is_open.then_some((time, Reverse(judge.left(at, "processors")), at, from))
     });
-    pairs.min().map(|(.., at, from)| (at, from, Rule::NearestPair))
+    pairs
+        .min()
+        .map(|(.., at, from)| (at, from, Rule::NearestPair))
 }
 
 /// The sites that the connected Cluster Minimization fills, in this order: those of Cluster
@@ -156,19 +178,29 @@ fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) ->
 fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
     let rank = |group: &Vec<usize>| (group.len(), Reverse(judge.slowest(group)));
     let mut pick = first_of(order, Rule::FirstInOrder);
-    let plain = place_each(&mut judge.clone(), &mut pick).ok().map(|chosen| {
-        let is_used = |at: &&usize| chosen.iter().any(|(used, ..)| used == *at);
-        order.iter().filter(is_used).copied().collect::<Vec<usize>>()
-    });
+    let plain = place_each(&mut judge.clone(), &mut pick)
+        .ok()
+        .map(|chosen| {
+            let is_used = |at: &&usize| chosen.iter().any(|(used, ..)| used == *at);
+            order
+                .iter()
+                .filter(is_used)
+                .copied()
+                .collect::<Vec<usize>>()
+        });
     let most = plain.as_ref().map_or(usize::MAX, Vec::len);
     let seeds = order.iter().filter(|_| most > 1);
     let grown = seeds.filter_map(|seed| grow(judge, order, *seed, most));
     let known = plain.into_iter().chain(grown).min_by_key(rank);
-    let Some(known) = known else { return order.to_vec() };
+    let Some(known) = known else {
+        return order.to_vec();
+    };
     let takes = |set: &Vec<usize>| {
         place_each(&mut judge.clone(), &mut first_of(set, Rule::FirstInOrder)).is_ok()
     };
-    let better = sets(order, known.len()).into_iter().filter(|set| rank(set) < rank(&known));
+    let better = sets(order, known.len())
+        .into_iter()
+        .filter(|set| rank(set) < rank(&known));
     better.filter(takes).min_by_key(rank).unwrap_or(known)
 }
 
@@ -193,10 +225,17 @@ fn grow(judge: &Judge<'_>, order: &[usize], seed: usize, most: usize) -> Option<
 /// All sets of at most so many of these, those that begin with the first of them first.
 fn sets(order: &[usize], most: usize) -> Vec<Vec<usize>> {
     let masks = (1_u32..1 << order.len()).filter(|mask| mask.count_ones() as usize <= most);
-    let set = |mask| (0..order.len()).filter(|bit| mask >> bit & 1 == 1).collect::<Vec<_>>();
+    let set = |mask| {
+        (0..order.len())
+            .filter(|bit| mask >> bit & 1 == 1)
+            .collect::<Vec<_>>()
+    };
     let mut places: Vec<Vec<usize>> = masks.map(set).collect();
     places.sort_unstable();
-    places.into_iter().map(|set| set.into_iter().map(|place| order[place]).collect()).collect()
+    places
+        .into_iter()
+        .map(|set| set.into_iter().map(|place| order[place]).collect())
+        .collect()
 }
 
 /// The first allowed split that Cluster Minimization places, or the same on the sites in the
@@ -234,8 +273,9 @@ fn split(
     let open = judge.sites().filter(|at| judge.is_open(0, *at));
     let offer = |at| asked.most_at(&judge.grid.sites()[at], |kind| judge.left(at, kind));
     let offers = open.map(|at| (at, judge.with_space(at, offer(at))));
-    let mut offers: Vec<(usize, i64)> =
-        offers.filter(|(_, most)| *most >= i64::from(bounds.min_component_size)).collect();
+    let mut offers: Vec<(usize, i64)> = offers
+        .filter(|(_, most)| *most >= i64::from(bounds.min_component_size))
+        .collect();
     offers.sort_by_key(|(_, most)| Reverse(*most));
     let most: Vec<i64> = offers.iter().map(|(_, most)| *most).collect();
     let count = asked.fewest(bounds, &most).ok_or(ComponentIndex(0))?;
@@ -243,7 +283,10 @@ fn split(
     let (rule, group) = match asked.policy {
         "mrs" => (Rule::Nearest, nearest(judge, &offers, bounds, total.into())),
         "flexible-cluster-minimization" => (Rule::LargestFilled, offers[..count].to_vec()),
-        _ => (Rule::BestConnected, best_connected(judge, &offers, count, total.into(), told)),
+        _ => (
+            Rule::BestConnected,
+            best_connected(judge, &offers, count, total.into(), told),
+        ),
     };
     let (min, count) = (bounds.min_component_size, group.len());
     let (mut rest, mut given) = (total - min * count as u32, 0);
@@ -253,9 +296,16 @@ fn split(
         let more = rest.min(most as u32 - min);
         let own = min + more;
         let placement = before.placement(0, at, None, Some(asked.part(given, own)));
-        let copies = placement.sources.iter().map(|source| source.content).collect();
+        let copies = placement
+            .sources
+            .iter()
+            .map(|source| source.content)
+            .collect();
         judge.take(at, asked.share(own), copies);
-        placements.push(Placement { share: Some(own), ..placement });
+        placements.push(Placement {
+            share: Some(own),
+            ..placement
+        });
         (rest, given) = (rest - more, given + own);
     }
     Ok(before.plan_by(rule, placements))
@@ -270,7 +320,9 @@ fn nearest(
     let order = in_order(judge, offers.iter().map(|(at, _)| *at).collect());
     let offered = |at: &usize| offers.iter().find(|(other, _)| other == at).copied();
     let offers: Vec<(usize, i64)> = order.iter().filter_map(offered).collect();
-    let most = bounds.max_components.map_or(usize::MAX, |most| most as usize);
+    let most = bounds
+        .max_components
+        .map_or(usize::MAX, |most| most as usize);
     cover(&offers, total, bounds.min_component_size.into(), most).unwrap()
 }
 
@@ -292,7 +344,9 @@ fn best_connected(
     let name = |at: &usize| &judge.grid.sites()[*at].name;
     let is_told = |set: &&Vec<usize>| {
         let sites = told.into_iter().flat_map(|plan| &plan.placements);
-        sites.map(|placement| &placement.site).eq(set.iter().map(name))
+        sites
+            .map(|placement| &placement.site)
+            .eq(set.iter().map(name))
     };
     let mut best = sets.iter().filter(|set| judge.slowest(set) == fastest);
     let set = best.clone().find(is_told).or_else(|| best.next()).unwrap();

@@ -23,7 +23,10 @@ fn promising(name: &str, idle: u32, ebbs: &[(u64, u32)]) -> GridSite {
         left: Resources::processors(*left),
     };
     let ebbs: Vec<Ebb> = ebbs.iter().map(ebb).collect();
-    GridSite { ebbs: ebbs.into(), ..site(name, idle) }
+    GridSite {
+        ebbs: ebbs.into(),
+        ..site(name, idle)
+    }
 }
 
 fn lasting(sizes_of: &[u32], hours: u64) -> PlacementRequest {
@@ -33,8 +36,14 @@ fn lasting(sizes_of: &[u32], hours: u64) -> PlacementRequest {
 #[test]
 fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_goes() {
     let grid = grid([promising("Delft", 16, &[(2, 4)])]);
-    assert_eq!(sites_of(&placed(&lasting(&[12], 1), &grid).unwrap()), ["Delft"]);
-    assert_eq!(sites_of(&placed(&lasting(&[4], 30), &grid).unwrap()), ["Delft"]);
+    assert_eq!(
+        sites_of(&placed(&lasting(&[12], 1), &grid).unwrap()),
+        ["Delft"]
+    );
+    assert_eq!(
+        sites_of(&placed(&lasting(&[4], 30), &grid).unwrap()),
+        ["Delft"]
+    );
     let (refused, recorder) = explained(&lasting(&[12], 3), &grid);
     let reason = Reason::Reserved {
         resource: "processors".into(),
@@ -47,24 +56,41 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_goes() {
         pending: 0,
     };
     assert_eq!(refused.unwrap_err().reason, reason);
-    assert_eq!(recorder.verdicts[0].outcome, Outcome::Refused(vec![reason.clone()]));
+    assert_eq!(
+        recorder.verdicts[0].outcome,
+        Outcome::Refused(vec![reason.clone()])
+    );
     let text = reason.to_string();
-    assert!(text.contains("reserved from 09:00 UTC, in 2h00m00s: 12 of 16, until"), "{text}");
+    assert!(
+        text.contains("reserved from 09:00 UTC, in 2h00m00s: 12 of 16, until"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_long_job_goes_where_nothing_is_promised() {
     let grid = grid([promising("Delft", 100, &[(2, 4)]), site("Leiden", 20)]);
-    assert_eq!(sites_of(&placed(&lasting(&[12], 1), &grid).unwrap()), ["Delft"]);
-    assert_eq!(sites_of(&placed(&lasting(&[12], 3), &grid).unwrap()), ["Leiden"]);
+    assert_eq!(
+        sites_of(&placed(&lasting(&[12], 1), &grid).unwrap()),
+        ["Delft"]
+    );
+    assert_eq!(
+        sites_of(&placed(&lasting(&[12], 3), &grid).unwrap()),
+        ["Leiden"]
+    );
 }
 
 #[test]
 fn what_is_busy_and_promised_is_told_as_both() {
     let grid = grid([promising("Delft", 10, &[(2, 4)])]);
     let (_, recorder) = explained(&lasting(&[12], 3), &grid);
-    let Outcome::Refused(reasons) = &recorder.verdicts[0].outcome else { panic!("it fits") };
-    assert!(matches!(reasons[..], [Reason::Reserved { .. }, Reason::NotEnoughIdle { .. }]));
+    let Outcome::Refused(reasons) = &recorder.verdicts[0].outcome else {
+        panic!("it fits")
+    };
+    assert!(matches!(
+        reasons[..],
+        [Reason::Reserved { .. }, Reason::NotEnoughIdle { .. }]
+    ));
 }
 
 #[test]
@@ -93,24 +119,46 @@ fn a_job_leaves_to_the_next_what_it_must_leave_to_a_promise() {
 #[test]
 fn each_reason_of_a_component_after_a_promised_one_is_told() {
     let delft = promising("Delft", 16, &[(2, 4)]);
-    let grid = grid([GridSite { ebbs: Arc::clone(&delft.ebbs), ..delft }]);
+    let grid = grid([GridSite {
+        ebbs: Arc::clone(&delft.ebbs),
+        ..delft
+    }]);
     let (refused, recorder) = explained(&lasting(&[12, 6], 3), &grid);
-    assert!(matches!(refused.unwrap_err().reason, Reason::Reserved { .. }));
+    assert!(matches!(
+        refused.unwrap_err().reason,
+        Reason::Reserved { .. }
+    ));
     // As if the first were there: all that is idle is left but for the twelve that it has.
-    let Outcome::Refused(reasons) = &recorder.verdicts[1].outcome else { panic!("it fits") };
-    assert!(matches!(reasons[..], [Reason::NotEnoughIdle { missing: 2, .. }]), "{reasons:?}");
+    let Outcome::Refused(reasons) = &recorder.verdicts[1].outcome else {
+        panic!("it fits")
+    };
+    assert!(
+        matches!(reasons[..], [Reason::NotEnoughIdle { missing: 2, .. }]),
+        "{reasons:?}"
+    );
 }
 
 #[test]
 fn lengths_that_differ_little_make_no_new_shape() {
-    let lasts = |minutes: u64| sizes(&[1]).with_lasts(DurationMs(minutes * 60_000)).lasts().0;
+    let lasts = |minutes: u64| {
+        sizes(&[1])
+            .with_lasts(DurationMs(minutes * 60_000))
+            .lasts()
+            .0
+    };
     for minutes in 1..3_000 {
         let exact = minutes * 60_000;
-        assert!((exact..=exact + exact / 8).contains(&lasts(minutes)), "{minutes}");
+        assert!(
+            (exact..=exact + exact / 8).contains(&lasts(minutes)),
+            "{minutes}"
+        );
     }
     let all: std::collections::BTreeSet<u64> = (60..120).map(lasts).collect();
     assert!(all.len() <= 10, "{all:?}");
-    assert_eq!(sizes(&[1]).with_lasts(DurationMs(u64::MAX)).lasts(), DurationMs(u64::MAX));
+    assert_eq!(
+        sizes(&[1]).with_lasts(DurationMs(u64::MAX)).lasts(),
+        DurationMs(u64::MAX)
+    );
 }
 
 proptest! {

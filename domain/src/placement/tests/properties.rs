@@ -20,7 +20,10 @@ fn is_no_split(reason: &Reason) -> bool {
 /// Whether the site takes the component, or part of it if the others took the rest.
 fn admitted(drawn: &Drawn, index: usize) -> bool {
     let (_, recorder) = explained(&drawn.request, &drawn.grid());
-    let verdict = recorder.verdicts.iter().find(|v| v.site.as_str() == NAMES[index]);
+    let verdict = recorder
+        .verdicts
+        .iter()
+        .find(|v| v.site.as_str() == NAMES[index]);
     match &verdict.unwrap().outcome {
         Outcome::Refused(reasons) => reasons.iter().all(is_no_split),
         Outcome::Chosen | Outcome::NotPreferred => true,

@@ -24,12 +24,18 @@ fn busy(name: &str, total: u32, ours: u32) -> GridSite {
     let (total, ours) = (Resources::processors(total), Resources::processors(ours));
     let mut site = site_of(name, total, Resources::processors(0));
     let shape = site.shape.as_deref().cloned().unwrap();
-    site.shape = Some(Arc::new(SiteShape { queues: true, ..shape }));
+    site.shape = Some(Arc::new(SiteShape {
+        queues: true,
+        ..shape
+    }));
     GridSite { ours, ..site }
 }
 
 fn wants(mode: AcquisitionMode, request: PlacementRequest) -> PlacementRequest {
-    let limits = QueueLimits { deadline: DurationMs(7), max_hold: DurationMs(3) };
+    let limits = QueueLimits {
+        deadline: DurationMs(7),
+        max_hold: DurationMs(3),
+    };
     request.with_acquisition(AcquisitionOptions { mode, limits })
 }
 
@@ -38,9 +44,17 @@ fn where_nothing_is_idle_a_job_waits_in_the_queues_that_there_are() {
     let grid = grid([busy("A", 64, 0), busy("B", 32, 0), site("C", 8)]);
     let request = wants(AcquisitionMode::Auto, sizes(&[30, 30]));
     let plan = placed(&request, &grid).unwrap();
-    assert_eq!(sites_of(&plan), ["A", "A"], "Worst-Fit, by what there is to wait for");
+    assert_eq!(
+        sites_of(&plan),
+        ["A", "A"],
+        "Worst-Fit, by what there is to wait for"
+    );
     let limits = request.acquisition().limits;
-    assert!(plan.placements.iter().all(|p| p.acquisition == Acquisition::Queue(limits)));
+    assert!(
+        plan.placements
+            .iter()
+            .all(|p| p.acquisition == Acquisition::Queue(limits))
+    );
 }
 
 #[test]
@@ -57,7 +71,10 @@ fn what_is_idle_is_claimed_rather_than_waited_for() {
 fn a_job_that_wants_idle_processors_only_waits_for_them_here() {
     let grid = grid([busy("A", 64, 0)]);
     let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[8])), &grid).unwrap_err();
-    assert!(matches!(refusal.reason, Reason::NotEnoughIdle { .. }), "{refusal:?}");
+    assert!(
+        matches!(refusal.reason, Reason::NotEnoughIdle { .. }),
+        "{refusal:?}"
+    );
 }
 
 #[test]
@@ -80,27 +97,53 @@ fn an_explanation_tells_of_the_way_that_was_taken() {
     let queue = grid([busy("A", 64, 0), site("C", 8)]);
     let (_, told) = explained(&wants(AcquisitionMode::Auto, sizes(&[30])), &queue);
     let outcomes = |told: &crate::placement::Recorder| -> Vec<bool> {
-        told.verdicts.iter().map(|v| matches!(v.outcome, Outcome::Chosen)).collect()
+        told.verdicts
+            .iter()
+            .map(|v| matches!(v.outcome, Outcome::Chosen))
+            .collect()
     };
     assert_eq!(outcomes(&told), [true, false]);
     let (_, told) = explained(&wants(AcquisitionMode::Auto, sizes(&[65])), &queue);
-    assert_eq!(told.verdicts.len(), 2, "what is idle, where no queue serves either");
+    assert_eq!(
+        told.verdicts.len(),
+        2,
+        "what is idle, where no queue serves either"
+    );
 }
 
 /// A site of 64 idle processors, where 32 for an hour waited lately in its partition `short`.
 fn awaited(name: &str, queues: bool) -> GridSite {
     let mut site = site_of(name, Resources::processors(64), Resources::processors(64));
     let shape = site.shape.as_deref().cloned().unwrap();
-    let lanes = Lanes { own: lane("short"), ..Lanes::default() };
-    site.shape = Some(Arc::new(SiteShape { queues, lanes: Some(lanes), ..shape }));
+    let lanes = Lanes {
+        own: lane("short"),
+        ..Lanes::default()
+    };
+    site.shape = Some(Arc::new(SiteShape {
+        queues,
+        lanes: Some(lanes),
+        ..shape
+    }));
     let mut waits = Obtainable::default();
     let ask = Ask::new(32, DurationMs::from_secs(3_600));
-    waits.waited(lane("short"), ask, &"Priority".into(), Timestamp(1), Timestamp(2));
-    GridSite { waits: Some(waits.into()), ..site }
+    waits.waited(
+        lane("short"),
+        ask,
+        &"Priority".into(),
+        Timestamp(1),
+        Timestamp(2),
+    );
+    GridSite {
+        waits: Some(waits.into()),
+        ..site
+    }
 }
 
 fn lane(partition: &str) -> Lane {
-    Lane { partition: Some(partition.into()), account: None }
+    Lane {
+        partition: Some(partition.into()),
+        account: None,
+    }
 }
 
 fn for_hours(hours: u64, request: PlacementRequest) -> PlacementRequest {
@@ -114,10 +157,21 @@ fn what_is_idle_where_as_much_waited_lately_is_not_claimed() {
         placed(request, &grid).map(|plan| plan.placements[0].site.clone())
     };
     assert_eq!(at(&for_hours(1, sizes(&[32]))).unwrap().as_str(), "C");
-    assert_eq!(at(&for_hours(1, sizes(&[31]))).unwrap().as_str(), "A", "smaller");
-    assert_eq!(at(&for_hours(0, sizes(&[64]))).unwrap().as_str(), "A", "shorter");
+    assert_eq!(
+        at(&for_hours(1, sizes(&[31]))).unwrap().as_str(),
+        "A",
+        "smaller"
+    );
+    assert_eq!(
+        at(&for_hours(0, sizes(&[64]))).unwrap().as_str(),
+        "A",
+        "shorter"
+    );
     let refusal = at(&for_hours(2, sizes(&[48]))).unwrap_err();
-    assert!(matches!(refusal.reason, Reason::NotEnoughIdle { .. }), "at C: {refusal}");
+    assert!(
+        matches!(refusal.reason, Reason::NotEnoughIdle { .. }),
+        "at C: {refusal}"
+    );
 }
 
 #[test]
@@ -125,10 +179,18 @@ fn a_component_that_asks_another_partition_is_not_kept_from_what_is_idle() {
     let grid = grid([awaited("A", false)]);
     let refusal = placed(&for_hours(1, sizes(&[40])), &grid).unwrap_err();
     assert_eq!(refusal.reason.code().as_str(), "waited-lately");
-    assert!(refusal.to_string().contains("short was asked for 32 processors"), "{refusal}");
+    assert!(
+        refusal
+            .to_string()
+            .contains("short was asked for 32 processors"),
+        "{refusal}"
+    );
     let mut request = sizes(&[40]).components().to_vec();
     request[0].lanes = vec![(Where::Site(site_name("A")), lane("long"))];
-    assert_eq!(sites_of(&placed(&for_hours(1, request_of(request)), &grid).unwrap()), ["A"]);
+    assert_eq!(
+        sites_of(&placed(&for_hours(1, request_of(request)), &grid).unwrap()),
+        ["A"]
+    );
 }
 
 /// A site whose partition `short` gives a job an hour, and `long` two.
@@ -140,10 +202,21 @@ fn timed(name: &str) -> GridSite {
     };
     let partitions = [("short".into(), hours(1)), ("long".into(), hours(2))].into();
     let shape = site.shape.as_deref().cloned().unwrap();
-    let lanes = Lanes { own: lane("short"), partitions, ..Lanes::default() };
-    site.shape = Some(Arc::new(SiteShape { lanes: Some(lanes), ..shape }));
+    let lanes = Lanes {
+        own: lane("short"),
+        partitions,
+        ..Lanes::default()
+    };
+    site.shape = Some(Arc::new(SiteShape {
+        lanes: Some(lanes),
+        ..shape
+    }));
     let idle_in = [("long".into(), Resources::processors(64))].into();
-    GridSite { waits: None, idle_in: Arc::new(idle_in), ..site }
+    GridSite {
+        waits: None,
+        idle_in: Arc::new(idle_in),
+        ..site
+    }
 }
 
 #[test]
@@ -155,16 +228,25 @@ fn no_partition_takes_what_would_run_longer_than_it_lets_anybody() {
         parts[0].lanes = chosen.into_iter().collect();
         let request = wants(AcquisitionMode::Auto, for_hours(hours, request_of(parts)));
         let sites: Vec<&GridSite> = grid.sites().iter().collect();
-        let placed = placed(&request, &grid).map(|_| ()).map_err(|refusal| refusal.reason);
+        let placed = placed(&request, &grid)
+            .map(|_| ())
+            .map_err(|refusal| refusal.reason);
         assert_eq!(placed.is_ok(), could_hold_all(&request, &sites).is_ok());
         placed
     };
     assert_eq!(fits(1, None), Ok(()), "its whole time");
     let refused = fits(2, None).unwrap_err();
     let said = "it asks for 2h00m00s, short gives a job 1h00m00s at most";
-    assert_eq!((refused.code().as_str(), &*refused.to_string()), ("too-long", said));
+    assert_eq!(
+        (refused.code().as_str(), &*refused.to_string()),
+        ("too-long", said)
+    );
     assert_eq!(fits(2, Some("long")), Ok(()));
-    assert_eq!(fits(2, Some("short,long")), Ok(()), "Slurm takes the one that can");
+    assert_eq!(
+        fits(2, Some("short,long")),
+        Ok(()),
+        "Slurm takes the one that can"
+    );
     assert_eq!(fits(2, Some("unheard")), Ok(()), "nothing is known of it");
     assert!(fits(3, Some("short,long")).is_err());
 }
@@ -172,9 +254,17 @@ fn no_partition_takes_what_would_run_longer_than_it_lets_anybody() {
 #[test]
 fn a_job_may_wait_in_a_queue_where_as_much_waited_before() {
     let grid = grid([awaited("A", true)]);
-    let plan = placed(&wants(AcquisitionMode::Auto, for_hours(1, sizes(&[40]))), &grid).unwrap();
+    let plan = placed(
+        &wants(AcquisitionMode::Auto, for_hours(1, sizes(&[40]))),
+        &grid,
+    )
+    .unwrap();
     assert!(plan.placements[0].acquisition.is_queued());
-    let plan = placed(&wants(AcquisitionMode::Auto, for_hours(1, sizes(&[30]))), &grid).unwrap();
+    let plan = placed(
+        &wants(AcquisitionMode::Auto, for_hours(1, sizes(&[30]))),
+        &grid,
+    )
+    .unwrap();
     assert!(!plan.placements[0].acquisition.is_queued());
 }
 
@@ -182,18 +272,32 @@ fn a_job_may_wait_in_a_queue_where_as_much_waited_before() {
 fn a_flexible_job_is_split_so_that_no_part_is_as_large_as_what_waited() {
     let whole = flexible("flexible-cluster-minimization", 60, Flexible::default());
     let grid = grid([awaited("A", false), site("C", 40)]);
-    assert_eq!(shares_of(&placed(&for_hours(1, whole), &grid).unwrap()), [("C", 40), ("A", 20)]);
+    assert_eq!(
+        shares_of(&placed(&for_hours(1, whole), &grid).unwrap()),
+        [("C", 40), ("A", 20)]
+    );
     let all = flexible("flexible-cluster-minimization", 71, Flexible::default());
-    assert_eq!(shares_of(&placed(&for_hours(1, all), &grid).unwrap()), [("C", 40), ("A", 31)]);
+    assert_eq!(
+        shares_of(&placed(&for_hours(1, all), &grid).unwrap()),
+        [("C", 40), ("A", 31)]
+    );
 }
 
 /// As the snapshot has it that policies see.
 fn queue_only(name: &str, idle: u32) -> GridSite {
     let site = site(name, idle);
     let shape = site.shape.as_deref().cloned().unwrap();
-    let shape = Some(Arc::new(SiteShape { queues: true, queues_only: true, ..shape }));
+    let shape = Some(Arc::new(SiteShape {
+        queues: true,
+        queues_only: true,
+        ..shape
+    }));
     let acceptance = Acceptance::Closed(Hindrance::QueueOnly);
-    GridSite { shape, acceptance, ..site }
+    GridSite {
+        shape,
+        acceptance,
+        ..site
+    }
 }
 
 #[test]
@@ -205,7 +309,10 @@ fn nothing_is_claimed_at_a_site_that_only_queues_though_it_is_idle() {
     assert_eq!(sites_of(&plan), ["A"]);
     assert!(plan.placements[0].acquisition.is_queued());
     let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[30])), &grid).unwrap_err();
-    assert!(matches!(refusal.reason, Reason::NotEnoughIdle { .. } | Reason::TooSmall { .. }));
+    assert!(matches!(
+        refusal.reason,
+        Reason::NotEnoughIdle { .. } | Reason::TooSmall { .. }
+    ));
     let alone = crate::placement::testing::grid([queue_only("A", 64)]);
     let refusal = placed(&wants(AcquisitionMode::Immediate, sizes(&[30])), &alone).unwrap_err();
     assert_eq!(refusal.reason, Reason::Closed(Hindrance::QueueOnly));
@@ -216,9 +323,24 @@ fn a_site_that_only_queues_is_asked_for_reservations_all_the_same() {
     let of = |reservations: bool| {
         let site = queue_only("A", 64);
         let shape = site.shape.as_deref().cloned().unwrap();
-        grid([GridSite { shape: Some(Arc::new(SiteShape { reservations, ..shape })), ..site }])
+        grid([GridSite {
+            shape: Some(Arc::new(SiteShape {
+                reservations,
+                ..shape
+            })),
+            ..site
+        }])
     };
     let asked = rank_to_reserve(&sizes(&[8]), &of(true));
-    assert_eq!(asked.iter().map(|it| it.site.to_string()).collect::<Vec<_>>(), ["A"]);
-    assert!(rank_unreserved(&sizes(&[8]), &of(false)).is_empty(), "nothing is claimed there");
+    assert_eq!(
+        asked
+            .iter()
+            .map(|it| it.site.to_string())
+            .collect::<Vec<_>>(),
+        ["A"]
+    );
+    assert!(
+        rank_unreserved(&sizes(&[8]), &of(false)).is_empty(),
+        "nothing is claimed there"
+    );
 }

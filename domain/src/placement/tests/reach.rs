@@ -9,34 +9,52 @@ fn small(name: &str) -> GridSite {
 }
 
 fn reading(processors: u32) -> ComponentRequest {
-    ComponentRequest { inputs: [file(1, 1)].into(), ..component(processors) }
+    ComponentRequest {
+        inputs: [file(1, 1)].into(),
+        ..component(processors)
+    }
 }
 
 fn lacks(components: Vec<ComponentRequest>, grid: &GridSnapshot) -> Option<(u32, String)> {
     let missing = missing_link(&request(components), grid)?;
-    Some((missing.component.0, format!("{}-{}", missing.from, missing.to)))
+    Some((
+        missing.component.0,
+        format!("{}-{}", missing.from, missing.to),
+    ))
 }
 
 #[test]
 fn a_job_that_needs_two_sites_and_has_input_at_one_lacks_a_link() {
     let at_a = [(file(1, 1), "A")];
     let apart = grid_with([small("A"), small("B")], &at_a, &[]);
-    assert_eq!(lacks(vec![reading(2), reading(2)], &apart), Some((0, "A-B".into())));
+    assert_eq!(
+        lacks(vec![reading(2), reading(2)], &apart),
+        Some((0, "A-B".into()))
+    );
     // One of them has room where its input is.
     assert_eq!(lacks(vec![reading(1), reading(1)], &apart), None);
     assert_eq!(lacks(vec![reading(2), component(2)], &apart), None);
     let joined = grid_with([small("A"), small("B")], &at_a, &[("A", "B", 100)]);
     assert_eq!(lacks(vec![reading(2), reading(2)], &joined), None);
     let dead = grid_with([small("A"), small("B")], &at_a, &[("A", "B", 0)]);
-    assert_eq!(lacks(vec![reading(2), reading(2)], &dead), Some((0, "A-B".into())));
+    assert_eq!(
+        lacks(vec![reading(2), reading(2)], &dead),
+        Some((0, "A-B".into()))
+    );
 }
 
 #[test]
 fn a_component_of_a_named_site_lacks_the_link_to_that() {
     let sites = || [small("A"), small("B"), small("C")];
     let apart = grid_with(sites(), &[(file(1, 1), "A")], &[("A", "B", 100)]);
-    let at = |name: &str| ComponentRequest { site: Some(site_name(name)), ..reading(1) };
-    assert_eq!(lacks(vec![at("B"), at("C")], &apart), Some((1, "A-C".into())));
+    let at = |name: &str| ComponentRequest {
+        site: Some(site_name(name)),
+        ..reading(1)
+    };
+    assert_eq!(
+        lacks(vec![at("B"), at("C")], &apart),
+        Some((1, "A-C".into()))
+    );
     assert_eq!(lacks(vec![at("A"), at("B")], &apart), None);
 }
 

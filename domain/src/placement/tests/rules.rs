@@ -29,13 +29,24 @@ fn a_plan_names_its_policy_and_the_rule_that_chose() {
     let three = grid([site("A", 20), site("B", 18), site("C", 16)]);
     let parts = sizes(&[10, 9, 8]);
     let (splits, free) = (
-        Flexible { splits: vec![vec![30], vec![15, 15]], ..Flexible::default() },
+        Flexible {
+            splits: vec![vec![30], vec![15, 15]],
+            ..Flexible::default()
+        },
         Flexible::default(),
     );
     let rows = [
         (parts.clone(), "worst-fit", Rule::MostLeft),
-        (under("close-to-files", &parts), "close-to-files", Rule::MostLeft),
-        (under("cluster-minimization", &parts), "cluster-minimization", Rule::FirstInOrder),
+        (
+            under("close-to-files", &parts),
+            "close-to-files",
+            Rule::MostLeft,
+        ),
+        (
+            under("cluster-minimization", &parts),
+            "cluster-minimization",
+            Rule::FirstInOrder,
+        ),
         (
             under("connected-cluster-minimization", &parts),
             "connected-cluster-minimization",
@@ -73,7 +84,11 @@ fn close_to_files_tells_whether_it_runs_where_the_file_is_or_brings_it() {
     assert_eq!(ruled(&one, &at(4)).1, Rule::NearestPair);
     let two = vec![reading(8, file(1, 4)), reading(8, file(1, 4))];
     let two = under("close-to-files", &request(two));
-    assert_eq!(ruled(&two, &at(8)).1, Rule::NearestPair, "one of them waits for the file");
+    assert_eq!(
+        ruled(&two, &at(8)).1,
+        Rule::NearestPair,
+        "one of them waits for the file"
+    );
 }
 
 #[test]
@@ -81,7 +96,10 @@ fn a_named_site_is_a_rule_of_its_own() {
     let mut part = ComponentRequest::of_resources(Resources::processors(4));
     part.site = Some(site_name("B"));
     let named = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![part]);
-    assert_eq!(ruled(&named, &grid([site("A", 9), site("B", 5)])).1, Rule::NamedSite);
+    assert_eq!(
+        ruled(&named, &grid([site("A", 9), site("B", 5)])).1,
+        Rule::NamedSite
+    );
 }
 
 /// What is kept of the first job that a scan of these sites places.
@@ -111,31 +129,49 @@ fn kept(request: &PlacementRequest, grid: GridSnapshot, history: History) -> Pla
 }
 
 fn refused(request: &PlacementRequest, grid: GridSnapshot) -> Option<(ReasonCode, u32)> {
-    kept(request, grid, History::All).refused.map(|refused| (refused.code, refused.sites))
+    kept(request, grid, History::All)
+        .refused
+        .map(|refused| (refused.code, refused.sites))
 }
 
 fn closed(name: &str, hindrance: Hindrance) -> GridSite {
-    GridSite { acceptance: Acceptance::Closed(hindrance), ..site(name, 99) }
+    GridSite {
+        acceptance: Acceptance::Closed(hindrance),
+        ..site(name, 99)
+    }
 }
 
 #[test]
 fn what_kept_most_of_the_refused_sites_is_kept_with_the_choice() {
     let sites = || {
-        let closed = [closed("B", Hindrance::Drained), closed("C", Hindrance::Drained)];
+        let closed = [
+            closed("B", Hindrance::Drained),
+            closed("C", Hindrance::Drained),
+        ];
         closed.into_iter().chain([site("A", 9), site("D", 3)])
     };
-    assert_eq!(refused(&sizes(&[4]), grid(sites())), Some((ReasonCode::Drained, 2)));
+    assert_eq!(
+        refused(&sizes(&[4]), grid(sites())),
+        Some((ReasonCode::Drained, 2))
+    );
     let fuller = sites().chain([site("E", 1), site("F", 0)]);
     let fuller = refused(&sizes(&[4]), grid(fuller));
     assert_eq!(fuller, Some((ReasonCode::NotEnoughIdle, 3)));
     let equal = sites().chain([site("E", 1)]);
     let equal = refused(&sizes(&[4]), grid(equal));
-    assert_eq!(equal, Some((ReasonCode::NotEnoughIdle, 2)), "the nearest to a placement");
+    assert_eq!(
+        equal,
+        Some((ReasonCode::NotEnoughIdle, 2)),
+        "the nearest to a placement"
+    );
 }
 
 #[test]
 fn where_every_site_would_do_none_was_refused() {
-    assert_eq!(refused(&sizes(&[4]), grid([site("A", 9), site("B", 9)])), None);
+    assert_eq!(
+        refused(&sizes(&[4]), grid([site("A", 9), site("B", 9)])),
+        None
+    );
     // B has too little for the second only because the first is there.
     let both = grid([site("A", 5), site("B", 5)]);
     assert_eq!(refused(&sizes(&[4, 4]), both), None);
@@ -145,9 +181,15 @@ fn where_every_site_would_do_none_was_refused() {
 fn a_component_that_one_site_alone_refuses_is_told_of_too() {
     let mut avoiding = ComponentRequest::of_resources(Resources::processors(2));
     avoiding.avoid = [site_name("C")].into();
-    let parts = vec![ComponentRequest::of_resources(Resources::processors(4)), avoiding];
+    let parts = vec![
+        ComponentRequest::of_resources(Resources::processors(4)),
+        avoiding,
+    ];
     let three = grid([site("A", 9), site("B", 9), site("C", 8)]);
-    assert_eq!(refused(&request(parts), three), Some((ReasonCode::Avoided, 1)));
+    assert_eq!(
+        refused(&request(parts), three),
+        Some((ReasonCode::Avoided, 1))
+    );
 }
 
 #[test]
@@ -158,18 +200,33 @@ fn what_is_refused_is_judged_by_what_the_policy_knows() {
     let one = request(vec![reading(8, file(1, 4))]);
     assert_eq!(refused(&one, files()), Some((ReasonCode::NotEnoughIdle, 1)));
     let known = [(site_name("B"), site_name("A"))];
-    let by = kept(&under("close-to-files", &one), files(), History::Pairs(known.into()));
+    let by = kept(
+        &under("close-to-files", &one),
+        files(),
+        History::Pairs(known.into()),
+    );
     let found = by.refused.unwrap();
     assert_eq!((found.code, found.sites), (ReasonCode::NotEnoughIdle, 1));
-    let empty = grid_with([site("B", 30), site("C", 30)], &[(file(1, 4), "B")], &[("B", "C", 9)]);
-    let by = kept(&under("close-to-files", &one), empty, History::Pairs(Default::default()));
+    let empty = grid_with(
+        [site("B", 30), site("C", 30)],
+        &[(file(1, 4), "B")],
+        &[("B", "C", 9)],
+    );
+    let by = kept(
+        &under("close-to-files", &one),
+        empty,
+        History::Pairs(Default::default()),
+    );
     let found = by.refused.unwrap();
     assert_eq!((found.code, found.sites), (ReasonCode::NotInHistory, 1));
 }
 
 #[test]
 fn of_a_flexible_request_the_smallest_component_is_what_sites_refuse() {
-    let bounds = Flexible { min_component_size: 4, ..Flexible::default() };
+    let bounds = Flexible {
+        min_component_size: 4,
+        ..Flexible::default()
+    };
     let total = flexible("flexible-cluster-minimization", 20, bounds);
     let sites = grid([site("A", 12), site("B", 10), site("C", 3), site("D", 2)]);
     assert_eq!(refused(&total, sites), Some((ReasonCode::NotEnoughIdle, 2)));

@@ -32,7 +32,11 @@ fn a_file(number: u8) -> Content {
 }
 
 fn vector(processors: u32, gpus: u64) -> Resources {
-    let others = if gpus > 0 { [("gpus".into(), gpus)].into() } else { BTreeMap::new() };
+    let others = if gpus > 0 {
+        [("gpus".into(), gpus)].into()
+    } else {
+        BTreeMap::new()
+    };
     Resources { processors, others }
 }
 
@@ -162,7 +166,10 @@ prop_compose! {
 
 /// Each reads its chunk of a file, by what it has of all processors.
 fn in_chunks(parts: &mut [ComponentRequest], of: Content) {
-    let total = parts.iter().map(|part| u64::from(part.resources.processors)).sum();
+    let total = parts
+        .iter()
+        .map(|part| u64::from(part.resources.processors))
+        .sum();
     let mut before = 0;
     for part in parts {
         let own = part.resources.processors.into();

@@ -16,7 +16,11 @@ use crate::resources::Resources;
 use crate::units::PerMillion;
 
 fn vector(processors: u32, gpus: u32) -> Resources {
-    let others = if gpus > 0 { [("gpus".into(), gpus.into())].into() } else { Default::default() };
+    let others = if gpus > 0 {
+        [("gpus".into(), gpus.into())].into()
+    } else {
+        Default::default()
+    };
     Resources { processors, others }
 }
 
@@ -155,5 +159,13 @@ fn a_part_gets_no_more_of_any_resource_than_one_component_may() {
     assert_eq!(ever, Ok(()));
     let (plan, ever) = split(&grid([bounded("A")]));
     assert!(plan.is_err());
-    assert_eq!(ever, Err(Unplaceable::NoSplit { total: 20, min: 1, sites: 1, usable: 10 }));
+    assert_eq!(
+        ever,
+        Err(Unplaceable::NoSplit {
+            total: 20,
+            min: 1,
+            sites: 1,
+            usable: 10
+        })
+    );
 }

@@ -13,17 +13,26 @@ use crate::units::{Bytes, Timestamp};
 
 /// A site with room for copies of so many gigabytes.
 fn narrow(name: &str, idle: u32, gigabytes: u64) -> GridSite {
-    GridSite { staging_left: Some(Bytes(gigabytes * GB)), ..site(name, idle) }
+    GridSite {
+        staging_left: Some(Bytes(gigabytes * GB)),
+        ..site(name, idle)
+    }
 }
 
 fn reading(inputs: &[Content]) -> ComponentRequest {
-    ComponentRequest { inputs: inputs.iter().copied().collect(), ..component(4) }
+    ComponentRequest {
+        inputs: inputs.iter().copied().collect(),
+        ..component(4)
+    }
 }
 
 /// Two files of 3 GB at F, which takes nothing itself, and links to A and B.
 fn files(sites: [GridSite; 2]) -> GridSnapshot {
     let closed = Acceptance::Closed(Hindrance::Drained);
-    let holder = GridSite { acceptance: closed, ..site("F", 0) };
+    let holder = GridSite {
+        acceptance: closed,
+        ..site("F", 0)
+    };
     let sites = sites.into_iter().chain([holder]);
     let replicas = [(file(1, 3), "F"), (file(2, 3), "F")];
     grid_with(sites, &replicas, &[("F", "A", 100), ("F", "B", 100)])
@@ -35,10 +44,18 @@ fn components_of_one_job_share_the_room_of_a_site_and_a_common_copy() {
     for policy in ["worst-fit", "close-to-files", "cluster-minimization"] {
         let other = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
         let other = placed(&under(policy, &other), &grid()).unwrap();
-        assert_eq!(sites_of(&other), ["A", "B"], "{policy}: both do not fit at one");
+        assert_eq!(
+            sites_of(&other),
+            ["A", "B"],
+            "{policy}: both do not fit at one"
+        );
         let same = request(vec![reading(&[file(1, 3)]), reading(&[file(1, 3)])]);
         let same = placed(&under(policy, &same), &grid()).unwrap();
-        assert_eq!(sites_of(&same), ["A", "A"], "{policy}: one copy serves both");
+        assert_eq!(
+            sites_of(&same),
+            ["A", "A"],
+            "{policy}: one copy serves both"
+        );
     }
 }
 
@@ -55,7 +72,10 @@ fn a_placement_that_fails_gives_the_room_back() {
         };
         let both = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
         let refusal = place(&under(policy, &both), &mut context).unwrap_err();
-        let left = Reason::StagingFull { needed: Bytes(3 * GB), left: Bytes(2 * GB) };
+        let left = Reason::StagingFull {
+            needed: Bytes(3 * GB),
+            left: Bytes(2 * GB),
+        };
         assert_eq!(refusal.reason, left, "{policy}");
         assert_eq!(remaining, Remaining::of(&grid), "{policy}");
     }
@@ -86,11 +106,17 @@ fn scanned(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
 #[test]
 fn jobs_that_one_scan_places_share_the_room_of_a_site() {
     let jobs = |contents: [Content; 2]| {
-        contents.map(|content| request(vec![reading(&[content])])).to_vec()
+        contents
+            .map(|content| request(vec![reading(&[content])]))
+            .to_vec()
     };
     let narrowed = || files([narrow("A", 50, 5), narrow("B", 50, 2)]);
     assert_eq!(scanned(jobs([file(1, 3), file(2, 3)]), narrowed()), [1]);
-    assert_eq!(scanned(jobs([file(1, 3), file(1, 3)]), narrowed()), [1, 2], "one copy");
+    assert_eq!(
+        scanned(jobs([file(1, 3), file(1, 3)]), narrowed()),
+        [1, 2],
+        "one copy"
+    );
     let wide = files([narrow("A", 50, 6), narrow("B", 50, 2)]);
     assert_eq!(scanned(jobs([file(1, 3), file(2, 3)]), wide), [1, 2]);
 }
@@ -105,28 +131,62 @@ fn what_a_flexible_job_stages_counts_for_those_after_it() {
     let other = request(vec![reading(&[file(2, 3)])]);
     let grid = || files([narrow("A", 50, 5), narrow("B", 50, 5)]);
     assert_eq!(scanned(vec![other.clone()], grid()), [1]);
-    assert_eq!(scanned(vec![flexible, other], grid()), [1], "it reads its file at both sites");
+    assert_eq!(
+        scanned(vec![flexible, other], grid()),
+        [1],
+        "it reads its file at both sites"
+    );
 }
 
 #[test]
 fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
     let place = |policy: &str, gigabytes: u64| {
         let of = file(1, 6);
-        let chunk = Chunk { of, offset: Bytes(0), length: of.size };
+        let chunk = Chunk {
+            of,
+            offset: Bytes(0),
+            length: of.size,
+        };
         let chunks = BTreeMap::from([(chunk.content(), chunk)]);
-        let whole = ComponentRequest { chunks, ..component(60) };
+        let whole = ComponentRequest {
+            chunks,
+            ..component(60)
+        };
         let policy = crate::ids::PolicyName::new(policy).unwrap();
         let kind = crate::job::spec::Request::Flexible(Flexible::default());
         let request = PlacementRequest::new(policy, kind, true, vec![whole]);
-        placed(&request, &files([narrow("A", 60, gigabytes), narrow("B", 40, 4)]))
+        placed(
+            &request,
+            &files([narrow("A", 60, gigabytes), narrow("B", 40, 4)]),
+        )
     };
-    for policy in ["flexible-cluster-minimization", "connected-flexible-cluster-minimization"] {
+    for policy in [
+        "flexible-cluster-minimization",
+        "connected-flexible-cluster-minimization",
+    ] {
         // A tenth of a gigabyte for each processor.
-        assert_eq!(shares_of(&place(policy, 6).unwrap()), [("A", 60)], "{policy}");
-        assert_eq!(shares_of(&place(policy, 5).unwrap()), [("A", 50), ("B", 10)], "{policy}");
-        assert_eq!(shares_of(&place(policy, 2).unwrap()), [("B", 40), ("A", 20)], "{policy}");
+        assert_eq!(
+            shares_of(&place(policy, 6).unwrap()),
+            [("A", 60)],
+            "{policy}"
+        );
+        assert_eq!(
+            shares_of(&place(policy, 5).unwrap()),
+            [("A", 50), ("B", 10)],
+            "{policy}"
+        );
+        assert_eq!(
+            shares_of(&place(policy, 2).unwrap()),
+            [("B", 40), ("A", 20)],
+            "{policy}"
+        );
         let refusal = place(policy, 1).unwrap_err();
-        let no_split = Reason::NoSplit { total: 60, min: 1, sites: 2, usable: 50 };
+        let no_split = Reason::NoSplit {
+            total: 60,
+            min: 1,
+            sites: 2,
+            usable: 50,
+        };
         assert_eq!(refusal.reason, no_split, "{policy}");
     }
 }
@@ -134,24 +194,49 @@ fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
 #[test]
 fn what_is_staged_at_a_site_already_takes_no_more_room_there() {
     let grid = |staged: &[Content]| {
-        let staged = [(site_name("A"), staged.iter().copied().collect::<BTreeSet<_>>())];
+        let staged = [(
+            site_name("A"),
+            staged.iter().copied().collect::<BTreeSet<_>>(),
+        )];
         files([narrow("A", 50, 3), narrow("B", 20, 2)])
             .with_staged(Arc::new(BTreeMap::from(staged)))
     };
     let both = || request(vec![reading(&[file(1, 3), file(2, 3)])]);
     let refusal = placed(&both(), &grid(&[])).unwrap_err();
     let left = Bytes(3 * GB);
-    assert_eq!(refusal.reason, Reason::StagingFull { needed: Bytes(6 * GB), left });
-    assert_eq!(sites_of(&placed(&both(), &grid(&[file(1, 3)])).unwrap()), ["A"]);
+    assert_eq!(
+        refusal.reason,
+        Reason::StagingFull {
+            needed: Bytes(6 * GB),
+            left
+        }
+    );
+    assert_eq!(
+        sites_of(&placed(&both(), &grid(&[file(1, 3)])).unwrap()),
+        ["A"]
+    );
     let mut sites = grid(&[]).sites().to_vec();
     sites[0].staging_left = Some(Bytes(2 * GB));
     let refusal = placed(&both(), &grid(&[file(1, 3)]).with_sites(sites)).unwrap_err();
     let left = Bytes(2 * GB);
-    assert_eq!(refusal.reason, Reason::StagingFull { needed: Bytes(3 * GB), left }, "the rest");
+    assert_eq!(
+        refusal.reason,
+        Reason::StagingFull {
+            needed: Bytes(3 * GB),
+            left
+        },
+        "the rest"
+    );
     let jobs = |contents: [Content; 3]| {
-        contents.map(|content| request(vec![reading(&[content])])).to_vec()
+        contents
+            .map(|content| request(vec![reading(&[content])]))
+            .to_vec()
     };
     let three = || jobs([file(1, 3), file(2, 3), file(1, 3)]);
-    assert_eq!(scanned(three(), grid(&[file(1, 3)])), [1, 2, 3], "nor what reads it meanwhile");
+    assert_eq!(
+        scanned(three(), grid(&[file(1, 3)])),
+        [1, 2, 3],
+        "nor what reads it meanwhile"
+    );
     assert_eq!(scanned(three(), grid(&[])), [1, 3]);
 }

@@ -10,13 +10,21 @@ use crate::resources::Resources;
 use crate::units::PerMillion;
 
 fn small(name: &str, processors: u32) -> GridSite {
-    site_of(name, Resources::processors(processors), Resources::processors(0))
+    site_of(
+        name,
+        Resources::processors(processors),
+        Resources::processors(0),
+    )
 }
 
 #[test]
 fn a_component_larger_than_every_site_is_refused_with_the_nearest_site() {
     let grid = grid([small("A", 16), small("B", 32)]);
-    assert_eq!(can_ever_be_placed(&sizes(&[32]), &grid), Ok(()), "idle or not does not matter");
+    assert_eq!(
+        can_ever_be_placed(&sizes(&[32]), &grid),
+        Ok(()),
+        "idle or not does not matter"
+    );
     let error = can_ever_be_placed(&sizes(&[8, 33]), &grid).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -36,14 +44,29 @@ fn the_bounds_on_one_component_and_the_quota_count_too() {
     let mut narrow = small("A", 100);
     narrow.shape = narrow.shape.map(|shape| {
         let largest_component = Resources::processors(10);
-        std::sync::Arc::new(SiteShape { largest_component, ..(*shape).clone() })
+        std::sync::Arc::new(SiteShape {
+            largest_component,
+            ..(*shape).clone()
+        })
     });
     assert!(can_ever_be_placed(&sizes(&[11]), &grid([narrow.clone()])).is_err());
-    assert_eq!(can_ever_be_placed(&sizes(&[10, 10]), &grid([narrow])), Ok(()));
-    let quota = Quota { share: PerMillion(500_000), basis: QuotaBasis::Level };
-    let bounded = GridSite { quota, ..small("A", 100) };
+    assert_eq!(
+        can_ever_be_placed(&sizes(&[10, 10]), &grid([narrow])),
+        Ok(())
+    );
+    let quota = Quota {
+        share: PerMillion(500_000),
+        basis: QuotaBasis::Level,
+    };
+    let bounded = GridSite {
+        quota,
+        ..small("A", 100)
+    };
     let error = can_ever_be_placed(&sizes(&[51]), &grid([bounded])).unwrap_err();
-    assert!(error.to_string().contains("the quota allows 50 at most"), "{error}");
+    assert!(
+        error.to_string().contains("the quota allows 50 at most"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -52,57 +75,102 @@ fn components_that_fit_only_one_at_a_time_are_refused() {
     assert_eq!(can_ever_be_placed(&sizes(&[16, 16]), &two), Ok(()));
     let error = can_ever_be_placed(&sizes(&[16, 16, 1]), &two).unwrap_err();
     assert!(matches!(error, Unplaceable::TogetherTooLarge(_)), "{error}");
-    let at_a = || ComponentRequest { site: Some(site_name("A")), ..component(9) };
+    let at_a = || ComponentRequest {
+        site: Some(site_name("A")),
+        ..component(9)
+    };
     let fixed = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![at_a(), at_a()]);
     let error = can_ever_be_placed(&fixed, &two).unwrap_err();
-    assert!(error.to_string().contains("needs 18 processors, has 16"), "{error}");
+    assert!(
+        error.to_string().contains("needs 18 processors, has 16"),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_unknown_site_in_a_fixed_request_is_refused_with_those_there_are() {
-    let one = ComponentRequest { site: Some(site_name("Z")), ..component(1) };
+    let one = ComponentRequest {
+        site: Some(site_name("Z")),
+        ..component(1)
+    };
     let fixed = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![one]);
     let error = can_ever_be_placed(&fixed, &grid([small("A", 4), small("B", 4)])).unwrap_err();
     assert_eq!(
         error.to_string(),
         "component 0 names site Z, which is not configured; there are: A, B"
     );
-    assert_eq!(can_ever_be_placed(&sizes(&[1]), &grid([])), Err(Unplaceable::NoSites));
+    assert_eq!(
+        can_ever_be_placed(&sizes(&[1]), &grid([])),
+        Err(Unplaceable::NoSites)
+    );
 }
 
 #[test]
 fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
     let mut one = component(4);
-    one.constraints.push(Constraint { key: "arch".into(), rule: Rule::Is("arm64".into()) });
+    one.constraints.push(Constraint {
+        key: "arch".into(),
+        rule: Rule::Is("arm64".into()),
+    });
     let error = can_ever_be_placed(&request(vec![one]), &grid([small("A", 4)])).unwrap_err();
-    let Unplaceable::ComponentTooLarge { component, reason, .. } = error else { panic!() };
-    assert_eq!((component, reason.code()), (ComponentIndex(0), ReasonCode::LabelMismatch));
+    let Unplaceable::ComponentTooLarge {
+        component, reason, ..
+    } = error
+    else {
+        panic!()
+    };
+    assert_eq!(
+        (component, reason.code()),
+        (ComponentIndex(0), ReasonCode::LabelMismatch)
+    );
 }
 
 #[test]
 fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
     let key = |name: &str| KeyName::new(name).unwrap();
     let of_bob = [(site_name("B"), [key("bob"), key("carol")].into())];
-    let defaults = DefaultPolicies { site_keys: of_bob.into(), ..DefaultPolicies::default() };
+    let defaults = DefaultPolicies {
+        site_keys: of_bob.into(),
+        ..DefaultPolicies::default()
+    };
     let of = |owner: &str| sizes(&[8]).for_owner(&key(owner), &defaults);
     let sites = [site("A", 4), site("B", 16)];
     assert_eq!(can_ever_be_placed(&of("bob"), &grid(sites.clone())), Ok(()));
-    assert_eq!(sites_of(&placed(&of("carol"), &grid(sites.clone())).unwrap()), ["B"]);
+    assert_eq!(
+        sites_of(&placed(&of("carol"), &grid(sites.clone())).unwrap()),
+        ["B"]
+    );
     let refused = placed(&of("alice"), &grid(sites.clone())).unwrap_err();
-    assert_eq!(refused.reason.code(), ReasonCode::NotEnoughIdle, "nearest is A: {refused}");
+    assert_eq!(
+        refused.reason.code(),
+        ReasonCode::NotEnoughIdle,
+        "nearest is A: {refused}"
+    );
     let error = can_ever_be_placed(&of("alice"), &grid([small("B", 16)])).unwrap_err();
     assert!(
-        error.to_string().ends_with("nearest is B: the site is for keys bob, carol"),
+        error
+            .to_string()
+            .ends_with("nearest is B: the site is for keys bob, carol"),
         "{error}"
     );
     let unheard = grid([GridSite::unheard(site_name("B"))]);
-    assert!(can_ever_be_placed(&of("alice"), &unheard).is_err(), "whatever the site is");
-    assert_eq!(of("bob"), of("carol"), "who may use the same sites is alike to all");
+    assert!(
+        can_ever_be_placed(&of("alice"), &unheard).is_err(),
+        "whatever the site is"
+    );
+    assert_eq!(
+        of("bob"),
+        of("carol"),
+        "who may use the same sites is alike to all"
+    );
 }
 
 #[test]
 fn a_closed_site_still_counts_since_it_may_open() {
-    let drained = GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..small("A", 16) };
+    let drained = GridSite {
+        acceptance: Acceptance::Closed(Hindrance::Drained),
+        ..small("A", 16)
+    };
     assert_eq!(can_ever_be_placed(&sizes(&[16]), &grid([drained])), Ok(()));
 }
 
@@ -120,23 +188,47 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
         Hindrance::CredentialsExpired,
         Hindrance::Frozen,
     ];
-    let at = |name: &str| ComponentRequest { site: Some(site_name(name)), ..component(1) };
-    let fixed = |restartable| {
-        PlacementRequest::new(worst_fit(), Request::Fixed, restartable, vec![at("A"), at("B")])
+    let at = |name: &str| ComponentRequest {
+        site: Some(site_name(name)),
+        ..component(1)
     };
-    let with_b = |acceptance| grid([small("A", 4), GridSite { acceptance, ..small("B", 4) }]);
+    let fixed = |restartable| {
+        PlacementRequest::new(
+            worst_fit(),
+            Request::Fixed,
+            restartable,
+            vec![at("A"), at("B")],
+        )
+    };
+    let with_b = |acceptance| {
+        grid([
+            small("A", 4),
+            GridSite {
+                acceptance,
+                ..small("B", 4)
+            },
+        ])
+    };
     let found = |why| Some((ComponentIndex(1), site_name("B"), why));
     let mut texts = std::collections::BTreeSet::new();
     for why in all {
         let grid = with_b(Acceptance::Closed(why));
         assert_eq!(closed_site(&fixed(true), &grid), found(why));
-        assert_eq!(closed_site(&sizes(&[1, 1]), &grid), None, "it may go to the other one");
+        assert_eq!(
+            closed_site(&sizes(&[1, 1]), &grid),
+            None,
+            "it may go to the other one"
+        );
         texts.insert(why.to_string());
     }
     assert_eq!(texts.len(), all.len(), "each has its own words");
     let probed = with_b(Acceptance::ProbesOnly);
     for restartable in [true, false] {
-        assert_eq!(closed_site(&fixed(restartable), &probed), None, "it can go nowhere else");
+        assert_eq!(
+            closed_site(&fixed(restartable), &probed),
+            None,
+            "it can go nowhere else"
+        );
     }
 }
 
@@ -144,19 +236,36 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
 fn a_flexible_job_that_no_split_could_ever_serve_is_refused() {
     let grid = grid([site_of("A", ten(), ten()), site_of("B", ten(), ten())]);
     let check = |total, min, most| {
-        let bounds =
-            Flexible { min_component_size: min, max_components: Some(most), splits: vec![] };
-        can_ever_be_placed(&flexible("flexible-cluster-minimization", total, bounds), &grid)
+        let bounds = Flexible {
+            min_component_size: min,
+            max_components: Some(most),
+            splits: vec![],
+        };
+        can_ever_be_placed(
+            &flexible("flexible-cluster-minimization", total, bounds),
+            &grid,
+        )
     };
     assert_eq!(check(20, 1, 2), Ok(()));
     let error = check(21, 1, 2).unwrap_err().to_string();
     assert!(error.ends_with("the 2 site(s) that may take part have 20 together, even empty"));
     assert_eq!(
         check(20, 1, 1),
-        Err(Unplaceable::NoSplit { total: 20, min: 1, sites: 1, usable: 10 })
+        Err(Unplaceable::NoSplit {
+            total: 20,
+            min: 1,
+            sites: 1,
+            usable: 10
+        })
     );
-    assert!(check(19, 10, 2).is_err(), "one site is too small and two need 20");
-    let splits = Flexible { splits: vec![vec![12, 3], vec![5, 5, 5]], ..Flexible::default() };
+    assert!(
+        check(19, 10, 2).is_err(),
+        "one site is too small and two need 20"
+    );
+    let splits = Flexible {
+        splits: vec![vec![12, 3], vec![5, 5, 5]],
+        ..Flexible::default()
+    };
     let listed = flexible("flexible-cluster-minimization", 15, splits);
     assert_eq!(can_ever_be_placed(&listed, &grid), Ok(()));
 }

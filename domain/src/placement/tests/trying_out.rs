@@ -9,11 +9,19 @@ use crate::placement::*;
 use crate::resources::Resources;
 
 fn usable(name: &str, total: u32, idle: u32) -> GridSite {
-    site_of(name, Resources::processors(total), Resources::processors(idle))
+    site_of(
+        name,
+        Resources::processors(total),
+        Resources::processors(idle),
+    )
 }
 
 fn half_open(name: &str, idle: u32) -> GridSite {
-    GridSite { acceptance: Acceptance::ProbesOnly, room: Some(1), ..usable(name, idle, idle) }
+    GridSite {
+        acceptance: Acceptance::ProbesOnly,
+        room: Some(1),
+        ..usable(name, idle, idle)
+    }
 }
 
 fn once(policy: &str, kind: Request, parts: &[u32]) -> PlacementRequest {
@@ -24,7 +32,9 @@ fn once(policy: &str, kind: Request, parts: &[u32]) -> PlacementRequest {
 /// Each of them fits there, so that it would wait for what never comes.
 #[test]
 fn components_too_large_for_other_sites_try_sites_out_under_every_policy() {
-    let rigid = POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed));
+    let rigid = POLICIES
+        .iter()
+        .filter(|policy| policy.serves(&Request::NonFixed));
     for policy in rigid.map(|policy| policy.name()) {
         let outcome = |total| {
             let failed = [half_open("Amsterdam", 32), half_open("Delft", 32)];
@@ -33,20 +43,35 @@ fn components_too_large_for_other_sites_try_sites_out_under_every_policy() {
         };
         let plan = outcome(18);
         assert!(plan.is_ok(), "{policy}: {plan:?}");
-        assert!(outcome(23).is_err(), "{policy} does not wait until Leiden is idle");
+        assert!(
+            outcome(23).is_err(),
+            "{policy} does not wait until Leiden is idle"
+        );
     }
 }
 
 #[test]
 fn a_total_that_no_other_sites_can_be_split_over_tries_sites_out() {
-    let flexible = POLICIES.iter().filter(|policy| !policy.serves(&Request::NonFixed));
+    let flexible = POLICIES
+        .iter()
+        .filter(|policy| !policy.serves(&Request::NonFixed));
     for policy in flexible.map(|policy| policy.name()) {
         let outcome = |total| {
             let grid = grid([half_open("Delft", 8), usable("Leiden", total, 10)]);
-            placed(&once(policy, Request::Flexible(Flexible::default()), &[15]), &grid)
+            placed(
+                &once(policy, Request::Flexible(Flexible::default()), &[15]),
+                &grid,
+            )
         };
-        assert_eq!(shares_of(&outcome(14).unwrap()), [("Leiden", 10), ("Delft", 5)], "{policy}");
-        assert!(outcome(15).is_err(), "{policy} does not wait until Leiden is idle");
+        assert_eq!(
+            shares_of(&outcome(14).unwrap()),
+            [("Leiden", 10), ("Delft", 5)],
+            "{policy}"
+        );
+        assert!(
+            outcome(15).is_err(),
+            "{policy} does not wait until Leiden is idle"
+        );
     }
 }
 
@@ -55,13 +80,25 @@ fn a_total_that_no_other_sites_can_be_split_over_tries_sites_out() {
 fn no_split_tries_sites_out_while_others_could_hold_another_split() {
     let outcome = |total| {
         let splits = vec![vec![12, 3], vec![5, 5, 5]];
-        let kind = Request::Flexible(Flexible { splits, ..Flexible::default() });
+        let kind = Request::Flexible(Flexible {
+            splits,
+            ..Flexible::default()
+        });
         let request = once("flexible-cluster-minimization", kind, &[15]);
         let others = ["Leiden", "Utrecht"].map(|name| usable(name, total, 0));
-        placed(&request, &grid(others.into_iter().chain([half_open("Delft", 20)])))
+        placed(
+            &request,
+            &grid(others.into_iter().chain([half_open("Delft", 20)])),
+        )
     };
-    assert_eq!(shares_of(&outcome(7).unwrap()), [("Delft", 12), ("Delft", 3)]);
-    assert!(outcome(10).is_err(), "it does not wait until the others are idle");
+    assert_eq!(
+        shares_of(&outcome(7).unwrap()),
+        [("Delft", 12), ("Delft", 3)]
+    );
+    assert!(
+        outcome(10).is_err(),
+        "it does not wait until the others are idle"
+    );
 }
 
 proptest! {

@@ -50,7 +50,13 @@ fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
     assert_eq!(remaining, before);
     assert_eq!(refusal.component, ComponentIndex(2));
     assert_eq!(refusal.site, Some(site_name("A")));
-    let Reason::NotEnoughIdle { needed: 3, idle: 10, pending: 8, missing: 1, .. } = refusal.reason
+    let Reason::NotEnoughIdle {
+        needed: 3,
+        idle: 10,
+        pending: 8,
+        missing: 1,
+        ..
+    } = refusal.reason
     else {
         panic!("{refusal}")
     };
@@ -88,7 +94,9 @@ fn the_replica_that_arrives_first_is_taken_and_none_over_a_dead_link() {
 #[test]
 fn a_component_is_never_split() {
     let refusal = placed(&sizes(&[24]), &three_sites()).unwrap_err();
-    let Reason::NotEnoughIdle { missing: 6, .. } = refusal.reason else { panic!("{refusal}") };
+    let Reason::NotEnoughIdle { missing: 6, .. } = refusal.reason else {
+        panic!("{refusal}")
+    };
     assert_eq!(refusal.site, Some(site_name("C1")));
 }
 
@@ -96,24 +104,38 @@ fn a_component_is_never_split() {
 #[test]
 fn a_quota_lowers_what_a_site_offers() {
     let small = |name, idle| site_of(name, Resources::processors(40), Resources::processors(idle));
-    let level = Quota { share: PerMillion(300_000), basis: QuotaBasis::Level };
-    let a = GridSite { quota: level, ..small("A", 30) };
+    let level = Quota {
+        share: PerMillion(300_000),
+        basis: QuotaBasis::Level,
+    };
+    let a = GridSite {
+        quota: level,
+        ..small("A", 30)
+    };
     let grid = grid([a, small("B", 26)]);
-    assert_eq!(grid.usable(), [Resources::processors(2), Resources::processors(26)]);
+    assert_eq!(
+        grid.usable(),
+        [Resources::processors(2), Resources::processors(26)]
+    );
     assert_eq!(sites_of(&placed(&sizes(&[1]), &grid).unwrap()), ["B"]);
 }
 
 #[test]
 fn what_is_promised_already_is_not_there() {
-    let grid = grid([GridSite { pending: Resources::processors(10), ..site("A", 18) }]);
+    let grid = grid([GridSite {
+        pending: Resources::processors(10),
+        ..site("A", 18)
+    }]);
     assert!(placed(&sizes(&[8]), &grid).is_ok());
     assert!(placed(&sizes(&[9]), &grid).is_err());
 }
 
 #[test]
 fn every_resource_of_the_vector_must_be_there() {
-    let vector =
-        |processors, gpus| Resources { processors, others: [("gpus".into(), gpus)].into() };
+    let vector = |processors, gpus| Resources {
+        processors,
+        others: [("gpus".into(), gpus)].into(),
+    };
     let grid = grid([
         site_of("A", vector(100, 0), vector(90, 0)),
         site_of("B", vector(100, 4), vector(50, 3)),
@@ -122,7 +144,14 @@ fn every_resource_of_the_vector_must_be_there() {
     let plan = placed(&request(vec![need(2), need(1)]), &grid).unwrap();
     assert_eq!(sites_of(&plan), ["B", "B"]);
     let refusal = placed(&request(vec![need(2), need(2)]), &grid).unwrap_err();
-    let Reason::NotEnoughIdle { resource, missing: 1, .. } = refusal.reason else { panic!() };
+    let Reason::NotEnoughIdle {
+        resource,
+        missing: 1,
+        ..
+    } = refusal.reason
+    else {
+        panic!()
+    };
     assert_eq!(&*resource, "gpus");
 }
 
@@ -130,7 +159,10 @@ fn every_resource_of_the_vector_must_be_there() {
 fn a_fixed_component_goes_to_its_site_or_nowhere() {
     let grid = grid([site("A", 5), site("B", 50)]);
     let fixed = |name: &str, processors| {
-        let one = ComponentRequest { site: Some(site_name(name)), ..component(processors) };
+        let one = ComponentRequest {
+            site: Some(site_name(name)),
+            ..component(processors)
+        };
         PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![one])
     };
     assert_eq!(sites_of(&placed(&fixed("A", 5), &grid).unwrap()), ["A"]);
@@ -145,15 +177,28 @@ fn a_fixed_component_goes_to_its_site_or_nowhere() {
 fn constraints_on_labels_narrow_the_choice() {
     let grid = grid([site("A", 50), labelled(site("B", 10), "arch", "arm64")]);
     let mut one = component(8);
-    one.constraints.push(Constraint { key: "arch".into(), rule: Rule::Is("arm64".into()) });
-    assert_eq!(sites_of(&placed(&request(vec![one]), &grid).unwrap()), ["B"]);
+    one.constraints.push(Constraint {
+        key: "arch".into(),
+        rule: Rule::Is("arm64".into()),
+    });
+    assert_eq!(
+        sites_of(&placed(&request(vec![one]), &grid).unwrap()),
+        ["B"]
+    );
 }
 
 #[test]
 fn only_an_open_site_takes_a_job_and_a_probed_one_only_what_may_run_twice() {
     let outcome = |acceptance, restartable| {
         // B could hold it, if it were not busy.
-        let grid = grid([GridSite { acceptance, room: Some(1), ..site("A", 50) }, site("B", 0)]);
+        let grid = grid([
+            GridSite {
+                acceptance,
+                room: Some(1),
+                ..site("A", 50)
+            },
+            site("B", 0),
+        ]);
         let parts = vec![component(8)];
         let request = PlacementRequest::new(worst_fit(), Request::NonFixed, restartable, parts);
         placed(&request, &grid).map_err(|refusal| refusal.reason.code())
@@ -167,7 +212,11 @@ fn only_an_open_site_takes_a_job_and_a_probed_one_only_what_may_run_twice() {
 
 #[test]
 fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
-    let tried = GridSite { acceptance: Acceptance::ProbesOnly, room: Some(1), ..site("A", 50) };
+    let tried = GridSite {
+        acceptance: Acceptance::ProbesOnly,
+        room: Some(1),
+        ..site("A", 50)
+    };
     let other = |largest| site_of("B", Resources::processors(largest), Resources::default());
     let outcome = |largest| {
         let parts = vec![component(8)];
@@ -181,15 +230,26 @@ fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
 #[test]
 fn a_job_that_runs_once_waits_only_for_a_site_that_needs_no_trial() {
     let outcome = |other| {
-        let tried = GridSite { acceptance: Acceptance::ProbesOnly, room: Some(1), ..site("A", 50) };
-        let other = GridSite { acceptance: other, ..site("B", 0) };
+        let tried = GridSite {
+            acceptance: Acceptance::ProbesOnly,
+            room: Some(1),
+            ..site("A", 50)
+        };
+        let other = GridSite {
+            acceptance: other,
+            ..site("B", 0)
+        };
         let parts = vec![component(8)];
         let request = PlacementRequest::new(worst_fit(), Request::NonFixed, false, parts);
         placed(&request, &grid([tried, other])).is_ok()
     };
     assert!(!outcome(Acceptance::Open) && outcome(Acceptance::ProbesOnly));
     let waits = |hindrance| !outcome(Acceptance::Closed(hindrance));
-    let passing = [Hindrance::Unknown, Hindrance::Unreachable, Hindrance::Isolated];
+    let passing = [
+        Hindrance::Unknown,
+        Hindrance::Unreachable,
+        Hindrance::Isolated,
+    ];
     assert_eq!(passing.map(waits), [true; 3]);
     assert!(waits(Hindrance::Maintenance) && waits(Hindrance::CredentialsExpired));
     let failed = [Hindrance::Probing, Hindrance::Unusable];
@@ -201,8 +261,18 @@ fn a_job_that_runs_once_waits_only_for_a_site_that_needs_no_trial() {
 #[test]
 fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
     let acceptance = Acceptance::ProbesOnly;
-    let grid = grid([GridSite { acceptance, room: Some(1), ..site("A", 50) }, site("B", 50)]);
-    let part = ComponentRequest { site: Some(site_name("A")), ..component(8) };
+    let grid = grid([
+        GridSite {
+            acceptance,
+            room: Some(1),
+            ..site("A", 50)
+        },
+        site("B", 50),
+    ]);
+    let part = ComponentRequest {
+        site: Some(site_name("A")),
+        ..component(8)
+    };
     let request = PlacementRequest::new(worst_fit(), Request::Fixed, false, vec![part]);
     assert_eq!(sites_of(&placed(&request, &grid).unwrap()), ["A"]);
 }
@@ -210,12 +280,22 @@ fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
 /// A job of several components that only one site can take could never try it out else.
 #[test]
 fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
-    let grid = grid([GridSite { room: Some(1), ..site("A", 50) }, site("B", 10)]);
+    let grid = grid([
+        GridSite {
+            room: Some(1),
+            ..site("A", 50)
+        },
+        site("B", 10),
+    ]);
     let mut remaining = Remaining::of(&grid);
     let mut next = || {
         let (history, observer) = (&mut History::All, &mut Silent);
-        let mut context =
-            PlacementContext { grid: &grid, remaining: &mut remaining, history, observer };
+        let mut context = PlacementContext {
+            grid: &grid,
+            remaining: &mut remaining,
+            history,
+            observer,
+        };
         place(&sizes(&[4, 4]), &mut context).unwrap()
     };
     assert_eq!(sites_of(&next()), ["A", "A"]);
@@ -224,7 +304,10 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
 
 #[test]
 fn without_a_word_from_a_site_nothing_is_placed_there() {
-    let silent = GridSite { idle: None, ..site("A", 50) };
+    let silent = GridSite {
+        idle: None,
+        ..site("A", 50)
+    };
     let refusal = placed(&sizes(&[1]), &grid([silent])).unwrap_err();
     assert_eq!(refusal.reason.code(), ReasonCode::SiteUnknown);
     let refusal = placed(&sizes(&[1]), &grid([])).unwrap_err();
@@ -239,23 +322,41 @@ fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
     failed.avoid.insert(site_name("A"));
     let outcome = |b: GridSite| placed(&request(vec![failed.clone()]), &grid([site("A", 50), b]));
     assert_eq!(sites_of(&outcome(site("B", 8)).unwrap()), ["B"]);
-    assert_eq!(outcome(site("B", 7)).unwrap_err().reason.code(), ReasonCode::NotEnoughIdle);
+    assert_eq!(
+        outcome(site("B", 7)).unwrap_err().reason.code(),
+        ReasonCode::NotEnoughIdle
+    );
     let tiny = site_of("B", Resources::processors(7), Resources::processors(7));
     assert_eq!(sites_of(&outcome(tiny).unwrap()), ["A"]);
-    let drained = GridSite { acceptance: Acceptance::Closed(Hindrance::Drained), ..site("B", 8) };
+    let drained = GridSite {
+        acceptance: Acceptance::Closed(Hindrance::Drained),
+        ..site("B", 8)
+    };
     assert_eq!(sites_of(&outcome(drained).unwrap()), ["A"]);
     let input = file(1, 4);
     let mut fed = failed.clone();
     fed.inputs.insert(input);
     for (rate, goes_to) in [(100, "B"), (0, "A")] {
         let replicas = [(input, "A")];
-        let grid = grid_with([site("A", 50), site("B", 8)], &replicas, &[("A", "B", rate)]);
+        let grid = grid_with(
+            [site("A", 50), site("B", 8)],
+            &replicas,
+            &[("A", "B", rate)],
+        );
         let plan = placed(&request(vec![fed.clone()]), &grid).unwrap();
-        assert_eq!(sites_of(&plan), [goes_to], "where its files can never come is no other site");
+        assert_eq!(
+            sites_of(&plan),
+            [goes_to],
+            "where its files can never come is no other site"
+        );
     }
     let siblings = request(vec![failed.clone(), component(8)]);
     let plan = placed(&siblings, &grid([site("A", 50), site("B", 8)])).unwrap();
-    assert_eq!(sites_of(&plan), ["B", "A"], "only the failed component avoids the site");
+    assert_eq!(
+        sites_of(&plan),
+        ["B", "A"],
+        "only the failed component avoids the site"
+    );
 }
 
 #[test]
@@ -270,7 +371,11 @@ fn times_of_several_files_add_up_and_files_there_already_cost_nothing() {
     one.inputs.extend([big, small, here]);
     let plan = placed(&request(vec![one, component(1)]), &grid).unwrap();
     assert_eq!(plan.placements[0].transfer_time, seconds(160 + 80));
-    let from: Vec<&str> = plan.placements[0].sources.iter().map(|s| s.from.as_str()).collect();
+    let from: Vec<&str> = plan.placements[0]
+        .sources
+        .iter()
+        .map(|s| s.from.as_str())
+        .collect();
     assert_eq!(from, ["X", "X", "C"]);
     assert_eq!(plan.transfer_time, seconds(240));
     assert!(plan.placements[1].sources.is_empty());
@@ -279,7 +384,10 @@ fn times_of_several_files_add_up_and_files_there_already_cost_nothing() {
 #[test]
 fn a_replica_that_cannot_be_read_serves_nobody() {
     let input = file(1, 4);
-    let dead = GridSite { serves_files: false, ..site("X", 0) };
+    let dead = GridSite {
+        serves_files: false,
+        ..site("X", 0)
+    };
     let mut one = component(8);
     one.inputs.insert(input);
     let request = request(vec![one]);
@@ -289,13 +397,23 @@ fn a_replica_that_cannot_be_read_serves_nobody() {
         &[(input, "X"), (input, "Y")],
         &links,
     );
-    assert_eq!(placed(&request, &both).unwrap().placements[0].sources[0].from, site_name("Y"));
-    let (_, recorder) =
-        explained(&request, &grid_with([site("C", 20), dead], &[(input, "X")], &links));
-    let Outcome::Refused(reasons) = &recorder.verdicts[0].outcome else { panic!() };
+    assert_eq!(
+        placed(&request, &both).unwrap().placements[0].sources[0].from,
+        site_name("Y")
+    );
+    let (_, recorder) = explained(
+        &request,
+        &grid_with([site("C", 20), dead], &[(input, "X")], &links),
+    );
+    let Outcome::Refused(reasons) = &recorder.verdicts[0].outcome else {
+        panic!()
+    };
     assert_eq!(
         reasons,
-        &[Reason::ReplicaUnreachable { digest: Digest([1; 32]), at: site_name("X") }]
+        &[Reason::ReplicaUnreachable {
+            digest: Digest([1; 32]),
+            at: site_name("X")
+        }]
     );
 }
 
@@ -309,11 +427,22 @@ fn a_staged_executable_is_brought_only_where_it_is_used() {
         (Where::Site(site_name("C")), None),
     ];
     let sources = |name: &str, label: bool| {
-        let place = if label { labelled(site(name, 20), "arch", "arm64") } else { site(name, 20) };
+        let place = if label {
+            labelled(site(name, 20), "arch", "arm64")
+        } else {
+            site(name, 20)
+        };
         let replicas = [(generic, name), (special, name)];
-        let plan =
-            placed(&request(vec![one.clone()]), &grid_with([place], &replicas, &[])).unwrap();
-        plan.placements[0].sources.iter().map(|source| source.content).collect::<Vec<_>>()
+        let plan = placed(
+            &request(vec![one.clone()]),
+            &grid_with([place], &replicas, &[]),
+        )
+        .unwrap();
+        plan.placements[0]
+            .sources
+            .iter()
+            .map(|source| source.content)
+            .collect::<Vec<_>>()
     };
     assert_eq!(sources("A", false), [generic]);
     assert_eq!(sources("A", true), [special]);

@@ -13,7 +13,10 @@ fn event(queues: &mut PlacementQueues, now: u64) -> Vec<u64> {
 
 #[test]
 fn a_frozen_job_is_skipped_until_it_is_thawed() {
-    let frozen = Waiting { frozen: true, ..waiting(1, High, 1) };
+    let frozen = Waiting {
+        frozen: true,
+        ..waiting(1, High, 1)
+    };
     let mut queues = queues_of(QueueParameters::default(), [frozen, waiting(2, High, 1)]);
     assert_eq!(event(&mut queues, 10), [2]);
     assert_eq!(condition(&queues, 1), Condition::Frozen);
@@ -23,7 +26,10 @@ fn a_frozen_job_is_skipped_until_it_is_thawed() {
 
 #[test]
 fn a_job_that_backs_off_is_tried_when_that_time_has_come() {
-    let later = Waiting { not_before: seconds(50), ..waiting(1, High, 1) };
+    let later = Waiting {
+        not_before: seconds(50),
+        ..waiting(1, High, 1)
+    };
     let mut queues = queues_of(QueueParameters::default(), [later]);
     assert_eq!(queues.next_wake(), Some(seconds(50)));
     assert_eq!(event(&mut queues, 49), []);
@@ -34,7 +40,10 @@ fn a_job_that_backs_off_is_tried_when_that_time_has_come() {
 
 #[test]
 fn a_job_that_backs_off_keeps_its_place() {
-    let later = Waiting { not_before: seconds(50), ..waiting(1, High, 60) };
+    let later = Waiting {
+        not_before: seconds(50),
+        ..waiting(1, High, 60)
+    };
     let mut queues = queues_of(QueueParameters::default(), [later, waiting(2, High, 60)]);
     assert_eq!(event(&mut queues, 60), [1]);
 }
@@ -44,21 +53,37 @@ fn a_job_is_offered_one_plan_at_a_time() {
     let mut queues = queues_of(QueueParameters::default(), [waiting(1, High, 1)]);
     let mut first = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
     let budget = &mut SliceBudget(u32::MAX);
-    assert!(matches!(queues.step(&mut first, budget), ScanStep::Placed(_)));
+    assert!(matches!(
+        queues.step(&mut first, budget),
+        ScanStep::Placed(_)
+    ));
     assert_eq!(condition(&queues, 1), Condition::Offered);
     assert!(!queues.has_unserved());
-    queues.insert(Waiting { max_tries: Some(3), ..waiting(1, High, 1) });
-    assert_eq!(event(&mut queues, 11), [], "an event of the job does not decide the offer");
+    queues.insert(Waiting {
+        max_tries: Some(3),
+        ..waiting(1, High, 1)
+    });
+    assert_eq!(
+        event(&mut queues, 11),
+        [],
+        "an event of the job does not decide the offer"
+    );
     queues.withdraw_offer(JobId(1));
     assert!(queues.has_unserved());
-    assert!(matches!(queues.step(&mut first, budget), ScanStep::Done(_)), "not in the same scan");
+    assert!(
+        matches!(queues.step(&mut first, budget), ScanStep::Done(_)),
+        "not in the same scan"
+    );
     assert_eq!(event(&mut queues, 12), [1]);
     assert!(queues.is_empty());
 }
 
 #[test]
 fn withdrawing_what_was_not_offered_changes_nothing() {
-    let frozen = Waiting { frozen: true, ..waiting(1, High, 1) };
+    let frozen = Waiting {
+        frozen: true,
+        ..waiting(1, High, 1)
+    };
     let mut queues = queues_of(QueueParameters::default(), [frozen]);
     queues.withdraw_offer(JobId(1));
     queues.withdraw_offer(JobId(7));
@@ -69,7 +94,10 @@ fn withdrawing_what_was_not_offered_changes_nothing() {
 fn a_job_whose_class_changes_moves_to_the_other_queue() {
     let mut queues = queues_of(QueueParameters::default(), [waiting(1, Low, 1)]);
     queues.insert(waiting(1, High, 1));
-    assert_eq!((queues.len_of(Low), queues.len_of(High), queues.len()), (0, 1, 1));
+    assert_eq!(
+        (queues.len_of(Low), queues.len_of(High), queues.len()),
+        (0, 1, 1)
+    );
     assert_eq!(jobs(&queues, High), [1]);
 }
 
@@ -88,16 +116,24 @@ fn an_event_that_leaves_the_wait_alone_keeps_the_job_in_the_running_scan() {
     let mut queues = queues_of(QueueParameters::default(), all);
     let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
     let budget = &mut SliceBudget(u32::MAX);
-    assert!(matches!(queues.step(&mut scan, budget), ScanStep::Placed(_)));
+    assert!(matches!(
+        queues.step(&mut scan, budget),
+        ScanStep::Placed(_)
+    ));
     queues.insert(waiting(2, High, 1));
-    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else { panic!() };
+    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else {
+        panic!()
+    };
     assert_eq!(offer.job, JobId(2));
 }
 
 #[test]
 fn jobs_of_one_request_come_and_go_as_any_others() {
     let request = Arc::new(sizes(&[1]));
-    let job = |id| Waiting { request: request.clone(), ..waiting(id, High, 1) };
+    let job = |id| Waiting {
+        request: request.clone(),
+        ..waiting(id, High, 1)
+    };
     let mut queues = queues_of(QueueParameters::default(), [job(1), job(2)]);
     queues.forget(JobId(1));
     assert_eq!(event(&mut queues, 10), [2]);
@@ -111,7 +147,10 @@ fn jobs_of_one_request_come_and_go_as_any_others() {
 fn whoever_has_an_offer_leaves_others_unserved() {
     let mut queues = queues_of(QueueParameters::default(), [waiting(1, High, 1)]);
     let mut scan = queues.begin_scan(Trigger::Event, idle(100), seconds(10));
-    assert!(matches!(queues.step(&mut scan, &mut SliceBudget(u32::MAX)), ScanStep::Placed(_)));
+    assert!(matches!(
+        queues.step(&mut scan, &mut SliceBudget(u32::MAX)),
+        ScanStep::Placed(_)
+    ));
     queues.insert(waiting(2, Low, 1));
     assert!(queues.has_unserved());
     queues.forget(JobId(2));

@@ -7,8 +7,14 @@ use crate::ids::{KeyName, RunnerName};
 
 const OWNERS: [&str; 2] = ["alice", "bob"];
 const RUNNERS: [&str; 2] = ["default", "sweep"];
-const NAMED: Asking = Asking { names_none: false, uncapped: false };
-const LEFT_OPEN: Asking = Asking { names_none: true, uncapped: false };
+const NAMED: Asking = Asking {
+    names_none: false,
+    uncapped: false,
+};
+const LEFT_OPEN: Asking = Asking {
+    names_none: true,
+    uncapped: false,
+};
 
 fn key(name: &str) -> KeyName {
     KeyName::new(name).unwrap()
@@ -19,7 +25,11 @@ fn hours(hours: u64) -> DurationMs {
 }
 
 fn traits<'j>(owner: &'j KeyName, runner: &'j str, wall: u64) -> JobTraits<'j> {
-    JobTraits { owner, runner, wall_time: hours(wall) }
+    JobTraits {
+        owner,
+        runner,
+        wall_time: hours(wall),
+    }
 }
 
 fn drawn_rule() -> impl Strategy<Value = ClassRule> {
@@ -52,7 +62,11 @@ fn class_for(
 
 /// A rule for all jobs.
 fn all(class: Option<Priority>, highest: Option<Priority>) -> ClassRule {
-    ClassRule { class, highest, ..ClassRule::default() }
+    ClassRule {
+        class,
+        highest,
+        ..ClassRule::default()
+    }
 }
 
 #[test]
@@ -65,43 +79,91 @@ fn without_rules_every_class_may_be_asked_for_and_low_is_given() {
 
 #[test]
 fn the_first_rule_that_matches_speaks_alone() {
-    let short = ClassRule { max_wall_time: Some(hours(1)), ..all(Some(Priority::High), None) };
-    let of_bob = ClassRule { owner: Some(key("bob")), ..all(Some(Priority::SuperHigh), None) };
-    let sweeps = ClassRule { runner: RunnerName::new("sweep").ok(), ..all(None, None) };
-    let long = ClassRule { min_wall_time: Some(hours(3)), ..all(Some(Priority::SuperLow), None) };
+    let short = ClassRule {
+        max_wall_time: Some(hours(1)),
+        ..all(Some(Priority::High), None)
+    };
+    let of_bob = ClassRule {
+        owner: Some(key("bob")),
+        ..all(Some(Priority::SuperHigh), None)
+    };
+    let sweeps = ClassRule {
+        runner: RunnerName::new("sweep").ok(),
+        ..all(None, None)
+    };
+    let long = ClassRule {
+        min_wall_time: Some(hours(3)),
+        ..all(Some(Priority::SuperLow), None)
+    };
     let rules = [short, of_bob, sweeps, long];
     let (alice, bob) = (key("alice"), key("bob"));
     let given = |owner, runner, wall| {
-        class_for(Priority::Low, LEFT_OPEN, &traits(owner, runner, wall), &rules).unwrap()
+        class_for(
+            Priority::Low,
+            LEFT_OPEN,
+            &traits(owner, runner, wall),
+            &rules,
+        )
+        .unwrap()
     };
-    assert_eq!(given(&bob, "default", 1), Priority::High, "short, whoever asks");
+    assert_eq!(
+        given(&bob, "default", 1),
+        Priority::High,
+        "short, whoever asks"
+    );
     assert_eq!(given(&bob, "default", 9), Priority::SuperHigh);
-    assert_eq!(given(&alice, "sweep", 9), Priority::Low, "a rule that says nothing exempts");
+    assert_eq!(
+        given(&alice, "sweep", 9),
+        Priority::Low,
+        "a rule that says nothing exempts"
+    );
     assert_eq!(given(&alice, "default", 3), Priority::SuperLow);
     assert_eq!(given(&alice, "default", 2), Priority::Low, "no rule speaks");
 }
 
 #[test]
 fn a_class_above_the_highest_is_refused_with_the_rule_and_the_remedy() {
-    let rules = [ClassRule { owner: Some(key("bob")), ..all(None, None) }, {
-        all(Some(Priority::SuperLow), Some(Priority::Low))
-    }];
+    let rules = [
+        ClassRule {
+            owner: Some(key("bob")),
+            ..all(None, None)
+        },
+        { all(Some(Priority::SuperLow), Some(Priority::Low)) },
+    ];
     let alice = key("alice");
     let job = traits(&alice, "default", 1);
     let refused = class_for(Priority::SuperHigh, NAMED, &job, &rules).unwrap_err();
     let words = "the priority super-high is above low, the highest that [[priority]] number 2 of \
                  the configuration allows this job";
     assert_eq!(refused.to_string(), words);
-    assert_eq!(refused.remedy(), "ask for at most low, or ask an administrator");
-    assert_eq!(class_for(Priority::Low, NAMED, &job, &rules), Ok(Priority::Low));
-    let uncapped = Asking { uncapped: true, ..NAMED };
-    assert_eq!(class_for(Priority::SuperHigh, uncapped, &job, &rules), Ok(Priority::SuperHigh));
+    assert_eq!(
+        refused.remedy(),
+        "ask for at most low, or ask an administrator"
+    );
+    assert_eq!(
+        class_for(Priority::Low, NAMED, &job, &rules),
+        Ok(Priority::Low)
+    );
+    let uncapped = Asking {
+        uncapped: true,
+        ..NAMED
+    };
+    assert_eq!(
+        class_for(Priority::SuperHigh, uncapped, &job, &rules),
+        Ok(Priority::SuperHigh)
+    );
 }
 
 #[test]
 fn with_the_class_comes_the_jobs_rule_and_whether_that_gave_it() {
-    let short = ClassRule { max_wall_time: Some(hours(1)), ..all(Some(Priority::High), None) };
-    let of_bob = ClassRule { owner: Some(key("bob")), ..all(None, Some(Priority::High)) };
+    let short = ClassRule {
+        max_wall_time: Some(hours(1)),
+        ..all(Some(Priority::High), None)
+    };
+    let of_bob = ClassRule {
+        owner: Some(key("bob")),
+        ..all(None, Some(Priority::High))
+    };
     let rules = [short, of_bob];
     let (alice, bob) = (key("alice"), key("bob"));
     let of = |owner, wall, how| {
@@ -119,7 +181,12 @@ fn with_the_class_comes_the_jobs_rule_and_whether_that_gave_it() {
 fn a_job_that_names_no_class_is_never_refused_for_the_default() {
     let alice = key("alice");
     let rules = [all(None, Some(Priority::SuperLow))];
-    let given = class_for(Priority::Low, LEFT_OPEN, &traits(&alice, "default", 1), &rules);
+    let given = class_for(
+        Priority::Low,
+        LEFT_OPEN,
+        &traits(&alice, "default", 1),
+        &rules,
+    );
     assert_eq!(given, Ok(Priority::SuperLow));
 }
 

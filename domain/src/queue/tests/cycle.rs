@@ -5,7 +5,15 @@ use Priority::{High, Low, SuperHigh, SuperLow};
 
 fn weights(n_h: u32, n_l: u32, n: [u32; 4]) -> QueueParameters {
     let [n1, n2, n3, n4] = n;
-    QueueParameters { n_h, n_l, n1, n2, n3, n4, ..by_the_clock() }
+    QueueParameters {
+        n_h,
+        n_l,
+        n1,
+        n2,
+        n3,
+        n4,
+        ..by_the_clock()
+    }
 }
 
 fn cycle(parameters: &QueueParameters) -> String {
@@ -37,7 +45,10 @@ fn a_weight_out_of_range_is_refused_by_name_and_an_odd_one_warned_of() {
         let mut n = [1; 4];
         n[position] = 0;
         let error = weights(1, 1, n).validate().unwrap_err();
-        assert_eq!(error.to_string(), format!("{setting} is 0; it must be from 1 to 1000"));
+        assert_eq!(
+            error.to_string(),
+            format!("{setting} is 0; it must be from 1 to 1000")
+        );
     }
     assert_eq!(weights(0, 0, [1; 4]).validate().unwrap_err().setting, "n_h");
     assert_eq!(weights(1, 0, [1; 4]).validate().unwrap_err().setting, "n_l");
@@ -45,9 +56,20 @@ fn a_weight_out_of_range_is_refused_by_name_and_an_odd_one_warned_of() {
     assert_eq!(error.to_string(), "n_h is 1; it must be at least n_l (2)");
     let warnings = weights(1, 1, [1, 2, 1, 1]).validate().unwrap();
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].to_string().starts_with("n2 is 2"), "{}", warnings[0]);
-    let never = QueueParameters { promote_after: Some(0), ..by_the_clock() };
-    assert_eq!(never.validate().unwrap_err().setting, "promote_after", "vector PR-6");
+    assert!(
+        warnings[0].to_string().starts_with("n2 is 2"),
+        "{}",
+        warnings[0]
+    );
+    let never = QueueParameters {
+        promote_after: Some(0),
+        ..by_the_clock()
+    };
+    assert_eq!(
+        never.validate().unwrap_err().setting,
+        "promote_after",
+        "vector PR-6"
+    );
 }
 
 /// QS-5.
@@ -61,7 +83,12 @@ fn an_empty_queue_takes_no_turn_and_no_time() {
     let mut scanned = String::new();
     let mut before = [0, 0];
     for turn in 0..6 {
-        scan(&mut queues, Trigger::Interval, &idle(1), seconds(240 * turn));
+        scan(
+            &mut queues,
+            Trigger::Interval,
+            &idle(1),
+            seconds(240 * turn),
+        );
         let after = [tries(&queues, 1), tries(&queues, 2)];
         scanned += if after[0] > before[0] { "H" } else { "" };
         scanned += if after[1] > before[1] { "L" } else { "" };
@@ -72,7 +99,10 @@ fn an_empty_queue_takes_no_turn_and_no_time() {
 
 #[test]
 fn scans_with_nobody_to_try_do_nothing() {
-    let frozen = Waiting { frozen: true, ..waiting(1, SuperHigh, 1) };
+    let frozen = Waiting {
+        frozen: true,
+        ..waiting(1, SuperHigh, 1)
+    };
     let mut queues = queues_of(by_the_clock(), [frozen, waiting(2, Low, 1)]);
     let (placed, _) = scan(&mut queues, Trigger::Interval, &idle(5), seconds(0));
     assert_eq!(placed, [2], "a queue of frozen jobs takes no turn");
@@ -88,7 +118,10 @@ fn shares(parameters: QueueParameters, classes: &[Priority], events: u64) -> Vec
         number += 1;
         waiting(number, class, 8)
     };
-    let all: Vec<Waiting> = classes.iter().flat_map(|&c| [arrive(c), arrive(c)]).collect();
+    let all: Vec<Waiting> = classes
+        .iter()
+        .flat_map(|&c| [arrive(c), arrive(c)])
+        .collect();
     let mut queues = queues_of(parameters, all);
     let mut got = vec![0; classes.len()];
     for event in 0..events {
@@ -107,18 +140,32 @@ fn shares(parameters: QueueParameters, classes: &[Priority], events: u64) -> Vec
 
 #[test]
 fn capacity_freed_bit_by_bit_is_shared_by_weight() {
-    let with = |n_h, n_l, n| QueueParameters { events: true, ..weights(n_h, n_l, n) };
+    let with = |n_h, n_l, n| QueueParameters {
+        events: true,
+        ..weights(n_h, n_l, n)
+    };
     let equal = shares(with(1, 1, [1; 4]), &[SuperHigh, High, Low, SuperLow], 320);
     assert_eq!(equal, [80, 80, 80, 80]);
-    let weighted = shares(with(2, 1, [2, 1, 1, 1]), &[SuperHigh, High, Low, SuperLow], 640);
-    assert_eq!(weighted, [320, 160, 80, 80], "four, two, one and one turn in a cycle of eight");
+    let weighted = shares(
+        with(2, 1, [2, 1, 1, 1]),
+        &[SuperHigh, High, Low, SuperLow],
+        640,
+    );
+    assert_eq!(
+        weighted,
+        [320, 160, 80, 80],
+        "four, two, one and one turn in a cycle of eight"
+    );
     let two = shares(with(3, 1, [1; 4]), &[High, Low], 320);
     assert_eq!(two, [240, 80]);
 }
 
 #[test]
 fn capacity_that_a_queue_cannot_use_goes_to_the_next() {
-    let parameters = QueueParameters { events: true, ..by_the_clock() };
+    let parameters = QueueParameters {
+        events: true,
+        ..by_the_clock()
+    };
     let mut all = vec![waiting(1, SuperHigh, 100)];
     all.extend((2..40).map(|job| waiting(job, SuperLow, 8)));
     let mut queues = queues_of(parameters, all);
@@ -132,23 +179,44 @@ fn capacity_that_a_queue_cannot_use_goes_to_the_next() {
 
 #[test]
 fn a_queue_that_overdrew_waits_until_the_others_caught_up() {
-    let parameters = QueueParameters { events: true, turn_processors: 8, ..by_the_clock() };
+    let parameters = QueueParameters {
+        events: true,
+        turn_processors: 8,
+        ..by_the_clock()
+    };
     let mut all = vec![waiting(1, SuperHigh, 32), waiting(2, SuperHigh, 8)];
     all.extend((3..20).map(|job| waiting(job, High, 8)));
     let mut queues = queues_of(parameters, all);
-    assert_eq!(scan(&mut queues, Trigger::Event, &idle(32), seconds(0)).0, [1]);
-    let next: Vec<u64> =
-        (1..6).map(|at| scan(&mut queues, Trigger::Event, &idle(8), seconds(at)).0[0]).collect();
-    assert_eq!(next, [3, 4, 5, 6, 2], "32 taken in a turn worth 8: three turns paid back");
+    assert_eq!(
+        scan(&mut queues, Trigger::Event, &idle(32), seconds(0)).0,
+        [1]
+    );
+    let next: Vec<u64> = (1..6)
+        .map(|at| scan(&mut queues, Trigger::Event, &idle(8), seconds(at)).0[0])
+        .collect();
+    assert_eq!(
+        next,
+        [3, 4, 5, 6, 2],
+        "32 taken in a turn worth 8: three turns paid back"
+    );
 }
 
 #[test]
 fn the_pointer_lives_across_events() {
-    let parameters = QueueParameters { events: true, turn_processors: 8, ..by_the_clock() };
-    let all = [waiting(1, SuperHigh, 8), waiting(2, SuperHigh, 8), waiting(3, High, 8)];
+    let parameters = QueueParameters {
+        events: true,
+        turn_processors: 8,
+        ..by_the_clock()
+    };
+    let all = [
+        waiting(1, SuperHigh, 8),
+        waiting(2, SuperHigh, 8),
+        waiting(3, High, 8),
+    ];
     let mut queues = queues_of(parameters, all);
-    let order: Vec<u64> =
-        (0..3).map(|at| scan(&mut queues, Trigger::Event, &idle(8), seconds(at)).0[0]).collect();
+    let order: Vec<u64> = (0..3)
+        .map(|at| scan(&mut queues, Trigger::Event, &idle(8), seconds(at)).0[0])
+        .collect();
     assert_eq!(order, [1, 3, 2]);
 }
 
@@ -161,10 +229,17 @@ fn one_by_one(queues: &mut PlacementQueues, from: u64, count: u64) -> Vec<u64> {
 
 #[test]
 fn capacity_that_nobody_else_wanted_leaves_no_debt() {
-    let parameters = QueueParameters { events: true, turn_processors: 8, ..by_the_clock() };
+    let parameters = QueueParameters {
+        events: true,
+        turn_processors: 8,
+        ..by_the_clock()
+    };
     let alone = [waiting(1, SuperHigh, 32), waiting(2, SuperHigh, 8)];
     let mut queues = queues_of(parameters, alone);
-    assert_eq!(scan(&mut queues, Trigger::Event, &idle(32), seconds(0)).0, [1]);
+    assert_eq!(
+        scan(&mut queues, Trigger::Event, &idle(32), seconds(0)).0,
+        [1]
+    );
     assert_eq!(one_by_one(&mut queues, 1, 1), [2]);
     for job in 0..2 {
         queues.insert(waiting(10 + job, SuperHigh, 8));
@@ -175,8 +250,16 @@ fn capacity_that_nobody_else_wanted_leaves_no_debt() {
 
 #[test]
 fn what_is_left_of_a_turn_is_lost_with_it() {
-    let parameters = QueueParameters { events: true, turn_processors: 16, ..by_the_clock() };
-    let all = [waiting(1, SuperHigh, 8), waiting(2, High, 8), waiting(3, High, 8)];
+    let parameters = QueueParameters {
+        events: true,
+        turn_processors: 16,
+        ..by_the_clock()
+    };
+    let all = [
+        waiting(1, SuperHigh, 8),
+        waiting(2, High, 8),
+        waiting(3, High, 8),
+    ];
     let mut queues = queues_of(parameters, all);
     assert_eq!(one_by_one(&mut queues, 0, 3), [1, 2, 3]);
     for job in 0..3 {

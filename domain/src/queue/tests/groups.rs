@@ -16,14 +16,23 @@ const AT: Timestamp = Timestamp(9);
 fn run(index: u32, at_once: Option<u32>) -> Job {
     let mut spec = spec(1);
     let (group, values) = (JobId(100), Row::new());
-    spec.run.task = Some(Task { group, index, count: 9, at_once, values });
+    spec.run.task = Some(Task {
+        group,
+        index,
+        count: 9,
+        at_once,
+        values,
+    });
     let mut job = World::new(spec).job;
     job.id = JobId(100 + u64::from(index));
     job
 }
 
 fn ids(indexes: impl IntoIterator<Item = u64>) -> BTreeSet<JobId> {
-    indexes.into_iter().map(|index| JobId(100 + index)).collect()
+    indexes
+        .into_iter()
+        .map(|index| JobId(100 + index))
+        .collect()
 }
 
 fn note(groups: &mut Groups, job: &Job) {
@@ -34,12 +43,17 @@ fn note(groups: &mut Groups, job: &Job) {
 fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
     let mut groups = Groups::default();
     let mut runs: Vec<Job> = (0..5).map(|index| run(index, Some(2))).collect();
-    runs.iter().for_each(|job| assert_eq!(groups.note(job), Some(JobId(100))));
+    runs.iter()
+        .for_each(|job| assert_eq!(groups.note(job), Some(JobId(100))));
     let none = std::iter::empty;
     assert_eq!(groups.give_turns(JobId(100), none()), ids([0, 1]));
     runs[0].phase = Phase::Running { since: AT };
     groups.note(&runs[0]);
-    assert_eq!(groups.give_turns(JobId(100), none()), ids([0]), "it has had its turn");
+    assert_eq!(
+        groups.give_turns(JobId(100), none()),
+        ids([0]),
+        "it has had its turn"
+    );
     assert!(groups.has_turn(&runs[1]) && !groups.has_turn(&runs[2]));
     runs[0].phase = Phase::Finished { at: AT };
     groups.note(&runs[0]);
@@ -62,7 +76,10 @@ fn who_was_offered_a_place_keeps_its_turn_when_an_earlier_one_comes_back() {
     assert_eq!(groups.give_turns(JobId(100), std::iter::empty()), ids([1]));
     runs[0].frozen_by = None;
     groups.note(&runs[0]);
-    assert_eq!(groups.give_turns(JobId(100), [JobId(101)].into_iter()), ids([]));
+    assert_eq!(
+        groups.give_turns(JobId(100), [JobId(101)].into_iter()),
+        ids([])
+    );
     assert!(groups.has_turn(&runs[1]) && !groups.has_turn(&runs[0]));
 }
 

@@ -14,7 +14,12 @@ const MINUTE: u64 = 60_000;
 /// Something that happens to a job.
 #[derive(Debug, Clone)]
 enum Change {
-    Waits { class: Priority, entered: u64, shape: usize, other: Other },
+    Waits {
+        class: Priority,
+        entered: u64,
+        shape: usize,
+        other: Other,
+    },
     WaitsAsBefore,
     Leaves,
     Ends,
@@ -86,7 +91,10 @@ fn step() -> impl Strategy<Value = (Step, u64)> {
     );
     let what =
         prop_oneof![3 => change().prop_map(|(job, what)| Step::Change(job, what)), 2 => scan];
-    (what, prop::sample::select(vec![0, MINUTE / 4, MINUTE, MINUTE, 2 * MINUTE]))
+    (
+        what,
+        prop::sample::select(vec![0, MINUTE / 4, MINUTE, MINUTE, 2 * MINUTE]),
+    )
 }
 
 prop_compose! {
@@ -163,10 +171,17 @@ impl Both {
                 self.queues.withdraw_offer(job);
                 self.list.withdraw(job);
             }
-            Change::Waits { class: priority, entered, shape, other } => {
+            Change::Waits {
+                class: priority,
+                entered,
+                shape,
+                other,
+            } => {
                 let request = Arc::clone(&self.shapes[shape % self.shapes.len()]);
                 let (entered, not_before) = (Timestamp(entered), Timestamp(other.not_before));
-                let Other { frozen, max_tries, .. } = other;
+                let Other {
+                    frozen, max_tries, ..
+                } = other;
                 self.insert(Waiting {
                     job,
                     priority,
@@ -181,7 +196,16 @@ impl Both {
     }
 
     fn scan(&mut self, step: Step, now: Timestamp) -> Result<(), TestCaseError> {
-        let Step::Scan { trigger, grid, slice, meanwhile, obeys } = step else { return Ok(()) };
+        let Step::Scan {
+            trigger,
+            grid,
+            slice,
+            meanwhile,
+            obeys,
+        } = step
+        else {
+            return Ok(());
+        };
         let mut scan = self.queues.begin_scan(trigger, Arc::clone(&grid), now);
         let mut round = self.list.begin(trigger, grid, now);
         let (mut meanwhile, mut placed) = (meanwhile.into_iter(), Vec::new());
@@ -210,7 +234,10 @@ impl Both {
                     prop_assert_eq!(Some((offer.job, offer.plan, offer.by)), expected);
                 }
             }
-            meanwhile.next().into_iter().for_each(|what| self.change(what));
+            meanwhile
+                .next()
+                .into_iter()
+                .for_each(|what| self.change(what));
         };
         prop_assert_eq!(&report, &round.report);
         let mut obeys = (0..32).cycle().map(|bit| obeys >> bit & 1 == 1);
@@ -220,13 +247,21 @@ impl Both {
                 _ => self.change((job.0, Change::LosesItsPlan)),
             }
         }
-        for decision in report.decisions.into_iter().filter(|_| obeys.next() == Some(true)) {
+        for decision in report
+            .decisions
+            .into_iter()
+            .filter(|_| obeys.next() == Some(true))
+        {
             match decision {
                 QueueDecision::GiveUp { job, .. } => self.forget(job),
                 QueueDecision::Promote { job, to } => {
                     let known = self.list.jobs.get(&job).map(|job| job.waiting.clone());
                     if let Some(waiting) = known {
-                        self.insert(Waiting { priority: to, entered: now, ..waiting });
+                        self.insert(Waiting {
+                            priority: to,
+                            entered: now,
+                            ..waiting
+                        });
                     }
                     self.heard(job);
                 }
@@ -262,7 +297,10 @@ impl Both {
         let shapes: std::collections::BTreeSet<_> = requests.collect();
         prop_assert_eq!(queues.shape_count(), shapes.len());
         let mut conditions = list.jobs.values().map(|job| job.condition);
-        prop_assert_eq!(queues.has_unserved(), conditions.any(|c| c != Condition::Offered));
+        prop_assert_eq!(
+            queues.has_unserved(),
+            conditions.any(|c| c != Condition::Offered)
+        );
         prop_assert_eq!(queues.history(), &list.history);
         prop_assert_eq!(queues.hoard_in_effect(), list.starvation_guard.as_ref());
         Ok(())

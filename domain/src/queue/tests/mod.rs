@@ -56,7 +56,10 @@ fn idle(processors: u32) -> Arc<GridSnapshot> {
 
 /// The settings of the papers' experiments: no events.
 fn by_the_clock() -> QueueParameters {
-    QueueParameters { events: false, ..QueueParameters::default() }
+    QueueParameters {
+        events: false,
+        ..QueueParameters::default()
+    }
 }
 
 /// Runs a whole scan; jobs placed leave the queue, as if their events were committed.
@@ -90,5 +93,8 @@ fn tries(queues: &PlacementQueues, job: u64) -> u32 {
 }
 
 fn interval(secs: u64) -> QueueParameters {
-    QueueParameters { scan_interval: DurationMs::from_secs(secs), ..by_the_clock() }
+    QueueParameters {
+        scan_interval: DurationMs::from_secs(secs),
+        ..by_the_clock()
+    }
 }

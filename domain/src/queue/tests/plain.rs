@@ -33,7 +33,12 @@ impl Cycle {
         let low = round(Low, queue.n3, SuperLow, queue.n4).repeat(queue.n_l as usize);
         let credit = Priority::ALL.map(|class| (class, 0)).into();
         let worth = queue.turn_processors.into();
-        let mut cycle = Self { turns: [high, low].concat(), at: 0, credit, worth };
+        let mut cycle = Self {
+            turns: [high, low].concat(),
+            at: 0,
+            credit,
+            worth,
+        };
         cycle.begin();
         cycle
     }
@@ -74,7 +79,11 @@ impl Cycle {
     /// Whether it can spend anything in its turn, now or when it comes.
     pub(super) fn has_credit(&self, class: Priority) -> bool {
         let credit = self.credit[&class];
-        if self.now() == class { credit > 0 } else { credit + self.worth > 0 }
+        if self.now() == class {
+            credit > 0
+        } else {
+            credit + self.worth > 0
+        }
     }
 
     /// A queue's next turn comes earlier than that of those behind it.
@@ -175,8 +184,13 @@ impl List {
 
     /// Jobs of a class, head to tail.
     pub(super) fn line(&self, class: Priority) -> Vec<JobId> {
-        let here = self.jobs.values().filter(|job| job.waiting.priority == class);
-        let mut line: Vec<_> = here.map(|job| (job.waiting.entered, job.waiting.job)).collect();
+        let here = self
+            .jobs
+            .values()
+            .filter(|job| job.waiting.priority == class);
+        let mut line: Vec<_> = here
+            .map(|job| (job.waiting.entered, job.waiting.job))
+            .collect();
         line.sort_unstable();
         line.into_iter().map(|(_, id)| id).collect()
     }
@@ -200,8 +214,14 @@ impl List {
     fn wake(&mut self, now: Timestamp) {
         let is_over =
             |job: &&Listed| matches!(job.condition, Condition::BackedOff(at) if at <= now);
-        let over = self.jobs.values().filter(is_over).map(|job| job.waiting.job);
-        over.collect::<Vec<_>>().into_iter().for_each(|id| self.set(id, Condition::Ready));
+        let over = self
+            .jobs
+            .values()
+            .filter(is_over)
+            .map(|job| job.waiting.job);
+        over.collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|id| self.set(id, Condition::Ready));
     }
 
     /// A job waits, or waits otherwise; one that has a plan keeps it, unless it is frozen.
@@ -213,8 +233,13 @@ impl List {
             _ if waiting.not_before > Timestamp(0) => Condition::BackedOff(waiting.not_before),
             _ => Condition::Ready,
         };
-        let place =
-            |waiting: &Waiting| (waiting.priority, waiting.entered, Arc::clone(&waiting.request));
+        let place = |waiting: &Waiting| {
+            (
+                waiting.priority,
+                waiting.entered,
+                Arc::clone(&waiting.request),
+            )
+        };
         self.clock += 1;
         // One that waits as before has not arrived anew.
         let same = known
@@ -225,14 +250,22 @@ impl List {
         {
             (counted.class, counted.in_class) = (waiting.priority, 0);
         }
-        self.jobs.insert(waiting.job, Listed { waiting, condition, since });
+        self.jobs.insert(
+            waiting.job,
+            Listed {
+                waiting,
+                condition,
+                since,
+            },
+        );
         self.tidy();
     }
 
     /// Nothing is known of a request that nobody has.
     fn tidy(&mut self) {
         let jobs = &self.jobs;
-        self.refusals.retain(|request, _| jobs.values().any(|job| job.waiting.request == *request));
+        self.refusals
+            .retain(|request, _| jobs.values().any(|job| job.waiting.request == *request));
     }
 
     pub(super) fn remove(&mut self, id: JobId) {
@@ -246,11 +279,17 @@ impl List {
     }
 
     pub(super) fn heard(&mut self, id: JobId) {
-        self.counted.entry(id).and_modify(|counted| counted.told = false);
+        self.counted
+            .entry(id)
+            .and_modify(|counted| counted.told = false);
     }
 
     pub(super) fn withdraw(&mut self, id: JobId) {
-        if self.jobs.get(&id).is_some_and(|job| job.condition == Condition::Offered) {
+        if self
+            .jobs
+            .get(&id)
+            .is_some_and(|job| job.condition == Condition::Offered)
+        {
             self.set(id, Condition::Ready);
         }
     }
@@ -290,7 +329,9 @@ impl List {
                 return Some(offer);
             }
             round.turn = None;
-            self.ready(class).into_iter().for_each(|id| self.count(id, round));
+            self.ready(class)
+                .into_iter()
+                .for_each(|id| self.count(id, round));
         }
         if !self.parameters.events {
             return None;
@@ -350,18 +391,28 @@ impl List {
         if *since > round.began || last.is_some_and(|last| round.now < last + interval) {
             return;
         }
-        let new = Counted { all: 0, class, in_class: 0, last: round.now, told: false };
+        let new = Counted {
+            all: 0,
+            class,
+            in_class: 0,
+            last: round.now,
+            told: false,
+        };
         let counted = self.counted.entry(id).or_insert(new);
         (counted.all, counted.in_class) = (counted.all + 1, counted.in_class + 1);
         counted.last = round.now;
         round.report.tries_counted += 1;
         let most = waiting.max_tries.or(self.parameters.max_placement_tries);
-        let is_due = self.parameters.promote_after.is_some_and(|after| counted.in_class >= after);
+        let is_due = self
+            .parameters
+            .promote_after
+            .is_some_and(|after| counted.in_class >= after);
         let up = |to| QueueDecision::Promote { job: id, to };
         let decision = match class {
-            _ if most.is_some_and(|most| counted.all > most) => {
-                Some(QueueDecision::GiveUp { job: id, tries: counted.all })
-            }
+            _ if most.is_some_and(|most| counted.all > most) => Some(QueueDecision::GiveUp {
+                job: id,
+                tries: counted.all,
+            }),
             Priority::Low if is_due => Some(up(Priority::High)),
             Priority::High if is_due => Some(up(Priority::SuperHigh)),
             _ => None,
@@ -376,8 +427,14 @@ impl List {
     /// withheld for it what it lacks.
     fn starvation_guard(&mut self, round: &mut Round) -> Option<StarvationGuard> {
         let job = *self.line(Priority::SuperHigh).first()?;
-        let Listed { waiting, condition, .. } = self.jobs[&job].clone();
-        let until = until(&self.parameters.starvation_guard, waiting.entered, round.now)?;
+        let Listed {
+            waiting, condition, ..
+        } = self.jobs[&job].clone();
+        let until = until(
+            &self.parameters.starvation_guard,
+            waiting.entered,
+            round.now,
+        )?;
         if condition != Condition::Ready {
             return None;
         }
@@ -388,9 +445,17 @@ impl List {
             observer: &mut Silent,
         };
         let refusal = place(&waiting.request, &mut context).err()?;
-        let withheld = withhold(&waiting.request, self.parameters.starvation_guard.share.0, round);
+        let withheld = withhold(
+            &waiting.request,
+            self.parameters.starvation_guard.share.0,
+            round,
+        );
         self.refuse(waiting.request, refusal, round);
-        (!withheld.is_empty()).then_some(StarvationGuard { job, withheld, until })
+        (!withheld.is_empty()).then_some(StarvationGuard {
+            job,
+            withheld,
+            until,
+        })
     }
 }
 
@@ -415,7 +480,11 @@ fn until(
 /// hold it when empty, but never more of a site than the share.
 fn withhold(request: &PlacementRequest, share: u32, round: &mut Round) -> Vec<(SiteName, u32)> {
     let sites = round.grid.sites();
-    let total = |site: &GridSite| site.shape.as_ref().map_or(0, |shape| shape.total.processors);
+    let total = |site: &GridSite| {
+        site.shape
+            .as_ref()
+            .map_or(0, |shape| shape.total.processors)
+    };
     let bound = |site: &GridSite| u64::from(total(site)) * u64::from(share) / 1_000_000;
     let mut bounds: Vec<u32> = sites.iter().map(|site| bound(site) as u32).collect();
     let mut parts: Vec<_> = request.components().iter().collect();
@@ -430,7 +499,9 @@ fn withhold(request: &PlacementRequest, share: u32, round: &mut Round) -> Vec<(S
                 && holds_when_empty(part, site)
         };
         let left = |at: &usize| round.remaining.processors()[*at].min(bounds[*at]);
-        let best = (0..sites.len()).filter(could_hold).min_by_key(|at| Reverse(left(at)));
+        let best = (0..sites.len())
+            .filter(could_hold)
+            .min_by_key(|at| Reverse(left(at)));
         let Some(at) = best else { continue };
         let count = left(&at).min(part.resources.processors);
         bounds[at] -= count;

@@ -42,7 +42,11 @@ fn naive(jobs: &[Waiting], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
         };
         place(&job.request, &mut context).is_ok()
     };
-    queue.into_iter().filter(|job| fits(job)).map(|job| job.job.0).collect()
+    queue
+        .into_iter()
+        .filter(|job| fits(job))
+        .map(|job| job.job.0)
+        .collect()
 }
 
 proptest! {

@@ -16,7 +16,10 @@ fn a_scan_tries_everyone() {
     assert_eq!(placed, [2, 4]);
     assert_eq!(jobs(&queues, High), [1, 3]);
     assert_eq!((tries(&queues, 1), tries(&queues, 3)), (1, 1));
-    assert_eq!((report.placed, report.shapes_refused, report.tries_counted), (2, 1, 2));
+    assert_eq!(
+        (report.placed, report.shapes_refused, report.tries_counted),
+        (2, 1, 2)
+    );
 }
 
 /// QS-7.
@@ -53,12 +56,21 @@ fn a_shape_that_does_not_fit_is_tried_once_for_all_its_jobs() {
     assert_eq!((report.shapes_refused, report.tries_counted), (3, 1_000));
     let standing = queues.standing(JobId(999)).unwrap();
     assert_eq!((standing.ahead, standing.tries), (999, 1));
-    assert!(standing.refusal.unwrap().to_string().contains("1 more would do"));
+    assert!(
+        standing
+            .refusal
+            .unwrap()
+            .to_string()
+            .contains("1 more would do")
+    );
 }
 
 #[test]
 fn a_shape_refused_in_one_queue_is_not_tried_in_another() {
-    let all = Priority::ALL.into_iter().zip(1..).map(|(class, job)| waiting(job, class, 50));
+    let all = Priority::ALL
+        .into_iter()
+        .zip(1..)
+        .map(|(class, job)| waiting(job, class, 50));
     let mut queues = queues_of(QueueParameters::default(), all);
     let (_, report) = scan(&mut queues, Trigger::Event, &idle(10), seconds(10));
     assert_eq!(report.shapes_refused, 1);
@@ -91,7 +103,11 @@ fn a_slice_stops_at_its_budget_and_slices_add_up_to_the_whole() {
 #[test]
 fn an_event_places_from_every_queue_and_counts_no_try() {
     let parameters = QueueParameters::default();
-    let all = [waiting(1, Low, 5), waiting(2, High, 50), waiting(3, High, 5)];
+    let all = [
+        waiting(1, Low, 5),
+        waiting(2, High, 50),
+        waiting(3, High, 5),
+    ];
     let mut queues = queues_of(parameters, all);
     let (placed, report) = scan(&mut queues, Trigger::Event, &idle(10), seconds(10));
     assert_eq!(placed, [3, 1]);
@@ -100,7 +116,11 @@ fn an_event_places_from_every_queue_and_counts_no_try() {
 
 #[test]
 fn with_events_a_scan_by_the_clock_goes_on_to_everyone_else() {
-    let all = [waiting(1, Low, 5), waiting(2, High, 50), waiting(3, High, 5)];
+    let all = [
+        waiting(1, Low, 5),
+        waiting(2, High, 50),
+        waiting(3, High, 5),
+    ];
     let mut queues = queues_of(QueueParameters::default(), all);
     let (placed, report) = scan(&mut queues, Trigger::Interval, &idle(10), seconds(10));
     assert_eq!((placed, report.tries_counted), (vec![3, 1], 1));
@@ -109,13 +129,24 @@ fn with_events_a_scan_by_the_clock_goes_on_to_everyone_else() {
 #[test]
 fn with_events_off_an_event_does_nothing() {
     let mut queues = queues_of(by_the_clock(), [waiting(1, Low, 5)]);
-    assert_eq!(scan(&mut queues, Trigger::Event, &idle(10), seconds(10)).0, []);
+    assert_eq!(
+        scan(&mut queues, Trigger::Event, &idle(10), seconds(10)).0,
+        []
+    );
 }
 
 #[test]
 fn jobs_are_tried_from_head_to_tail_and_by_number_if_entered_together() {
-    let together = |job| Waiting { entered: seconds(7), ..waiting(job, High, 1) };
-    let all = [together(9), together(8), waiting(3, High, 1), waiting(10, High, 2)];
+    let together = |job| Waiting {
+        entered: seconds(7),
+        ..waiting(job, High, 1)
+    };
+    let all = [
+        together(9),
+        together(8),
+        waiting(3, High, 1),
+        waiting(10, High, 2),
+    ];
     let mut queues = queues_of(by_the_clock(), all);
     let (placed, _) = scan(&mut queues, Trigger::Interval, &idle(100), seconds(100));
     assert_eq!(placed, [3, 8, 9, 10]);
@@ -127,12 +158,22 @@ fn an_offer_takes_its_processors_from_the_rest_of_the_scan() {
     let mut queues = queues_of(QueueParameters::default(), all);
     let mut scan = queues.begin_scan(Trigger::Event, idle(10), seconds(10));
     let budget = &mut SliceBudget(u32::MAX);
-    assert!(matches!(queues.step(&mut scan, budget), ScanStep::Placed(_)));
+    assert!(matches!(
+        queues.step(&mut scan, budget),
+        ScanStep::Placed(_)
+    ));
     assert_eq!(scan.remaining().processors(), [6]);
     assert_eq!(scan.trying(), None);
-    assert!(matches!(queues.step(&mut scan, budget), ScanStep::Placed(_)));
+    assert!(matches!(
+        queues.step(&mut scan, budget),
+        ScanStep::Placed(_)
+    ));
     assert!(matches!(queues.step(&mut scan, budget), ScanStep::Done(_)));
-    assert_eq!(scan.grid().usable()[0].processors, 10, "the snapshot is as it was");
+    assert_eq!(
+        scan.grid().usable()[0].processors,
+        10,
+        "the snapshot is as it was"
+    );
 }
 
 /// A waiting job for which sites bid.
@@ -142,26 +183,49 @@ fn bid_for(job: u64, size: u32) -> Waiting {
 
 #[test]
 fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
-    let mut queues = queues_of(by_the_clock(), [bid_for(1, 6), waiting(2, High, 6), bid_for(3, 2)]);
+    let mut queues = queues_of(
+        by_the_clock(),
+        [bid_for(1, 6), waiting(2, High, 6), bid_for(3, 2)],
+    );
     let budget = &mut SliceBudget(u32::MAX);
-    let mut scan = queues.begin_scan(Trigger::Interval, idle(10), seconds(100)).with_rounds();
-    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else { panic!() };
-    assert_eq!((job, request.components()[0].resources.processors), (JobId(1), 6));
-    assert_eq!(scan.remaining().processors(), [10], "nothing is taken before the sites have bid");
+    let mut scan = queues
+        .begin_scan(Trigger::Interval, idle(10), seconds(100))
+        .with_rounds();
+    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else {
+        panic!()
+    };
+    assert_eq!(
+        (job, request.components()[0].resources.processors),
+        (JobId(1), 6)
+    );
+    assert_eq!(
+        scan.remaining().processors(),
+        [10],
+        "nothing is taken before the sites have bid"
+    );
     let ground = Ground::new(&request, scan.shared_grid());
     let asked = Asked::new(request);
     let free = scan.remaining().processors()[0];
     let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
     scan.resolve(job, asked.decide(&ground, &answers, scan.remaining()));
-    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else { panic!() };
-    assert_eq!((offer.job, scan.remaining().processors()), (JobId(1), &[4][..]));
+    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else {
+        panic!()
+    };
+    assert_eq!(
+        (offer.job, scan.remaining().processors()),
+        (JobId(1), &[4][..])
+    );
     // The second has no room left; of the third nobody gives enough.
-    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else { panic!() };
+    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else {
+        panic!()
+    };
     assert_eq!(job, JobId(3));
     let nobody = [Err(Decline::Silent)];
     let asked = Asked::new(request);
     scan.resolve(job, asked.decide(&ground, &nobody, scan.remaining()));
-    let ScanStep::Done(report) = queues.step(&mut scan, budget) else { panic!() };
+    let ScanStep::Done(report) = queues.step(&mut scan, budget) else {
+        panic!()
+    };
     assert_eq!((report.placed, report.shapes_refused), (1, 2));
 }
 
@@ -169,17 +233,26 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
 fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
     let mut busy = site_of("A", Resources::processors(64), Resources::processors(8));
     let shape = SiteShape::clone(busy.shape.as_ref().unwrap());
-    busy.shape = Some(Arc::new(SiteShape { queues: true, ..shape }));
+    busy.shape = Some(Arc::new(SiteShape {
+        queues: true,
+        ..shape
+    }));
     let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
     let (grid, budget) = (Arc::new(grid([busy])), &mut SliceBudget(u32::MAX));
-    let mut scan = queues.begin_scan(Trigger::Interval, grid, seconds(100)).with_rounds();
-    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else { panic!() };
+    let mut scan = queues
+        .begin_scan(Trigger::Interval, grid, seconds(100))
+        .with_rounds();
+    let ScanStep::Announce(job, request) = queues.step(&mut scan, budget) else {
+        panic!()
+    };
     assert_eq!(scan.foresee(job, &request), None, "nothing that is idle");
     let ground = Ground::new(&request, scan.shared_grid());
     let asked = Asked::new(request);
     let answers = [asked.answer(&ground, 0, &Resources::processors(8))];
     scan.resolve(job, asked.decide(&ground, &answers, scan.remaining()));
-    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else { panic!() };
+    let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else {
+        panic!()
+    };
     assert!(offer.plan.placements[0].acquisition.is_queued());
 }
 
@@ -187,11 +260,15 @@ fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
 /// Processors that are free when the scan begins, and when each of them is announced.
 fn second_of(begun: u32, free: [u32; 2]) -> bool {
     let mut queues = queues_of(by_the_clock(), [bid_for(1, 9), bid_for(2, 8)]);
-    let mut scan = queues.begin_scan(Trigger::Interval, idle(begun), seconds(100)).with_rounds();
+    let mut scan = queues
+        .begin_scan(Trigger::Interval, idle(begun), seconds(100))
+        .with_rounds();
     let mut last = true;
     for free in free {
         let step = queues.step(&mut scan, &mut SliceBudget(u32::MAX));
-        let ScanStep::Announce(job, request) = step else { panic!() };
+        let ScanStep::Announce(job, request) = step else {
+            panic!()
+        };
         let ground = Ground::new(&request, scan.shared_grid());
         let asked = Asked::new(request);
         let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
@@ -208,18 +285,31 @@ fn second_of(begun: u32, free: [u32; 2]) -> bool {
 #[test]
 fn what_comes_free_during_a_scan_is_for_who_is_tried_first() {
     assert!(second_of(8, [8, 8]));
-    assert!(!second_of(7, [7, 10]), "it came free after the first was tried");
-    assert!(!second_of(10, [5, 10]), "it was gone when the first was tried");
+    assert!(
+        !second_of(7, [7, 10]),
+        "it came free after the first was tried"
+    );
+    assert!(
+        !second_of(10, [5, 10]),
+        "it was gone when the first was tried"
+    );
 }
 
 #[test]
 fn what_is_foreseen_for_a_job_takes_nothing_until_it_is_kept_for_it() {
     let mut queues = queues_of(by_the_clock(), [bid_for(1, 9)]);
-    let mut scan = queues.begin_scan(Trigger::Interval, idle(10), seconds(100)).with_rounds();
+    let mut scan = queues
+        .begin_scan(Trigger::Interval, idle(10), seconds(100))
+        .with_rounds();
     let step = queues.step(&mut scan, &mut SliceBudget(u32::MAX));
-    let ScanStep::Announce(job, request) = step else { panic!() };
+    let ScanStep::Announce(job, request) = step else {
+        panic!()
+    };
     let plan = scan.foresee(job, &request).unwrap();
-    assert_eq!((scan.remaining().processors(), scan.trying()), (&[10][..], None));
+    assert_eq!(
+        (scan.remaining().processors(), scan.trying()),
+        (&[10][..], None)
+    );
     scan.take(&request, &plan);
     assert_eq!(scan.remaining().processors(), [1]);
     assert_eq!(scan.foresee(job, &request), None);

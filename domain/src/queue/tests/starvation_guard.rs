@@ -14,12 +14,19 @@ fn hoarding() -> QueueParameters {
         share: PerMillion(500_000),
         time: DurationMs::from_secs(1_000),
     };
-    QueueParameters { starvation_guard, ..QueueParameters::default() }
+    QueueParameters {
+        starvation_guard,
+        ..QueueParameters::default()
+    }
 }
 
 /// A site of 40 processors.
 fn of_40(idle: u32) -> Arc<GridSnapshot> {
-    Arc::new(grid([site_of("A", Resources::processors(40), Resources::processors(idle))]))
+    Arc::new(grid([site_of(
+        "A",
+        Resources::processors(40),
+        Resources::processors(idle),
+    )]))
 }
 
 fn placed_at(
@@ -30,7 +37,12 @@ fn placed_at(
     let mut jobs = vec![waiting(0, SuperHigh, 40)];
     jobs.extend((1..=20).map(|job| waiting(job, Low, 2)));
     let mut queues = queues_of(parameters, jobs);
-    let (placed, _) = scan(&mut queues, Trigger::Event, &of_40(idle_processors), seconds(secs));
+    let (placed, _) = scan(
+        &mut queues,
+        Trigger::Event,
+        &of_40(idle_processors),
+        seconds(secs),
+    );
     (placed, queues.hoard_in_effect().cloned())
 }
 
@@ -39,16 +51,29 @@ fn what_is_free_is_withheld_from_the_others_up_to_the_share() {
     let (placed, starvation_guard) = placed_at(hoarding(), 150, 30);
     assert_eq!(placed.len(), 5, "the rest is for small jobs");
     let starvation_guard = starvation_guard.unwrap();
-    assert_eq!(starvation_guard.withheld, [(SiteName::new("A").unwrap(), 20)]);
-    assert_eq!((starvation_guard.job, starvation_guard.until), (JobId(0), seconds(1_100)));
+    assert_eq!(
+        starvation_guard.withheld,
+        [(SiteName::new("A").unwrap(), 20)]
+    );
+    assert_eq!(
+        (starvation_guard.job, starvation_guard.until),
+        (JobId(0), seconds(1_100))
+    );
 }
 
 #[test]
 fn nothing_is_withheld_before_its_time_nor_for_ever_nor_if_that_is_off() {
     for secs in [99, 1_101, 2_000] {
-        assert_eq!(placed_at(hoarding(), secs, 30), ((1..=15).collect(), None), "at {secs} s");
+        assert_eq!(
+            placed_at(hoarding(), secs, 30),
+            ((1..=15).collect(), None),
+            "at {secs} s"
+        );
     }
-    assert!(placed_at(hoarding(), 2_150, 30).1.is_some(), "it has its turn again");
+    assert!(
+        placed_at(hoarding(), 2_150, 30).1.is_some(),
+        "it has its turn again"
+    );
     let mut off = hoarding();
     off.starvation_guard.after = None;
     assert_eq!(placed_at(off, 150, 30).1, None);

@@ -16,7 +16,11 @@ fn classes(parameters: QueueParameters, job: Waiting, count: usize) -> Vec<Optio
         for decision in report.decisions {
             match decision {
                 QueueDecision::Promote { to, .. } => {
-                    queues.insert(Waiting { priority: to, entered: now, ..original.clone() });
+                    queues.insert(Waiting {
+                        priority: to,
+                        entered: now,
+                        ..original.clone()
+                    });
                 }
                 QueueDecision::GiveUp { .. } => queues.forget(id),
             }
@@ -28,13 +32,19 @@ fn classes(parameters: QueueParameters, job: Waiting, count: usize) -> Vec<Optio
 }
 
 fn promoting(after: Option<u32>) -> QueueParameters {
-    QueueParameters { promote_after: after, ..by_the_clock() }
+    QueueParameters {
+        promote_after: after,
+        ..by_the_clock()
+    }
 }
 
 /// QS-8.
 #[test]
 fn a_job_fails_when_its_tries_exceed_their_limit() {
-    let limited = |max| Waiting { max_tries: Some(max), ..waiting(1, High, 9) };
+    let limited = |max| Waiting {
+        max_tries: Some(max),
+        ..waiting(1, High, 9)
+    };
     let after = classes(promoting(None), limited(3), 5);
     assert_eq!(after, [Some(High), Some(High), Some(High), None, None]);
     assert_eq!(classes(promoting(None), limited(0), 1), [None]);
@@ -42,12 +52,22 @@ fn a_job_fails_when_its_tries_exceed_their_limit() {
 
 #[test]
 fn a_job_that_names_no_limit_has_that_of_all_jobs() {
-    let all = QueueParameters { max_placement_tries: Some(2), ..promoting(None) };
+    let all = QueueParameters {
+        max_placement_tries: Some(2),
+        ..promoting(None)
+    };
     let after = classes(all.clone(), waiting(1, High, 9), 4);
     assert_eq!(after, [Some(High), Some(High), None, None]);
-    let own = Waiting { max_tries: Some(3), ..waiting(1, High, 9) };
+    let own = Waiting {
+        max_tries: Some(3),
+        ..waiting(1, High, 9)
+    };
     let after = classes(all, own, 4);
-    assert_eq!(after, [Some(High), Some(High), Some(High), None], "its own counts");
+    assert_eq!(
+        after,
+        [Some(High), Some(High), Some(High), None],
+        "its own counts"
+    );
 }
 
 /// QS-9.
@@ -69,7 +89,9 @@ fn at_most_one_try_is_counted_in_an_interval() {
 #[test]
 fn a_job_rises_one_class_after_every_so_many_failed_tries() {
     let after = classes(promoting(Some(3)), waiting(1, Low, 9), 9);
-    let expected = [Low, Low, High, High, High, SuperHigh, SuperHigh, SuperHigh, SuperHigh];
+    let expected = [
+        Low, Low, High, High, High, SuperHigh, SuperHigh, SuperHigh, SuperHigh,
+    ];
     assert_eq!(after, expected.map(Some));
 }
 
@@ -84,24 +106,50 @@ fn super_low_never_rises_and_without_a_number_nobody_does() {
 /// PR-4.
 #[test]
 fn a_limit_that_is_passed_wins_over_a_promotion() {
-    let job = Waiting { max_tries: Some(5), ..waiting(1, Low, 9) };
+    let job = Waiting {
+        max_tries: Some(5),
+        ..waiting(1, Low, 9)
+    };
     let after = classes(promoting(Some(3)), job, 6);
-    assert_eq!(after, [Some(Low), Some(Low), Some(High), Some(High), Some(High), None]);
+    assert_eq!(
+        after,
+        [
+            Some(Low),
+            Some(Low),
+            Some(High),
+            Some(High),
+            Some(High),
+            None
+        ]
+    );
 }
 
 /// PR-5.
 #[test]
 fn a_promoted_job_goes_to_the_tail() {
-    let mut queues = queues_of(promoting(Some(1)), [waiting(1, Low, 9), waiting(2, High, 9)]);
+    let mut queues = queues_of(
+        promoting(Some(1)),
+        [waiting(1, Low, 9), waiting(2, High, 9)],
+    );
     let mut decisions = Vec::new();
     for turn in 0..2 {
         let now = seconds(1_000 + 60 * turn);
-        decisions.extend(scan(&mut queues, Trigger::Interval, &idle(1), now).1.decisions);
+        decisions.extend(
+            scan(&mut queues, Trigger::Interval, &idle(1), now)
+                .1
+                .decisions,
+        );
     }
-    let up = |job, to| QueueDecision::Promote { job: JobId(job), to };
+    let up = |job, to| QueueDecision::Promote {
+        job: JobId(job),
+        to,
+    };
     assert_eq!(decisions, [up(2, SuperHigh), up(1, High)]);
     queues.insert(waiting(3, High, 9));
-    queues.insert(Waiting { entered: seconds(1_060), ..waiting(1, High, 9) });
+    queues.insert(Waiting {
+        entered: seconds(1_060),
+        ..waiting(1, High, 9)
+    });
     assert_eq!(jobs(&queues, High), [2, 3, 1]);
 }
 
@@ -111,7 +159,12 @@ fn a_job_is_told_to_rise_once_until_it_took_that_in_or_could_not() {
     let mut told = Vec::new();
     for turn in 0..6 {
         let now = seconds(1_000 + 60 * turn);
-        told.push(scan(&mut queues, Trigger::Interval, &idle(1), now).1.decisions.len());
+        told.push(
+            scan(&mut queues, Trigger::Interval, &idle(1), now)
+                .1
+                .decisions
+                .len(),
+        );
         if turn == 3 {
             queues.heard(JobId(1));
         }

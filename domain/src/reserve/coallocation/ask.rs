@@ -130,12 +130,22 @@ impl Ask {
         let lost = Outcome::Lost { next: None };
         let done = |is_there| if is_there { Outcome::Done } else { lost };
         match self {
-            Ask::Create { serial, part, window, .. } => {
-                ledger.request(*serial, &request(*part, *window), expires).into()
-            }
-            Ask::Modify { serial, part, window, .. } => {
-                ledger.modify(serial, 1, &request(*part, *window)).map_or(lost, Outcome::from)
-            }
+            Ask::Create {
+                serial,
+                part,
+                window,
+                ..
+            } => ledger
+                .request(*serial, &request(*part, *window), expires)
+                .into(),
+            Ask::Modify {
+                serial,
+                part,
+                window,
+                ..
+            } => ledger
+                .modify(serial, 1, &request(*part, *window))
+                .map_or(lost, Outcome::from),
             Ask::Check { serial, .. } => done(ledger.find(serial).is_some()),
             Ask::Confirm { serial, .. } => done(ledger.confirm(serial)),
             Ask::Cancel { serial, .. } => done(ledger.cancel(serial)),

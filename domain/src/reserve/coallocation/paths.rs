@@ -30,14 +30,19 @@ impl Matching<'_> {
     /// Whether some other part holds a reservation at a site that this one can use (Step 13).
     pub(super) fn may_be_augmented(&self, part: usize) -> bool {
         let is_usable = |site: &SiteName| self.parts[part].sites.contains(site);
-        let mut others = self.held.iter().enumerate().filter(|(other, _)| *other != part);
+        let mut others = self
+            .held
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != part);
         others.any(|(_, held)| held.is_some_and(is_usable))
     }
 
     /// A shortest path from a part, sites in rank order and holders in job order. A site that
     /// holds a reservation of this request is an end only if no path ends at one that does not.
     pub(super) fn path(&self, part: usize) -> Option<Path> {
-        self.search(part, |site| !self.ours.contains(site)).or_else(|| self.search(part, |_| true))
+        self.search(part, |site| !self.ours.contains(site))
+            .or_else(|| self.search(part, |_| true))
     }
 
     fn search(&self, from: usize, is_end: impl Fn(&SiteName) -> bool) -> Option<Path> {
@@ -66,5 +71,9 @@ fn walk_back(before: &[Option<usize>], last: usize, end: &SiteName) -> Path {
     let mut takers: Vec<usize> =
         std::iter::successors(before[last], |part| before[*part]).collect();
     takers.reverse();
-    Path { takers, last, end: end.clone() }
+    Path {
+        takers,
+        last,
+        end: end.clone(),
+    }
 }

@@ -37,8 +37,12 @@ impl Search {
     /// The starts that the site of this rank is asked for.
     fn window_to_probe(&self, rank: usize) -> StartWindow {
         let accepted = self.job.window;
-        let known = self.probes().and_then(|it| Some((it.since, it.candidates.get(rank)?)));
-        known.map_or(accepted, |(since, candidate)| candidate.window(since, accepted))
+        let known = self
+            .probes()
+            .and_then(|it| Some((it.since, it.candidates.get(rank)?)));
+        known.map_or(accepted, |(since, candidate)| {
+            candidate.window(since, accepted)
+        })
     }
 
     /// Asks the sites from this rank on, until enough have granted what is wanted.
@@ -49,12 +53,17 @@ impl Search {
         while rank < all && granted.len() < most {
             let window = self.window_to_probe(rank);
             if !window.is_empty() {
-                self.step = Step::Rank { granted, at: Probing::Create(rank) };
+                self.step = Step::Rank {
+                    granted,
+                    at: Probing::Create(rank),
+                };
                 return;
             }
             // As soon as the input is there it could be.
             self.note(Some(window.earliest));
-            self.candidate_mut(rank).into_iter().for_each(|it| it.found = Found::TooLate);
+            self.candidate_mut(rank)
+                .into_iter()
+                .for_each(|it| it.found = Found::TooLate);
             rank += 1;
         }
         self.choose(granted);
@@ -63,13 +72,23 @@ impl Search {
     /// The best comes first.
     fn choose(&mut self, mut granted: Vec<Reserved>) {
         let order = self.probes().map(Ranking::best_first).unwrap_or_default().0;
-        let sites = self.probes().map(|ranking| ranking.candidates.as_slice()).unwrap_or_default();
+        let sites = self
+            .probes()
+            .map(|ranking| ranking.candidates.as_slice())
+            .unwrap_or_default();
         let place = |reserved: &Reserved| {
-            order.iter().position(|index| sites[*index].site == reserved.site)
+            order
+                .iter()
+                .position(|index| sites[*index].site == reserved.site)
         };
         granted.sort_by_key(|reserved| place(reserved).unwrap_or(usize::MAX));
         match (granted.is_empty(), self.best) {
-            (false, _) => self.step = Step::Rank { granted, at: Probing::Confirm },
+            (false, _) => {
+                self.step = Step::Rank {
+                    granted,
+                    at: Probing::Confirm,
+                }
+            }
             (true, Some(_)) => self.release(Failure::NoCommonStart),
             (true, None) => self.release(Failure::Never),
         }
@@ -86,10 +105,12 @@ impl Search {
                 Some(self.create_at(0, site, self.window_to_probe(*rank)))
             }
             Probing::Cancel(_) | Probing::Release => granted.last().map(cancel),
-            Probing::Confirm => granted.first().map(|Reserved { site, serial, .. }| Ask::Confirm {
-                site: site.clone(),
-                serial: *serial,
-            }),
+            Probing::Confirm => granted
+                .first()
+                .map(|Reserved { site, serial, .. }| Ask::Confirm {
+                    site: site.clone(),
+                    serial: *serial,
+                }),
         }
     }
 
@@ -107,11 +128,19 @@ impl Search {
         let (site, serial) = (self.job.parts[0].sites[rank].clone(), self.take_serial());
         let (found, at) = match start {
             Start::Right(start) => {
-                granted.push(Reserved { site, serial, start });
+                granted.push(Reserved {
+                    site,
+                    serial,
+                    start,
+                });
                 (Found::Granted(start), None)
             }
             Start::Wrong(start) => {
-                granted.push(Reserved { site, serial, start });
+                granted.push(Reserved {
+                    site,
+                    serial,
+                    start,
+                });
                 (Found::Refused(None), Some(Probing::Cancel(rank + 1)))
             }
             Start::None { next, .. } => {
@@ -119,7 +148,9 @@ impl Search {
                 (Found::Refused(next), None)
             }
         };
-        self.candidate_mut(rank).into_iter().for_each(|candidate| candidate.found = found);
+        self.candidate_mut(rank)
+            .into_iter()
+            .for_each(|candidate| candidate.found = found);
         match at {
             Some(at) => self.step = Step::Rank { granted, at },
             None => self.probe(rank + 1, granted),
@@ -135,17 +166,29 @@ impl Search {
                 self.let_go(granted);
             }
             Outcome::Lost { .. } => {
-                let sites = self.job.rankings.iter_mut().flat_map(|it| &mut it.candidates);
+                let sites = self
+                    .job
+                    .rankings
+                    .iter_mut()
+                    .flat_map(|it| &mut it.candidates);
                 let lost = sites.filter(|candidate| candidate.site == best.site);
                 lost.for_each(|candidate| candidate.found = Found::Lost);
                 match granted.is_empty() {
                     true => self.release(Failure::LostAtTheEnd),
-                    false => self.step = Step::Rank { granted, at: Probing::Confirm },
+                    false => {
+                        self.step = Step::Rank {
+                            granted,
+                            at: Probing::Confirm,
+                        }
+                    }
                 }
             }
             Outcome::Refused { .. } => {
                 granted.push(best);
-                self.step = Step::Rank { granted, at: Probing::Confirm };
+                self.step = Step::Rank {
+                    granted,
+                    at: Probing::Confirm,
+                };
                 self.release(Failure::LostAtTheEnd);
             }
         }
@@ -155,7 +198,10 @@ impl Search {
     fn let_go(&mut self, granted: Vec<Reserved>) {
         self.step = match granted.is_empty() {
             true => Step::Confirmed,
-            false => Step::Rank { granted, at: Probing::Release },
+            false => Step::Rank {
+                granted,
+                at: Probing::Release,
+            },
         };
     }
 }

@@ -199,12 +199,22 @@ impl Search {
                 ..
             }
             | Step::Augment {
-                at: Augmenting::HandOver { carried: reserved, .. } | Augmenting::Cancel(reserved),
+                at:
+                    Augmenting::HandOver {
+                        carried: reserved, ..
+                    }
+                    | Augmenting::Cancel(reserved),
                 ..
             } => std::slice::from_ref(reserved),
             Step::Release { left, .. } | Step::Rank { granted: left, .. } => left,
-            Step::Place { at: Placing::Create(_), .. }
-            | Step::Augment { at: Augmenting::Create(_), .. }
+            Step::Place {
+                at: Placing::Create(_),
+                ..
+            }
+            | Step::Augment {
+                at: Augmenting::Create(_),
+                ..
+            }
             | Step::Check { .. }
             | Step::Confirm { .. }
             | Step::Confirmed => &[],
@@ -224,26 +234,31 @@ impl Search {
     /// What was confirmed is confirmed once more: that was long ago.
     pub fn confirm_again(&mut self) {
         if self.step == Step::Confirmed {
-            self.step = Step::Confirm { left: self.all_held() };
+            self.step = Step::Confirm {
+                left: self.all_held(),
+            };
         }
     }
 
     /// What is to be done next. It follows from the state alone.
     pub fn standing(&self) -> Standing {
         let last = |left: &[Reserved], ask: fn(SiteName, Serial) -> Ask| {
-            left.last().map(|reserved| ask(reserved.site.clone(), reserved.serial))
+            left.last()
+                .map(|reserved| ask(reserved.site.clone(), reserved.serial))
         };
         let (ask, ended) = match &self.step {
             Step::Rank { granted, at } => (self.ask_to_rank(granted, at), None),
             Step::Place { part, at, .. } => (Some(self.ask_to_place(*part, at)), None),
             Step::Augment { at, .. } => (Some(self.ask_to_augment(at)), None),
             Step::Check { left } => (last(left, |site, serial| Ask::Check { site, serial }), None),
-            Step::Confirm { left } => {
-                (last(left, |site, serial| Ask::Confirm { site, serial }), None)
-            }
-            Step::Release { left, failure } => {
-                (last(left, |site, serial| Ask::Cancel { site, serial }), Some(*failure))
-            }
+            Step::Confirm { left } => (
+                last(left, |site, serial| Ask::Confirm { site, serial }),
+                None,
+            ),
+            Step::Release { left, failure } => (
+                last(left, |site, serial| Ask::Cancel { site, serial }),
+                Some(*failure),
+            ),
             Step::Confirmed => (None, None),
         };
         match (ask, ended) {

@@ -28,9 +28,18 @@ impl Start {
         match outcome {
             Outcome::Granted { start } if window.contains(start) => Start::Right(start),
             Outcome::Granted { start } => Start::Wrong(start),
-            Outcome::Refused { next } => Start::None { is_lost: false, next },
-            Outcome::Lost { next } => Start::None { is_lost: true, next },
-            Outcome::Done => Start::None { is_lost: false, next: None },
+            Outcome::Refused { next } => Start::None {
+                is_lost: false,
+                next,
+            },
+            Outcome::Lost { next } => Start::None {
+                is_lost: true,
+                next,
+            },
+            Outcome::Done => Start::None {
+                is_lost: false,
+                next: None,
+            },
         }
     }
 }
@@ -42,7 +51,8 @@ impl Search {
             |part: usize, reserved: &Reserved| !self.window_of(part).contains(reserved.start);
         let mut parts = (part..self.held.len()).zip(&self.held[part..]);
         let lacks = |(part, held): &(usize, &Option<Reserved>)| {
-            held.as_ref().is_none_or(|reserved| is_outside(*part, reserved))
+            held.as_ref()
+                .is_none_or(|reserved| is_outside(*part, reserved))
         };
         match parts.find(lacks).map(|(part, _)| part) {
             None => self.on_all_placed(),
@@ -83,11 +93,20 @@ impl Search {
         match at {
             Placing::Move(Reserved { site, serial, .. }) => {
                 let window = self.window_of(part);
-                Ask::Modify { site: site.clone(), serial: *serial, part, window }
+                Ask::Modify {
+                    site: site.clone(),
+                    serial: *serial,
+                    part,
+                    window,
+                }
             }
-            Placing::Cancel { old: Reserved { site, serial, .. }, .. } => {
-                Ask::Cancel { site: site.clone(), serial: *serial }
-            }
+            Placing::Cancel {
+                old: Reserved { site, serial, .. },
+                ..
+            } => Ask::Cancel {
+                site: site.clone(),
+                serial: *serial,
+            },
             Placing::Create(rank) => self.ask_to_create(part, &self.job.parts[part].sites[*rank]),
         }
     }
@@ -97,7 +116,12 @@ impl Search {
     }
 
     pub(super) fn create_at(&self, part: usize, site: &SiteName, window: StartWindow) -> Ask {
-        Ask::Create { site: site.clone(), serial: Serial(self.serials + 1), part, window }
+        Ask::Create {
+            site: site.clone(),
+            serial: Serial(self.serials + 1),
+            part,
+            window,
+        }
     }
 
     pub(super) fn on_placed(
@@ -132,12 +156,27 @@ impl Search {
         let (site, serial) = (self.job.parts[part].sites[rank].clone(), self.take_serial());
         match start {
             Start::Right(start) => {
-                self.held[part] = Some(Reserved { site, serial, start });
+                self.held[part] = Some(Reserved {
+                    site,
+                    serial,
+                    start,
+                });
                 self.place(part + 1);
             }
             Start::Wrong(start) => {
-                let wrong = Reserved { site, serial, start };
-                self.step = placing(part, Placing::Cancel { old: wrong, rank: rank + 1 }, refused);
+                let wrong = Reserved {
+                    site,
+                    serial,
+                    start,
+                };
+                self.step = placing(
+                    part,
+                    Placing::Cancel {
+                        old: wrong,
+                        rank: rank + 1,
+                    },
+                    refused,
+                );
             }
             Start::None { next, .. } => {
                 let refused = earlier(refused, self.common(part, next));
@@ -154,7 +193,11 @@ impl Search {
     /// Step 13: paths are worth while only if each part in A may get one.
     fn on_all_placed(&mut self) {
         let matching = self.matching();
-        if self.unplaced.iter().all(|part| matching.may_be_augmented(*part)) {
+        if self
+            .unplaced
+            .iter()
+            .all(|part| matching.may_be_augmented(*part))
+        {
             self.augment(0);
         } else {
             self.slide();
@@ -164,11 +207,17 @@ impl Search {
     fn matching(&self) -> Matching<'_> {
         let held = self.held.iter().enumerate().map(|(part, reserved)| {
             let window = self.window_of(part);
-            let inside = reserved.as_ref().filter(|reserved| window.contains(reserved.start));
+            let inside = reserved
+                .as_ref()
+                .filter(|reserved| window.contains(reserved.start));
             inside.map(|reserved| &reserved.site)
         });
         let ours: BTreeSet<&SiteName> = self.held.iter().flatten().map(|r| &r.site).collect();
-        Matching { parts: &self.job.parts, held: held.collect(), ours }
+        Matching {
+            parts: &self.job.parts,
+            held: held.collect(),
+            ours,
+        }
     }
 
     /// Steps 14 and 15, from this turn of A on; then Step 19.
@@ -178,8 +227,13 @@ impl Search {
         let found = turns.find_map(|(turn, part)| Some((turn, matching.path(*part)?)));
         let is_complete = matching.held.iter().all(Option::is_some);
         self.step = match found {
-            Some((turn, path)) => Step::Augment { turn, at: Augmenting::Create(path) },
-            None if is_complete => Step::Check { left: self.all_held() },
+            Some((turn, path)) => Step::Augment {
+                turn,
+                at: Augmenting::Create(path),
+            },
+            None if is_complete => Step::Check {
+                left: self.all_held(),
+            },
             None => return self.slide(),
         };
     }
@@ -187,14 +241,25 @@ impl Search {
     pub(super) fn ask_to_augment(&self, at: &Augmenting) -> Ask {
         match at {
             Augmenting::Create(Path { last, end, .. }) => self.ask_to_create(*last, end),
-            Augmenting::HandOver { taker, giver, carried, .. } => {
+            Augmenting::HandOver {
+                taker,
+                giver,
+                carried,
+                ..
+            } => {
                 let window = self.window_to_take(*taker, *giver, carried);
                 let (site, serial) = (carried.site.clone(), carried.serial);
-                Ask::Modify { site, serial, part: *taker, window }
+                Ask::Modify {
+                    site,
+                    serial,
+                    part: *taker,
+                    window,
+                }
             }
-            Augmenting::Cancel(Reserved { site, serial, .. }) => {
-                Ask::Cancel { site: site.clone(), serial: *serial }
-            }
+            Augmenting::Cancel(Reserved { site, serial, .. }) => Ask::Cancel {
+                site: site.clone(),
+                serial: *serial,
+            },
         }
     }
 
@@ -210,7 +275,12 @@ impl Search {
     pub(super) fn on_augmented(&mut self, turn: usize, at: Augmenting, outcome: Outcome) {
         let next = match at {
             Augmenting::Create(path) => self.on_end_created(path, outcome),
-            Augmenting::HandOver { rest, taker, giver, carried } => {
+            Augmenting::HandOver {
+                rest,
+                taker,
+                giver,
+                carried,
+            } => {
                 let window = self.window_to_take(taker, giver, &carried);
                 self.on_handed_over(rest, taker, carried, Start::of(outcome, window))
             }
@@ -224,14 +294,26 @@ impl Search {
 
     /// Steps 1 to 3 of Algorithm 2.
     fn on_end_created(&mut self, path: Path, outcome: Outcome) -> Option<Augmenting> {
-        let Path { takers, last, end: site } = path;
+        let Path {
+            takers,
+            last,
+            end: site,
+        } = path;
         let serial = self.take_serial();
         match Start::of(outcome, self.window_of(last)) {
             Start::Right(start) => {
-                let old = self.held[last].replace(Reserved { site, serial, start })?;
+                let old = self.held[last].replace(Reserved {
+                    site,
+                    serial,
+                    start,
+                })?;
                 hand_over(takers, last, old)
             }
-            Start::Wrong(start) => Some(Augmenting::Cancel(Reserved { site, serial, start })),
+            Start::Wrong(start) => Some(Augmenting::Cancel(Reserved {
+                site,
+                serial,
+                start,
+            })),
             Start::None { next, .. } => {
                 self.note(self.common(last, next));
                 None
@@ -281,7 +363,9 @@ impl Search {
     pub(super) fn on_checked(&mut self, mut left: Vec<Reserved>, outcome: Outcome) {
         if self.is_kept(left.pop(), outcome) {
             self.step = match left.is_empty() {
-                true => Step::Confirm { left: self.all_held() },
+                true => Step::Confirm {
+                    left: self.all_held(),
+                },
                 false => Step::Check { left },
             };
         }
@@ -289,7 +373,11 @@ impl Search {
 
     pub(super) fn on_confirmed(&mut self, mut left: Vec<Reserved>, outcome: Outcome) {
         if self.is_kept(left.pop(), outcome) {
-            self.step = if left.is_empty() { Step::Confirmed } else { Step::Confirm { left } };
+            self.step = if left.is_empty() {
+                Step::Confirmed
+            } else {
+                Step::Confirm { left }
+            };
         }
     }
 
@@ -297,7 +385,10 @@ impl Search {
     fn is_kept(&mut self, asked: Option<Reserved>, outcome: Outcome) -> bool {
         let is_kept = matches!(outcome, Outcome::Done | Outcome::Granted { .. });
         if matches!(outcome, Outcome::Lost { .. }) {
-            self.held.iter_mut().filter(|held| **held == asked).for_each(|held| *held = None);
+            self.held
+                .iter_mut()
+                .filter(|held| **held == asked)
+                .for_each(|held| *held = None);
         }
         if !is_kept {
             self.release(Failure::LostAtTheEnd);
@@ -326,7 +417,12 @@ fn placing(part: usize, at: Placing, refused: Option<Timestamp>) -> Step {
 /// What a giver had goes to the last of the takers; `None`: there is none.
 fn hand_over(mut takers: Vec<usize>, giver: usize, carried: Reserved) -> Option<Augmenting> {
     let taker = takers.pop()?;
-    Some(Augmenting::HandOver { rest: takers, taker, giver, carried })
+    Some(Augmenting::HandOver {
+        rest: takers,
+        taker,
+        giver,
+        carried,
+    })
 }
 
 fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {

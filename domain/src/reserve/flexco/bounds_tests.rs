@@ -9,9 +9,15 @@ use crate::units::Timestamp;
 
 fn planned(job: &MetaJob, free: &[u32], turn: usize) -> Option<Vec<u32>> {
     let names: Vec<_> = (0..free.len()).map(|at| site(&format!("s{at}"))).collect();
-    let sites: Vec<_> = free.iter().map(|free| timeline(64, &[(64 - free, 0, 1_000)])).collect();
-    let offers: Vec<_> =
-        names.iter().zip(&sites).map(|(name, time)| SiteOffer { name, time }).collect();
+    let sites: Vec<_> = free
+        .iter()
+        .map(|free| timeline(64, &[(64 - free, 0, 1_000)]))
+        .collect();
+    let offers: Vec<_> = names
+        .iter()
+        .zip(&sites)
+        .map(|(name, time)| SiteOffer { name, time })
+        .collect();
     let plan = plan(job, 0, &offers, turn, Timestamp(0))?;
     Some(names.iter().map(|name| plan.at(name)).collect())
 }
@@ -23,9 +29,16 @@ fn f_14_a_part_is_not_smaller_than_its_least_and_there_are_no_more_than_allowed(
         bounds: SplitBounds { least, most },
         ..job(12, 10, 0, 0)
     };
-    assert_eq!(planned(&bounded(1, 9), &[10, 4, 6], 0), Some(vec![10, 2, 0]));
+    assert_eq!(
+        planned(&bounded(1, 9), &[10, 4, 6], 0),
+        Some(vec![10, 2, 0])
+    );
     assert_eq!(planned(&bounded(4, 9), &[10, 4, 6], 0), Some(vec![8, 4, 0]));
-    assert_eq!(planned(&bounded(1, 2), &[3, 5, 7, 8], 0), Some(vec![0, 0, 7, 5]), "the largest");
+    assert_eq!(
+        planned(&bounded(1, 2), &[3, 5, 7, 8], 0),
+        Some(vec![0, 0, 7, 5]),
+        "the largest"
+    );
     assert_eq!(planned(&bounded(1, 2), &[3, 5, 6, 5], 0), None);
     assert_eq!(planned(&bounded(7, 2), &[10, 10], 0), None);
 }
@@ -37,7 +50,16 @@ fn the_shape_that_is_complete_first_is_chosen_and_then_that_on_fewer_sites() {
     let (a, b) = (site("A"), site("B"));
     let chosen = |taken: u64| {
         let (left, right) = (timeline(4, &[]), timeline(4, &[(4, 0, taken)]));
-        let offers = [SiteOffer { name: &a, time: &left }, SiteOffer { name: &b, time: &right }];
+        let offers = [
+            SiteOffer {
+                name: &a,
+                time: &left,
+            },
+            SiteOffer {
+                name: &b,
+                time: &right,
+            },
+        ];
         let plan = plan_any(&job, &offers, 0, Timestamp(0)).unwrap();
         (plan.shape, plan.completion)
     };
@@ -48,7 +70,10 @@ fn the_shape_that_is_complete_first_is_chosen_and_then_that_on_fewer_sites() {
 
 #[test]
 fn what_sites_keep_beside_the_run_time_has_no_overhead() {
-    let job = MetaJob { beside: crate::units::DurationMs(7), ..job(8, 100, 20, 0) };
+    let job = MetaJob {
+        beside: crate::units::DurationMs(7),
+        ..job(8, 100, 20, 0)
+    };
     assert_eq!(job.time_on(&job.shapes[0], 1).0, 107);
     assert_eq!(job.time_on(&job.shapes[0], 2).0, 127);
     assert_eq!(job.longest().0, 127);
@@ -57,8 +82,15 @@ fn what_sites_keep_beside_the_run_time_has_no_overhead() {
 #[test]
 fn a_site_offers_no_more_than_may_be_had_and_nothing_before_input_is_there() {
     let name = site("A");
-    let time = AtMost { time: timeline(10, &[(3, 0, 20)]), processors: 8, from: Timestamp(40) };
-    let offers = [SiteOffer { name: &name, time: &time }];
+    let time = AtMost {
+        time: timeline(10, &[(3, 0, 20)]),
+        processors: 8,
+        from: Timestamp(40),
+    };
+    let offers = [SiteOffer {
+        name: &name,
+        time: &time,
+    }];
     let start = |processors| {
         plan(&job(processors, 10, 0, 0), 0, &offers, 0, Timestamp(0)).map(|plan| plan.start)
     };

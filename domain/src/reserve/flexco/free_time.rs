@@ -38,7 +38,11 @@ impl FreeTime for Timeline {
         let (mut idle, mut before) = (Vec::new(), None::<Amounts>);
         let _: ControlFlow<()> = self.steps(span, |at, free| {
             let gains = before.is_none_or(|before| !before.reach(&free));
-            idle.push(Idle { at, processors: free.whole_processors(), gains });
+            idle.push(Idle {
+                at,
+                processors: free.whole_processors(),
+                gains,
+            });
             before = Some(free);
             ControlFlow::Continue(())
         });
@@ -59,18 +63,29 @@ pub struct AtMost {
 
 impl FreeTime for AtMost {
     fn offered(&self, span: Span, of: &Resources) -> u32 {
-        if span.from < self.from { 0 } else { self.time.offered(span, of).min(self.processors) }
+        if span.from < self.from {
+            0
+        } else {
+            self.time.offered(span, of).min(self.processors)
+        }
     }
 
     fn idle(&self, span: Span) -> Vec<Idle> {
-        let mut idle = vec![Idle { at: span.from, processors: 0, gains: true }];
+        let mut idle = vec![Idle {
+            at: span.from,
+            processors: 0,
+            gains: true,
+        }];
         if span.from < self.from {
             let rest = Span::new(self.from, span.to.max(self.from));
             idle.extend(self.time.idle(rest));
         } else {
             idle = self.time.idle(span);
         }
-        let cut = |idle: Idle| Idle { processors: idle.processors.min(self.processors), ..idle };
+        let cut = |idle: Idle| Idle {
+            processors: idle.processors.min(self.processors),
+            ..idle
+        };
         idle.into_iter().map(cut).collect()
     }
 }
@@ -79,7 +94,11 @@ impl FreeTime for AtMost {
 impl FreeTime for (&Kinds, &[Slot]) {
     fn offered(&self, span: Span, of: &Resources) -> u32 {
         let holds = |slot: &&Slot| slot.span.from <= span.from && span.to <= slot.span.to;
-        let offers = self.1.iter().filter(holds).map(|slot| most(self.0, &slot.free, of));
+        let offers = self
+            .1
+            .iter()
+            .filter(holds)
+            .map(|slot| most(self.0, &slot.free, of));
         offers.max().unwrap_or(0)
     }
 
@@ -89,7 +108,11 @@ impl FreeTime for (&Kinds, &[Slot]) {
         let gains = |at| at == span.from || self.1.iter().any(|slot| slot.span.from == at);
         let idle = steps.into_iter().map(|(at, most)| {
             let processors = most.map_or(0, |(processors, _)| processors);
-            Idle { at, processors, gains: gains(at) }
+            Idle {
+                at,
+                processors,
+                gains: gains(at),
+            }
         });
         idle.collect()
     }
@@ -112,7 +135,11 @@ fn steps(
     let (mut open, mut steps) = (BTreeSet::new(), vec![(span.from, None)]);
     for at in changes.chunk_by(|a, b| a.0 == b.0) {
         for (_, begins, slot) in at {
-            let _known = if *begins { open.insert(*slot) } else { open.remove(slot) };
+            let _known = if *begins {
+                open.insert(*slot)
+            } else {
+                open.remove(slot)
+            };
         }
         if at[0].0 < span.to {
             steps.push((at[0].0, open.last().copied()));

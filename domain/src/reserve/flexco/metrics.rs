@@ -16,13 +16,21 @@ mod tests {
 
     #[test]
     fn the_slowdown_of_short_jobs_is_bounded() {
-        let table =
-            [(300, 30, 1.0), (1200, 600, 3.0), (900, 1800, 1.5), (3000, 60, 5.1), (0, 5, 1.0)];
+        let table = [
+            (300, 30, 1.0),
+            (1200, 600, 3.0),
+            (900, 1800, 1.5),
+            (3000, 60, 5.1),
+            (0, 5, 1.0),
+        ];
         for (wait, run, expected) in table {
             let secs = DurationMs::from_secs;
             let found = bounded_slowdown(secs(wait), secs(run), secs(600));
             assert!((found - expected).abs() < 1e-6, "{wait} + {run}: {found}");
         }
-        assert_eq!(bounded_slowdown(DurationMs(0), DurationMs(0), DurationMs(0)), 1.0);
+        assert_eq!(
+            bounded_slowdown(DurationMs(0), DurationMs(0), DurationMs(0)),
+            1.0
+        );
     }
 }

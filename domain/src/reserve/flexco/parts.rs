@@ -48,8 +48,13 @@ pub fn plan_parts(
     now: Timestamp,
 ) -> Option<PartsPlan> {
     let window = StartWindow::new(window.earliest.max(now), window.latest);
-    let wanted = parts.iter().map(|part| part.resources.processors).fold(0, u32::saturating_add);
-    let inputs = parts.iter().flat_map(|part| part.choices.iter().map(|(_, from)| *from));
+    let wanted = parts
+        .iter()
+        .map(|part| part.resources.processors)
+        .fold(0, u32::saturating_add);
+    let inputs = parts
+        .iter()
+        .flat_map(|part| part.choices.iter().map(|(_, from)| *from));
     let mut all: Vec<Timestamp> = inputs.filter(|from| window.contains(*from)).collect();
     all.extend(starts(sites, window, wanted));
     all.sort_unstable();
@@ -85,7 +90,9 @@ fn greedy(parts: &[WholePart], sites: &[SiteOffer<'_>], start: Timestamp) -> Opt
     for part in parts {
         let span = Span::new(start, start + part.length);
         let has_room = |(name, from): &&(SiteName, Timestamp)| {
-            let Some(site) = sites.iter().find(|site| site.name == name) else { return false };
+            let Some(site) = sites.iter().find(|site| site.name == name) else {
+                return false;
+            };
             let mut all = used.get(name).cloned().unwrap_or_default();
             all.add(&part.resources);
             *from <= start && site.time.offered(span, &all) >= all.processors

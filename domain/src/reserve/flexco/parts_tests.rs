@@ -26,7 +26,10 @@ fn parts(processors: &[u32]) -> Vec<WholePart> {
     processors.iter().map(part).collect()
 }
 
-const EVER: StartWindow = StartWindow { earliest: Timestamp(0), latest: FOREVER };
+const EVER: StartWindow = StartWindow {
+    earliest: Timestamp(0),
+    latest: FOREVER,
+};
 
 fn forward(
     parts: &[WholePart],
@@ -35,15 +38,26 @@ fn forward(
     window: StartWindow,
 ) -> Option<(u64, Vec<String>)> {
     let (names, times) = ([site("A"), site("B")], taken.map(timeline));
-    let offers: Vec<_> =
-        names.iter().zip(&times).map(|(name, time)| SiteOffer { name, time }).collect();
+    let offers: Vec<_> = names
+        .iter()
+        .zip(&times)
+        .map(|(name, time)| SiteOffer { name, time })
+        .collect();
     let present = plan_of(present);
     let found = bring_forward(parts, &present, &offers, window, Timestamp(10));
-    found.map(|plan| (plan.start.0, plan.sites.iter().map(ToString::to_string).collect()))
+    found.map(|plan| {
+        (
+            plan.start.0,
+            plan.sites.iter().map(ToString::to_string).collect(),
+        )
+    })
 }
 
 fn plan_of((start, sites): (u64, &[&str])) -> PartsPlan {
-    PartsPlan { start: Timestamp(start), sites: sites.iter().map(|name| site(name)).collect() }
+    PartsPlan {
+        start: Timestamp(start),
+        sites: sites.iter().map(|name| site(name)).collect(),
+    }
 }
 
 fn at(start: u64, sites: &[&str]) -> Option<(u64, Vec<String>)> {
@@ -53,19 +67,37 @@ fn at(start: u64, sites: &[&str]) -> Option<(u64, Vec<String>)> {
 #[test]
 fn parts_start_when_the_last_of_them_could() {
     let taken: [&[_]; 2] = [&[(8, 0, 30)], &[(4, 0, 60)]];
-    assert_eq!(forward(&parts(&[8]), (100, &["A"]), taken, EVER), at(30, &["A"]));
-    assert_eq!(forward(&parts(&[8, 4]), (100, &["A", "B"]), taken, EVER), at(30, &["A", "B"]));
-    assert_eq!(forward(&parts(&[8, 8]), (100, &["A", "B"]), taken, EVER), at(60, &["A", "B"]));
+    assert_eq!(
+        forward(&parts(&[8]), (100, &["A"]), taken, EVER),
+        at(30, &["A"])
+    );
+    assert_eq!(
+        forward(&parts(&[8, 4]), (100, &["A", "B"]), taken, EVER),
+        at(30, &["A", "B"])
+    );
+    assert_eq!(
+        forward(&parts(&[8, 8]), (100, &["A", "B"]), taken, EVER),
+        at(60, &["A", "B"])
+    );
 }
 
 #[test]
 fn one_site_with_room_for_all_is_taken_before_several() {
     let free: [&[_]; 2] = [&[(4, 0, 99)], &[]];
-    assert_eq!(forward(&parts(&[4, 4]), (100, &["A", "B"]), free, EVER), at(10, &["B", "B"]));
+    assert_eq!(
+        forward(&parts(&[4, 4]), (100, &["A", "B"]), free, EVER),
+        at(10, &["B", "B"])
+    );
     // As early, but on fewer sites; and then nothing changes any more.
     let busy: [&[_]; 2] = [&[(4, 0, 99), (8, 0, 20)], &[(8, 0, 20)]];
-    assert_eq!(forward(&parts(&[4, 4]), (20, &["A", "B"]), busy, EVER), at(20, &["B", "B"]));
-    assert_eq!(forward(&parts(&[4, 4]), (20, &["B", "B"]), busy, EVER), None);
+    assert_eq!(
+        forward(&parts(&[4, 4]), (20, &["A", "B"]), busy, EVER),
+        at(20, &["B", "B"])
+    );
+    assert_eq!(
+        forward(&parts(&[4, 4]), (20, &["B", "B"]), busy, EVER),
+        None
+    );
 }
 
 #[test]
@@ -74,9 +106,16 @@ fn nothing_later_is_ever_taken() {
     assert_eq!(forward(&parts(&[8]), (100, &["A"]), full, EVER), None);
     let window = StartWindow::new(Timestamp(40), Timestamp(60));
     let taken: [&[_]; 2] = [&[], &[]];
-    assert_eq!(forward(&parts(&[8]), (100, &["A"]), taken, window), at(40, &["A"]));
+    assert_eq!(
+        forward(&parts(&[8]), (100, &["A"]), taken, window),
+        at(40, &["A"])
+    );
     let taken: [&[_]; 2] = [&[(8, 0, 61)], &[(8, 0, 61)]];
-    assert_eq!(forward(&parts(&[8]), (100, &["A"]), taken, window), None, "not within it");
+    assert_eq!(
+        forward(&parts(&[8]), (100, &["A"]), taken, window),
+        None,
+        "not within it"
+    );
 }
 
 #[test]

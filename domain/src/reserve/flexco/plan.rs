@@ -47,7 +47,10 @@ pub struct SplitBounds {
 
 impl Default for SplitBounds {
     fn default() -> Self {
-        Self { least: 1, most: usize::MAX }
+        Self {
+            least: 1,
+            most: usize::MAX,
+        }
     }
 }
 
@@ -59,12 +62,20 @@ impl MetaJob {
 
     /// The longest time that it takes in any shape.
     pub fn longest(&self) -> DurationMs {
-        self.shapes.iter().map(|shape| self.time_on(shape, 2)).max().unwrap_or_default()
+        self.shapes
+            .iter()
+            .map(|shape| self.time_on(shape, 2))
+            .max()
+            .unwrap_or_default()
     }
 
     /// How long it takes in a shape on so many sites; xo is rounded up.
     pub fn time_on(&self, shape: &Shape, sites: usize) -> DurationMs {
-        let overhead = if sites > 1 { self.overhead } else { PerMillion(0) };
+        let overhead = if sites > 1 {
+            self.overhead
+        } else {
+            PerMillion(0)
+        };
         shape.run_time + shape.run_time.scaled(overhead) + self.beside
     }
 }
@@ -85,7 +96,10 @@ pub struct FlexPlan {
 impl FlexPlan {
     /// The processors that a site gives.
     pub fn at(&self, site: &SiteName) -> u32 {
-        self.parts.iter().find(|(name, _)| name == site).map_or(0, |(_, count)| *count)
+        self.parts
+            .iter()
+            .find(|(name, _)| name == site)
+            .map_or(0, |(_, count)| *count)
     }
 
     /// From start to completion.
@@ -127,15 +141,24 @@ pub fn plan(
     let mut over_several: Option<FlexPlan> = None;
     let (window, wanted) = (job.window(now), asked.resources.processors);
     for start in starts(sites, window, wanted) {
-        if over_several.as_ref().is_some_and(|best| start + alone > best.completion) {
+        if over_several
+            .as_ref()
+            .is_some_and(|best| start + alone > best.completion)
+        {
             break;
         }
         let offer = |site: &SiteOffer<'_>, time| {
-            site.time.offered(Span::new(start, start + time), &asked.resources)
+            site.time
+                .offered(Span::new(start, start + time), &asked.resources)
         };
         if let Some(site) = in_turn.iter().find(|site| offer(site, alone) >= wanted) {
             let parts = vec![(site.name.clone(), wanted)];
-            return Some(FlexPlan { shape, start, completion: start + alone, parts });
+            return Some(FlexPlan {
+                shape,
+                start,
+                completion: start + alone,
+                parts,
+            });
         }
         if over_several.is_none() {
             let offers = in_turn.iter().map(|site| (site.name, offer(site, spread)));
@@ -160,7 +183,13 @@ pub fn plan_any(
     now: Timestamp,
 ) -> Option<FlexPlan> {
     let plans = (0..job.shapes.len()).filter_map(|shape| plan(job, shape, sites, turn, now));
-    plans.reduce(|best, plan| if plan.is_better_than(&best) { plan } else { best })
+    plans.reduce(|best, plan| {
+        if plan.is_better_than(&best) {
+            plan
+        } else {
+            best
+        }
+    })
 }
 
 /// Takes as many as there are from one site after the other; from the largest, where those that
@@ -171,7 +200,10 @@ fn fill(
     bounds: SplitBounds,
 ) -> Option<Vec<(SiteName, u32)>> {
     let least = bounds.least.max(1);
-    let offering: Vec<_> = offers.iter().filter(|(_, offered)| *offered >= least).collect();
+    let offering: Vec<_> = offers
+        .iter()
+        .filter(|(_, offered)| *offered >= least)
+        .collect();
     let in_turn: Vec<usize> = (0..offering.len()).collect();
     let mut largest = in_turn.clone();
     largest.sort_by_key(|at| Reverse(offering[*at].1));
@@ -207,7 +239,11 @@ pub(super) fn starts(
 ) -> impl Iterator<Item = Timestamp> + use<> {
     let span = Span::new(window.earliest, window.latest + DurationMs(1));
     let of_site = |(site, offer): (usize, &SiteOffer<'_>)| {
-        offer.time.idle(span).into_iter().map(move |idle| (site, idle))
+        offer
+            .time
+            .idle(span)
+            .into_iter()
+            .map(move |idle| (site, idle))
     };
     let mut changes: Vec<(usize, Idle)> = sites.iter().enumerate().flat_map(of_site).collect();
     // One ascending run a site: merged in no time.

@@ -63,7 +63,13 @@ pub struct Plans {
 impl Plans {
     /// Adds a site with so much free.
     pub fn add_site(&mut self, name: SiteName, timeline: Timeline) {
-        self.sites.insert(name, Site { timeline, local: BTreeMap::new() });
+        self.sites.insert(
+            name,
+            Site {
+                timeline,
+                local: BTreeMap::new(),
+            },
+        );
     }
 
     /// What is free at a site.
@@ -92,11 +98,18 @@ impl Plans {
         need: (&Resources, DurationMs),
         now: Timestamp,
     ) -> Result<Option<Booking>, KindsError> {
-        let Some(site) = self.sites.get_mut(site) else { return Ok(None) };
+        let Some(site) = self.sites.get_mut(site) else {
+            return Ok(None);
+        };
         let amounts = site.timeline.amounts(need.0)?;
-        let start = site.timeline.earliest(&Opening::after(now, amounts, need.1));
+        let start = site
+            .timeline
+            .earliest(&Opening::after(now, amounts, need.1));
         Ok(start.map(|start| {
-            let booking = Booking { span: Span::new(start, start + need.1), amounts };
+            let booking = Booking {
+                span: Span::new(start, start + need.1),
+                amounts,
+            };
             site.timeline.book(booking.span, &amounts);
             site.local.insert(job, booking);
             booking
@@ -116,7 +129,12 @@ impl Plans {
         self.turns += 1;
         let plan = plan(&job, 0, &offers(&self.sites), turn, now)?;
         self.book(&job, &plan, true);
-        let meta = Meta { job, allowed, turn, plan };
+        let meta = Meta {
+            job,
+            allowed,
+            turn,
+            plan,
+        };
         self.metas.insert(id, meta);
         self.metas.get(&id).map(|meta| &meta.plan)
     }
@@ -124,15 +142,22 @@ impl Plans {
     /// A local job ends at `now`, or is cancelled: what it had left is free. Returns what moved,
     /// in order; a job may move more than once.
     pub fn end_local(&mut self, name: &SiteName, job: JobId, now: Timestamp) -> Vec<Moved> {
-        let Some(site) = self.sites.get_mut(name) else { return Vec::new() };
-        let Some(Booking { span, amounts }) = site.local.remove(&job) else { return Vec::new() };
-        site.timeline.release(Span::new(span.from.max(now), span.to), &amounts);
+        let Some(site) = self.sites.get_mut(name) else {
+            return Vec::new();
+        };
+        let Some(Booking { span, amounts }) = site.local.remove(&job) else {
+            return Vec::new();
+        };
+        site.timeline
+            .release(Span::new(span.from.max(now), span.to), &amounts);
         self.settle([name.clone()].into(), now)
     }
 
     /// A job over sites ends at `now`, or is cancelled.
     pub fn end_meta(&mut self, id: JobId, now: Timestamp) -> Vec<Moved> {
-        let Some(Meta { job, mut plan, .. }) = self.metas.remove(&id) else { return Vec::new() };
+        let Some(Meta { job, mut plan, .. }) = self.metas.remove(&id) else {
+            return Vec::new();
+        };
         plan.start = plan.start.max(now);
         self.book(&job, &plan, false);
         let changed = plan.parts.iter().map(|(site, _)| site.clone()).collect();
@@ -161,12 +186,19 @@ impl Plans {
     ) -> BTreeSet<SiteName> {
         let mut changed = BTreeSet::new();
         for id in self.front_of(name, now) {
-            let idle = self.sites.get(name).map(|site| site.timeline.least_free(instant(now)));
+            let idle = self
+                .sites
+                .get(name)
+                .map(|site| site.timeline.least_free(instant(now)));
             if idle.is_none_or(|idle| idle.whole_processors() == 0) {
                 break;
             }
             if let Some((old, new)) = self.move_meta(id, now) {
-                moved.push(Moved { job: id, from: old.start, to: new.start });
+                moved.push(Moved {
+                    job: id,
+                    from: old.start,
+                    to: new.start,
+                });
                 changed.extend(old.parts.into_iter().chain(new.parts).map(|(site, _)| site));
             }
         }
@@ -175,9 +207,14 @@ impl Plans {
 
     /// The jobs over sites that wait at a site before its first local job.
     fn front_of(&self, name: &SiteName, now: Timestamp) -> Vec<JobId> {
-        let Some(site) = self.sites.get(name) else { return Vec::new() };
+        let Some(site) = self.sites.get(name) else {
+            return Vec::new();
+        };
         let waiting = site.local.values().map(|booking| booking.span.from);
-        let first = waiting.filter(|start| *start > now).min().unwrap_or(FOREVER);
+        let first = waiting
+            .filter(|start| *start > now)
+            .min()
+            .unwrap_or(FOREVER);
         let is_front = |meta: &Meta| {
             meta.plan.parts.len() > 1
                 && meta.plan.at(name) > 0
@@ -191,7 +228,12 @@ impl Plans {
 
     /// Puts a better plan in the place of a job's, if there is one; returns both.
     fn move_meta(&mut self, id: JobId, now: Timestamp) -> Option<(FlexPlan, FlexPlan)> {
-        let Meta { job, allowed, turn, plan: old } = self.metas.get(&id)?.clone();
+        let Meta {
+            job,
+            allowed,
+            turn,
+            plan: old,
+        } = self.metas.get(&id)?.clone();
         self.book(&job, &old, false);
         let new = reschedule(&job, &old, allowed, &offers(&self.sites), turn, now);
         self.book(&job, new.as_ref().unwrap_or(&old), true);
@@ -202,9 +244,13 @@ impl Plans {
 
     /// Books a plan at its sites, or releases it.
     fn book(&mut self, job: &MetaJob, plan: &FlexPlan, is_booked: bool) {
-        let Some(shape) = job.shapes.get(plan.shape) else { return };
+        let Some(shape) = job.shapes.get(plan.shape) else {
+            return;
+        };
         for (name, count) in &plan.parts {
-            let Some(site) = self.sites.get_mut(name) else { continue };
+            let Some(site) = self.sites.get_mut(name) else {
+                continue;
+            };
             let Ok(amounts) = site.timeline.amounts(&shape.resources.portion(*count)) else {
                 continue;
             };
@@ -221,7 +267,10 @@ impl Site {
     /// moves; nobody starts later.
     fn compress(&mut self, now: Timestamp, moved: &mut Vec<Moved>) {
         loop {
-            let waiting = self.local.iter().filter(|(_, booking)| booking.span.from > now);
+            let waiting = self
+                .local
+                .iter()
+                .filter(|(_, booking)| booking.span.from > now);
             let mut order: Vec<_> = waiting.map(|(id, b)| (b.span.from, *id)).collect();
             order.sort();
             let before = moved.len();
@@ -238,9 +287,18 @@ impl Site {
 
     fn bring_forward(&mut self, job: JobId, now: Timestamp) -> Option<Timestamp> {
         let booking = self.local.get_mut(&job)?;
-        let Booking { span, amounts: need } = *booking;
+        let Booking {
+            span,
+            amounts: need,
+        } = *booking;
         let length = span.to.since(span.from);
-        let wanted = Opening { need, length, from: now, before: span.from, until: span.from };
+        let wanted = Opening {
+            need,
+            length,
+            from: now,
+            before: span.from,
+            until: span.from,
+        };
         let start = self.timeline.earliest(&wanted)?;
         let earlier = Span::new(start, start + length);
         self.timeline.change((span, &need), (earlier, &need));
@@ -250,7 +308,13 @@ impl Site {
 }
 
 fn offers(sites: &BTreeMap<SiteName, Site>) -> Vec<SiteOffer<'_>> {
-    sites.iter().map(|(name, site)| SiteOffer { name, time: &site.timeline }).collect()
+    sites
+        .iter()
+        .map(|(name, site)| SiteOffer {
+            name,
+            time: &site.timeline,
+        })
+        .collect()
 }
 
 fn instant(at: Timestamp) -> Span {

@@ -26,9 +26,16 @@ pub fn reschedule(
     turn: usize,
     now: Timestamp,
 ) -> Option<FlexPlan> {
-    let shifted = allowed.shift.then(|| shift(job, present, sites, now)).flatten();
+    let shifted = allowed
+        .shift
+        .then(|| shift(job, present, sites, now))
+        .flatten();
     let shapes = match allowed {
-        Operations { remap: true, mold: true, .. } => 0..job.shapes.len(),
+        Operations {
+            remap: true,
+            mold: true,
+            ..
+        } => 0..job.shapes.len(),
         Operations { remap: true, .. } => present.shape..present.shape + 1,
         Operations { .. } => 0..0,
     };
@@ -36,12 +43,27 @@ pub fn reschedule(
         // A start from which it would complete later is not worth a look.
         let alone = job.time_on(job.shapes.get(shape)?, 1);
         let latest = job.latest.min(present.completion - alone);
-        plan(&MetaJob { latest, ..job.clone() }, shape, sites, turn, now)
+        plan(
+            &MetaJob {
+                latest,
+                ..job.clone()
+            },
+            shape,
+            sites,
+            turn,
+            now,
+        )
     });
     // Where parts may not move in time, they keep their start.
     let remapped = remapped.filter(|plan| allowed.shift || plan.start == present.start);
     let plans = shifted.into_iter().chain(remapped);
-    let best = plans.reduce(|best, plan| if plan.is_better_than(&best) { plan } else { best });
+    let best = plans.reduce(|best, plan| {
+        if plan.is_better_than(&best) {
+            plan
+        } else {
+            best
+        }
+    });
     best.filter(|plan| plan.is_better_than(present))
 }
 
@@ -60,12 +82,19 @@ fn shift(
             let site = sites.iter().find(|site| site.name == name);
             site.is_some_and(|site| site.time.offered(span, &shape.resources) >= count)
         };
-        present.parts.iter().all(|(name, count)| offers(name, *count))
+        present
+            .parts
+            .iter()
+            .all(|(name, count)| offers(name, *count))
     };
     let before = present.start - DurationMs(1);
     let window = job.window(now);
     let window = StartWindow::new(window.earliest, window.latest.min(before));
     let mut earlier = starts(sites, window, shape.resources.processors);
     let start = earlier.find(fits)?;
-    Some(FlexPlan { start, completion: start + time, ..present.clone() })
+    Some(FlexPlan {
+        start,
+        completion: start + time,
+        ..present.clone()
+    })
 }

@@ -26,7 +26,10 @@ pub(super) fn timeline(processors: u32, taken: &[(u32, u64, u64)]) -> Timeline {
 }
 
 pub(super) fn shape(processors: u32, run_time: u64) -> Shape {
-    Shape { resources: Resources::processors(processors), run_time: DurationMs(run_time) }
+    Shape {
+        resources: Resources::processors(processors),
+        run_time: DurationMs(run_time),
+    }
 }
 
 /// `percent` of overhead.
@@ -46,51 +49,81 @@ fn planned(job: &MetaJob, sites: &[(&str, Timeline)], turn: usize) -> Option<Sho
     let offers: Vec<SiteOffer<'_>> = names
         .iter()
         .zip(sites)
-        .map(|(name, (_, timeline))| SiteOffer { name, time: timeline })
+        .map(|(name, (_, timeline))| SiteOffer {
+            name,
+            time: timeline,
+        })
         .collect();
     plan(job, 0, &offers, turn, Timestamp(0)).map(in_short)
 }
 
 fn in_short(plan: FlexPlan) -> (u64, Vec<(String, u32)>, u64) {
-    let parts = plan.parts.iter().map(|(site, count)| (site.to_string(), *count));
+    let parts = plan
+        .parts
+        .iter()
+        .map(|(site, count)| (site.to_string(), *count));
     (plan.start.0, parts.collect(), plan.completion.0)
 }
 
 fn expected(start: u64, parts: &[(&str, u32)], completion: u64) -> Option<Shown> {
-    let parts = parts.iter().map(|(site, count)| ((*site).to_owned(), *count));
+    let parts = parts
+        .iter()
+        .map(|(site, count)| ((*site).to_owned(), *count));
     Some((start, parts.collect(), completion))
 }
 
 /// The sites of F-1, with A's six taken up to some time.
 fn f_1(until: u64) -> [(&'static str, Timeline); 2] {
-    [("A", timeline(10, &[(6, 0, until)])), ("B", timeline(5, &[(2, 0, 60)]))]
+    [
+        ("A", timeline(10, &[(6, 0, until)])),
+        ("B", timeline(5, &[(2, 0, 60)])),
+    ]
 }
 
 #[test]
 fn f_1_several_sites_that_complete_earlier_are_taken() {
     let job = job(7, 50, 20, 0);
-    assert_eq!(planned(&job, &f_1(100), 0), expected(0, &[("A", 4), ("B", 3)], 60));
-    assert_eq!(planned(&job, &f_1(100), 1), expected(0, &[("B", 3), ("A", 4)], 60));
+    assert_eq!(
+        planned(&job, &f_1(100), 0),
+        expected(0, &[("A", 4), ("B", 3)], 60)
+    );
+    assert_eq!(
+        planned(&job, &f_1(100), 1),
+        expected(0, &[("B", 3), ("A", 4)], 60)
+    );
 }
 
 #[test]
 fn f_2_to_f_4_one_site_is_taken_if_it_completes_no_later() {
     let job = job(7, 200, 20, 0);
     assert_eq!(planned(&job, &f_1(30), 0), expected(30, &[("A", 7)], 230));
-    assert_eq!(planned(&job, &f_1(40), 0), expected(40, &[("A", 7)], 240), "a tie");
-    assert_eq!(planned(&job, &f_1(41), 0), expected(0, &[("A", 4), ("B", 3)], 240));
+    assert_eq!(
+        planned(&job, &f_1(40), 0),
+        expected(40, &[("A", 7)], 240),
+        "a tie"
+    );
+    assert_eq!(
+        planned(&job, &f_1(41), 0),
+        expected(0, &[("A", 4), ("B", 3)], 240)
+    );
 }
 
 #[test]
 fn f_5_parts_must_be_free_for_the_overhead_too() {
     let sites = [("A", timeline(6, &[(6, 55, 155)])), ("B", timeline(3, &[]))];
-    assert_eq!(planned(&job(9, 50, 20, 0), &sites, 0), expected(155, &[("A", 6), ("B", 3)], 215));
+    assert_eq!(
+        planned(&job(9, 50, 20, 0), &sites, 0),
+        expected(155, &[("A", 6), ("B", 3)], 215)
+    );
 }
 
 #[test]
 fn f_6_a_job_starts_when_it_is_ready_also_within_free_time() {
     let sites = [("A", timeline(10, &[]))];
-    assert_eq!(planned(&job(7, 50, 20, 25), &sites, 0), expected(25, &[("A", 7)], 75));
+    assert_eq!(
+        planned(&job(7, 50, 20, 25), &sites, 0),
+        expected(25, &[("A", 7)], 75)
+    );
 }
 
 #[test]
@@ -118,7 +151,11 @@ fn f_8_more_than_all_sites_have_is_refused() {
 fn f_9_an_overhead_rounds_up() {
     let job = job(7, 333, 20, 0);
     assert_eq!(job.time_on(&job.shapes[0], 2), DurationMs(333 + 67));
-    assert_eq!(job.time_on(&job.shapes[0], 1), DurationMs(333), "one site has none");
+    assert_eq!(
+        job.time_on(&job.shapes[0], 1),
+        DurationMs(333),
+        "one site has none"
+    );
 }
 
 const M: JobId = JobId(10);
@@ -127,7 +164,9 @@ const LB4: JobId = JobId(6);
 
 fn submit(plans: &mut Plans, name: &str, id: JobId, processors: u32, length: u64, now: u64) -> u64 {
     let need = (&Resources::processors(processors), DurationMs(length));
-    let booking = plans.submit_local(&site(name), id, need, Timestamp(now)).unwrap();
+    let booking = plans
+        .submit_local(&site(name), id, need, Timestamp(now))
+        .unwrap();
     booking.unwrap().span.from.0
 }
 
@@ -139,8 +178,13 @@ fn f_10(allowed: Operations) -> (Plans, Vec<Moved>) {
     assert_eq!(submit(&mut plans, "A", JobId(1), 6, 100, 0), 0);
     assert_eq!(submit(&mut plans, "A", LA2, 6, 200, 0), 0);
     assert_eq!(submit(&mut plans, "B", JobId(3), 8, 60, 0), 0);
-    let plan = plans.submit_meta(M, job(10, 100, 20, 0), allowed, Timestamp(0)).cloned();
-    assert_eq!(plan.map(in_short), expected(100, &[("A", 6), ("B", 4)], 220));
+    let plan = plans
+        .submit_meta(M, job(10, 100, 20, 0), allowed, Timestamp(0))
+        .cloned();
+    assert_eq!(
+        plan.map(in_short),
+        expected(100, &[("A", 6), ("B", 4)], 220)
+    );
     assert_eq!(submit(&mut plans, "B", JobId(4), 4, 30, 0), 60);
     assert_eq!(submit(&mut plans, "B", JobId(5), 4, 40, 0), 60);
     assert_eq!(submit(&mut plans, "B", LB4, 8, 50, 0), 220);
@@ -155,14 +199,25 @@ fn f_10_result(allowed: Operations) -> (Option<Shown>, u64) {
     (plans.meta(M).cloned().map(in_short), lb4.from.0)
 }
 
-const SHIFT: Operations = Operations { shift: true, remap: false, mold: false };
-const REMAP: Operations = Operations { shift: true, remap: true, mold: false };
+const SHIFT: Operations = Operations {
+    shift: true,
+    remap: false,
+    mold: false,
+};
+const REMAP: Operations = Operations {
+    shift: true,
+    remap: true,
+    mold: false,
+};
 
 #[test]
 fn f_10_what_an_early_end_brings_depends_on_the_operations_allowed() {
     let rigid = f_10_result(Operations::default());
     assert_eq!(rigid, (expected(100, &[("A", 6), ("B", 4)], 220), 220));
-    assert_eq!(f_10_result(SHIFT), (expected(90, &[("A", 6), ("B", 4)], 210), 210));
+    assert_eq!(
+        f_10_result(SHIFT),
+        (expected(90, &[("A", 6), ("B", 4)], 210), 210)
+    );
     assert_eq!(f_10_result(REMAP), (expected(100, &[("A", 10)], 200), 100));
 }
 
@@ -177,40 +232,80 @@ fn f_11_jobs_come_forward_in_the_order_of_their_planned_starts() {
     assert_eq!(submit(&mut plans, "A", j4, 2, 500, 0), 30);
     assert_eq!(submit(&mut plans, "A", j3, 4, 120, 0), 150);
     let moved = plans.end_local(&a, r1, Timestamp(40));
-    let moves: Vec<_> = moved.iter().map(|moved| (moved.job, moved.from.0, moved.to.0)).collect();
+    let moves: Vec<_> = moved
+        .iter()
+        .map(|moved| (moved.job, moved.from.0, moved.to.0))
+        .collect();
     assert_eq!(moves, [(j1, 100, 40), (j3, 150, 90)]);
-    assert_eq!(plans.local(&a, j4).unwrap().span.from, Timestamp(30), "it runs");
+    assert_eq!(
+        plans.local(&a, j4).unwrap().span.from,
+        Timestamp(30),
+        "it runs"
+    );
 }
 
 /// A job on A and B up to 200, and what a search says if A is free from some time on.
 fn again(parts: &[(&str, u32)], completion: u64, sites: [(&str, Timeline); 2]) -> Option<FlexPlan> {
-    let parts: Vec<_> = parts.iter().map(|(name, count)| (site(name), *count)).collect();
+    let parts: Vec<_> = parts
+        .iter()
+        .map(|(name, count)| (site(name), *count))
+        .collect();
     let overhead = if parts.len() > 1 { 120 } else { 100 };
     let start = Timestamp(completion - overhead);
-    let present = FlexPlan { shape: 0, start, completion: Timestamp(completion), parts };
+    let present = FlexPlan {
+        shape: 0,
+        start,
+        completion: Timestamp(completion),
+        parts,
+    };
     let names = sites.each_ref().map(|(name, _)| site(name));
     let offers: Vec<_> = names
         .iter()
         .zip(&sites)
-        .map(|(name, (_, timeline))| SiteOffer { name, time: timeline })
+        .map(|(name, (_, timeline))| SiteOffer {
+            name,
+            time: timeline,
+        })
         .collect();
-    reschedule(&job(10, 100, 20, 0), &present, REMAP, &offers, 0, Timestamp(0))
+    reschedule(
+        &job(10, 100, 20, 0),
+        &present,
+        REMAP,
+        &offers,
+        0,
+        Timestamp(0),
+    )
 }
 
 #[test]
 fn f_12_an_equal_completion_counts_only_on_fewer_sites() {
-    let late = || [("A", timeline(10, &[(10, 0, 100)])), ("B", timeline(6, &[(6, 0, 100)]))];
+    let late = || {
+        [
+            ("A", timeline(10, &[(10, 0, 100)])),
+            ("B", timeline(6, &[(6, 0, 100)])),
+        ]
+    };
     let found = again(&[("A", 6), ("B", 4)], 200, late());
     assert_eq!(found.map(in_short), expected(100, &[("A", 10)], 200));
-    assert_eq!(again(&[("A", 10)], 200, late()), None, "nothing changes a second time");
+    assert_eq!(
+        again(&[("A", 10)], 200, late()),
+        None,
+        "nothing changes a second time"
+    );
     // Over both sites it would complete at 200, too.
-    let both = [("A", timeline(6, &[(6, 0, 80)])), ("B", timeline(10, &[(4, 0, 80), (6, 0, 100)]))];
+    let both = [
+        ("A", timeline(6, &[(6, 0, 80)])),
+        ("B", timeline(10, &[(4, 0, 80), (6, 0, 100)])),
+    ];
     assert_eq!(again(&[("B", 10)], 200, both), None);
 }
 
 #[test]
 fn f_13_a_later_completion_leaves_the_old_plan_as_it_is() {
-    let later = [("A", timeline(10, &[(10, 0, 150)])), ("B", timeline(4, &[(4, 0, 150)]))];
+    let later = [
+        ("A", timeline(10, &[(10, 0, 150)])),
+        ("B", timeline(4, &[(4, 0, 150)])),
+    ];
     assert_eq!(again(&[("A", 6), ("B", 4)], 200, later), None);
 }
 
@@ -221,11 +316,26 @@ fn a_job_that_molds_takes_the_shape_that_completes_first() {
     let (a, sites) = (site("A"), timeline(4, &[]));
     let b = timeline(4, &[(4, 0, 60)]);
     let other = site("B");
-    let offers = [SiteOffer { name: &a, time: &sites }, SiteOffer { name: &other, time: &b }];
+    let offers = [
+        SiteOffer {
+            name: &a,
+            time: &sites,
+        },
+        SiteOffer {
+            name: &other,
+            time: &b,
+        },
+    ];
     let present = plan(&molding, 0, &offers, 0, Timestamp(0)).unwrap();
     assert_eq!(present.completion, Timestamp(180), "on both from 60 on");
-    assert_eq!(reschedule(&molding, &present, REMAP, &offers, 0, Timestamp(0)), None);
-    let mold = Operations { mold: true, ..REMAP };
+    assert_eq!(
+        reschedule(&molding, &present, REMAP, &offers, 0, Timestamp(0)),
+        None
+    );
+    let mold = Operations {
+        mold: true,
+        ..REMAP
+    };
     let found = reschedule(&molding, &present, mold, &offers, 0, Timestamp(0)).unwrap();
     assert_eq!(found.shape, 1);
     assert_eq!(in_short(found), expected(0, &[("A", 4)], 150).unwrap());
@@ -233,10 +343,19 @@ fn a_job_that_molds_takes_the_shape_that_completes_first() {
 
 #[test]
 fn no_start_is_later_than_what_was_promised() {
-    let late = MetaJob { latest: Timestamp(99), ..job(10, 50, 0, 0) };
+    let late = MetaJob {
+        latest: Timestamp(99),
+        ..job(10, 50, 0, 0)
+    };
     assert_eq!(planned(&late, &f_1(100), 0), None);
-    let in_time = MetaJob { latest: Timestamp(100), ..late };
-    assert_eq!(planned(&in_time, &f_1(100), 0), expected(100, &[("A", 10)], 150));
+    let in_time = MetaJob {
+        latest: Timestamp(100),
+        ..late
+    };
+    assert_eq!(
+        planned(&in_time, &f_1(100), 0),
+        expected(100, &[("A", 10)], 150)
+    );
 }
 
 #[test]
@@ -248,7 +367,11 @@ fn a_site_that_publishes_slots_offers_what_it_says_and_no_more() {
         for length in [1, 30, 70, 250] {
             let span = Span::new(Timestamp(from), Timestamp(from + length));
             let of = Resources::processors(99);
-            assert_eq!(published.offered(span, &of), whole.offered(span, &of), "{span:?}");
+            assert_eq!(
+                published.offered(span, &of),
+                whole.offered(span, &of),
+                "{span:?}"
+            );
         }
     }
     let beyond = Span::new(Timestamp(400), Timestamp(501));
@@ -259,12 +382,25 @@ fn a_site_that_publishes_slots_offers_what_it_says_and_no_more() {
 
 #[test]
 fn parts_need_their_share_of_other_resources() {
-    let capacity = Resources { processors: 8, others: [("gpus".into(), 2)].into() };
+    let capacity = Resources {
+        processors: 8,
+        others: [("gpus".into(), 2)].into(),
+    };
     let site = Timeline::new(Timestamp(0), &capacity).unwrap();
-    let of = Resources { processors: 8, others: [("gpus".into(), 4)].into() };
+    let of = Resources {
+        processors: 8,
+        others: [("gpus".into(), 4)].into(),
+    };
     let span = Span::new(Timestamp(0), Timestamp(1));
-    assert_eq!(site.offered(span, &of), 4, "half of the processors go with half of the GPUs");
-    let of = Resources { processors: 8, others: [("memory".into(), 4)].into() };
+    assert_eq!(
+        site.offered(span, &of),
+        4,
+        "half of the processors go with half of the GPUs"
+    );
+    let of = Resources {
+        processors: 8,
+        others: [("memory".into(), 4)].into(),
+    };
     assert_eq!(site.offered(span, &of), 0);
 }
 
@@ -296,7 +432,9 @@ fn adds_up(plans: &Plans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
             let used = |(id, local): &(JobId, Option<u8>)| {
                 let is_on = |span: Span| span.from.0 <= at && at < span.to.0;
                 if local.is_some() {
-                    let booking = plans.local(&name, *id).filter(|booking| is_on(booking.span));
+                    let booking = plans
+                        .local(&name, *id)
+                        .filter(|booking| is_on(booking.span));
                     return booking.map_or(0, |booking| booking.amounts.of_processors());
                 }
                 let plan = plans.meta(*id).filter(|plan| is_on(plan.span()));
@@ -304,7 +442,11 @@ fn adds_up(plans: &Plans, jobs: &[(JobId, Option<u8>)], now: u64) -> bool {
             };
             let free = 8 - jobs.iter().map(used).sum::<i64>();
             let span = Span::new(Timestamp(at), Timestamp(at + 1));
-            let said = plans.timeline(&name).unwrap().least_free(span).of_processors();
+            let said = plans
+                .timeline(&name)
+                .unwrap()
+                .least_free(span)
+                .of_processors();
             free >= 0 && free == said
         })
     })

@@ -48,7 +48,9 @@ impl Kinds {
     /// # Errors
     /// More than [`KINDS_MAX`].
     pub fn of(resources: &Resources) -> Result<Self, KindsError> {
-        let kinds = Self { others: resources.others.keys().cloned().collect() };
+        let kinds = Self {
+            others: resources.others.keys().cloned().collect(),
+        };
         match kinds.len() {
             count if count > KINDS_MAX => Err(KindsError::TooMany { count }),
             _ => Ok(kinds),
@@ -74,7 +76,10 @@ impl Kinds {
             amounts.0[1 + index] = i64::try_from(amount)
                 .ok()
                 .filter(|amount| *amount <= AMOUNT_MAX)
-                .ok_or_else(|| KindsError::TooMuch { kind: kind.clone(), amount })?;
+                .ok_or_else(|| KindsError::TooMuch {
+                    kind: kind.clone(),
+                    amount,
+                })?;
         }
         Ok(amounts)
     }
@@ -82,8 +87,15 @@ impl Kinds {
     /// `amounts` by name; what is below zero counts as nothing.
     pub fn resources(&self, amounts: &Amounts) -> Resources {
         let count = |amount: i64| u64::try_from(amount).unwrap_or(0);
-        let others = self.others.iter().cloned().zip(amounts.0[1..].iter().copied().map(count));
-        Resources { processors: amounts.whole_processors(), others: others.collect() }
+        let others = self
+            .others
+            .iter()
+            .cloned()
+            .zip(amounts.0[1..].iter().copied().map(count));
+        Resources {
+            processors: amounts.whole_processors(),
+            others: others.collect(),
+        }
     }
 }
 
@@ -122,7 +134,10 @@ impl Amounts {
 
     /// Whether all that `need` needs is here.
     pub fn cover(&self, need: &Self) -> bool {
-        self.0.iter().zip(&need.0).all(|(free, need)| free >= need || *need <= 0)
+        self.0
+            .iter()
+            .zip(&need.0)
+            .all(|(free, need)| free >= need || *need <= 0)
     }
 
     pub(super) fn negated(&self) -> Self {
@@ -143,12 +158,18 @@ impl Amounts {
 
     /// Whether each is at least as much.
     pub(in crate::reserve) fn reach(&self, needed: &Self) -> bool {
-        self.0.iter().zip(&needed.0).all(|(free, needed)| free >= needed)
+        self.0
+            .iter()
+            .zip(&needed.0)
+            .all(|(free, needed)| free >= needed)
     }
 
     /// As a bar to be reached: what is not needed is reached however little is free.
     pub(super) fn as_bar(&self) -> Self {
-        Self(self.0.map(|need| if need <= 0 { i64::MIN / 2 } else { need }))
+        Self(
+            self.0
+                .map(|need| if need <= 0 { i64::MIN / 2 } else { need }),
+        )
     }
 
     fn with(&self, other: &Self, f: impl Fn(i64, i64) -> i64) -> Self {

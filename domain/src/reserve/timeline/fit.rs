@@ -25,7 +25,13 @@ pub struct Opening {
 impl Opening {
     /// So much for so long, at `from` or whenever later.
     pub fn after(from: Timestamp, need: Amounts, length: DurationMs) -> Self {
-        Self { need, length, from, before: super::FOREVER, until: super::FOREVER }
+        Self {
+            need,
+            length,
+            from,
+            before: super::FOREVER,
+            until: super::FOREVER,
+        }
     }
 }
 
@@ -34,7 +40,10 @@ impl Branch {
         if wanted.from >= wanted.before {
             return None;
         }
-        let mut fit = Fit { wanted, found: None };
+        let mut fit = Fit {
+            wanted,
+            found: None,
+        };
         let found = match fit.pass(self, &wanted.need.as_bar()) {
             Break(found) => found,
             Continue(()) => fit.found,
@@ -66,7 +75,9 @@ impl Fit<'_> {
             Node::Leaf(leaf) => self.pass_steps(leaf, &bar),
             Node::Inner(branches) => {
                 let first = branch_of(branches, self.wanted.from.0);
-                branches[first..].iter().try_for_each(|below| self.pass(below, &bar))
+                branches[first..]
+                    .iter()
+                    .try_for_each(|below| self.pass(below, &bar))
             }
         }
     }
@@ -74,7 +85,12 @@ impl Fit<'_> {
     fn pass_steps(&mut self, leaf: &Leaf, bar: &Amounts) -> ControlFlow<Option<u64>> {
         for step in leaf.step_of(self.wanted.from.0)..leaf.times.len() {
             self.reach(leaf.times[step])?;
-            if leaf.row(step).iter().zip(&bar.0).all(|(free, bar)| free >= bar) {
+            if leaf
+                .row(step)
+                .iter()
+                .zip(&bar.0)
+                .all(|(free, bar)| free >= bar)
+            {
                 self.free_from(leaf.times[step]);
             } else {
                 self.found = None;
@@ -85,7 +101,13 @@ impl Fit<'_> {
 
     /// Comes to `at`: is what was found long enough, or is it too late for more?
     fn reach(&self, at: u64) -> ControlFlow<Option<u64>> {
-        let Opening { length, from, before, until, .. } = self.wanted;
+        let Opening {
+            length,
+            from,
+            before,
+            until,
+            ..
+        } = self.wanted;
         match self.found {
             Some(found) if at >= found.saturating_add(length.0).min(until.0) => Break(Some(found)),
             None if at.max(from.0) >= before.0 => Break(None),

@@ -9,7 +9,13 @@ impl Branch {
     /// The least and the most between `from` and `to`; where that is nothing: at `from`.
     pub(super) fn range(&self, from: u64, to: u64) -> (Amounts, Amounts) {
         let mut range = None;
-        self.widen(from, to.max(from.saturating_add(1)), u64::MAX, &Amounts::default(), &mut range);
+        self.widen(
+            from,
+            to.max(from.saturating_add(1)),
+            u64::MAX,
+            &Amounts::default(),
+            &mut range,
+        );
         range.unwrap_or_default()
     }
 
@@ -60,7 +66,11 @@ impl Branch {
         to: u64,
         each: &mut impl FnMut(u64, Amounts) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        if from < to { self.steps_below(from, to, &Amounts::default(), each) } else { Continue(()) }
+        if from < to {
+            self.steps_below(from, to, &Amounts::default(), each)
+        } else {
+            Continue(())
+        }
     }
 
     fn steps_below<B>(
@@ -80,7 +90,9 @@ impl Branch {
             }
             Node::Inner(branches) => {
                 let first = branch_of(branches, from);
-                let mut within = branches[first..].iter().take_while(|branch| branch.first < to);
+                let mut within = branches[first..]
+                    .iter()
+                    .take_while(|branch| branch.first < to);
                 within.try_for_each(|branch| branch.steps_below(from, to, &shift, each))
             }
         }

@@ -68,7 +68,10 @@ impl Timeline {
         let kinds = Kinds::of(capacity)?;
         let amounts = kinds.amounts(capacity)?;
         let root = Branch::leaf(kinds.len(), start.0, &amounts);
-        Ok(Self { kinds: Arc::new(kinds), root })
+        Ok(Self {
+            kinds: Arc::new(kinds),
+            root,
+        })
     }
 
     /// The kinds that it counts.
@@ -153,6 +156,8 @@ impl Timeline {
         span: Span,
         mut each: impl FnMut(Timestamp, Amounts) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.root.steps(span.from.0, span.to.0, &mut |at, free| each(Timestamp(at), free))
+        self.root.steps(span.from.0, span.to.0, &mut |at, free| {
+            each(Timestamp(at), free)
+        })
     }
 }

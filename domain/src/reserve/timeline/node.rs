@@ -57,14 +57,18 @@ impl Leaf {
 
     /// The step in which `at` lies; the first if `at` is before all.
     pub(super) fn step_of(&self, at: u64) -> usize {
-        self.times.partition_point(|time| *time <= at).saturating_sub(1)
+        self.times
+            .partition_point(|time| *time <= at)
+            .saturating_sub(1)
     }
 
     fn add(&mut self, steps: std::ops::Range<usize>, change: &Amounts) {
         for row in
             self.free[steps.start * self.kinds..steps.end * self.kinds].chunks_exact_mut(self.kinds)
         {
-            row.iter_mut().zip(&change.0).for_each(|(free, change)| *free += change);
+            row.iter_mut()
+                .zip(&change.0)
+                .for_each(|(free, change)| *free += change);
         }
     }
 
@@ -78,7 +82,8 @@ impl Leaf {
     }
 
     fn remove(&mut self, steps: std::ops::Range<usize>) {
-        self.free.drain(steps.start * self.kinds..steps.end * self.kinds);
+        self.free
+            .drain(steps.start * self.kinds..steps.end * self.kinds);
         self.times.drain(steps);
     }
 
@@ -101,7 +106,11 @@ impl Node {
     }
 
     fn is_small_with(&self, other: &Self) -> bool {
-        let max = if matches!(self, Node::Leaf(_)) { STEPS_MAX } else { BRANCHES_MAX };
+        let max = if matches!(self, Node::Leaf(_)) {
+            STEPS_MAX
+        } else {
+            BRANCHES_MAX
+        };
         self.len() + other.len() <= max * 3 / 4
     }
 
@@ -141,12 +150,25 @@ impl Branch {
     /// One step.
     pub(super) fn leaf(kinds: usize, at: u64, free: &Amounts) -> Self {
         let free = free.0[..kinds].to_vec();
-        Self::of(Node::Leaf(Leaf { kinds, times: vec![at], free }), Amounts::default())
+        Self::of(
+            Node::Leaf(Leaf {
+                kinds,
+                times: vec![at],
+                free,
+            }),
+            Amounts::default(),
+        )
     }
 
     fn of(node: Node, shift: Amounts) -> Self {
         let (first, least, most) = (0, Amounts::default(), Amounts::default());
-        let mut branch = Self { first, shift, least, most, node: Arc::new(node) };
+        let mut branch = Self {
+            first,
+            shift,
+            least,
+            most,
+            node: Arc::new(node),
+        };
         branch.know();
         branch
     }
@@ -315,7 +337,11 @@ impl Leaf {
     fn bound(&self, better: fn(i64, i64) -> i64) -> Amounts {
         let mut bound = self.free(0);
         for row in self.free.chunks_exact(self.kinds) {
-            bound.0.iter_mut().zip(row).for_each(|(bound, free)| *bound = better(*bound, *free));
+            bound
+                .0
+                .iter_mut()
+                .zip(row)
+                .for_each(|(bound, free)| *bound = better(*bound, *free));
         }
         bound
     }
@@ -323,7 +349,9 @@ impl Leaf {
 
 /// Index of the branch in which `at` lies; the first if `at` is before all.
 pub(super) fn branch_of(branches: &[Branch], at: u64) -> usize {
-    branches.partition_point(|branch| branch.first <= at).saturating_sub(1)
+    branches
+        .partition_point(|branch| branch.first <= at)
+        .saturating_sub(1)
 }
 
 /// Makes a branch one with a neighbour, if together they are small.

@@ -31,7 +31,9 @@ pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<Slot> {
         let ended = end(&mut open, Timestamp(at), free.0[0], &mut slots);
         let from = ended.as_ref().map_or(Timestamp(at), |last| last.from);
         let mut now = Open { from, free };
-        ended.iter().for_each(|last| lower(&mut now.free, &last.free));
+        ended
+            .iter()
+            .for_each(|last| lower(&mut now.free, &last.free));
         match open.last_mut() {
             Some(last) if last.free.0[0] == free.0[0] => lower(&mut last.free, &now.free),
             Some(_) | None => open.push(now),
@@ -55,8 +57,13 @@ fn end(
     let mut ended: Option<Open> = None;
     while let Some(mut last) = open.pop_if(|last| last.free.0[0] > processors) {
         // Of other kinds it has no more than the shorter slots within it.
-        ended.iter().for_each(|within| lower(&mut last.free, &within.free));
-        slots.push(Slot { span: Span::new(last.from, at), free: last.free });
+        ended
+            .iter()
+            .for_each(|within| lower(&mut last.free, &within.free));
+        slots.push(Slot {
+            span: Span::new(last.from, at),
+            free: last.free,
+        });
         ended = Some(last);
     }
     ended

@@ -16,7 +16,10 @@ impl Model {
     fn add(&mut self, from: u64, to: u64, change: &Amounts) {
         let end = self.free.len();
         let to = usize::try_from(to).unwrap_or(end).min(end);
-        for free in self.free[..to].iter_mut().skip(self.start.max(from as usize)) {
+        for free in self.free[..to]
+            .iter_mut()
+            .skip(self.start.max(from as usize))
+        {
             *free = free.plus(change);
         }
     }
@@ -28,13 +31,18 @@ impl Model {
     fn range(&self, from: u64, to: u64) -> (Amounts, Amounts) {
         let last = to.min(self.free.len() as u64 + from);
         let all = (from + 1..last).map(|at| self.at(at));
-        all.fold((self.at(from), self.at(from)), |(l, m), free| (l.min(&free), m.max(&free)))
+        all.fold((self.at(from), self.at(from)), |(l, m), free| {
+            (l.min(&free), m.max(&free))
+        })
     }
 
     fn earliest(&self, wanted: &Opening) -> Option<Timestamp> {
         let end = self.free.len() as u64;
         let fits = |&at: &u64| {
-            let to = at.saturating_add(wanted.length.0).min(wanted.until.0).max(at + 1);
+            let to = at
+                .saturating_add(wanted.length.0)
+                .min(wanted.until.0)
+                .max(at + 1);
             self.range(at, to.min(end + at)).0.cover(&wanted.need)
         };
         let last = wanted.before.0.min(end.max(wanted.from.0) + 1);
@@ -52,7 +60,10 @@ impl Model {
                 let is_longest = (begin == from || !grows(begin - 1)) && (end == to || !grows(end));
                 if is_longest && processors > 0 {
                     let free = Amounts(least.0.map(|amount| amount.max(0)));
-                    slots.push(Slot { span: span(begin, end), free });
+                    slots.push(Slot {
+                        span: span(begin, end),
+                        free,
+                    });
                 }
             }
         }
@@ -71,12 +82,21 @@ fn amounts(processors: i64, gpus: i64) -> Amounts {
 }
 
 fn capacity(processors: u32, gpus: u64) -> Resources {
-    Resources { processors, others: [("gpus".into(), gpus)].into() }
+    Resources {
+        processors,
+        others: [("gpus".into(), gpus)].into(),
+    }
 }
 
 fn pair(instants: usize) -> (Timeline, Model) {
     let timeline = Timeline::new(Timestamp(0), &capacity(20, 6)).unwrap();
-    (timeline, Model { start: 0, free: vec![amounts(20, 6); instants] })
+    (
+        timeline,
+        Model {
+            start: 0,
+            free: vec![amounts(20, 6); instants],
+        },
+    )
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -209,8 +229,9 @@ proptest! {
 fn numbers() -> impl FnMut(u64) -> u64 {
     let mut state = 7u64;
     move |below| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     }
 }
@@ -222,7 +243,10 @@ fn a_tree_of_many_levels_holds_what_the_model_holds() {
     let mut booked = Vec::new();
     for turn in 0..6_000 {
         let (from, length) = (draw(30_000), 1 + draw(300));
-        let (when, what) = ((from, from + length), amounts(draw(9) as i64, draw(3) as i64));
+        let (when, what) = (
+            (from, from + length),
+            amounts(draw(9) as i64, draw(3) as i64),
+        );
         timeline.book(span(when.0, when.1), &what);
         model.add(when.0, when.1, &what.negated());
         booked.push((when, what));
@@ -234,21 +258,35 @@ fn a_tree_of_many_levels_holds_what_the_model_holds() {
         timeline.release(span(when.0, when.1), &what);
         model.add(when.0, when.1, &what);
         if booked.len() % 1_000 == 0 {
-            assert!(is_same(&timeline, &model), "with {} bookings left", booked.len());
+            assert!(
+                is_same(&timeline, &model),
+                "with {} bookings left",
+                booked.len()
+            );
         }
     }
     let second = timeline.steps(span(0, u64::MAX), |at, _| {
-        if at > Timestamp(0) { ControlFlow::Break(at) } else { ControlFlow::Continue(()) }
+        if at > Timestamp(0) {
+            ControlFlow::Break(at)
+        } else {
+            ControlFlow::Continue(())
+        }
     });
-    assert_eq!(second.break_value(), None, "what is given back leaves no trace");
+    assert_eq!(
+        second.break_value(),
+        None,
+        "what is given back leaves no trace"
+    );
     assert_eq!(timeline.root.depth(), 1);
 }
 
 #[test]
 fn a_booking_costs_at_most_250_bytes() {
     let mut draw = numbers();
-    let kinds =
-        Resources { others: [("gpus".into(), 6), ("memory".into(), 99)].into(), ..capacity(20, 0) };
+    let kinds = Resources {
+        others: [("gpus".into(), 6), ("memory".into(), 99)].into(),
+        ..capacity(20, 0)
+    };
     let mut timeline = Timeline::new(Timestamp(0), &kinds).unwrap();
     let mut booked = Vec::new();
     for turn in 0..30_000u64 {
@@ -268,15 +306,36 @@ fn a_booking_costs_at_most_250_bytes() {
 #[test]
 fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
     let timeline = Timeline::new(Timestamp(0), &capacity(8, 2)).unwrap();
-    let memory = Resources { processors: 1, others: [("memory".into(), 1)].into() };
+    let memory = Resources {
+        processors: 1,
+        others: [("memory".into(), 1)].into(),
+    };
     let error = timeline.amounts(&memory).unwrap_err();
     assert_eq!(error.to_string(), "the site has no memory");
-    let none = Resources { processors: 1, others: [("memory".into(), 0)].into() };
-    assert_eq!(timeline.amounts(&none), Ok(amounts(1, 0)), "none of it is no need");
-    assert!(matches!(timeline.amounts(&capacity(1, u64::MAX)), Err(KindsError::TooMuch { .. })));
-    let many = (0..KINDS_MAX).map(|kind| (kind.to_string().into(), 1)).collect();
-    let many = Resources { processors: 1, others: many };
-    assert!(matches!(Timeline::new(Timestamp(0), &many), Err(KindsError::TooMany { count: 9 })));
+    let none = Resources {
+        processors: 1,
+        others: [("memory".into(), 0)].into(),
+    };
+    assert_eq!(
+        timeline.amounts(&none),
+        Ok(amounts(1, 0)),
+        "none of it is no need"
+    );
+    assert!(matches!(
+        timeline.amounts(&capacity(1, u64::MAX)),
+        Err(KindsError::TooMuch { .. })
+    ));
+    let many = (0..KINDS_MAX)
+        .map(|kind| (kind.to_string().into(), 1))
+        .collect();
+    let many = Resources {
+        processors: 1,
+        others: many,
+    };
+    assert!(matches!(
+        Timeline::new(Timestamp(0), &many),
+        Err(KindsError::TooMany { count: 9 })
+    ));
     assert_eq!(timeline.kinds().resources(&amounts(-1, 2)), capacity(0, 2));
 }
 
@@ -286,5 +345,11 @@ fn a_need_of_nothing_is_met_where_more_is_promised_than_there_is() {
     timeline.add(span(0, u64::MAX), &amounts(0, -5));
     let wanted = Opening::after(Timestamp(3), amounts(8, 0), DurationMs(1_000));
     assert_eq!(timeline.earliest(&wanted), Some(Timestamp(3)));
-    assert_eq!(timeline.earliest(&Opening { need: amounts(8, 1), ..wanted }), None);
+    assert_eq!(
+        timeline.earliest(&Opening {
+            need: amounts(8, 1),
+            ..wanted
+        }),
+        None
+    );
 }

@@ -57,10 +57,18 @@ impl Automaton {
         now: Timestamp,
     ) -> bool {
         match command {
-            SiteCommand::RecordError { attempt, owner, class, isolated, jitter, .. } => {
+            SiteCommand::RecordError {
+                attempt,
+                owner,
+                class,
+                isolated,
+                jitter,
+                ..
+            } => {
                 // A fault of the job, or of ours, tells nothing of the site.
                 if !class.charges_site() || self.known.contains(attempt) || *isolated {
-                    self.known.extend(Some(*attempt).filter(|_| class.charges_site()));
+                    self.known
+                        .extend(Some(*attempt).filter(|_| class.charges_site()));
                     self.is_over(*attempt);
                     return true;
                 }
@@ -78,36 +86,44 @@ impl Automaton {
                 }
             }
             SiteCommand::RecordSuccess { attempt } => self.success(*attempt),
-            SiteCommand::OwnProbeOver { number, outcome, jitter, .. }
-                if self.probed.take_if(|(_, own)| *own == number.0).is_some() =>
-            {
-                match outcome {
-                    ProbeOutcome::Failed => {
-                        self.moved_by.clear();
-                        self.open(1, *jitter, now);
-                    }
-                    ProbeOutcome::Succeeded => self.start_anew(),
-                    ProbeOutcome::Inconclusive => {}
+            SiteCommand::OwnProbeOver {
+                number,
+                outcome,
+                jitter,
+                ..
+            } if self.probed.take_if(|(_, own)| *own == number.0).is_some() => match outcome {
+                ProbeOutcome::Failed => {
+                    self.moved_by.clear();
+                    self.open(1, *jitter, now);
                 }
-            }
-            SiteCommand::EndProbe { probe, outcome, jitter } if self.is_probe(*probe) => {
-                match outcome {
-                    ProbeOutcome::Succeeded => self.success(*probe),
-                    ProbeOutcome::Failed => self.open(1, *jitter, now),
-                    ProbeOutcome::Inconclusive => self.is_over(*probe),
-                }
-            }
+                ProbeOutcome::Succeeded => self.start_anew(),
+                ProbeOutcome::Inconclusive => {}
+            },
+            SiteCommand::EndProbe {
+                probe,
+                outcome,
+                jitter,
+            } if self.is_probe(*probe) => match outcome {
+                ProbeOutcome::Succeeded => self.success(*probe),
+                ProbeOutcome::Failed => self.open(1, *jitter, now),
+                ProbeOutcome::Inconclusive => self.is_over(*probe),
+            },
             SiteCommand::ReconcileProbes { live } => {
                 if let Breaker::HalfOpen { running, .. } = &mut self.breaker {
                     running.retain(|probe| live.contains(probe));
                 }
             }
-            SiteCommand::Operate { what: Operation::ResetErrors, .. } => {
+            SiteCommand::Operate {
+                what: Operation::ResetErrors,
+                ..
+            } => {
                 self.breaker = Breaker::Closed;
                 self.start_anew();
             }
             // While an operator's verdict holds, nothing is a probe.
-            SiteCommand::StartProbe { probe, may_probe, .. } => {
+            SiteCommand::StartProbe {
+                probe, may_probe, ..
+            } => {
                 return forced.unwrap_or_else(|| self.start(*probe, *may_probe, now));
             }
             _ => {}
@@ -148,7 +164,11 @@ impl Automaton {
     fn open(&mut self, more: u32, jitter: PerMillion, now: Timestamp) {
         let trips = self.breaker.trips() + more;
         let probe_at = now + self.parameters.interval(trips, jitter);
-        self.breaker = Breaker::Open { since: now, probe_at, trips };
+        self.breaker = Breaker::Open {
+            since: now,
+            probe_at,
+            trips,
+        };
     }
 
     fn is_over(&mut self, probe: AttemptId) {
@@ -168,7 +188,12 @@ impl Automaton {
             self.known.insert(attempt);
         }
         self.start_anew();
-        let Breaker::HalfOpen { allowed, running, .. } = &mut self.breaker else { return };
+        let Breaker::HalfOpen {
+            allowed, running, ..
+        } = &mut self.breaker
+        else {
+            return;
+        };
         let limit = self.parameters.probe_limit;
         // A job has succeeded when all of its components have.
         if !was_probe || running.iter().any(|other| other.job == attempt.job) {
@@ -185,15 +210,27 @@ impl Automaton {
     fn start(&mut self, probe: AttemptId, may_probe: bool, now: Timestamp) -> bool {
         match &mut self.breaker {
             Breaker::Closed => true,
-            Breaker::Open { probe_at, trips, .. } => {
+            Breaker::Open {
+                probe_at, trips, ..
+            } => {
                 let may = *probe_at <= now && (may_probe || *probe_at + AN_HOUR <= now);
                 if may {
                     let (running, trips) = ([probe].into(), *trips);
-                    self.breaker = Breaker::HalfOpen { since: now, allowed: 1, running, trips };
+                    self.breaker = Breaker::HalfOpen {
+                        since: now,
+                        allowed: 1,
+                        running,
+                        trips,
+                    };
                 }
                 may
             }
-            Breaker::HalfOpen { since, allowed, running, .. } => {
+            Breaker::HalfOpen {
+                since,
+                allowed,
+                running,
+                ..
+            } => {
                 let jobs: BTreeSet<JobId> = running.iter().map(|probe| probe.job).collect();
                 let may = jobs.contains(&probe.job)
                     || jobs.len() < *allowed as usize && (may_probe || *since + AN_HOUR <= now);

@@ -7,7 +7,9 @@ use crate::site::contact::Contact;
 use crate::site::due::next_wake;
 use crate::units::DurationMs;
 
-const ANSWERING: Contact = Contact::Answering { last_at: Timestamp(0) };
+const ANSWERING: Contact = Contact::Answering {
+    last_at: Timestamp(0),
+};
 
 impl Bench {
     fn state(&self) -> SiteState {
@@ -28,9 +30,21 @@ fn contact_decides_before_trust() {
     let bench = Bench::due_for_a_probe();
     let (since, last_answer) = (bench.now, None);
     let state = |contact| state(&bench.record, contact, 0, bench.now);
-    assert_eq!(state(Contact::Unreachable { since, last_answer }), SiteState::Unreachable);
-    assert_eq!(state(Contact::CredentialsExpired { since }), SiteState::CredentialsExpired);
-    assert_eq!(state(ANSWERING), SiteState::Probing { free: 1, any: false });
+    assert_eq!(
+        state(Contact::Unreachable { since, last_answer }),
+        SiteState::Unreachable
+    );
+    assert_eq!(
+        state(Contact::CredentialsExpired { since }),
+        SiteState::CredentialsExpired
+    );
+    assert_eq!(
+        state(ANSWERING),
+        SiteState::Probing {
+            free: 1,
+            any: false
+        }
+    );
 }
 
 #[test]
@@ -40,11 +54,29 @@ fn a_site_goes_from_usable_over_unusable_and_probing_back_to_usable() {
     (1..=3).for_each(|job| drop(bench.error(job)));
     assert_eq!(bench.state(), SiteState::Unusable);
     bench.wait_secs(60);
-    assert_eq!(bench.state(), SiteState::Probing { free: 1, any: false });
+    assert_eq!(
+        bench.state(),
+        SiteState::Probing {
+            free: 1,
+            any: false
+        }
+    );
     bench.start_probe(10).unwrap();
-    assert_eq!(bench.state(), SiteState::Probing { free: 0, any: false });
+    assert_eq!(
+        bench.state(),
+        SiteState::Probing {
+            free: 0,
+            any: false
+        }
+    );
     bench.success(10);
-    assert_eq!(bench.state(), SiteState::Probing { free: 2, any: false });
+    assert_eq!(
+        bench.state(),
+        SiteState::Probing {
+            free: 2,
+            any: false
+        }
+    );
     for job in [11, 12] {
         bench.start_probe(job).unwrap();
         bench.success(job);
@@ -66,20 +98,34 @@ fn a_site_on_probation_takes_only_jobs_that_may_run_twice() {
 #[test]
 fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
     let mut bench = Bench::due_for_a_probe();
-    let once = |job| SiteCommand::StartProbe { probe: attempt(job), owner: None, may_probe: false };
+    let once = |job| SiteCommand::StartProbe {
+        probe: attempt(job),
+        owner: None,
+        may_probe: false,
+    };
     bench.wait_secs(3_599);
     assert_eq!(bench.tell(once(10)), Err(Rejection::OnlyRerunnable));
-    assert_eq!(next_wake(&bench.record, bench.now), Some(bench.now + DurationMs::from_secs(1)));
+    assert_eq!(
+        next_wake(&bench.record, bench.now),
+        Some(bench.now + DurationMs::from_secs(1))
+    );
     bench.wait_secs(1);
     assert_eq!(bench.state(), SiteState::Probing { free: 1, any: true });
     assert_eq!(bench.state().acceptance(), Acceptance::Open);
     assert_eq!(bench.state().probe_room(), Some(1));
     assert_eq!(obstacles(&bench.record, ANSWERING, 0, false, bench.now), []);
     bench.tell(once(10)).unwrap();
-    assert!(!bench.state().accepts_placement(false), "it is tried out now");
+    assert!(
+        !bench.state().accepts_placement(false),
+        "it is tried out now"
+    );
     bench.success(10);
     let kept_away = obstacles(&bench.record, ANSWERING, 0, false, bench.now);
-    assert_eq!(kept_away, [Obstacle::OnlyRerunnable], "it was tried out just now");
+    assert_eq!(
+        kept_away,
+        [Obstacle::OnlyRerunnable],
+        "it was tried out just now"
+    );
     bench.wait_secs(3_600);
     assert_eq!(bench.state(), SiteState::Probing { free: 2, any: true });
 }
@@ -88,8 +134,14 @@ fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
 fn a_draining_site_is_drained_once_nothing_of_ours_is_left() {
     let mut bench = Bench::new();
     bench.operate(Operation::Drain).unwrap();
-    assert_eq!(state(&bench.record, ANSWERING, 3, bench.now), SiteState::Draining);
-    assert_eq!(state(&bench.record, ANSWERING, 0, bench.now), SiteState::Drained);
+    assert_eq!(
+        state(&bench.record, ANSWERING, 3, bench.now),
+        SiteState::Draining
+    );
+    assert_eq!(
+        state(&bench.record, ANSWERING, 0, bench.now),
+        SiteState::Drained
+    );
 }
 
 #[test]
@@ -97,10 +149,19 @@ fn a_maintenance_window_begins_and_ends_by_the_clock() {
     let mut bench = Bench::new();
     let from = bench.now + DurationMs::from_secs(10);
     let until = from + DurationMs::from_secs(10);
-    bench.operate(Operation::SetWindow { from, until, reason: text("disks") }).unwrap();
+    bench
+        .operate(Operation::SetWindow {
+            from,
+            until,
+            reason: text("disks"),
+        })
+        .unwrap();
     let mut seen = Vec::new();
     for _ in 0..3 {
-        seen.push((bench.state(), serves_files(&bench.record, ANSWERING, bench.now)));
+        seen.push((
+            bench.state(),
+            serves_files(&bench.record, ANSWERING, bench.now),
+        ));
         bench.wait_secs(10);
     }
     let usable = (SiteState::Usable, true);
@@ -113,20 +174,38 @@ fn a_frozen_site_still_lets_its_files_be_read() {
     bench.operate(Operation::Freeze).unwrap();
     assert_eq!(bench.state(), SiteState::Frozen);
     assert!(serves_files(&bench.record, ANSWERING, bench.now));
-    assert!(!serves_files(&bench.record, Contact::NeverAnswered, bench.now));
+    assert!(!serves_files(
+        &bench.record,
+        Contact::NeverAnswered,
+        bench.now
+    ));
 }
 
 #[test]
 fn an_operators_verdict_wins_over_the_breaker_for_its_time() {
     let mut bench = Bench::new();
     let until = bench.now + DurationMs::from_secs(10);
-    bench.operate(Operation::Force { usable: false, until }).unwrap();
+    bench
+        .operate(Operation::Force {
+            usable: false,
+            until,
+        })
+        .unwrap();
     assert_eq!(bench.state(), SiteState::Unusable);
     (1..=3).for_each(|job| drop(bench.error(job)));
-    bench.operate(Operation::Force { usable: true, until }).unwrap();
+    bench
+        .operate(Operation::Force {
+            usable: true,
+            until,
+        })
+        .unwrap();
     assert_eq!(bench.state(), SiteState::Usable);
     bench.wait_secs(10);
-    assert_eq!(bench.state(), SiteState::Unusable, "the breaker's verdict holds again");
+    assert_eq!(
+        bench.state(),
+        SiteState::Unusable,
+        "the breaker's verdict holds again"
+    );
 }
 
 #[test]
@@ -136,13 +215,32 @@ fn all_obstacles_are_told_the_most_lasting_first() {
     bench.operate(Operation::Freeze).unwrap();
     bench.operate(Operation::Drain).unwrap();
     let until = bench.now + DurationMs(1);
-    let window = Operation::SetWindow { from: bench.now, until, reason: text("disks") };
+    let window = Operation::SetWindow {
+        from: bench.now,
+        until,
+        reason: text("disks"),
+    };
     bench.operate(window).unwrap();
-    let contact = Contact::Unreachable { since: bench.now, last_answer: None };
+    let contact = Contact::Unreachable {
+        since: bench.now,
+        last_answer: None,
+    };
     let told = obstacles(&bench.record, contact, 0, true, bench.now);
     let codes: Vec<_> = told.iter().map(Obstacle::code).collect();
-    assert_eq!(codes, ["drained", "maintenance", "unreachable", "breaker-open", "frozen"]);
-    assert_eq!(told[3].to_string(), "the site is unusable after 3 errors in a row");
+    assert_eq!(
+        codes,
+        [
+            "drained",
+            "maintenance",
+            "unreachable",
+            "breaker-open",
+            "frozen"
+        ]
+    );
+    assert_eq!(
+        told[3].to_string(),
+        "the site is unusable after 3 errors in a row"
+    );
 }
 
 #[test]
@@ -151,8 +249,17 @@ fn the_clock_wakes_us_for_the_changes_that_it_brings_and_nothing_else() {
     (1..=3).for_each(|job| drop(bench.error(job)));
     let start = bench.now;
     let at = |secs| start + DurationMs::from_secs(secs);
-    bench.operate(Operation::Force { usable: true, until: at(10) }).unwrap();
-    let window = Operation::SetWindow { from: at(20), until: at(30), reason: text("disks") };
+    bench
+        .operate(Operation::Force {
+            usable: true,
+            until: at(10),
+        })
+        .unwrap();
+    let window = Operation::SetWindow {
+        from: at(20),
+        until: at(30),
+        reason: text("disks"),
+    };
     bench.operate(window).unwrap();
     let mut seen = vec![(0, bench.state())];
     while let Some(wake) = next_wake(&bench.record, bench.now) {
@@ -165,7 +272,13 @@ fn the_clock_wakes_us_for_the_changes_that_it_brings_and_nothing_else() {
         (10, SiteState::Unusable),
         (20, SiteState::Maintenance),
         (30, SiteState::Unusable),
-        (60, SiteState::Probing { free: 1, any: false }),
+        (
+            60,
+            SiteState::Probing {
+                free: 1,
+                any: false,
+            },
+        ),
         (3_660, SiteState::Probing { free: 1, any: true }),
     ];
     assert_eq!(seen, expected);

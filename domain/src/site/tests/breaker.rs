@@ -11,9 +11,19 @@ fn three_errors_in_a_row_make_a_site_unusable_and_tell_its_administrator() {
     let mut bench = Bench::new();
     assert_eq!(bench.error(1), ["ErrorCharged"]);
     assert_eq!(bench.error(2), ["ErrorCharged"]);
-    assert_eq!(bench.error(3), ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
+    assert_eq!(
+        bench.error(3),
+        ["ErrorCharged", "BreakerOpened", "NotificationOwed"]
+    );
     let probe_at = bench.now + DurationMs::from_secs(60);
-    assert_eq!(bench.record.breaker, Breaker::Open { since: bench.now, probe_at, trips: 1 });
+    assert_eq!(
+        bench.record.breaker,
+        Breaker::Open {
+            since: bench.now,
+            probe_at,
+            trips: 1
+        }
+    );
     let message = &bench.record.owed[0];
     assert_eq!(message.kind, NotificationKind::Unusable);
     assert_eq!(
@@ -21,7 +31,10 @@ fn three_errors_in_a_row_make_a_site_unusable_and_tell_its_administrator() {
         "site delft is unusable after 3 errors in a row; it is probed in 1m00s"
     );
     let details: Vec<_> = message.details.iter().map(|line| &**line).collect();
-    assert_eq!(details, ["job 1 was lost", "job 2 was lost", "job 3 was lost"]);
+    assert_eq!(
+        details,
+        ["job 1 was lost", "job 2 was lost", "job 3 was lost"]
+    );
 }
 
 #[test]
@@ -58,17 +71,32 @@ fn vectors_ft_1_to_ft_4() {
     let (counts, bench) = counted("EESEEE");
     assert_eq!(counts, [1, 2, 0, 1, 2, 3], "FT-1");
     assert!(matches!(bench.record.breaker, Breaker::Open { .. }), "FT-1");
-    assert_eq!(bench.owed(), [NotificationKind::Unusable], "FT-1: one notice");
+    assert_eq!(
+        bench.owed(),
+        [NotificationKind::Unusable],
+        "FT-1: one notice"
+    );
     for (name, events) in [("FT-2", "EEJE"), ("FT-3", "EEUE")] {
         let (counts, bench) = counted(events);
         assert_eq!(counts, [1, 2, 2, 3], "{name}");
-        assert!(matches!(bench.record.breaker, Breaker::Open { .. }), "{name}");
+        assert!(
+            matches!(bench.record.breaker, Breaker::Open { .. }),
+            "{name}"
+        );
         let (_, before) = counted(&events[..3]);
-        assert_eq!(before.record.breaker, Breaker::Closed, "{name}: not before the 4th event");
+        assert_eq!(
+            before.record.breaker,
+            Breaker::Closed,
+            "{name}: not before the 4th event"
+        );
     }
     let (counts, bench) = counted(&"ES".repeat(20));
     assert!(counts.iter().all(|&count| count <= 1), "FT-4: {counts:?}");
-    assert_eq!((bench.record.breaker, bench.record.owed.len()), (Breaker::Closed, 0), "FT-4");
+    assert_eq!(
+        (bench.record.breaker, bench.record.owed.len()),
+        (Breaker::Closed, 0),
+        "FT-4"
+    );
 }
 
 #[test]
@@ -77,7 +105,11 @@ fn what_is_nobodys_error_changes_nothing() {
     bench.error(1);
     for (job, class) in (2..).zip(FailureClass::ALL) {
         if class != FailureClass::Site {
-            assert!(bench.names(error(job, class)).is_empty(), "{}", class.as_str());
+            assert!(
+                bench.names(error(job, class)).is_empty(),
+                "{}",
+                class.as_str()
+            );
         }
     }
     assert_eq!(bench.record.consecutive_errors, 1);
@@ -95,7 +127,10 @@ fn an_error_told_again_and_again_counts_once() {
 
 fn again(job: u64, number: u32) -> SiteCommand {
     SiteCommand::RecordError {
-        attempt: AttemptId { attempt: Attempt(number), ..attempt(job) },
+        attempt: AttemptId {
+            attempt: Attempt(number),
+            ..attempt(job)
+        },
         owner: None,
         class: FailureClass::Site,
         detail: text("lost again"),
@@ -111,9 +146,15 @@ fn a_job_that_ends_each_of_its_wrappers_closes_no_site() {
     for number in 2..9 {
         assert_eq!(bench.names(again(1, number)), ["ErrorExcused"]);
     }
-    assert_eq!((bench.record.consecutive_errors, &bench.record.breaker), (1, &Breaker::Closed));
+    assert_eq!(
+        (bench.record.consecutive_errors, &bench.record.breaker),
+        (1, &Breaker::Closed)
+    );
     bench.error(2);
-    assert_eq!(bench.error(3), ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
+    assert_eq!(
+        bench.error(3),
+        ["ErrorCharged", "BreakerOpened", "NotificationOwed"]
+    );
 }
 
 #[test]
@@ -128,8 +169,17 @@ fn a_job_that_erred_counts_again_after_a_success() {
 fn one_job_that_fails_each_probe_keeps_others_away_no_longer_than_once() {
     let mut bench = Bench::due_for_a_probe();
     for number in 2..6 {
-        let probe = AttemptId { attempt: Attempt(number), ..attempt(1) };
-        bench.tell(SiteCommand::StartProbe { probe, owner: None, may_probe: true }).unwrap();
+        let probe = AttemptId {
+            attempt: Attempt(number),
+            ..attempt(1)
+        };
+        bench
+            .tell(SiteCommand::StartProbe {
+                probe,
+                owner: None,
+                may_probe: true,
+            })
+            .unwrap();
         bench.tell(again(1, number)).unwrap();
         assert_eq!(bench.record.breaker.trips(), 2);
         bench.wait_secs(120);
@@ -153,24 +203,45 @@ fn a_success_told_again_does_not_hide_later_errors() {
 fn successes_at_a_healthy_site_are_not_written() {
     let mut bench = Bench::new();
     assert!(bench.success(1).is_empty());
-    assert_eq!(bench.record, SiteRecord::new(SiteName::new("delft").unwrap()));
+    assert_eq!(
+        bench.record,
+        SiteRecord::new(SiteName::new("delft").unwrap())
+    );
 }
 
 #[test]
 fn nothing_is_charged_while_we_are_cut_off_and_not_afterwards_either() {
     let mut bench = Bench::new();
     for job in 1..=5 {
-        let SiteCommand::RecordError { attempt, owner, class, detail, jitter, .. } =
-            error(job, FailureClass::Site)
+        let SiteCommand::RecordError {
+            attempt,
+            owner,
+            class,
+            detail,
+            jitter,
+            ..
+        } = error(job, FailureClass::Site)
         else {
             unreachable!()
         };
-        let told =
-            SiteCommand::RecordError { attempt, owner, class, detail, isolated: true, jitter };
+        let told = SiteCommand::RecordError {
+            attempt,
+            owner,
+            class,
+            detail,
+            isolated: true,
+            jitter,
+        };
         assert_eq!(bench.names(told), ["ErrorExcused"]);
-        assert!(bench.error(job).is_empty(), "the same error told again after the isolation");
+        assert!(
+            bench.error(job).is_empty(),
+            "the same error told again after the isolation"
+        );
     }
-    assert_eq!((bench.record.consecutive_errors, &bench.record.breaker), (0, &Breaker::Closed));
+    assert_eq!(
+        (bench.record.consecutive_errors, &bench.record.breaker),
+        (0, &Breaker::Closed)
+    );
 }
 
 #[test]
@@ -178,9 +249,20 @@ fn what_runs_at_a_site_runs_on_when_its_breaker_opens() {
     let mut bench = Bench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let effects = SiteMachine::due(&bench.record, &bench.parameters, bench.now);
-    assert!(effects.iter().all(|effect| matches!(effect, SiteEffect::SendNotification(_))));
-    assert_eq!(bench.success(9), ["SuccessCounted"], "and its end still counts");
-    assert!(matches!(bench.record.breaker, Breaker::Open { .. }), "but does not close it");
+    assert!(
+        effects
+            .iter()
+            .all(|effect| matches!(effect, SiteEffect::SendNotification(_)))
+    );
+    assert_eq!(
+        bench.success(9),
+        ["SuccessCounted"],
+        "and its end still counts"
+    );
+    assert!(
+        matches!(bench.record.breaker, Breaker::Open { .. }),
+        "but does not close it"
+    );
 }
 
 #[test]
@@ -203,39 +285,78 @@ fn one_probe_is_let_in_then_two_then_four_then_all() {
             job += 1;
             bench.start_probe(job).unwrap();
         }
-        assert_eq!(bench.start_probe(99), Err(Rejection::ProbesTaken { allowed }));
+        assert_eq!(
+            bench.start_probe(99),
+            Err(Rejection::ProbesTaken { allowed })
+        );
         for running in job + 1 - u64::from(allowed)..job {
             let probe = attempt(running);
             let outcome = ProbeOutcome::Inconclusive;
-            bench.names(SiteCommand::EndProbe { probe, outcome, jitter: PerMillion(0) });
+            bench.names(SiteCommand::EndProbe {
+                probe,
+                outcome,
+                jitter: PerMillion(0),
+            });
         }
         bench.success(job);
     }
     assert_eq!(bench.record.breaker, Breaker::Closed);
     assert_eq!(bench.record.consecutive_errors, 0);
-    assert_eq!(bench.owed(), [NotificationKind::Unusable, NotificationKind::Usable]);
+    assert_eq!(
+        bench.owed(),
+        [NotificationKind::Unusable, NotificationKind::Usable]
+    );
 }
 
 #[test]
 fn the_components_of_one_job_are_one_probe() {
     let mut bench = Bench::due_for_a_probe();
     for component in 0..3 {
-        let probe = AttemptId { component: ComponentIndex(component), ..attempt(10) };
-        bench.tell(SiteCommand::StartProbe { probe, owner: None, may_probe: true }).unwrap();
+        let probe = AttemptId {
+            component: ComponentIndex(component),
+            ..attempt(10)
+        };
+        bench
+            .tell(SiteCommand::StartProbe {
+                probe,
+                owner: None,
+                may_probe: true,
+            })
+            .unwrap();
     }
-    assert_eq!(bench.start_probe(11), Err(Rejection::ProbesTaken { allowed: 1 }));
+    assert_eq!(
+        bench.start_probe(11),
+        Err(Rejection::ProbesTaken { allowed: 1 })
+    );
     bench.success(10);
-    assert_eq!(bench.start_probe(11), Err(Rejection::ProbesTaken { allowed: 1 }), "two are there");
+    assert_eq!(
+        bench.start_probe(11),
+        Err(Rejection::ProbesTaken { allowed: 1 }),
+        "two are there"
+    );
 }
 
 #[test]
 fn a_failed_probe_opens_again_for_twice_as_long() {
     let mut bench = Bench::due_for_a_probe();
     bench.start_probe(10).unwrap();
-    assert_eq!(bench.error(10), ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
+    assert_eq!(
+        bench.error(10),
+        ["ErrorCharged", "BreakerOpened", "NotificationOwed"]
+    );
     let probe_at = bench.now + DurationMs::from_secs(120);
-    assert_eq!(bench.record.breaker, Breaker::Open { since: bench.now, probe_at, trips: 2 });
-    assert_eq!(bench.owed(), [NotificationKind::Unusable, NotificationKind::ProbeFailed]);
+    assert_eq!(
+        bench.record.breaker,
+        Breaker::Open {
+            since: bench.now,
+            probe_at,
+            trips: 2
+        }
+    );
+    assert_eq!(
+        bench.owed(),
+        [NotificationKind::Unusable, NotificationKind::ProbeFailed]
+    );
 }
 
 #[test]
@@ -250,7 +371,10 @@ fn errors_of_work_from_before_do_not_count_as_failed_probes() {
 fn a_probe_that_tells_nothing_makes_room_for_another() {
     let mut bench = Bench::due_for_a_probe();
     bench.start_probe(10).unwrap();
-    assert_eq!(bench.names(error(10, FailureClass::Preempted)), ["ProbeEnded"]);
+    assert_eq!(
+        bench.names(error(10, FailureClass::Preempted)),
+        ["ProbeEnded"]
+    );
     bench.start_probe(11).unwrap();
     assert_eq!(bench.record.breaker.trips(), 1);
 }
@@ -259,9 +383,13 @@ fn a_probe_that_tells_nothing_makes_room_for_another() {
 fn a_probe_that_nobody_remembers_does_not_block_the_others() {
     let mut bench = Bench::due_for_a_probe();
     bench.start_probe(10).unwrap();
-    let told = SiteCommand::ReconcileProbes { live: [attempt(10)].into() };
+    let told = SiteCommand::ReconcileProbes {
+        live: [attempt(10)].into(),
+    };
     assert!(bench.names(told).is_empty());
-    let told = SiteCommand::ReconcileProbes { live: [attempt(77)].into() };
+    let told = SiteCommand::ReconcileProbes {
+        live: [attempt(77)].into(),
+    };
     assert_eq!(bench.names(told), ["ProbeEnded"]);
     bench.start_probe(11).unwrap();
 }
@@ -271,8 +399,15 @@ fn a_failed_probe_that_is_told_both_ways_opens_once() {
     let mut bench = Bench::due_for_a_probe();
     bench.start_probe(10).unwrap();
     let outcome = ProbeOutcome::Failed;
-    let told = SiteCommand::EndProbe { probe: attempt(10), outcome, jitter: PerMillion(0) };
-    assert_eq!(bench.names(told.clone()), ["BreakerOpened", "NotificationOwed"]);
+    let told = SiteCommand::EndProbe {
+        probe: attempt(10),
+        outcome,
+        jitter: PerMillion(0),
+    };
+    assert_eq!(
+        bench.names(told.clone()),
+        ["BreakerOpened", "NotificationOwed"]
+    );
     assert_eq!(bench.error(10), ["ErrorCharged"]);
     assert!(bench.names(told).is_empty());
     assert_eq!(bench.record.breaker.trips(), 2);
@@ -283,9 +418,19 @@ fn no_probe_before_its_time_and_none_that_may_not_run_twice() {
     let mut bench = Bench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let probe_at = bench.now + DurationMs::from_secs(60);
-    assert_eq!(bench.start_probe(10), Err(Rejection::NotYetProbed { errors: 3, probe_at }));
+    assert_eq!(
+        bench.start_probe(10),
+        Err(Rejection::NotYetProbed {
+            errors: 3,
+            probe_at
+        })
+    );
     bench.wait_secs(60);
-    let once = SiteCommand::StartProbe { probe: attempt(10), owner: None, may_probe: false };
+    let once = SiteCommand::StartProbe {
+        probe: attempt(10),
+        owner: None,
+        may_probe: false,
+    };
     assert_eq!(bench.tell(once), Err(Rejection::OnlyRerunnable));
 }
 
@@ -309,7 +454,12 @@ fn chance_moves_the_next_probe_within_its_spread() {
         isolated: false,
         jitter: PerMillion(400_000),
     });
-    let Breaker::Open { probe_at, since, .. } = bench.record.breaker else { panic!("not open") };
+    let Breaker::Open {
+        probe_at, since, ..
+    } = bench.record.breaker
+    else {
+        panic!("not open")
+    };
     assert_eq!(probe_at.since(since), DurationMs::from_secs(66));
 }
 

@@ -58,7 +58,11 @@ impl Bench {
     }
 
     fn names(&mut self, command: SiteCommand) -> Vec<&'static str> {
-        self.tell(command).unwrap().iter().map(|event| event.what.name()).collect()
+        self.tell(command)
+            .unwrap()
+            .iter()
+            .map(|event| event.what.name())
+            .collect()
     }
 
     fn error(&mut self, job: u64) -> Vec<&'static str> {
@@ -66,11 +70,17 @@ impl Bench {
     }
 
     fn success(&mut self, job: u64) -> Vec<&'static str> {
-        self.names(SiteCommand::RecordSuccess { attempt: attempt(job) })
+        self.names(SiteCommand::RecordSuccess {
+            attempt: attempt(job),
+        })
     }
 
     fn start_probe(&mut self, job: u64) -> Result<Vec<SiteEvent>, Rejection> {
-        self.tell(SiteCommand::StartProbe { probe: attempt(job), owner: None, may_probe: true })
+        self.tell(SiteCommand::StartProbe {
+            probe: attempt(job),
+            owner: None,
+            may_probe: true,
+        })
     }
 
     fn operate(&mut self, what: Operation) -> Result<Vec<SiteEvent>, Rejection> {
@@ -78,7 +88,11 @@ impl Bench {
     }
 
     fn owed(&self) -> Vec<NotificationKind> {
-        self.record.owed.iter().map(|notification| notification.kind).collect()
+        self.record
+            .owed
+            .iter()
+            .map(|notification| notification.kind)
+            .collect()
     }
 
     fn wait_secs(&mut self, secs: u64) {
@@ -87,7 +101,11 @@ impl Bench {
 }
 
 fn attempt(job: u64) -> AttemptId {
-    AttemptId { job: JobId(job), component: ComponentIndex(0), attempt: Attempt(1) }
+    AttemptId {
+        job: JobId(job),
+        component: ComponentIndex(0),
+        attempt: Attempt(1),
+    }
 }
 
 fn key() -> KeyName {

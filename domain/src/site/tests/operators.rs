@@ -10,12 +10,21 @@ fn an_order_is_kept_with_the_key_that_gave_it() {
     let mut bench = Bench::new();
     bench.operate(Operation::Drain).unwrap();
     bench.operate(Operation::Freeze).unwrap();
-    let order = Some(Order { by: key(), at: bench.now });
+    let order = Some(Order {
+        by: key(),
+        at: bench.now,
+    });
     assert_eq!(bench.record.operator.draining, order);
     assert_eq!(bench.record.operator.frozen, order);
     bench.operate(Operation::Undrain).unwrap();
     bench.operate(Operation::Thaw).unwrap();
-    assert_eq!((&bench.record.operator.draining, &bench.record.operator.frozen), (&None, &None));
+    assert_eq!(
+        (
+            &bench.record.operator.draining,
+            &bench.record.operator.frozen
+        ),
+        (&None, &None)
+    );
 }
 
 #[test]
@@ -41,7 +50,13 @@ fn a_reset_works_whatever_the_state() {
         bench.operate(Operation::ResetErrors).unwrap();
         assert_eq!(bench.record.breaker, Breaker::Closed);
         assert_eq!(bench.record.consecutive_errors, 0);
-        assert_eq!(bench.record.operator.reset, Some(Order { by: key(), at: bench.now }));
+        assert_eq!(
+            bench.record.operator.reset,
+            Some(Order {
+                by: key(),
+                at: bench.now
+            })
+        );
     }
 }
 
@@ -58,13 +73,39 @@ fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
     let mut bench = Bench::new();
     (1..=3).for_each(|job| drop(bench.error(job)));
     let until = bench.now + DurationMs::from_secs(10);
-    bench.operate(Operation::Force { usable: true, until }).unwrap();
-    assert_eq!(bench.start_probe(10), Ok(Vec::new()), "not a probe, just work");
-    bench.operate(Operation::Force { usable: false, until }).unwrap();
-    assert_eq!(bench.start_probe(10), Err(Rejection::ForcedUnusable { until }));
+    bench
+        .operate(Operation::Force {
+            usable: true,
+            until,
+        })
+        .unwrap();
+    assert_eq!(
+        bench.start_probe(10),
+        Ok(Vec::new()),
+        "not a probe, just work"
+    );
+    bench
+        .operate(Operation::Force {
+            usable: false,
+            until,
+        })
+        .unwrap();
+    assert_eq!(
+        bench.start_probe(10),
+        Err(Rejection::ForcedUnusable { until })
+    );
     bench.wait_secs(10);
-    assert!(matches!(bench.start_probe(10), Err(Rejection::NotYetProbed { .. })));
-    assert_eq!(bench.operate(Operation::Force { usable: true, until }), Err(Rejection::Past));
+    assert!(matches!(
+        bench.start_probe(10),
+        Err(Rejection::NotYetProbed { .. })
+    ));
+    assert_eq!(
+        bench.operate(Operation::Force {
+            usable: true,
+            until
+        }),
+        Err(Rejection::Past)
+    );
 }
 
 #[test]
@@ -73,12 +114,24 @@ fn a_window_with_the_same_start_is_replaced() {
     let from = bench.now + DurationMs::from_secs(100);
     for secs in [10, 20] {
         let until = from + DurationMs::from_secs(secs);
-        bench.operate(Operation::SetWindow { from, until, reason: text("disks") }).unwrap();
+        bench
+            .operate(Operation::SetWindow {
+                from,
+                until,
+                reason: text("disks"),
+            })
+            .unwrap();
     }
     assert_eq!(bench.record.operator.windows.len(), 1);
-    assert_eq!(bench.record.operator.windows[0].until, from + DurationMs::from_secs(20));
+    assert_eq!(
+        bench.record.operator.windows[0].until,
+        from + DurationMs::from_secs(20)
+    );
     bench.operate(Operation::RemoveWindow { from }).unwrap();
-    assert_eq!(bench.operate(Operation::RemoveWindow { from }), Err(Rejection::NoSuchWindow));
+    assert_eq!(
+        bench.operate(Operation::RemoveWindow { from }),
+        Err(Rejection::NoSuchWindow)
+    );
 }
 
 #[test]
@@ -86,7 +139,11 @@ fn a_window_that_ends_before_it_begins_is_refused() {
     let mut bench = Bench::new();
     let (now, later) = (bench.now, bench.now + DurationMs(5));
     for (from, until) in [(later, later), (later, now), (Timestamp(0), now)] {
-        let order = Operation::SetWindow { from, until, reason: text("") };
+        let order = Operation::SetWindow {
+            from,
+            until,
+            reason: text(""),
+        };
         assert_eq!(bench.operate(order), Err(Rejection::EmptyWindow));
     }
 }
@@ -96,7 +153,11 @@ fn windows_are_bounded_and_those_that_are_over_make_room() {
     let mut bench = Bench::new();
     let window = |i: u64| {
         let from = Timestamp(2_000_000 + i * 1000);
-        Operation::SetWindow { from, until: from + DurationMs(1000), reason: text("") }
+        Operation::SetWindow {
+            from,
+            until: from + DurationMs(1000),
+            reason: text(""),
+        }
     };
     let most = MAX_WINDOWS as u64;
     (0..most).for_each(|i| drop(bench.operate(window(i)).unwrap()));
@@ -110,7 +171,9 @@ fn windows_are_bounded_and_those_that_are_over_make_room() {
 fn a_message_is_owed_until_it_was_sent() {
     let mut bench = Bench::due_for_a_probe();
     let due = |bench: &Bench| SiteMachine::due(&bench.record, &bench.parameters, bench.now);
-    let [SiteEffect::SendNotification(message)] = &due(&bench)[..] else { panic!("not owed") };
+    let [SiteEffect::SendNotification(message)] = &due(&bench)[..] else {
+        panic!("not owed")
+    };
     let sent = SiteCommand::NotificationSent { id: message.id };
     assert_eq!(bench.names(sent.clone()), ["NotificationSent"]);
     assert!(due(&bench).is_empty());
@@ -130,5 +193,11 @@ fn of_too_many_messages_the_newest_win() {
     assert_eq!(bench.record.owed.len(), MAX_OWED);
     assert_eq!(bench.record.owed.back().unwrap().id, NotificationId(10));
     assert_eq!(bench.record.notifications_dropped, 6);
-    assert!(bench.names(SiteCommand::NotificationSent { id: NotificationId(1) }).is_empty());
+    assert!(
+        bench
+            .names(SiteCommand::NotificationSent {
+                id: NotificationId(1)
+            })
+            .is_empty()
+    );
 }

@@ -15,19 +15,37 @@ fn owner(name: &str) -> KeyName {
 
 impl Bench {
     fn error_of(&mut self, job: u64, name: &str) -> Vec<&'static str> {
-        let SiteCommand::RecordError { attempt, class, detail, isolated, jitter, .. } =
-            error(job, FailureClass::Site)
+        let SiteCommand::RecordError {
+            attempt,
+            class,
+            detail,
+            isolated,
+            jitter,
+            ..
+        } = error(job, FailureClass::Site)
         else {
             unreachable!()
         };
         let owner = Some(owner(name));
-        self.names(SiteCommand::RecordError { attempt, owner, class, detail, isolated, jitter })
+        self.names(SiteCommand::RecordError {
+            attempt,
+            owner,
+            class,
+            detail,
+            isolated,
+            jitter,
+        })
     }
 
     fn own_probe_over(&mut self, outcome: ProbeOutcome) -> Vec<&'static str> {
         let number = self.record.last_own_probe;
         let detail = text("no such file or directory");
-        self.names(SiteCommand::OwnProbeOver { number, outcome, detail, jitter: PerMillion(0) })
+        self.names(SiteCommand::OwnProbeOver {
+            number,
+            outcome,
+            detail,
+            jitter: PerMillion(0),
+        })
     }
 
     fn ban_of(&self, name: &str) -> Option<Ban> {
@@ -53,12 +71,31 @@ fn errors_of_one_owner_have_a_probe_of_our_own_decide() {
     let mut bench = Bench::new();
     assert_eq!(bench.error_of(1, "mallory"), ["ErrorCharged"]);
     assert_eq!(bench.error_of(2, "mallory"), ["ErrorCharged"]);
-    assert_eq!(bench.error_of(3, "mallory"), ["ErrorCharged", "OwnProbeWanted"]);
-    assert_eq!(bench.error_of(4, "mallory"), ["ErrorCharged"], "one is enough");
-    assert_eq!((bench.record.consecutive_errors, &bench.record.breaker), (4, &Breaker::Closed));
-    assert_eq!((bench.ban_of("mallory"), bench.ban_of("alice")), (Some(Ban::Probed), None));
-    assert_eq!(bench.own_probe_over(ProbeOutcome::Succeeded), ["OwnProbeEnded", "OwnerKeptOff"]);
-    assert_eq!((bench.record.consecutive_errors, &bench.record.breaker), (0, &Breaker::Closed));
+    assert_eq!(
+        bench.error_of(3, "mallory"),
+        ["ErrorCharged", "OwnProbeWanted"]
+    );
+    assert_eq!(
+        bench.error_of(4, "mallory"),
+        ["ErrorCharged"],
+        "one is enough"
+    );
+    assert_eq!(
+        (bench.record.consecutive_errors, &bench.record.breaker),
+        (4, &Breaker::Closed)
+    );
+    assert_eq!(
+        (bench.ban_of("mallory"), bench.ban_of("alice")),
+        (Some(Ban::Probed), None)
+    );
+    assert_eq!(
+        bench.own_probe_over(ProbeOutcome::Succeeded),
+        ["OwnProbeEnded", "OwnerKeptOff"]
+    );
+    assert_eq!(
+        (bench.record.consecutive_errors, &bench.record.breaker),
+        (0, &Breaker::Closed)
+    );
     assert_eq!(bench.stays_away("mallory"), 60);
     assert!(bench.owed().is_empty(), "nobody need look after the site");
 }
@@ -70,7 +107,14 @@ fn a_probe_of_our_own_that_fails_opens_the_breaker_and_tells_why() {
     let told = bench.own_probe_over(ProbeOutcome::Failed);
     assert_eq!(told, ["OwnProbeEnded", "BreakerOpened", "NotificationOwed"]);
     let probe_at = bench.now + DurationMs::from_secs(60);
-    assert_eq!(bench.record.breaker, Breaker::Open { since: bench.now, probe_at, trips: 1 });
+    assert_eq!(
+        bench.record.breaker,
+        Breaker::Open {
+            since: bench.now,
+            probe_at,
+            trips: 1
+        }
+    );
     let message = &bench.record.owed[0];
     assert_eq!(
         &*message.text,
@@ -81,7 +125,11 @@ fn a_probe_of_our_own_that_fails_opens_the_breaker_and_tells_why() {
         "all errors before were of jobs of mallory; a probe of our own failed too: \
          no such file or directory"
     );
-    assert_eq!(bench.ban_of("mallory"), None, "it was not that owner's doing");
+    assert_eq!(
+        bench.ban_of("mallory"),
+        None,
+        "it was not that owner's doing"
+    );
 }
 
 #[test]
@@ -95,7 +143,10 @@ fn errors_of_several_owners_open_the_breaker_whatever_probe_is_under_way() {
     bench.accused();
     let told = bench.error_of(7, "alice");
     assert_eq!(told, ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
-    assert!(bench.own_probe_over(ProbeOutcome::Succeeded).is_empty(), "it comes too late");
+    assert!(
+        bench.own_probe_over(ProbeOutcome::Succeeded).is_empty(),
+        "it comes too late"
+    );
 }
 
 #[test]
@@ -111,7 +162,10 @@ fn errors_of_which_nobody_knows_whose_they_are_count_as_several_owners() {
 fn a_success_meanwhile_is_as_good_as_the_probe() {
     let mut bench = Bench::new();
     bench.accused();
-    assert_eq!(bench.success(9), ["SuccessCounted", "OwnProbeEnded", "OwnerKeptOff"]);
+    assert_eq!(
+        bench.success(9),
+        ["SuccessCounted", "OwnProbeEnded", "OwnerKeptOff"]
+    );
     assert_eq!(bench.record.consecutive_errors, 0);
     assert!(matches!(bench.ban_of("mallory"), Some(Ban::KeptOff { .. })));
 }
@@ -138,9 +192,16 @@ fn an_owner_who_errs_again_at_once_stays_away_for_longer_and_longer() {
 fn a_probe_that_told_nothing_leaves_the_count_as_it_was() {
     let mut bench = Bench::new();
     bench.accused();
-    assert_eq!(bench.own_probe_over(ProbeOutcome::Inconclusive), ["OwnProbeEnded", "OwnerKeptOff"]);
+    assert_eq!(
+        bench.own_probe_over(ProbeOutcome::Inconclusive),
+        ["OwnProbeEnded", "OwnerKeptOff"]
+    );
     assert_eq!(bench.record.consecutive_errors, 3);
-    assert_eq!(bench.error_of(8, "mallory"), ["ErrorCharged", "OwnProbeWanted"], "another try");
+    assert_eq!(
+        bench.error_of(8, "mallory"),
+        ["ErrorCharged", "OwnProbeWanted"],
+        "another try"
+    );
     bench.own_probe_over(ProbeOutcome::Inconclusive);
     let told = bench.error_of(9, "alice");
     assert_eq!(told, ["ErrorCharged", "BreakerOpened", "NotificationOwed"]);
@@ -152,13 +213,23 @@ fn an_owner_that_stays_away_gets_nothing_in_and_others_do() {
     bench.accused();
     let start = |name: &str| {
         let (probe, owner) = (attempt(50), Some(owner(name)));
-        SiteCommand::StartProbe { probe, owner, may_probe: true }
+        SiteCommand::StartProbe {
+            probe,
+            owner,
+            may_probe: true,
+        }
     };
-    assert_eq!(bench.tell(start("mallory")), Err(Rejection::Banned(Ban::Probed)));
+    assert_eq!(
+        bench.tell(start("mallory")),
+        Err(Rejection::Banned(Ban::Probed))
+    );
     assert_eq!(bench.tell(start("alice")), Ok(Vec::new()));
     bench.own_probe_over(ProbeOutcome::Succeeded);
     let until = bench.now + DurationMs::from_secs(60);
-    assert_eq!(bench.tell(start("mallory")), Err(Rejection::Banned(Ban::KeptOff { until })));
+    assert_eq!(
+        bench.tell(start("mallory")),
+        Err(Rejection::Banned(Ban::KeptOff { until }))
+    );
     bench.wait_secs(60);
     assert_eq!(bench.tell(start("mallory")), Ok(Vec::new()));
 }
@@ -170,7 +241,10 @@ fn a_reset_lets_everybody_in_again() {
     bench.own_probe_over(ProbeOutcome::Succeeded);
     bench.accused();
     bench.operate(Operation::ResetErrors).unwrap();
-    assert_eq!((bench.ban_of("mallory"), &bench.record.own_probe), (None, &None));
+    assert_eq!(
+        (bench.ban_of("mallory"), &bench.record.own_probe),
+        (None, &None)
+    );
 }
 
 #[test]
@@ -180,18 +254,43 @@ fn one_owner_who_fails_each_probe_leaves_room_for_the_others() {
     bench.wait_secs(60);
     for job in 10..14 {
         let (probe, owner) = (attempt(job), Some(owner("mallory")));
-        bench.tell(SiteCommand::StartProbe { probe, owner, may_probe: true }).unwrap();
+        bench
+            .tell(SiteCommand::StartProbe {
+                probe,
+                owner,
+                may_probe: true,
+            })
+            .unwrap();
         bench.error_of(job, "mallory");
-        assert_eq!(bench.record.breaker.trips(), 2, "the others wait no longer for that");
+        assert_eq!(
+            bench.record.breaker.trips(),
+            2,
+            "the others wait no longer for that"
+        );
         bench.wait_secs(120.max(bench.stays_away("mallory")));
     }
     let (probe, mallory) = (attempt(20), Some(owner("mallory")));
-    bench.tell(SiteCommand::StartProbe { probe, owner: mallory, may_probe: true }).unwrap();
+    bench
+        .tell(SiteCommand::StartProbe {
+            probe,
+            owner: mallory,
+            may_probe: true,
+        })
+        .unwrap();
     bench.error_of(20, "mallory");
     bench.wait_secs(120);
-    assert!(bench.ban_of("mallory").is_some(), "the next probe is another's");
+    assert!(
+        bench.ban_of("mallory").is_some(),
+        "the next probe is another's"
+    );
     let (probe, alice) = (attempt(21), Some(owner("alice")));
-    bench.tell(SiteCommand::StartProbe { probe, owner: alice, may_probe: true }).unwrap();
+    bench
+        .tell(SiteCommand::StartProbe {
+            probe,
+            owner: alice,
+            may_probe: true,
+        })
+        .unwrap();
     bench.error_of(21, "alice");
     assert_eq!(bench.record.breaker.trips(), 3, "another owner says so too");
 }
@@ -235,12 +334,28 @@ fn an_operator_who_says_that_a_site_is_usable_says_so_for_everybody() {
     let mut bench = Bench::new();
     bench.accused();
     let until = bench.now + DurationMs::from_secs(30);
-    bench.operate(Operation::Force { usable: true, until }).unwrap();
-    assert_eq!((bench.ban_of("mallory"), bench.record.bans(bench.now).count()), (None, 0));
+    bench
+        .operate(Operation::Force {
+            usable: true,
+            until,
+        })
+        .unwrap();
+    assert_eq!(
+        (
+            bench.ban_of("mallory"),
+            bench.record.bans(bench.now).count()
+        ),
+        (None, 0)
+    );
     bench.wait_secs(30);
     assert_eq!(bench.ban_of("mallory"), Some(Ban::Probed));
     bench.own_probe_over(ProbeOutcome::Succeeded);
     let until = bench.now + DurationMs::from_secs(30);
-    bench.operate(Operation::Force { usable: false, until }).unwrap();
+    bench
+        .operate(Operation::Force {
+            usable: false,
+            until,
+        })
+        .unwrap();
     assert!(matches!(bench.ban_of("mallory"), Some(Ban::KeptOff { .. })));
 }

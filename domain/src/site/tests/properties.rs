@@ -114,7 +114,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn start() -> Bench {
-    Bench { now: Timestamp(4_000_000), ..Bench::new() }
+    Bench {
+        now: Timestamp(4_000_000),
+        ..Bench::new()
+    }
 }
 
 impl Bench {
@@ -129,7 +132,10 @@ impl Bench {
 
 fn check_bounds(record: &SiteRecord, parameters: &SiteParameters) {
     assert!(record.counted.len() <= REMEMBERED && record.erring_jobs.len() <= REMEMBERED);
-    assert_eq!(record.counted.len(), record.counted.iter().collect::<BTreeSet<_>>().len());
+    assert_eq!(
+        record.counted.len(),
+        record.counted.iter().collect::<BTreeSet<_>>().len()
+    );
     assert!(record.recent_errors.len() <= RECENT_ERRORS);
     assert!(record.owed.len() <= MAX_OWED);
     assert!(record.kept_off.len() <= MAX_KEPT_OFF);
@@ -142,15 +148,27 @@ fn check_bounds(record: &SiteRecord, parameters: &SiteParameters) {
     match &record.breaker {
         Breaker::Closed => {
             let is_below = record.consecutive_errors < parameters.site_error_threshold;
-            assert!(is_below || record.accused.is_some(), "errors of several owners open it");
+            assert!(
+                is_below || record.accused.is_some(),
+                "errors of several owners open it"
+            );
             assert_eq!(record.erring_jobs.len(), record.consecutive_errors as usize);
         }
-        Breaker::Open { since, probe_at, trips } => {
+        Breaker::Open {
+            since,
+            probe_at,
+            trips,
+        } => {
             assert!(since < probe_at && *trips >= 1);
             let most = parameters.probe_interval_max.0 + parameters.probe_interval_max.0 / 4;
             assert!(probe_at.since(*since).0 <= most);
         }
-        Breaker::HalfOpen { allowed, running, trips, .. } => {
+        Breaker::HalfOpen {
+            allowed,
+            running,
+            trips,
+            ..
+        } => {
             assert!((1..=parameters.probe_limit).contains(allowed) && *trips >= 1);
             assert!(probing_jobs(running) <= *allowed);
         }
@@ -159,7 +177,10 @@ fn check_bounds(record: &SiteRecord, parameters: &SiteParameters) {
 
 /// Commands that the shell tells until it knows that they arrived.
 fn is_told_at_least_once(command: &SiteCommand) -> bool {
-    !matches!(command, SiteCommand::Operate { .. } | SiteCommand::Notify { .. })
+    !matches!(
+        command,
+        SiteCommand::Operate { .. } | SiteCommand::Notify { .. }
+    )
 }
 
 proptest! {

@@ -41,7 +41,12 @@ impl Bench {
     fn answer(&mut self, outcome: Outcome) {
         let (shared, asked) = self.record.shared_question().unwrap();
         let serial = shared.serial;
-        self.tell(SiteCommand::SharedAnswered { serial, asked, outcome }).unwrap();
+        self.tell(SiteCommand::SharedAnswered {
+            serial,
+            asked,
+            outcome,
+        })
+        .unwrap();
     }
 
     /// One that its site keeps.
@@ -69,16 +74,25 @@ fn what_an_operator_wants_is_requested_confirmed_and_kept_until_its_end() {
     let start = bench.now + HOUR;
     bench.want("course").unwrap();
     assert_eq!(bench.asked(), Some(SharedQuestion::Request));
-    assert_eq!(bench.one("course").request(HOUR).window, StartWindow::exactly(start));
+    assert_eq!(
+        bench.one("course").request(HOUR).window,
+        StartWindow::exactly(start)
+    );
     bench.answer(Outcome::Granted { start });
     assert_eq!(bench.asked(), Some(SharedQuestion::Confirm));
     bench.answer(Outcome::Done);
     assert_eq!(bench.asked(), None);
     let kept = bench.one("course");
     assert!(kept.is_kept(bench.now) && kept.needs_lease());
-    assert_eq!((kept.start(), kept.until()), (start + LEAD, start + LEAD + HOUR));
+    assert_eq!(
+        (kept.start(), kept.until()),
+        (start + LEAD, start + LEAD + HOUR)
+    );
     let lease = kept.lease().unwrap();
-    assert_eq!((lease.from, lease.to), (start, kept.until() + DurationMs::from_secs(60)));
+    assert_eq!(
+        (lease.from, lease.to),
+        (start, kept.until() + DurationMs::from_secs(60))
+    );
     assert!(kept.is_over(lease.to) && !kept.is_kept(lease.to));
 }
 
@@ -86,12 +100,24 @@ fn what_an_operator_wants_is_requested_confirmed_and_kept_until_its_end() {
 fn an_answer_to_a_question_that_is_no_longer_asked_changes_nothing() {
     let mut bench = Bench::new();
     bench.want("course").unwrap();
-    bench.operate(Operation::CancelReservation { name: name("course") }).unwrap();
+    bench
+        .operate(Operation::CancelReservation {
+            name: name("course"),
+        })
+        .unwrap();
     let (asked, start) = (SharedQuestion::Request, bench.now + HOUR);
     let outcome = Outcome::Granted { start };
-    let late = SiteCommand::SharedAnswered { serial: Serial(1), asked, outcome };
+    let late = SiteCommand::SharedAnswered {
+        serial: Serial(1),
+        asked,
+        outcome,
+    };
     assert_eq!(bench.tell(late), Ok(Vec::new()));
-    assert_eq!(bench.asked(), Some(SharedQuestion::Release), "whatever it granted goes back");
+    assert_eq!(
+        bench.asked(),
+        Some(SharedQuestion::Release),
+        "whatever it granted goes back"
+    );
     bench.answer(Outcome::Done);
     let ended = SharedStage::Ended(SharedEnd::Cancelled { by: key() });
     assert_eq!(bench.one("course").stage, ended);
@@ -104,24 +130,43 @@ fn a_refusal_says_from_when_on_and_a_wrong_start_goes_back() {
     bench.want("course").unwrap();
     let next = Some(bench.now + HOUR + HOUR);
     bench.answer(Outcome::Refused { next });
-    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::Refused { next }));
+    assert_eq!(
+        bench.one("course").stage,
+        SharedStage::Ended(SharedEnd::Refused { next })
+    );
     bench.want("course").unwrap();
-    assert_eq!(bench.one("course").serial, Serial(2), "a number is never used again");
+    assert_eq!(
+        bench.one("course").serial,
+        Serial(2),
+        "a number is never used again"
+    );
     let wrong = bench.now + HOUR + LEAD;
     bench.answer(Outcome::Granted { start: wrong });
     assert_eq!(bench.asked(), Some(SharedQuestion::Release));
     bench.answer(Outcome::Done);
-    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::WrongStart));
+    assert_eq!(
+        bench.one("course").stage,
+        SharedStage::Ended(SharedEnd::WrongStart)
+    );
 }
 
 #[test]
 fn it_lasts_longer_only_once_its_site_has_agreed() {
     let mut bench = Bench::kept("course");
-    let (start, until) = (bench.one("course").lease().unwrap().from, bench.one("course").until());
-    let extend = |until| Operation::ExtendReservation { name: name("course"), until };
+    let (start, until) = (
+        bench.one("course").lease().unwrap().from,
+        bench.one("course").until(),
+    );
+    let extend = |until| Operation::ExtendReservation {
+        name: name("course"),
+        until,
+    };
     assert_eq!(bench.operate(extend(until)), Err(Rejection::EndsLater));
     bench.operate(extend(until + HOUR)).unwrap();
-    assert_eq!(bench.operate(extend(until + HOUR)), Err(Rejection::ReservationBusy));
+    assert_eq!(
+        bench.operate(extend(until + HOUR)),
+        Err(Rejection::ReservationBusy)
+    );
     assert!(bench.one("course").is_kept(bench.now));
     assert_eq!(bench.asked(), Some(SharedQuestion::Extend(HOUR + HOUR)));
     let request = bench.one("course").request(HOUR + HOUR);
@@ -137,13 +182,30 @@ fn it_lasts_longer_only_once_its_site_has_agreed() {
 #[test]
 fn one_that_its_site_moves_when_it_is_extended_goes_back() {
     let mut bench = Bench::kept("course");
-    let (start, until) = (bench.one("course").lease().unwrap().from, bench.one("course").until());
+    let (start, until) = (
+        bench.one("course").lease().unwrap().from,
+        bench.one("course").until(),
+    );
     let name = name("course");
-    bench.operate(Operation::ExtendReservation { name, until: until + HOUR }).unwrap();
-    bench.answer(Outcome::Granted { start: start + HOUR });
-    assert_eq!(bench.asked(), Some(SharedQuestion::Release), "its users were told of another");
+    bench
+        .operate(Operation::ExtendReservation {
+            name,
+            until: until + HOUR,
+        })
+        .unwrap();
+    bench.answer(Outcome::Granted {
+        start: start + HOUR,
+    });
+    assert_eq!(
+        bench.asked(),
+        Some(SharedQuestion::Release),
+        "its users were told of another"
+    );
     bench.answer(Outcome::Done);
-    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::WrongStart));
+    assert_eq!(
+        bench.one("course").stage,
+        SharedStage::Ended(SharedEnd::WrongStart)
+    );
 }
 
 #[test]
@@ -151,12 +213,25 @@ fn jobs_that_wait_are_turned_away_by_another_that_is_not_for_them() {
     let mut bench = Bench::kept("course");
     let other = KeyName::new("other").unwrap();
     assert_eq!(bench.one("course").turns_away(&other, bench.now), None);
-    bench.operate(Operation::CancelReservation { name: name("course") }).unwrap();
-    assert_eq!(bench.one("course").turns_away(&other, bench.now), Some("has ended"));
+    bench
+        .operate(Operation::CancelReservation {
+            name: name("course"),
+        })
+        .unwrap();
+    assert_eq!(
+        bench.one("course").turns_away(&other, bench.now),
+        Some("has ended")
+    );
     bench.answer(Outcome::Done);
-    let wish = SharedWish { allowed: [key()].into(), ..bench.wish("course") };
+    let wish = SharedWish {
+        allowed: [key()].into(),
+        ..bench.wish("course")
+    };
     bench.operate(Operation::Reserve(Box::new(wish))).unwrap();
-    assert_eq!(bench.one("course").turns_away(&other, bench.now), Some("is not for its key"));
+    assert_eq!(
+        bench.one("course").turns_away(&other, bench.now),
+        Some("is not for its key")
+    );
     assert_eq!(bench.one("course").turns_away(&key(), bench.now), None);
 }
 
@@ -164,7 +239,10 @@ fn jobs_that_wait_are_turned_away_by_another_that_is_not_for_them() {
 fn one_that_its_site_has_for_another_time_is_put_right_or_goes_back() {
     let mut bench = Bench::kept("course");
     let lease = bench.one("course").lease().unwrap();
-    let late = || SiteCommand::SharedMissing { gone: [].into(), changed: [Serial(1)].into() };
+    let late = || SiteCommand::SharedMissing {
+        gone: [].into(),
+        changed: [Serial(1)].into(),
+    };
     bench.tell(late()).unwrap();
     assert_eq!(bench.asked(), Some(SharedQuestion::Extend(HOUR)));
     bench.answer(Outcome::Granted { start: lease.from });
@@ -172,9 +250,16 @@ fn one_that_its_site_has_for_another_time_is_put_right_or_goes_back() {
     assert_eq!(bench.one("course").stage, SharedStage::Confirmed);
     bench.tell(late()).unwrap();
     bench.answer(Outcome::Refused { next: None });
-    assert_eq!(bench.asked(), Some(SharedQuestion::Release), "others have its time by now");
+    assert_eq!(
+        bench.asked(),
+        Some(SharedQuestion::Release),
+        "others have its time by now"
+    );
     bench.answer(Outcome::Done);
-    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::Lost));
+    assert_eq!(
+        bench.one("course").stage,
+        SharedStage::Ended(SharedEnd::Lost)
+    );
 }
 
 #[test]
@@ -187,8 +272,13 @@ fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
     };
     assert_eq!(bench.tell(gone(7)), Ok(Vec::new()));
     bench.tell(gone(1)).unwrap();
-    assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::Lost));
-    let cancel = Operation::CancelReservation { name: name("course") };
+    assert_eq!(
+        bench.one("course").stage,
+        SharedStage::Ended(SharedEnd::Lost)
+    );
+    let cancel = Operation::CancelReservation {
+        name: name("course"),
+    };
     assert_eq!(bench.operate(cancel), Err(Rejection::NoSuchReservation));
     bench.want("course").unwrap();
     assert_eq!(bench.record.shared.len(), 1);
@@ -199,7 +289,8 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
     let told = |bench: &Bench| {
         let owed = bench.record.owed.iter();
         let lost = owed.filter(|owed| owed.kind == NotificationKind::ReservationLost);
-        lost.map(|owed| (owed.text.to_string(), owed.details.len())).collect::<Vec<_>>()
+        lost.map(|owed| (owed.text.to_string(), owed.details.len()))
+            .collect::<Vec<_>>()
     };
     let mut bench = Bench::kept("course-1");
     bench.want("course-2").unwrap();
@@ -207,13 +298,26 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
     bench.answer(Outcome::Granted { start });
     bench.answer(Outcome::Done);
     let gone: BTreeSet<Serial> = bench.record.shared.iter().map(|one| one.serial).collect();
-    bench.tell(SiteCommand::SharedMissing { gone, changed: [].into() }).unwrap();
-    let [(text, 2)] = &told(&bench)[..] else { panic!("{:?}", bench.record.owed) };
-    assert!(text.contains("course-1 of ") && text.ends_with(", and 1 more"), "{text}");
+    bench
+        .tell(SiteCommand::SharedMissing {
+            gone,
+            changed: [].into(),
+        })
+        .unwrap();
+    let [(text, 2)] = &told(&bench)[..] else {
+        panic!("{:?}", bench.record.owed)
+    };
+    assert!(
+        text.contains("course-1 of ") && text.ends_with(", and 1 more"),
+        "{text}"
+    );
 
     let mut extended = Bench::kept("course");
     let until = extended.one("course").until() + HOUR;
-    let extend = Operation::ExtendReservation { name: name("course"), until };
+    let extend = Operation::ExtendReservation {
+        name: name("course"),
+        until,
+    };
     extended.operate(extend.clone()).unwrap();
     extended.answer(Outcome::Refused { next: None });
     assert!(told(&extended).is_empty(), "it keeps its end");
@@ -234,20 +338,33 @@ fn a_site_keeps_so_many_and_remembers_so_many_that_have_ended() {
     }
     bench.want("one-more").unwrap();
     assert_eq!(bench.record.shared.len(), ENDED_SHARED);
-    assert_eq!(bench.record.shared_named(&name("r0")), None, "the oldest went first");
+    assert_eq!(
+        bench.record.shared_named(&name("r0")),
+        None,
+        "the oldest went first"
+    );
 }
 
 #[test]
 fn keys_that_are_not_named_may_not_use_it() {
     let mut bench = Bench::new();
-    let wish = SharedWish { allowed: [key()].into(), ..bench.wish("course") };
+    let wish = SharedWish {
+        allowed: [key()].into(),
+        ..bench.wish("course")
+    };
     bench.operate(Operation::Reserve(Box::new(wish))).unwrap();
     let other = KeyName::new("other").unwrap();
     assert!(bench.one("course").serves(&key()) && !bench.one("course").serves(&other));
     bench.want("open").unwrap();
     assert!(bench.one("open").serves(&other));
-    let past = SharedWish { window: StartWindow::exactly(Timestamp(0)), ..bench.wish("past") };
-    assert_eq!(bench.operate(Operation::Reserve(Box::new(past))), Err(Rejection::EmptyWindow));
+    let past = SharedWish {
+        window: StartWindow::exactly(Timestamp(0)),
+        ..bench.wish("past")
+    };
+    assert_eq!(
+        bench.operate(Operation::Reserve(Box::new(past))),
+        Err(Rejection::EmptyWindow)
+    );
 }
 
 #[test]
@@ -257,25 +374,43 @@ fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
         let mut bench = Bench::kept("course");
         bench.parameters.no_show = patience;
         let serial = bench.one("course").serial;
-        let due = bench.one("course").no_show_at(Some(DurationMs::from_secs(600))).unwrap();
+        let due = bench
+            .one("course")
+            .no_show_at(Some(DurationMs::from_secs(600)))
+            .unwrap();
         let looked_at = SiteCommand::SharedLookedAt { serial, used };
         bench.now = due - DurationMs(1);
         bench.tell(looked_at.clone()).unwrap();
-        assert_eq!(bench.one("course").stage, SharedStage::Confirmed, "it is not time yet");
+        assert_eq!(
+            bench.one("course").stage,
+            SharedStage::Confirmed,
+            "it is not time yet"
+        );
         bench.now = due;
         bench.tell(looked_at.clone()).unwrap();
         let goes = !used && patience.is_some();
         assert_eq!(bench.record.owed.len(), usize::from(goes));
         assert_eq!(bench.asked().is_some(), goes);
         if goes {
-            assert!(bench.record.owed[0].text.contains("course"), "{:?}", bench.record.owed);
+            assert!(
+                bench.record.owed[0].text.contains("course"),
+                "{:?}",
+                bench.record.owed
+            );
             bench.tell(looked_at).unwrap();
             assert_eq!(bench.record.owed.len(), 1, "told once");
             bench.answer(Outcome::Done);
-            assert_eq!(bench.one("course").stage, SharedStage::Ended(SharedEnd::NoShow));
+            assert_eq!(
+                bench.one("course").stage,
+                SharedStage::Ended(SharedEnd::NoShow)
+            );
         } else {
             assert!(bench.one("course").is_kept(bench.now));
-            assert_eq!(bench.one("course").no_show_at(patience), None, "nobody looks again");
+            assert_eq!(
+                bench.one("course").no_show_at(patience),
+                None,
+                "nobody looks again"
+            );
         }
     }
 }

@@ -54,17 +54,29 @@ impl Grid {
     /// Sites that have room from so many minutes after now on.
     fn new(free: &[u64]) -> Self {
         let names = || (0..free.len()).map(site);
-        let free = free.iter().map(|minutes| NOW + DurationMs(minutes * MINUTE.0));
+        let free = free
+            .iter()
+            .map(|minutes| NOW + DurationMs(minutes * MINUTE.0));
         Self {
-            records: names().map(|name| (name.clone(), SiteRecord::new(name))).collect(),
-            sites: names().zip(free.map(|free| Site { free, ..Site::default() })).collect(),
+            records: names()
+                .map(|name| (name.clone(), SiteRecord::new(name)))
+                .collect(),
+            sites: names()
+                .zip(free.map(|free| Site {
+                    free,
+                    ..Site::default()
+                }))
+                .collect(),
         }
     }
 
     /// Wants it at all sites, within so many minutes from now.
     fn want(&mut self, minutes: u64) {
-        let parts: BTreeMap<SiteName, Resources> =
-            self.records.keys().map(|site| (site.clone(), Resources::processors(4))).collect();
+        let parts: BTreeMap<SiteName, Resources> = self
+            .records
+            .keys()
+            .map(|site| (site.clone(), Resources::processors(4)))
+            .collect();
         let wish = SharedWish {
             name: course(),
             allowed: [key("alice")].into(),
@@ -80,13 +92,21 @@ impl Grid {
     }
 
     fn order(&mut self, at: usize, what: Operation) -> Result<(), Rejection> {
-        self.tell(&site(at), SiteCommand::Operate { by: key("ops"), what })
+        self.tell(
+            &site(at),
+            SiteCommand::Operate {
+                by: key("ops"),
+                what,
+            },
+        )
     }
 
     fn tell(&mut self, site: &SiteName, command: SiteCommand) -> Result<(), Rejection> {
         let record = self.records.get_mut(site).unwrap();
         let events = decide::decide(record, &SiteParameters::default(), command, NOW)?;
-        events.iter().for_each(|event| evolve::evolve(record, event));
+        events
+            .iter()
+            .for_each(|event| evolve::evolve(record, event));
         Ok(())
     }
 
@@ -101,7 +121,9 @@ impl Grid {
 
     /// A site answers what it is asked; it may have lost what it should keep.
     fn answer(&mut self, site: &SiteName, loses: bool) -> bool {
-        let Some((shared, asked)) = self.records[site].shared_question() else { return false };
+        let Some((shared, asked)) = self.records[site].shared_question() else {
+            return false;
+        };
         let (serial, window) = (shared.serial, shared.request(shared.wish.length).window);
         let at = self.sites.get_mut(site).unwrap();
         if loses && asked != SharedQuestion::Request {
@@ -114,7 +136,9 @@ impl Grid {
                     at.leases.insert(serial, (start, shared.wish.length, false));
                     Outcome::Granted { start }
                 } else {
-                    Outcome::Refused { next: Some(at.free) }
+                    Outcome::Refused {
+                        next: Some(at.free),
+                    }
                 }
             }
             SharedQuestion::Confirm => match at.leases.get_mut(&serial) {
@@ -137,7 +161,15 @@ impl Grid {
                 Outcome::Done
             }
         };
-        self.tell(site, SiteCommand::SharedAnswered { serial, asked, outcome }).unwrap();
+        self.tell(
+            site,
+            SiteCommand::SharedAnswered {
+                serial,
+                asked,
+                outcome,
+            },
+        )
+        .unwrap();
         true
     }
 
@@ -145,7 +177,9 @@ impl Grid {
     fn settle(&mut self) {
         let names: Vec<SiteName> = self.records.keys().cloned().collect();
         for _ in 0..1_000 {
-            let moved = names.iter().filter(|name| self.step(name) | self.answer(name, false));
+            let moved = names
+                .iter()
+                .filter(|name| self.step(name) | self.answer(name, false));
             if moved.count() == 0 {
                 return;
             }
@@ -160,11 +194,17 @@ impl Grid {
     fn group<T>(&self, look: impl Fn(&Group<'_>) -> T) -> T {
         let find = |site: &SiteName| self.records.get(site);
         let (name, record) = self.records.first_key_value().unwrap();
-        look(&Group::of(name, record.shared_named(&course()).unwrap(), &find))
+        look(&Group::of(
+            name,
+            record.shared_named(&course()).unwrap(),
+            &find,
+        ))
     }
 
     fn stages(&self) -> Vec<SharedStage> {
-        (0..self.records.len()).map(|at| self.part(at).stage.clone()).collect()
+        (0..self.records.len())
+            .map(|at| self.part(at).stage.clone())
+            .collect()
     }
 
     fn held(&self) -> usize {
@@ -197,13 +237,19 @@ fn all_sites_reserve_for_the_earliest_time_that_all_have() {
     let mut grid = Grid::new(&[5, 90, 30]);
     grid.want(120);
     assert_eq!(grid.part(0).question(), Some(SharedQuestion::Request));
-    assert!(grid.records[&site(1)].shared.is_empty(), "one after the other");
+    assert!(
+        grid.records[&site(1)].shared.is_empty(),
+        "one after the other"
+    );
     grid.settle();
     assert_eq!(grid.stages(), [const { SharedStage::Confirmed }; 3]);
     let starts: BTreeSet<_> = (0..3).map(|at| grid.part(at).start()).collect();
     let latest = NOW + DurationMs(90 * MINUTE.0);
     assert_eq!(starts.last(), Some(&latest), "as early as the last can");
-    assert!(starts.last().unwrap().since(*starts.first().unwrap()) <= MINUTE, "{starts:?}");
+    assert!(
+        starts.last().unwrap().since(*starts.first().unwrap()) <= MINUTE,
+        "{starts:?}"
+    );
     assert_eq!(grid.group(|group| group.start(NOW)), latest);
     assert_eq!(grid.group(|group| group.until(NOW)), latest + HOUR);
     grid.check();
@@ -231,7 +277,10 @@ fn nobody_confirms_before_all_have_granted() {
     assert!(grid.answer(&site(0), false));
     assert_eq!(grid.part(0).question(), None, "leiden was not asked yet");
     assert!(grid.step(&site(1)) && grid.answer(&site(1), false));
-    assert_eq!((grid.part(0).question(), grid.part(1).question()), (None, None));
+    assert_eq!(
+        (grid.part(0).question(), grid.part(1).question()),
+        (None, None)
+    );
     assert!(grid.step(&site(0)) && !grid.part(0).is_kept(NOW));
     assert_eq!(grid.part(0).question(), Some(SharedQuestion::Confirm));
 }
@@ -256,12 +305,22 @@ fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
     unlucky.check();
     grid.settle();
     let gone = [grid.part(0).serial].into();
-    grid.tell(&site(0), SiteCommand::SharedMissing { gone, changed: [].into() }).unwrap();
+    grid.tell(
+        &site(0),
+        SiteCommand::SharedMissing {
+            gone,
+            changed: [].into(),
+        },
+    )
+    .unwrap();
     grid.sites.get_mut(&site(0)).unwrap().leases.clear();
     grid.settle();
     assert_eq!(grid.part(0).stage, SharedStage::Ended(SharedEnd::Lost));
     assert!(grid.part(1).is_kept(NOW), "the rest stays");
-    assert_eq!(grid.group(|group| group.leader(NOW).map(|(at, _)| at.clone())), Some(site(1)));
+    assert_eq!(
+        grid.group(|group| group.leader(NOW).map(|(at, _)| at.clone())),
+        Some(site(1))
+    );
     grid.check();
 }
 
@@ -275,7 +334,14 @@ fn it_lasts_longer_at_all_sites_or_at_none() {
         for _ in 0..2 {
             let until = grid.group(|group| group.until(NOW));
             let name = course();
-            grid.order(0, Operation::ExtendReservation { name, until: until + HOUR }).unwrap();
+            grid.order(
+                0,
+                Operation::ExtendReservation {
+                    name,
+                    until: until + HOUR,
+                },
+            )
+            .unwrap();
             assert!(grid.group(|group| group.is_extending(NOW)));
             grid.settle();
             assert!(!grid.group(|group| group.is_extending(NOW)));
@@ -291,17 +357,31 @@ fn what_is_ordered_of_one_site_holds_at_all() {
     let mut grid = Grid::new(&[0, 0, 0]);
     grid.want(10);
     grid.settle();
-    let access = Access::Change { add: [key("carol")].into(), remove: [key("alice")].into() };
-    grid.order(0, Operation::AllowReservation { name: course(), access }).unwrap();
+    let access = Access::Change {
+        add: [key("carol")].into(),
+        remove: [key("alice")].into(),
+    };
+    grid.order(
+        0,
+        Operation::AllowReservation {
+            name: course(),
+            access,
+        },
+    )
+    .unwrap();
     grid.settle();
     assert!(
         (0..3)
             .all(|at| grid.part(at).serves(&key("carol")) && !grid.part(at).serves(&key("alice")))
     );
-    grid.order(1, Operation::CancelReservation { name: course() }).unwrap();
+    grid.order(1, Operation::CancelReservation { name: course() })
+        .unwrap();
     grid.settle();
     let cancelled = SharedStage::Ended(SharedEnd::Cancelled { by: key("ops") });
-    assert_eq!(grid.stages(), [const { SharedStage::Asked }; 3].map(|_| cancelled.clone()));
+    assert_eq!(
+        grid.stages(),
+        [const { SharedStage::Asked }; 3].map(|_| cancelled.clone())
+    );
     assert_eq!(grid.held(), 0);
 }
 
@@ -309,17 +389,33 @@ fn what_is_ordered_of_one_site_holds_at_all() {
 fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() {
     let mut grid = Grid::new(&[0, 0]);
     grid.want(10);
-    let mut allow =
-        |access: Access| grid.order(0, Operation::AllowReservation { name: course(), access });
+    let mut allow = |access: Access| {
+        grid.order(
+            0,
+            Operation::AllowReservation {
+                name: course(),
+                access,
+            },
+        )
+    };
     let change = |add: &[&str], remove: &[&str]| {
         let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
-        Access::Change { add: keys(add), remove: keys(remove) }
+        Access::Change {
+            add: keys(add),
+            remove: keys(remove),
+        }
     };
     assert_eq!(allow(change(&[], &["alice"])), Err(Rejection::NobodyLeft));
-    assert_eq!(allow(change(&[], &["bob"])), Err(Rejection::NotAllowed { key: key("bob") }));
+    assert_eq!(
+        allow(change(&[], &["bob"])),
+        Err(Rejection::NotAllowed { key: key("bob") })
+    );
     assert_eq!(allow(change(&["alice"], &[])), Err(Rejection::AlreadySo));
     assert_eq!(allow(Access::Everybody), Ok(()));
-    assert_eq!(allow(change(&["bob"], &[])), Err(Rejection::OpenToEverybody));
+    assert_eq!(
+        allow(change(&["bob"], &[])),
+        Err(Rejection::OpenToEverybody)
+    );
     assert_eq!(allow(Access::Only([key("bob")].into())), Ok(()));
     assert!(grid.part(0).serves(&key("bob")) && !grid.part(0).serves(&key("alice")));
 }

@@ -7,12 +7,24 @@ fn a_copy_that_is_needed_is_chosen_ordered_watched_and_ready() {
     let mut bench = Bench::new();
     assert!(bench.record.is_gone());
     assert_eq!(bench.names(CopyCommand::Need), ["CopyNeeded"]);
-    assert!(matches!(&bench.due()[..], [CopyEffect::ChooseSource { .. }]));
+    assert!(matches!(
+        &bench.due()[..],
+        [CopyEffect::ChooseSource { .. }]
+    ));
     bench.begin("leiden", 1).unwrap();
     assert_eq!(bench.due(), [CopyEffect::StartCopy(order("leiden", 1))]);
     assert_eq!(bench.answer_start(1, StartAnswer::Taken), ["CopyStarted"]);
     assert_eq!(bench.due(), [CopyEffect::WatchCopy(order("leiden", 1))]);
-    assert!(bench.see(1, Seen::Running { unchanged_for: DurationMs::ZERO }).is_empty());
+    assert!(
+        bench
+            .see(
+                1,
+                Seen::Running {
+                    unchanged_for: DurationMs::ZERO
+                }
+            )
+            .is_empty()
+    );
     assert_eq!(bench.see(1, Seen::Complete), ["CopyCompleted"]);
     assert!(bench.record.is_ready());
     assert_eq!((bench.due(), bench.next_wake()), (Vec::new(), None));
@@ -23,7 +35,16 @@ fn progress_is_not_written() {
     let mut bench = Bench::copying("leiden", 1);
     let before = bench.record.clone();
     (0..100).for_each(|_| {
-        assert!(bench.see(1, Seen::Running { unchanged_for: DurationMs(10) }).is_empty());
+        assert!(
+            bench
+                .see(
+                    1,
+                    Seen::Running {
+                        unchanged_for: DurationMs(10)
+                    }
+                )
+                .is_empty()
+        );
     });
     assert_eq!(bench.record, before);
 }
@@ -33,16 +54,32 @@ fn a_copy_nobody_needs_is_deleted_and_forgotten_once_that_is_confirmed() {
     let mut bench = Bench::ready(1);
     assert_eq!(bench.names(CopyCommand::NoLongerNeeded), ["CopyReleased"]);
     assert!(bench.due().is_empty());
-    assert_eq!(bench.next_wake(), Some(bench.now + bench.parameters.ready_keep));
+    assert_eq!(
+        bench.next_wake(),
+        Some(bench.now + bench.parameters.ready_keep)
+    );
     bench.wait_for_wake();
     assert_eq!(bench.due(), [CopyEffect::Look]);
     assert_eq!(bench.names(CopyCommand::Look), ["DeletionDecided"]);
-    assert_eq!(bench.due(), [CopyEffect::DiscardPartial(order("leiden", 1))], "first all tries");
+    assert_eq!(
+        bench.due(),
+        [CopyEffect::DiscardPartial(order("leiden", 1))],
+        "first all tries"
+    );
     bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(1) });
     let digest = bench.record.content.digest;
-    assert_eq!(bench.due(), [CopyEffect::DeleteContent { digest, nonce: Nonce(1) }]);
+    assert_eq!(
+        bench.due(),
+        [CopyEffect::DeleteContent {
+            digest,
+            nonce: Nonce(1)
+        }]
+    );
     assert!(!bench.record.is_gone());
-    assert_eq!(bench.names(CopyCommand::DeleteConfirmed { nonce: Nonce(1) }), ["CopyDeleted"]);
+    assert_eq!(
+        bench.names(CopyCommand::DeleteConfirmed { nonce: Nonce(1) }),
+        ["CopyDeleted"]
+    );
     assert!(bench.record.is_gone());
 }
 
@@ -64,9 +101,16 @@ fn overtaken_deletion() -> Bench {
     bench.wait_for_wake();
     bench.names(CopyCommand::Look);
     assert_eq!(bench.names(CopyCommand::Need), ["CopyNeeded"]);
-    assert!(!bench.record.is_ready(), "what is being deleted must not be read");
+    assert!(
+        !bench.record.is_ready(),
+        "what is being deleted must not be read"
+    );
     bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(1) });
-    assert_eq!(bench.due(), [CopyEffect::CheckContent(Nonce(1))], "it may be gone already");
+    assert_eq!(
+        bench.due(),
+        [CopyEffect::CheckContent(Nonce(1))],
+        "it may be gone already"
+    );
     assert_eq!(bench.begin("leiden", 2), Err(Rejection::Stale));
     bench
 }
@@ -74,7 +118,10 @@ fn overtaken_deletion() -> Bench {
 #[test]
 fn a_need_that_overtakes_a_deletion_keeps_what_is_still_there() {
     let mut bench = overtaken_deletion();
-    assert_eq!(bench.names(CopyCommand::FoundThere { nonce: Nonce(1) }), ["DeletionRevoked"]);
+    assert_eq!(
+        bench.names(CopyCommand::FoundThere { nonce: Nonce(1) }),
+        ["DeletionRevoked"]
+    );
     assert!(bench.record.is_ready());
 }
 
@@ -98,9 +145,15 @@ fn what_is_not_there_is_not_gone_while_a_try_may_still_bring_it() {
     bench.wait_for_wake();
     bench.names(CopyCommand::Look);
     bench.names(CopyCommand::Need);
-    assert_eq!(bench.due().iter().map(CopyEffect::name).collect::<Vec<_>>(), ["DiscardPartial"]);
+    assert_eq!(
+        bench.due().iter().map(CopyEffect::name).collect::<Vec<_>>(),
+        ["DiscardPartial"]
+    );
     let missing = CopyCommand::FoundMissing { nonce: Nonce(1) };
-    assert!(bench.names(missing.clone()).is_empty(), "said before the try was stopped");
+    assert!(
+        bench.names(missing.clone()).is_empty(),
+        "said before the try was stopped"
+    );
     bench.names(CopyCommand::NoLongerNeeded);
     bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(1) });
     assert!(!bench.record.is_gone());
@@ -145,13 +198,22 @@ fn a_transfer_that_nobody_needs_is_stopped_and_its_data_kept_for_a_while() {
     bench.wait_for_wake();
     assert_eq!(bench.names(CopyCommand::Look), ["StopDecided"]);
     assert_eq!(bench.due(), [CopyEffect::StopCopy(order("leiden", 1))]);
-    assert_eq!(bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) }), ["CopyStopped"]);
+    assert_eq!(
+        bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) }),
+        ["CopyStopped"]
+    );
     assert!(bench.due().is_empty());
     bench.wait_for_wake();
     assert_eq!(bench.names(CopyCommand::Look), ["CopyAbandoned"]);
-    assert_eq!(bench.due(), [CopyEffect::DiscardPartial(order("leiden", 1))]);
+    assert_eq!(
+        bench.due(),
+        [CopyEffect::DiscardPartial(order("leiden", 1))]
+    );
     bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(1) });
-    assert!(matches!(&bench.due()[..], [CopyEffect::DeleteContent { .. }]));
+    assert!(matches!(
+        &bench.due()[..],
+        [CopyEffect::DeleteContent { .. }]
+    ));
     bench.names(CopyCommand::DeleteConfirmed { nonce: Nonce(1) });
     assert!(bench.record.is_gone());
 }
@@ -163,7 +225,11 @@ fn a_stopped_transfer_that_is_needed_again_goes_on_where_it_was() {
     bench.wait_for_wake();
     bench.names(CopyCommand::Look);
     bench.names(CopyCommand::Need);
-    assert_eq!(bench.due(), [CopyEffect::StopCopy(order("leiden", 1))], "first it must stop");
+    assert_eq!(
+        bench.due(),
+        [CopyEffect::StopCopy(order("leiden", 1))],
+        "first it must stop"
+    );
     bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) });
     bench.begin("leiden", 2).unwrap();
     assert_eq!(bench.due(), [CopyEffect::StartCopy(order("leiden", 1))]);
@@ -176,7 +242,10 @@ fn a_transfer_that_completes_before_it_is_stopped_counts() {
     bench.wait_for_wake();
     bench.names(CopyCommand::Look);
     assert_eq!(bench.see(1, Seen::Complete), ["CopyCompleted"]);
-    assert_eq!(bench.tell(CopyCommand::StopConfirmed { nonce: Nonce(1) }), Err(Rejection::Stale));
+    assert_eq!(
+        bench.tell(CopyCommand::StopConfirmed { nonce: Nonce(1) }),
+        Err(Rejection::Stale)
+    );
     assert!(bench.record.is_ready());
 }
 
@@ -187,7 +256,10 @@ fn content_that_the_site_lost_is_copied_again_if_needed() {
     assert_eq!(bench.names(lost.clone()), ["CopyLost"]);
     assert!(matches!(
         &bench.due()[..],
-        [CopyEffect::ChooseSource { .. }, CopyEffect::DiscardPartial(_)]
+        [
+            CopyEffect::ChooseSource { .. },
+            CopyEffect::DiscardPartial(_)
+        ]
     ));
     assert_eq!(bench.tell(lost), Err(Rejection::Stale));
 }

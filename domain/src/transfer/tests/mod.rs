@@ -27,7 +27,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let content = Content { digest: Digest([7; 32]), size: Bytes(1_000_000) };
+        let content = Content {
+            digest: Digest([7; 32]),
+            size: Bytes(1_000_000),
+        };
         Self {
             record: CopyRecord::new(content, SiteName::new("delft").unwrap()),
             parameters: CopyParameters::default(),
@@ -61,23 +64,42 @@ impl Bench {
     }
 
     fn names(&mut self, command: CopyCommand) -> Vec<&'static str> {
-        self.tell(command).unwrap().iter().map(|event| event.what.name()).collect()
+        self.tell(command)
+            .unwrap()
+            .iter()
+            .map(|event| event.what.name())
+            .collect()
     }
 
     fn begin(&mut self, from: &str, nonce: u64) -> Result<Vec<CopyEvent>, Rejection> {
-        self.tell(CopyCommand::Begin { source: source(from), nonce: Nonce(nonce) })
+        self.tell(CopyCommand::Begin {
+            source: source(from),
+            nonce: Nonce(nonce),
+        })
     }
 
     fn answer_start(&mut self, nonce: u64, answer: StartAnswer) -> Vec<&'static str> {
-        self.names(CopyCommand::StartAnswered { nonce: Nonce(nonce), answer })
+        self.names(CopyCommand::StartAnswered {
+            nonce: Nonce(nonce),
+            answer,
+        })
     }
 
     fn see(&mut self, nonce: u64, seen: Seen) -> Vec<&'static str> {
-        self.names(CopyCommand::Observed { nonce: Nonce(nonce), seen })
+        self.names(CopyCommand::Observed {
+            nonce: Nonce(nonce),
+            seen,
+        })
     }
 
     fn fail(&mut self, nonce: u64, blame: Blame) -> Vec<&'static str> {
-        self.see(nonce, Seen::Failed { blame, detail: "it broke".into() })
+        self.see(
+            nonce,
+            Seen::Failed {
+                blame,
+                detail: "it broke".into(),
+            },
+        )
     }
 
     fn due(&self) -> Vec<CopyEffect> {
@@ -106,5 +128,8 @@ fn source(site: &str) -> Source {
 }
 
 fn order(site: &str, nonce: u64) -> Try {
-    Try { source: source(site), nonce: Nonce(nonce) }
+    Try {
+        source: source(site),
+        nonce: Nonce(nonce),
+    }
 }

@@ -6,7 +6,13 @@ use super::*;
 use crate::transfer::state::MAX_LEFTOVERS;
 
 fn excluded(bench: &Bench) -> Vec<String> {
-    bench.record.trouble.excluded.iter().map(ToString::to_string).collect()
+    bench
+        .record
+        .trouble
+        .excluded
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
@@ -14,8 +20,14 @@ fn a_bad_source_is_left_at_once_for_another_replica() {
     let mut bench = Bench::copying("leiden", 1);
     assert_eq!(bench.fail(1, Blame::Source), ["TryFailed"]);
     let without: BTreeSet<_> = [source("leiden").site].into();
-    let choose = CopyEffect::ChooseSource { excluded: without, resume: None };
-    assert_eq!(bench.due(), [choose, CopyEffect::DiscardPartial(order("leiden", 1))]);
+    let choose = CopyEffect::ChooseSource {
+        excluded: without,
+        resume: None,
+    };
+    assert_eq!(
+        bench.due(),
+        [choose, CopyEffect::DiscardPartial(order("leiden", 1))]
+    );
     assert_eq!(bench.begin("leiden", 2), Err(Rejection::ExcludedSource));
     bench.begin("utrecht", 2).unwrap();
     assert_eq!(bench.record.trouble.last_error.as_deref(), Some("it broke"));
@@ -29,7 +41,13 @@ fn a_killed_process_is_tried_again_after_a_while_and_goes_on_where_it_was() {
     assert_eq!(bench.begin("leiden", 2), Err(Rejection::TooEarly));
     bench.wait_for_wake();
     let resume = Some(order("leiden", 1));
-    assert_eq!(bench.due(), [CopyEffect::ChooseSource { excluded: BTreeSet::new(), resume }]);
+    assert_eq!(
+        bench.due(),
+        [CopyEffect::ChooseSource {
+            excluded: BTreeSet::new(),
+            resume
+        }]
+    );
     bench.begin("leiden", 2).unwrap();
     assert_eq!(bench.due(), [CopyEffect::StartCopy(order("leiden", 1))]);
 }
@@ -42,7 +60,10 @@ fn data_of_a_try_that_is_not_resumed_is_discarded() {
     assert_eq!(bench.begin("utrecht", 1), Err(Rejection::NonceInUse));
     bench.begin("utrecht", 2).unwrap();
     let start = CopyEffect::StartCopy(order("utrecht", 2));
-    assert_eq!(bench.due(), [start, CopyEffect::DiscardPartial(order("leiden", 1))]);
+    assert_eq!(
+        bench.due(),
+        [start, CopyEffect::DiscardPartial(order("leiden", 1))]
+    );
     let discarded = CopyCommand::DiscardConfirmed { nonce: Nonce(1) };
     assert_eq!(bench.names(discarded.clone()), ["PartialDiscarded"]);
     assert!(bench.names(discarded).is_empty(), "told again");
@@ -71,29 +92,48 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
         bench.begin("leiden", nonce).unwrap();
         bench.answer_start(nonce, StartAnswer::Taken);
         bench.fail(nonce, Blame::Destination);
-        bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(nonce) });
+        bench.names(CopyCommand::DiscardConfirmed {
+            nonce: Nonce(nonce),
+        });
         if nonce < 3 {
             bench.wait_for_wake();
         }
     }
-    assert_eq!(bench.record.lost().map(|lost| lost.detail).as_deref(), Some("it broke"));
+    assert_eq!(
+        bench.record.lost().map(|lost| lost.detail).as_deref(),
+        Some("it broke")
+    );
     assert_eq!(bench.record.phase.as_str(), "failed");
     bench.wait_for_wake();
     bench.begin("leiden", 4).unwrap();
-    assert_eq!(bench.record.lost(), None, "tried again for those who still need it");
+    assert_eq!(
+        bench.record.lost(),
+        None,
+        "tried again for those who still need it"
+    );
     bench.answer_start(4, StartAnswer::Taken);
     bench.fail(4, Blame::Destination);
-    assert_eq!(bench.record.lost(), None, "and given as many tries as before");
+    assert_eq!(
+        bench.record.lost(),
+        None,
+        "and given as many tries as before"
+    );
 }
 
 #[test]
 fn when_all_sources_failed_the_jobs_are_told_and_all_are_tried_later() {
     let mut bench = Bench::copying("leiden", 1);
     bench.fail(1, Blame::Source);
-    let none = CopyCommand::NoSource { hopeless: true, detail: "leiden: it broke".into() };
+    let none = CopyCommand::NoSource {
+        hopeless: true,
+        detail: "leiden: it broke".into(),
+    };
     assert_eq!(bench.names(none), ["SourceMissing"]);
     let lost = bench.record.lost().expect("given up");
-    assert_eq!((&*lost.detail, lost.at_destination), ("leiden: it broke", false));
+    assert_eq!(
+        (&*lost.detail, lost.at_destination),
+        ("leiden: it broke", false)
+    );
     assert!(excluded(&bench).is_empty());
     bench.wait_for_wake();
     bench.begin("leiden", 2).unwrap();
@@ -103,27 +143,41 @@ fn when_all_sources_failed_the_jobs_are_told_and_all_are_tried_later() {
 fn sources_that_do_not_answer_now_are_waited_for_without_alarm() {
     let mut bench = Bench::new();
     bench.names(CopyCommand::Need);
-    let none = CopyCommand::NoSource { hopeless: false, detail: "leiden is away".into() };
+    let none = CopyCommand::NoSource {
+        hopeless: false,
+        detail: "leiden is away".into(),
+    };
     assert_eq!(bench.names(none.clone()), ["SourceMissing"]);
     assert_eq!(bench.record.lost(), None);
     assert_eq!(bench.tell(none), Err(Rejection::TooEarly));
     bench.wait_for_wake();
-    assert!(matches!(&bench.due()[..], [CopyEffect::ChooseSource { .. }]));
+    assert!(matches!(
+        &bench.due()[..],
+        [CopyEffect::ChooseSource { .. }]
+    ));
 }
 
 #[test]
 fn a_copy_that_stands_still_is_stopped_and_goes_on_after_a_while() {
     let mut bench = Bench::copying("leiden", 1);
     let unchanged_for = bench.parameters.stall_timeout;
-    let almost = Seen::Running { unchanged_for: DurationMs(unchanged_for.0 - 1) };
+    let almost = Seen::Running {
+        unchanged_for: DurationMs(unchanged_for.0 - 1),
+    };
     assert!(bench.see(1, almost).is_empty());
-    assert_eq!(bench.see(1, Seen::Running { unchanged_for }), ["CopyStalled"]);
+    assert_eq!(
+        bench.see(1, Seen::Running { unchanged_for }),
+        ["CopyStalled"]
+    );
     assert_eq!(bench.due(), [CopyEffect::StopCopy(order("leiden", 1))]);
     bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) });
     bench.wait_for_wake();
     bench.begin("leiden", 2).unwrap();
     assert_eq!(bench.record.current_try(), Some(&order("leiden", 1)));
-    assert_eq!(bench.record.trouble.last_error.as_deref(), Some("nothing arrived for 2m00s"));
+    assert_eq!(
+        bench.record.trouble.last_error.as_deref(),
+        Some("nothing arrived for 2m00s")
+    );
 }
 
 #[test]
@@ -147,7 +201,10 @@ fn an_order_whose_answer_is_lost_is_watched_and_found_out() {
     let mut bench = Bench::new();
     bench.names(CopyCommand::Need);
     bench.begin("leiden", 1).unwrap();
-    assert!(bench.see(1, Seen::Absent).is_empty(), "may have been asked before the order");
+    assert!(
+        bench.see(1, Seen::Absent).is_empty(),
+        "may have been asked before the order"
+    );
     assert_eq!(bench.answer_start(1, StartAnswer::Unknown), ["CopyStarted"]);
     assert_eq!(bench.see(1, Seen::Absent), ["TryFailed"]);
 }
@@ -166,7 +223,10 @@ fn a_destination_that_refuses_is_asked_a_few_times_then_jobs_are_told() {
         assert_eq!(bench.answer_start(nonce, full()), ["TryFailed"]);
     }
     let lost = bench.record.lost().expect("given up");
-    assert_eq!((&*lost.detail, lost.at_destination), ("No space left on device", true));
+    assert_eq!(
+        (&*lost.detail, lost.at_destination),
+        ("No space left on device", true)
+    );
 }
 
 #[test]
@@ -176,10 +236,16 @@ fn what_is_said_of_an_earlier_try_does_not_touch_the_present_one() {
     bench.begin("utrecht", 2).unwrap();
     let before = bench.record.clone();
     for seen in [Seen::Absent, Seen::Complete] {
-        let late = CopyCommand::Observed { nonce: Nonce(1), seen };
+        let late = CopyCommand::Observed {
+            nonce: Nonce(1),
+            seen,
+        };
         assert_eq!(bench.tell(late), Err(Rejection::Stale));
     }
-    let late = CopyCommand::StartAnswered { nonce: Nonce(1), answer: StartAnswer::Taken };
+    let late = CopyCommand::StartAnswered {
+        nonce: Nonce(1),
+        answer: StartAnswer::Taken,
+    };
     assert_eq!(bench.tell(late), Err(Rejection::Stale));
     assert_eq!(bench.record, before);
 }
@@ -196,8 +262,16 @@ fn a_site_that_cannot_be_tidied_gets_no_more_tries_for_now() {
         bench.fail(nonce, Blame::Destination);
         bench.wait_for_wake();
     }
-    assert_eq!(bench.begin("leiden", most), Err(Rejection::TooManyLeftovers));
-    assert!(bench.due().iter().all(|e| matches!(e, CopyEffect::DiscardPartial(_))));
+    assert_eq!(
+        bench.begin("leiden", most),
+        Err(Rejection::TooManyLeftovers)
+    );
+    assert!(
+        bench
+            .due()
+            .iter()
+            .all(|e| matches!(e, CopyEffect::DiscardPartial(_)))
+    );
     bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(0) });
     bench.begin("leiden", most).unwrap();
 }

@@ -67,7 +67,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { bench: Bench::new(), site: Site::default(), said: Vec::new(), drawn: 0 }
+        Self {
+            bench: Bench::new(),
+            site: Site::default(),
+            said: Vec::new(),
+            drawn: 0,
+        }
     }
 
     fn say(&mut self, command: CopyCommand) {
@@ -124,7 +129,10 @@ impl World {
         if reply == Reply::NotDone {
             if let CopyEffect::StartCopy(order) = effect {
                 let answer = StartAnswer::Refused("no room".into());
-                self.say(CopyCommand::StartAnswered { nonce: order.nonce, answer });
+                self.say(CopyCommand::StartAnswered {
+                    nonce: order.nonce,
+                    answer,
+                });
             }
             return;
         }
@@ -135,13 +143,20 @@ impl World {
                 if !self.site.content {
                     self.site.tries.insert(nonce, Data::Running);
                 }
-                CopyCommand::StartAnswered { nonce, answer: StartAnswer::Taken }
+                CopyCommand::StartAnswered {
+                    nonce,
+                    answer: StartAnswer::Taken,
+                }
             }
-            CopyEffect::WatchCopy(Try { nonce, .. }) => {
-                CopyCommand::Observed { nonce, seen: self.look_at(nonce) }
-            }
+            CopyEffect::WatchCopy(Try { nonce, .. }) => CopyCommand::Observed {
+                nonce,
+                seen: self.look_at(nonce),
+            },
             CopyEffect::StopCopy(Try { nonce, .. }) => {
-                self.site.tries.entry(nonce).and_modify(|data| *data = Data::Stopped);
+                self.site
+                    .tries
+                    .entry(nonce)
+                    .and_modify(|data| *data = Data::Stopped);
                 CopyCommand::StopConfirmed { nonce }
             }
             CopyEffect::DiscardPartial(Try { nonce, .. }) => {
@@ -165,9 +180,18 @@ impl World {
     fn choose(&mut self, excluded: &BTreeSet<SiteName>) -> CopyCommand {
         self.drawn += 1;
         let sites = ["leiden", "utrecht"].map(source);
-        match sites.into_iter().find(|source| !excluded.contains(&source.site)) {
-            Some(source) => CopyCommand::Begin { source, nonce: Nonce(self.drawn) },
-            None => CopyCommand::NoSource { hopeless: true, detail: "all failed".into() },
+        match sites
+            .into_iter()
+            .find(|source| !excluded.contains(&source.site))
+        {
+            Some(source) => CopyCommand::Begin {
+                source,
+                nonce: Nonce(self.drawn),
+            },
+            None => CopyCommand::NoSource {
+                hopeless: true,
+                detail: "all failed".into(),
+            },
         }
     }
 
@@ -176,23 +200,36 @@ impl World {
             _ if self.site.content => Seen::Complete,
             None | Some(Data::Stopped) => Seen::Absent,
             // Stands still now and then.
-            Some(Data::Running) => {
-                Seen::Running { unchanged_for: DurationMs(self.bench.now.0 % 7 * 20_000) }
-            }
-            Some(Data::Failed(blame)) => Seen::Failed { blame: *blame, detail: "broke".into() },
+            Some(Data::Running) => Seen::Running {
+                unchanged_for: DurationMs(self.bench.now.0 % 7 * 20_000),
+            },
+            Some(Data::Failed(blame)) => Seen::Failed {
+                blame: *blame,
+                detail: "broke".into(),
+            },
         }
     }
 
     fn check(&self) {
         let record = &self.bench.record;
         let traces = self.site.content || !self.site.tries.is_empty();
-        assert!(!(traces && record.is_gone()), "left behind: {:?}", self.site);
+        assert!(
+            !(traces && record.is_gone()),
+            "left behind: {:?}",
+            self.site
+        );
         for nonce in self.site.tries.keys() {
-            let latest = record.latest.as_ref().is_some_and(|order| order.nonce == *nonce);
+            let latest = record
+                .latest
+                .as_ref()
+                .is_some_and(|order| order.nonce == *nonce);
             let known = latest || record.leftovers.contains_key(nonce);
             assert!(known, "nobody will discard {nonce}: {record:?}");
         }
-        assert!(self.site.content || !record.is_ready(), "ready, but not there");
+        assert!(
+            self.site.content || !record.is_ready(),
+            "ready, but not there"
+        );
         assert_eq!(record.is_gone(), record == &Bench::new().record.at(record));
     }
 
@@ -206,7 +243,9 @@ impl World {
                 .filter(|(_, d)| **d == Data::Running)
                 .map(|(n, _)| *n)
                 .collect();
-            running.into_iter().for_each(|nonce| self.end(nonce, End::Completes));
+            running
+                .into_iter()
+                .for_each(|nonce| self.end(nonce, End::Completes));
             match (self.bench.due().first().cloned(), self.bench.next_wake()) {
                 (Some(effect), _) => self.perform(effect, Reply::Arrives),
                 (None, Some(wake)) => self.bench.now = wake,
@@ -214,14 +253,21 @@ impl World {
             }
             self.check();
         }
-        panic!("does not come to rest: {:?} {:?}", self.bench.record, self.bench.due());
+        panic!(
+            "does not come to rest: {:?} {:?}",
+            self.bench.record,
+            self.bench.due()
+        );
     }
 }
 
 impl CopyRecord {
     /// An absent copy that was last needed when `other` was.
     fn at(self, other: &CopyRecord) -> Self {
-        Self { usage: other.usage, ..self }
+        Self {
+            usage: other.usage,
+            ..self
+        }
     }
 }
 
@@ -239,7 +285,11 @@ fn is_reply(command: &CopyCommand) -> bool {
 }
 
 fn blames() -> impl Strategy<Value = Blame> {
-    prop_oneof![Just(Blame::Source), Just(Blame::Destination), Just(Blame::Process)]
+    prop_oneof![
+        Just(Blame::Source),
+        Just(Blame::Destination),
+        Just(Blame::Process)
+    ]
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {

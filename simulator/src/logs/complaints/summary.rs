@@ -31,8 +31,10 @@ impl fmt::Display for Complaints {
 impl Complaints {
     /// `2 x unknown run time (lines 17, 290), 1 x ...`
     fn listed(&self, treatment: Treatment) -> String {
-        let kinds: Vec<String> =
-            self.with(treatment).map(|(kind, tally)| tally.described(*kind)).collect();
+        let kinds: Vec<String> = self
+            .with(treatment)
+            .map(|(kind, tally)| tally.described(*kind))
+            .collect();
         kinds.join(", ")
     }
 }
@@ -47,7 +49,11 @@ impl Tally {
             (true, _) => format!("{count} x {kind}"),
             (false, 0) => format!("{count} x {kind} ({noun} {})", lines.join(", ")),
             (false, more) => {
-                format!("{count} x {kind} ({noun} {} and {} more)", lines.join(", "), grouped(more))
+                format!(
+                    "{count} x {kind} ({noun} {} and {} more)",
+                    lines.join(", "),
+                    grouped(more)
+                )
             }
         }
     }

@@ -1,10 +1,20 @@
 use super::*;
 
 fn noted(cases: &[(u64, ComplaintKind)], lines_read: u64, kept: usize) -> Complaints {
-    let reading = Reading { file: "a.swf".into(), on_bad: OnBad::Skip { kept_per_kind_max: kept } };
-    let mut complaints = Complaints { lines_read, ..Complaints::default() };
+    let reading = Reading {
+        file: "a.swf".into(),
+        on_bad: OnBad::Skip {
+            kept_per_kind_max: kept,
+        },
+    };
+    let mut complaints = Complaints {
+        lines_read,
+        ..Complaints::default()
+    };
     for (line, kind) in cases {
-        complaints.note(Fault::new(*kind, "x").at(*line), &reading).unwrap();
+        complaints
+            .note(Fault::new(*kind, "x").at(*line), &reading)
+            .unwrap();
     }
     complaints
 }
@@ -25,7 +35,10 @@ fn the_summary_tells_counts_and_lines() {
 
 #[test]
 fn what_is_kept_or_incomplete_is_told_apart_from_what_is_skipped() {
-    let cases = [(5, ComplaintKind::BackInTime), (9, ComplaintKind::Truncated)];
+    let cases = [
+        (5, ComplaintKind::BackInTime),
+        (9, ComplaintKind::Truncated),
+    ];
     assert_eq!(
         noted(&cases, 1_000_000, 10).to_string(),
         "1,000,000 lines read, none skipped; kept all the same: 1 x goes back in time (line 5); \
@@ -35,16 +48,24 @@ fn what_is_kept_or_incomplete_is_told_apart_from_what_is_skipped() {
 
 #[test]
 fn only_the_first_of_a_kind_are_kept_but_all_are_counted() {
-    let cases: Vec<_> = (1..=1500).map(|line| (line, ComplaintKind::ZeroProcessors)).collect();
+    let cases: Vec<_> = (1..=1500)
+        .map(|line| (line, ComplaintKind::ZeroProcessors))
+        .collect();
     let complaints = noted(&cases, 2000, 2);
     assert_eq!(complaints.count(ComplaintKind::ZeroProcessors), 1500);
-    assert_eq!(complaints.kept().map(|kept| kept.line).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(
+        complaints.kept().map(|kept| kept.line).collect::<Vec<_>>(),
+        [1, 2]
+    );
     assert_eq!(
         complaints.to_string(),
         "1,500 of 2,000 lines skipped: 1,500 x zero processors (lines 1, 2 and 1,498 more)"
     );
     let counted_only = noted(&cases, 2000, 0).to_string();
-    assert_eq!(counted_only, "1,500 of 2,000 lines skipped: 1,500 x zero processors");
+    assert_eq!(
+        counted_only,
+        "1,500 of 2,000 lines skipped: 1,500 x zero processors"
+    );
 }
 
 #[test]

@@ -41,7 +41,16 @@ fn a_failure_is_read_with_node_times_and_cause() {
     let started = Timestamp(1_119_351_240_000);
     let repaired = Timestamp(started.0 + 360_000);
     let cause = FailureCause::Hardware;
-    assert_eq!(failures, [NodeFailure { system: 20, node: 7, started, repaired, cause }]);
+    assert_eq!(
+        failures,
+        [NodeFailure {
+            system: 20,
+            node: 7,
+            started,
+            repaired,
+            cause
+        }]
+    );
     assert!(complaints.is_empty());
 }
 
@@ -55,7 +64,13 @@ fn a_failure_without_cause_is_kept_as_such() {
 fn only_the_system_asked_for_is_read() {
     let rows = [good("2", "0"), row("3", "x", "", ""), good("20", "1")];
     let (failures, complaints) = read(&rows, Some(20));
-    assert_eq!(failures.iter().map(|failure| failure.node).collect::<Vec<_>>(), [1]);
+    assert_eq!(
+        failures
+            .iter()
+            .map(|failure| failure.node)
+            .collect::<Vec<_>>(),
+        [1]
+    );
     assert!(complaints.is_empty());
     assert_eq!(complaints.lines_read(), 1);
 }
@@ -65,8 +80,14 @@ fn rows_that_cannot_be_used_are_reported() {
     let date = "6/21/2005 10:54";
     assert_eq!(kind(row("2", "0", "", date)), ComplaintKind::UnknownTime);
     assert_eq!(kind(row("2", "0", date, "")), ComplaintKind::UnknownTime);
-    assert_eq!(kind(row("2", "0", "yesterday", date)), ComplaintKind::NotADate);
-    assert_eq!(kind(row("2", "0", date, "6/20/2005 10:54")), ComplaintKind::EndBeforeStart);
+    assert_eq!(
+        kind(row("2", "0", "yesterday", date)),
+        ComplaintKind::NotADate
+    );
+    assert_eq!(
+        kind(row("2", "0", date, "6/20/2005 10:54")),
+        ComplaintKind::EndBeforeStart
+    );
     assert_eq!(kind(row("2", "", date, date)), ComplaintKind::NotANumber);
     assert_eq!(kind("2,0\n".into()), ComplaintKind::ColumnCount);
 }
@@ -82,14 +103,21 @@ fn a_last_row_that_breaks_off_is_reported_as_truncated() {
 
 #[test]
 fn a_compressed_log_that_breaks_off_keeps_what_came_before() {
-    let rows: String =
-        (0..5_000).map(|node| good("2", &(node * 7919 % 5003).to_string())).collect();
+    let rows: String = (0..5_000)
+        .map(|node| good("2", &(node * 7919 % 5003).to_string()))
+        .collect();
     let mut zipped = Vec::new();
     let text = HEADER.to_owned() + &rows;
-    GzEncoder::new(text.as_bytes(), Compression::fast()).read_to_end(&mut zipped).unwrap();
+    GzEncoder::new(text.as_bytes(), Compression::fast())
+        .read_to_end(&mut zipped)
+        .unwrap();
     assert_eq!(read_bytes(&zipped, None).unwrap().0.len(), 5_000);
     let (failures, complaints) = read_bytes(&zipped[..zipped.len() / 2], None).unwrap();
-    assert!((1_000..4_000).contains(&failures.len()), "{}", failures.len());
+    assert!(
+        (1_000..4_000).contains(&failures.len()),
+        "{}",
+        failures.len()
+    );
     assert_eq!(complaints.count(ComplaintKind::Truncated), 1);
 }
 
@@ -108,7 +136,10 @@ fn refusing_names_the_row() {
     let text = HEADER.to_owned() + &good("2", "0") + &row("2", "0", "", "");
     let reader = FailureReader::new(text.as_bytes(), Reading::refusing("lanl.csv"), None).unwrap();
     let error = reader.last().unwrap().unwrap_err().to_string();
-    assert!(error.starts_with("lanl.csv, line 3: unknown time (Prob Started)"), "{error}");
+    assert!(
+        error.starts_with("lanl.csv, line 3: unknown time (Prob Started)"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -34,7 +34,9 @@ fn lines(bytes: &[u8]) -> Result<(Vec<String>, bool), LogError> {
 
 /// Lines that do not compress well, so that a cut falls between some of them.
 fn noise(count: u64) -> Vec<String> {
-    (0..count).map(|line| (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7).to_string()).collect()
+    (0..count)
+        .map(|line| (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7).to_string())
+        .collect()
 }
 
 proptest! {
@@ -84,13 +86,18 @@ fn a_cut_gzip_stream_still_gives_the_lines_before_the_cut() {
 #[test]
 fn concatenated_gzip_streams_are_read_to_the_end() {
     let both = [gzip(b"one\n"), gzip(b"two\n")].concat();
-    assert_eq!(lines(&both).unwrap(), (vec!["one".into(), "two".into()], false));
+    assert_eq!(
+        lines(&both).unwrap(),
+        (vec!["one".into(), "two".into()], false)
+    );
 }
 
 #[test]
 fn damaged_data_are_an_error_not_a_cut() {
-    for mut bytes in [gzip(noise(300).join("\n").as_bytes()), xz(noise(300).join("\n").as_bytes())]
-    {
+    for mut bytes in [
+        gzip(noise(300).join("\n").as_bytes()),
+        xz(noise(300).join("\n").as_bytes()),
+    ] {
         let middle = bytes.len() / 2;
         bytes[middle..middle + 40].fill(0xff);
         let error = lines(&bytes).unwrap_err();
@@ -101,7 +108,10 @@ fn damaged_data_are_an_error_not_a_cut() {
 #[test]
 fn a_line_without_end_is_not_held_in_memory() {
     let error = lines(&vec![b'1'; LINE_BYTES_MAX * 3]).unwrap_err();
-    assert!(matches!(error, LogError::LineTooLong { line: 1, .. }), "{error}");
+    assert!(
+        matches!(error, LogError::LineTooLong { line: 1, .. }),
+        "{error}"
+    );
     let longest = vec![b'1'; LINE_BYTES_MAX];
     assert_eq!(lines(&longest).unwrap().0.len(), 1);
 }
@@ -110,10 +120,19 @@ fn a_line_without_end_is_not_held_in_memory() {
 fn stepping_back_finds_the_same_line_again() {
     let reading = Reading::skipping("a.swf");
     let mut lines = Lines::new(&b"one\ntwo"[..], &reading).unwrap();
-    assert_eq!(lines.advance(&reading).unwrap(), Found::Line { ended: true });
+    assert_eq!(
+        lines.advance(&reading).unwrap(),
+        Found::Line { ended: true }
+    );
     lines.step_back();
-    assert_eq!(lines.advance(&reading).unwrap(), Found::Line { ended: true });
+    assert_eq!(
+        lines.advance(&reading).unwrap(),
+        Found::Line { ended: true }
+    );
     assert_eq!((lines.number(), lines.text().as_ref()), (1, "one"));
-    assert_eq!(lines.advance(&reading).unwrap(), Found::Line { ended: false });
+    assert_eq!(
+        lines.advance(&reading).unwrap(),
+        Found::Line { ended: false }
+    );
     assert_eq!(lines.advance(&reading).unwrap(), Found::End);
 }

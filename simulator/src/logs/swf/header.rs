@@ -29,13 +29,16 @@ impl SwfHeader {
     ///
     /// Not `MaxRecords`, which some cleaned logs of the archive never adjusted.
     pub fn jobs_announced(&self) -> Option<u64> {
-        self.max_jobs.map(|jobs| jobs.saturating_sub(self.jobs_removed))
+        self.max_jobs
+            .map(|jobs| jobs.saturating_sub(self.jobs_removed))
     }
 
     /// Takes in one comment, without its semicolon.
     pub(super) fn note(&mut self, comment: &str) {
         self.jobs_removed = self.jobs_removed.saturating_add(removed(comment));
-        let Some((key, value)) = comment.split_once(':') else { return };
+        let Some((key, value)) = comment.split_once(':') else {
+            return;
+        };
         let value = value.trim();
         match key.trim() {
             "Computer" => self.computer = Some(value.to_owned()),
@@ -55,11 +58,17 @@ impl SwfHeader {
 
 /// The number in `338 (batch partition; 512 total)`.
 fn leading_number<N: std::str::FromStr>(value: &str) -> Option<N> {
-    value.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    value
+        .split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// The number in a line of a cleaning filter, `... (2080 jobs removed)`.
 fn removed(comment: &str) -> u64 {
     let jobs = comment.trim_end().strip_suffix(" jobs removed)");
-    jobs.and_then(|text| text.rsplit_once('(')).and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
+    jobs.and_then(|text| text.rsplit_once('('))
+        .and_then(|(_, n)| n.parse().ok())
+        .unwrap_or(0)
 }

@@ -139,7 +139,11 @@ impl<'a> Row<'a> {
 
     fn processors(&self) -> Result<u32, Fault> {
         let allocated = self.count(ALLOCATED)?;
-        let column = if allocated.is_some() { ALLOCATED } else { REQUESTED };
+        let column = if allocated.is_some() {
+            ALLOCATED
+        } else {
+            REQUESTED
+        };
         match self.count(column)? {
             None => Err(self.fault(ComplaintKind::UnknownProcessors, column)),
             Some(0) => Err(self.fault(ComplaintKind::ZeroProcessors, column)),
@@ -183,7 +187,9 @@ impl<'a> Row<'a> {
         if !is_digits(text.strip_prefix('-').unwrap_or(text)) {
             return Err(self.fault(ComplaintKind::NotANumber, column));
         }
-        let number = text.parse().map_err(|_| self.fault(ComplaintKind::OutOfRange, column))?;
+        let number = text
+            .parse()
+            .map_err(|_| self.fault(ComplaintKind::OutOfRange, column))?;
         Ok(Some(number))
     }
 }

@@ -34,7 +34,10 @@ fn complaint(bad: &str) -> Complaint {
     let lines = [at("1", "0"), bad.to_owned(), at("3", "9")];
     let log = read(&lines).unwrap();
     assert_eq!(numbers(&log), [1, 3], "the good lines are kept");
-    assert_eq!((log.complaints.lines_read(), log.complaints.lines_skipped()), (3, 1));
+    assert_eq!(
+        (log.complaints.lines_read(), log.complaints.lines_skipped()),
+        (3, 1)
+    );
     log.complaints.kept().next().unwrap().clone()
 }
 
@@ -51,10 +54,16 @@ fn an_excerpt_of_a_real_log_is_read_in_full() {
     assert_eq!(log.complaints.to_string(), "300 lines read, none skipped");
     assert_eq!(log.header.computer.as_deref(), Some("IBM SP2"));
     assert_eq!(log.header.acknowledge, ["Lars Malinowsky"]);
-    assert_eq!((log.header.max_nodes, log.header.max_procs), (Some(100), Some(100)));
+    assert_eq!(
+        (log.header.max_nodes, log.header.max_procs),
+        (Some(100), Some(100))
+    );
     assert_eq!(log.header.unix_start_time, Some(Timestamp(843_480_031_000)));
     let first = &log.jobs[0];
-    assert_eq!((first.number, first.processors, first.user), (15, 4, Some(12)));
+    assert_eq!(
+        (first.number, first.processors, first.user),
+        (15, 4, Some(12))
+    );
     assert_eq!(first.submitted, DurationMs::from_secs(599_850));
     assert_eq!(first.wait, Some(DurationMs::from_secs(192_180)));
     assert_eq!(first.run_time, DurationMs::from_secs(3477));
@@ -74,14 +83,23 @@ fn what_is_not_a_number_is_skipped_and_named() {
     assert_eq!(kind(&line(&[(1, "1.x")])), ComplaintKind::NotANumber);
     assert_eq!(kind(&line(&[(4, "2.5")])), ComplaintKind::NotANumber);
     assert_eq!(complaint(&line(&[(3, "1h")])).detail, "run time \"1h\"");
-    assert_eq!(kind("1 0 \u{fffd} 60 4 1 1 1 1 1 1 1 1 1 1 1 1 1"), ComplaintKind::NotANumber);
+    assert_eq!(
+        kind("1 0 \u{fffd} 60 4 1 1 1 1 1 1 1 1 1 1 1 1 1"),
+        ComplaintKind::NotANumber
+    );
 }
 
 #[test]
 fn numbers_that_no_column_allows_are_skipped() {
     assert_eq!(kind(&line(&[(2, "-5")])), ComplaintKind::OutOfRange);
-    assert_eq!(kind(&line(&[(11, "4294967296")])), ComplaintKind::OutOfRange);
-    assert_eq!(kind(&line(&[(3, "99999999999999999999")])), ComplaintKind::OutOfRange);
+    assert_eq!(
+        kind(&line(&[(11, "4294967296")])),
+        ComplaintKind::OutOfRange
+    );
+    assert_eq!(
+        kind(&line(&[(3, "99999999999999999999")])),
+        ComplaintKind::OutOfRange
+    );
     assert_eq!(kind(&line(&[(10, "6")])), ComplaintKind::OutOfRange);
     assert_eq!(kind(&line(&[(0, "-1")])), ComplaintKind::OutOfRange);
 }
@@ -95,23 +113,38 @@ fn an_unknown_submit_or_run_time_is_skipped() {
 #[test]
 fn processors_must_be_known_and_not_zero_and_fit_the_grid() {
     assert_eq!(kind(&line(&[(4, "-1")])), ComplaintKind::UnknownProcessors);
-    assert_eq!(kind(&line(&[(4, "0"), (7, "8")])), ComplaintKind::ZeroProcessors);
-    assert_eq!(kind(&line(&[(4, "-1"), (7, "0")])), ComplaintKind::ZeroProcessors);
+    assert_eq!(
+        kind(&line(&[(4, "0"), (7, "8")])),
+        ComplaintKind::ZeroProcessors
+    );
+    assert_eq!(
+        kind(&line(&[(4, "-1"), (7, "0")])),
+        ComplaintKind::ZeroProcessors
+    );
     assert_eq!(kind(&line(&[(4, "101")])), ComplaintKind::TooManyProcessors);
-    assert_eq!(read(&[line(&[(4, "100")])]).unwrap().jobs[0].processors, 100);
+    assert_eq!(
+        read(&[line(&[(4, "100")])]).unwrap().jobs[0].processors,
+        100
+    );
 }
 
 #[test]
 fn requested_processors_stand_in_for_unknown_allocated_ones() {
     let log = read(&[line(&[(4, "-1"), (7, "8")]), line(&[(4, "3"), (7, "8")])]).unwrap();
-    let processors = log.jobs.iter().map(|job| (job.processors, job.requested_processors));
+    let processors = log
+        .jobs
+        .iter()
+        .map(|job| (job.processors, job.requested_processors));
     assert_eq!(processors.collect::<Vec<_>>(), [(8, Some(8)), (3, Some(8))]);
 }
 
 #[test]
 fn bursts_of_a_swapped_job_do_not_become_jobs() {
     for status in ["2", "3", "4"] {
-        assert_eq!(kind(&line(&[(1, "-1"), (10, status)])), ComplaintKind::PartialExecution);
+        assert_eq!(
+            kind(&line(&[(1, "-1"), (10, status)])),
+            ComplaintKind::PartialExecution
+        );
     }
 }
 
@@ -121,16 +154,28 @@ fn a_job_that_goes_back_in_time_is_reported_and_sorted_in() {
     assert_eq!(numbers(&log), [1, 3, 4, 2]);
     assert_eq!(log.complaints.count(ComplaintKind::BackInTime), 1);
     let kept = log.complaints.kept().next().unwrap();
-    assert_eq!(kept.detail, "job 3 was submitted at 5s, job 2 before it at 9s");
+    assert_eq!(
+        kept.detail,
+        "job 3 was submitted at 5s, job 2 before it at 9s"
+    );
     assert_eq!(log.complaints.lines_skipped(), 0);
 }
 
 #[test]
 fn fractions_of_seconds_are_kept_to_the_millisecond() {
-    let log = read(&[line(&[(1, "1.5"), (2, "-1.00"), (3, "0.0129"), (8, "7.04")])]).unwrap();
+    let log = read(&[line(&[
+        (1, "1.5"),
+        (2, "-1.00"),
+        (3, "0.0129"),
+        (8, "7.04"),
+    ])])
+    .unwrap();
     let job = &log.jobs[0];
     assert_eq!((job.submitted, job.wait), (DurationMs(1500), None));
-    assert_eq!((job.run_time, job.requested_time), (DurationMs(12), Some(DurationMs(7040))));
+    assert_eq!(
+        (job.run_time, job.requested_time),
+        (DurationMs(12), Some(DurationMs(7040)))
+    );
 }
 
 #[test]
@@ -144,7 +189,11 @@ fn a_last_line_that_breaks_off_is_reported_as_truncated() {
     );
     let whole = format!("{}\n{}", at("1", "0"), at("2", "3"));
     let log = read_swf(whole.as_bytes(), Reading::refusing("a.swf"), None).unwrap();
-    assert_eq!(numbers(&log), [1, 2], "a missing line end alone is no fault");
+    assert_eq!(
+        numbers(&log),
+        [1, 2],
+        "a missing line end alone is no fault"
+    );
 }
 
 #[test]
@@ -155,7 +204,10 @@ fn a_log_of_fewer_jobs_than_its_header_announces_is_incomplete() {
         read_swf(text.as_bytes(), Reading::skipping("a.swf"), None).unwrap()
     };
     assert!(read(3).complaints.is_empty());
-    assert_eq!(read(2).complaints.count(ComplaintKind::FewerThanAnnounced), 1);
+    assert_eq!(
+        read(2).complaints.count(ComplaintKind::FewerThanAnnounced),
+        1
+    );
 }
 
 #[test]
@@ -178,13 +230,19 @@ fn refusing_ends_the_reading_at_the_first_bad_line() {
     let mut reader = SwfReader::new(text.as_bytes(), Reading::refusing("a.swf"), None).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().number, 1);
     let error = reader.next().unwrap().unwrap_err().to_string();
-    assert!(error.starts_with("a.swf, line 2: unknown run time (run time \"-1\")"), "{error}");
+    assert!(
+        error.starts_with("a.swf, line 2: unknown run time (run time \"-1\")"),
+        "{error}"
+    );
     assert!(reader.next().is_none());
 }
 
 #[test]
 fn the_header_is_known_before_the_first_job_is_taken() {
-    let text = format!("\n;  Computer: A: b\n; MaxProcs: many\n\n{}\n", at("1", "0"));
+    let text = format!(
+        "\n;  Computer: A: b\n; MaxProcs: many\n\n{}\n",
+        at("1", "0")
+    );
     let reader = SwfReader::new(text.as_bytes(), Reading::skipping("a.swf"), None).unwrap();
     assert_eq!(reader.header().computer.as_deref(), Some("A: b"));
     assert_eq!(reader.header().max_procs, None);

@@ -35,7 +35,10 @@ pub(super) struct Arrivals {
 impl Arrivals {
     pub(super) fn new(parameters: &ArrivalParameters) -> Result<Self, ParameterError> {
         let Gamma { shape, scale } = parameters.ln_gap;
-        let whole_day = Gamma { shape: shape * parameters.rush_to_all, scale };
+        let whole_day = Gamma {
+            shape: shape * parameters.rush_to_all,
+            scale,
+        };
         Ok(Self {
             ln_gap: whole_day.sampler("the gamma of ln gap")?,
             prices: prices(parameters.daily_cycle)?,
@@ -66,13 +69,21 @@ pub(super) fn prices(cycle: Gamma) -> Result<[f64; BUCKETS], ParameterError> {
     let mut prices = [0.0; BUCKETS];
     for place in CYCLE_START..CYCLE_START + BUCKETS {
         let middle = place as f64;
-        let ends = (cycle.cumulative(middle - 0.5), cycle.cumulative(middle + 0.5));
+        let ends = (
+            cycle.cumulative(middle - 0.5),
+            cycle.cumulative(middle + 0.5),
+        );
         if let (Some(before), Some(after)) = ends {
             prices[(place - 1) % BUCKETS] = after - before;
         }
     }
     let sum: f64 = prices.iter().sum();
     let is_spread = sum.is_finite() && sum > 0.01;
-    check(is_spread, "the mean of the daily cycle", cycle.mean(), "within 11 to 58 half hours")?;
+    check(
+        is_spread,
+        "the mean of the daily cycle",
+        cycle.mean(),
+        "within 11 to 58 half hours",
+    )?;
     Ok(prices.map(|price| price * BUCKETS as f64 / sum))
 }

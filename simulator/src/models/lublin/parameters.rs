@@ -133,7 +133,10 @@ impl StreamParameters {
 
     /// The same jobs for a machine of `processors`; see [`SizeParameters::for_system`].
     pub fn for_system(self, processors: u32) -> Self {
-        Self { sizes: self.sizes.for_system(processors), ..self }
+        Self {
+            sizes: self.sizes.for_system(processors),
+            ..self
+        }
     }
 }
 
@@ -157,14 +160,30 @@ impl SizeParameters {
         let log2_high = (self.log2_high + shift).max(0.0);
         let log2_low = self.log2_low.min(log2_high);
         let log2_knee = (self.log2_knee + shift).clamp(log2_low, log2_high);
-        Self { log2_low, log2_knee, log2_high, processors_max: processors, ..self }
+        Self {
+            log2_low,
+            log2_knee,
+            log2_high,
+            processors_max: processors,
+            ..self
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), ParameterError> {
         let parallel = 1.0 - self.serial_share;
         let share = "from 0 to 1";
-        check(is_share(self.serial_share), "the serial share", self.serial_share, share)?;
-        check(is_share(self.lower_share), "the share of lower sizes", self.lower_share, share)?;
+        check(
+            is_share(self.serial_share),
+            "the serial share",
+            self.serial_share,
+            share,
+        )?;
+        check(
+            is_share(self.lower_share),
+            "the share of lower sizes",
+            self.lower_share,
+            share,
+        )?;
         check(
             (0.0..=parallel).contains(&self.power_of_two_share),
             "the power-of-two share",
@@ -184,15 +203,26 @@ impl SizeParameters {
             "from log2 of the bend to 31",
         )?;
         let processors = f64::from(self.processors_max);
-        check(self.processors_max > 0, "the machine's processors", processors, "above 0")
+        check(
+            self.processors_max > 0,
+            "the machine's processors",
+            processors,
+            "above 0",
+        )
     }
 }
 
 impl RunTimeParameters {
     const fn fitted(first: (f64, f64), second: (f64, f64), (slope, base): (f64, f64)) -> Self {
         Self {
-            ln_first: Gamma { shape: first.0, scale: first.1 },
-            ln_second: Gamma { shape: second.0, scale: second.1 },
+            ln_first: Gamma {
+                shape: first.0,
+                scale: first.1,
+            },
+            ln_second: Gamma {
+                shape: second.0,
+                scale: second.1,
+            },
             first_share_slope: slope,
             first_share_base: base,
         }
@@ -205,17 +235,33 @@ impl RunTimeParameters {
 
     pub(super) fn check(&self) -> Result<(), ParameterError> {
         let (slope, base) = (self.first_share_slope, self.first_share_base);
-        check(slope.is_finite(), "the slope of the first share", slope, "finite")?;
-        check(base.is_finite(), "the base of the first share", base, "finite")
+        check(
+            slope.is_finite(),
+            "the slope of the first share",
+            slope,
+            "finite",
+        )?;
+        check(
+            base.is_finite(),
+            "the base of the first share",
+            base,
+            "finite",
+        )
     }
 }
 
 impl ArrivalParameters {
     const fn fitted(gap: (f64, f64), rush_to_all: f64, cycle: (f64, f64)) -> Self {
         Self {
-            ln_gap: Gamma { shape: gap.0, scale: gap.1 },
+            ln_gap: Gamma {
+                shape: gap.0,
+                scale: gap.1,
+            },
             rush_to_all,
-            daily_cycle: Gamma { shape: cycle.0, scale: cycle.1 },
+            daily_cycle: Gamma {
+                shape: cycle.0,
+                scale: cycle.1,
+            },
         }
     }
 }

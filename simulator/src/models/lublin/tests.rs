@@ -8,11 +8,17 @@ use super::*;
 
 fn jobs(parameters: &LublinParameters, seed: u64, count: usize) -> Vec<GeneratedJob> {
     let mut rng = StdRng::seed_from_u64(seed);
-    LublinGenerator::new(parameters).unwrap().jobs(count, &mut rng)
+    LublinGenerator::new(parameters)
+        .unwrap()
+        .jobs(count, &mut rng)
 }
 
 fn typeless(seed: u64, count: usize) -> Vec<GeneratedJob> {
-    jobs(&LublinParameters::Typeless(StreamParameters::typeless()), seed, count)
+    jobs(
+        &LublinParameters::Typeless(StreamParameters::typeless()),
+        seed,
+        count,
+    )
 }
 
 fn share(jobs: &[GeneratedJob], holds: impl Fn(&GeneratedJob) -> bool) -> f64 {
@@ -34,7 +40,9 @@ fn the_share_of_serial_jobs_is_the_parameter() {
 #[test]
 fn most_parallel_jobs_are_powers_of_two() {
     let jobs = typeless(2, 20_000);
-    let powers = share(&jobs, |job| job.processors > 1 && job.processors.is_power_of_two());
+    let powers = share(&jobs, |job| {
+        job.processors > 1 && job.processors.is_power_of_two()
+    });
     // Some of the other sizes are powers of two by chance, small ones mostly.
     assert!((0.576..0.69).contains(&powers), "{powers}");
 }
@@ -42,11 +50,18 @@ fn most_parallel_jobs_are_powers_of_two() {
 #[test]
 fn sizes_are_uniform_in_their_logarithm_below_the_bend() {
     let jobs = typeless(3, 40_000);
-    let parallel: Vec<_> = jobs.iter().copied().filter(|job| job.processors > 1).collect();
+    let parallel: Vec<_> = jobs
+        .iter()
+        .copied()
+        .filter(|job| job.processors > 1)
+        .collect();
     // 0.86 of the exponents lie evenly from 0.8 to 4.5; powers of two round them.
     let below_six = share(&parallel, |job| job.processors < 6);
     let expected = 0.86 * (2.5 - 0.8) / 3.7;
-    assert!((below_six - expected).abs() < 0.025, "{below_six} instead of {expected}");
+    assert!(
+        (below_six - expected).abs() < 0.025,
+        "{below_six} instead of {expected}"
+    );
 }
 
 #[test]
@@ -56,14 +71,19 @@ fn the_mean_of_ln_run_time_is_that_of_the_two_gammas() {
     let jobs = jobs(&LublinParameters::Typeless(all), 4, 20_000);
     let found = mean(jobs.iter().map(|job| job.run_time.as_secs_f64().ln()));
     let expected = 0.78 * 4.2 * 0.94 + 0.22 * 312.0 * 0.03;
-    assert!((found - expected).abs() < 0.12, "{found} instead of {expected}");
+    assert!(
+        (found - expected).abs() < 0.12,
+        "{found} instead of {expected}"
+    );
 }
 
 #[test]
 fn larger_jobs_run_longer() {
     let jobs = typeless(5, 20_000);
     let ln_mean = |from: u32, to: u32| {
-        let sized = jobs.iter().filter(|job| (from..=to).contains(&job.processors));
+        let sized = jobs
+            .iter()
+            .filter(|job| (from..=to).contains(&job.processors));
         mean(sized.map(|job| job.run_time.as_secs_f64().ln()))
     };
     assert!(ln_mean(64, 128) > ln_mean(1, 2) + 1.0);
@@ -73,14 +93,20 @@ fn larger_jobs_run_longer() {
 fn no_job_runs_beyond_the_limit_or_not_at_all() {
     let limit = LN_RUN_TIME_MAX.exp();
     let times = jobs(&LublinParameters::default(), 6, 20_000);
-    assert!(times.iter().all(|job| (1.0..=limit).contains(&job.run_time.as_secs_f64())));
+    assert!(
+        times
+            .iter()
+            .all(|job| (1.0..=limit).contains(&job.run_time.as_secs_f64()))
+    );
 }
 
 #[test]
 fn the_daily_cycle_peaks_after_noon_and_rests_before_dawn() {
     let jobs = typeless(7, 40_000);
     let hours = |from: u64, to: u64| {
-        let in_hours = share(&jobs, |job| (from..to).contains(&(job.submitted.0 / 3_600_000 % 24)));
+        let in_hours = share(&jobs, |job| {
+            (from..to).contains(&(job.submitted.0 / 3_600_000 % 24))
+        });
         in_hours / (to - from) as f64
     };
     assert!(hours(12, 16) > 1.5 / 24.0, "{}", hours(12, 16));
@@ -94,8 +120,14 @@ fn arrivals_fall_on_half_hours_in_proportion_to_their_prices() {
     let prices = prices(all.arrivals.daily_cycle).unwrap();
     let jobs = typeless(8, 60_000);
     for (bucket, price) in prices.iter().enumerate() {
-        let found = share(&jobs, |job| job.submitted.0 / 1_800_000 % 48 == bucket as u64);
-        assert!((found * 48.0 - price).abs() < 0.25, "{bucket}: {} and {price}", found * 48.0);
+        let found = share(&jobs, |job| {
+            job.submitted.0 / 1_800_000 % 48 == bucket as u64
+        });
+        assert!(
+            (found * 48.0 - price).abs() < 0.25,
+            "{bucket}: {} and {price}",
+            found * 48.0
+        );
     }
 }
 
@@ -103,12 +135,19 @@ fn arrivals_fall_on_half_hours_in_proportion_to_their_prices() {
 fn prices_follow_the_density_of_the_gamma() {
     // The density of Gamma(8, 4), up to a factor, at the middle of each half hour.
     let density = |x: f64| x.powi(7) * f64::exp(-x / 4.0);
-    let prices = prices(Gamma { shape: 8.0, scale: 4.0 }).unwrap();
+    let prices = prices(Gamma {
+        shape: 8.0,
+        scale: 4.0,
+    })
+    .unwrap();
     let sum: f64 = (11..59).map(|place| density(f64::from(place))).sum();
     for place in 11..59_u32 {
         let expected = density(f64::from(place)) / sum * 48.0;
         let found = prices[(place as usize - 1) % BUCKETS];
-        assert!((found - expected).abs() < 0.02, "{place}: {found} and {expected}");
+        assert!(
+            (found - expected).abs() < 0.02,
+            "{place}: {found} and {expected}"
+        );
     }
 }
 
@@ -116,22 +155,35 @@ fn prices_follow_the_density_of_the_gamma() {
 fn the_mean_gap_is_that_of_the_gamma_whatever_the_cycle() {
     // exp of a gamma of shape a and scale b has the mean (1 - b)^-a.
     let mut all = StreamParameters::typeless();
-    all.arrivals.ln_gap = Gamma { shape: 20.0, scale: 0.2 };
+    all.arrivals.ln_gap = Gamma {
+        shape: 20.0,
+        scale: 0.2,
+    };
     all.arrivals.rush_to_all = 1.25;
     let jobs = jobs(&LublinParameters::Typeless(all), 9, 60_000);
     let span = jobs.last().unwrap().submitted.as_secs_f64();
     let (found, expected) = (span / jobs.len() as f64, f64::powf(0.8, -25.0));
-    assert!((found / expected - 1.0).abs() < 0.1, "{found} instead of {expected}");
+    assert!(
+        (found / expected - 1.0).abs() < 0.1,
+        "{found} instead of {expected}"
+    );
 }
 
 #[test]
 fn the_typed_workload_mixes_both_types_and_is_in_order() {
     let jobs = jobs(&LublinParameters::default(), 10, 10_000);
-    assert!(jobs.windows(2).all(|pair| pair[0].submitted <= pair[1].submitted));
+    assert!(
+        jobs.windows(2)
+            .all(|pair| pair[0].submitted <= pair[1].submitted)
+    );
     let interactive = share(&jobs, |job| job.interactive);
     assert!((0.2..0.9).contains(&interactive), "{interactive}");
     let serial = |of: bool| {
-        let typed: Vec<_> = jobs.iter().copied().filter(|job| job.interactive == of).collect();
+        let typed: Vec<_> = jobs
+            .iter()
+            .copied()
+            .filter(|job| job.interactive == of)
+            .collect();
         share(&typed, |job| job.processors == 1)
     };
     assert!((serial(false) - 0.2927).abs() < 0.03, "{}", serial(false));
@@ -177,7 +229,10 @@ fn parameters_outside_their_range_are_named() {
     let refused = |change: fn(&mut StreamParameters)| {
         let mut all = StreamParameters::batch();
         change(&mut all);
-        LublinGenerator::new(&LublinParameters::Typeless(all)).map(drop).unwrap_err().to_string()
+        LublinGenerator::new(&LublinParameters::Typeless(all))
+            .map(drop)
+            .unwrap_err()
+            .to_string()
     };
     assert_eq!(
         refused(|all| all.sizes.serial_share = 1.5),
@@ -206,7 +261,13 @@ proptest! {
 
 #[test]
 fn a_machine_of_the_fitted_size_leaves_the_parameters_as_they_are() {
-    assert_eq!(LublinParameters::default().for_system(128), LublinParameters::default());
+    assert_eq!(
+        LublinParameters::default().for_system(128),
+        LublinParameters::default()
+    );
     let larger = StreamParameters::batch().for_system(1024).sizes;
-    assert_eq!((larger.log2_low, larger.log2_knee, larger.log2_high), (1.2, 8.0, 10.0));
+    assert_eq!(
+        (larger.log2_low, larger.log2_knee, larger.log2_high),
+        (1.2, 8.0, 10.0)
+    );
 }

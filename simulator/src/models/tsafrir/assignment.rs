@@ -22,9 +22,14 @@ pub fn assign_estimates(
     rng: &mut impl Rng,
 ) -> Result<Vec<DurationMs>, EstimateError> {
     let jobs = run_times.len() as u64;
-    let available = estimates.iter().fold(0_u64, |sum, count| sum.saturating_add(count.jobs));
+    let available = estimates
+        .iter()
+        .fold(0_u64, |sum, count| sum.saturating_add(count.jobs));
     if available != jobs {
-        return Err(EstimateError::CountMismatch { estimates: available, jobs });
+        return Err(EstimateError::CountMismatch {
+            estimates: available,
+            jobs,
+        });
     }
     let mut longest_first = estimates.to_vec();
     longest_first.sort_by_key(|count| Reverse(count.estimate));

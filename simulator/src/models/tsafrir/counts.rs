@@ -4,8 +4,10 @@
 /// requires no fewer jobs than shares. What the ones bring above the total is
 /// taken from the others, again in proportion.
 pub(super) fn apportioned(jobs: u64, shares: &[f64]) -> Vec<u64> {
-    let mut counts: Vec<u64> =
-        by_largest_remainder(jobs, shares).into_iter().map(|count| count.max(1)).collect();
+    let mut counts: Vec<u64> = by_largest_remainder(jobs, shares)
+        .into_iter()
+        .map(|count| count.max(1))
+        .collect();
     let excess = counts.iter().sum::<u64>().saturating_sub(jobs);
     let spare: Vec<f64> = counts.iter().map(|count| (count - 1) as f64).collect();
     for (count, cut) in counts.iter_mut().zip(by_largest_remainder(excess, &spare)) {
@@ -20,7 +22,10 @@ fn by_largest_remainder(total: u64, weights: &[f64]) -> Vec<u64> {
     if total == 0 || sum <= 0.0 {
         return vec![0; weights.len()];
     }
-    let exact: Vec<f64> = weights.iter().map(|weight| total as f64 * weight / sum).collect();
+    let exact: Vec<f64> = weights
+        .iter()
+        .map(|weight| total as f64 * weight / sum)
+        .collect();
     let mut parts: Vec<u64> = exact.iter().map(|part| part.floor() as u64).collect();
     let missing = total.saturating_sub(parts.iter().sum());
     let mut order: Vec<usize> = (0..weights.len()).collect();

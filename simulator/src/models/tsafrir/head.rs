@@ -104,9 +104,15 @@ pub(super) fn by_popularity(
 ) -> Vec<DurationMs> {
     times.sort_unstable();
     let longest = times.pop_if(|last| *last == longest);
-    let mut ranked: Vec<_> = draw_ranks(times.len(), rng).into_iter().zip(times).collect();
+    let mut ranked: Vec<_> = draw_ranks(times.len(), rng)
+        .into_iter()
+        .zip(times)
+        .collect();
     ranked.sort_unstable();
-    longest.into_iter().chain(ranked.into_iter().map(|(_, time)| time)).collect()
+    longest
+        .into_iter()
+        .chain(ranked.into_iter().map(|(_, time)| time))
+        .collect()
 }
 
 /// Ranks from 2 for the first `len` estimates after the longest: each is drawn
@@ -121,7 +127,9 @@ fn draw_ranks(len: usize, rng: &mut impl Rng) -> Vec<usize> {
         pool.extend(observed);
         pool.retain(|rank| !given.contains(rank));
         let overdue = pool.iter().copied().find(|rank| last_seen(*rank) <= place);
-        let Some(rank) = overdue.or_else(|| smaller_of_two(&pool, rng)) else { break };
+        let Some(rank) = overdue.or_else(|| smaller_of_two(&pool, rng)) else {
+            break;
+        };
         given.insert(rank);
         ranks.push(rank);
     }
@@ -129,14 +137,19 @@ fn draw_ranks(len: usize, rng: &mut impl Rng) -> Vec<usize> {
 }
 
 fn last_seen(rank: usize) -> usize {
-    OBSERVED_RANKS.iter().rposition(|observed| observed.contains(&rank)).unwrap_or(0)
+    OBSERVED_RANKS
+        .iter()
+        .rposition(|observed| observed.contains(&rank))
+        .unwrap_or(0)
 }
 
 fn smaller_of_two(pool: &BTreeSet<usize>, rng: &mut impl Rng) -> Option<usize> {
     if pool.is_empty() {
         return None;
     }
-    let place = rng.random_range(0..pool.len()).min(rng.random_range(0..pool.len()));
+    let place = rng
+        .random_range(0..pool.len())
+        .min(rng.random_range(0..pool.len()));
     pool.iter().nth(place).copied()
 }
 

@@ -51,9 +51,13 @@ fn free_near(time: u64, longest: u64, taken: &BTreeSet<DurationMs>) -> u64 {
 /// rare estimate is says nothing about how rare it is.
 pub(super) fn shares(len: usize, rng: &mut impl Rng) -> Vec<f64> {
     let ranks = HEAD_LEN + 1..=HEAD_LEN + len;
-    let mut shares: Vec<f64> = ranks.map(|rank| 795.6 * (rank as f64).powf(-2.267)).collect();
+    let mut shares: Vec<f64> = ranks
+        .map(|rank| 795.6 * (rank as f64).powf(-2.267))
+        .collect();
     let sum: f64 = shares.iter().sum();
-    shares.iter_mut().for_each(|share| *share *= (100.0 - HEAD_PERCENT) / sum);
+    shares
+        .iter_mut()
+        .for_each(|share| *share *= (100.0 - HEAD_PERCENT) / sum);
     shares.shuffle(rng);
     shares
 }

@@ -11,7 +11,9 @@ fn rng(seed: u64) -> StdRng {
 }
 
 fn draw(jobs: u64, seed: u64) -> Vec<EstimateCount> {
-    EstimateModel::new(jobs, HOURS_18).draw(&mut rng(seed)).unwrap()
+    EstimateModel::new(jobs, HOURS_18)
+        .draw(&mut rng(seed))
+        .unwrap()
 }
 
 fn minutes(minutes: u64) -> DurationMs {
@@ -21,7 +23,10 @@ fn minutes(minutes: u64) -> DurationMs {
 #[test]
 fn the_number_of_distinct_estimates_follows_the_curve() {
     let count = |jobs| DistinctEstimates::Piecewise.count(jobs);
-    assert_eq!([20, 200, 1_000, 10_000, 70_000].map(count), [10, 20, 35, 90, 340]);
+    assert_eq!(
+        [20, 200, 1_000, 10_000, 70_000].map(count),
+        [10, 20, 35, 90, 340]
+    );
     assert_eq!([0, 110, 5_500, 1_000_000].map(count), [0, 15, 63, 565]);
     assert_eq!(DistinctEstimates::PowerLaw.count(10_000), 101);
     for jobs in [20, 200, 1_000, 10_000, 70_000] {
@@ -35,8 +40,9 @@ fn the_longest_estimate_is_the_most_popular() {
     let top = counts.iter().max_by_key(|count| count.jobs).unwrap();
     assert_eq!(top.estimate, HOURS_18);
     // 89 percent less the fitted shares of ranks 2 to 20.
-    let fitted: f64 =
-        (2..=20).map(|r| 14.0491 * f64::exp(-0.177531 * f64::from(r)) + 0.462513).sum();
+    let fitted: f64 = (2..=20)
+        .map(|r| 14.0491 * f64::exp(-0.177531 * f64::from(r)) + 0.462513)
+        .sum();
     let share = top.jobs as f64 / 100.0;
     assert!((share - (89.0 - fitted)).abs() < 1.0, "{share} percent");
 }
@@ -83,7 +89,10 @@ fn short_estimates_are_more_popular_than_long_ones_but_the_longest() {
         .map(|seed| {
             let times: Vec<DurationMs> = (1..=20).map(minutes).collect();
             let ordered = head::by_popularity(times, minutes(20), &mut rng(seed));
-            let first_half = ordered.iter().enumerate().filter(|(_, time)| **time <= minutes(9));
+            let first_half = ordered
+                .iter()
+                .enumerate()
+                .filter(|(_, time)| **time <= minutes(9));
             first_half.map(|(rank, _)| rank + 1).sum::<usize>()
         })
         .sum();
@@ -97,7 +106,10 @@ fn tail_estimates_are_whole_minutes_unless_the_minute_is_taken() {
     let times = tail::times(HOURS_18, 340, 320, &mut taken);
     assert_eq!(taken.len(), 322);
     assert!(times.iter().all(|time| time.0 % 10_000 == 0));
-    let short = times.iter().filter(|time| **time <= minutes(9 * 60)).count();
+    let short = times
+        .iter()
+        .filter(|time| **time <= minutes(9 * 60))
+        .count();
     assert!(short > 200, "{short} of 320 in the lower half");
 }
 
@@ -114,7 +126,10 @@ fn tail_estimates_follow_the_fitted_curve() {
 fn a_crowded_maximum_still_gives_distinct_estimates() {
     let distinct = DistinctEstimates::PowerLaw;
     for (jobs, expected) in [(1_000_000, 1264), (100_000_000, 3600)] {
-        let model = EstimateModel { distinct, ..EstimateModel::new(jobs, minutes(60)) };
+        let model = EstimateModel {
+            distinct,
+            ..EstimateModel::new(jobs, minutes(60))
+        };
         let drawn = model.draw(&mut rng(6)).unwrap();
         let estimates: BTreeSet<_> = drawn.iter().map(|count| count.estimate).collect();
         assert_eq!((drawn.len(), estimates.len()), (expected, expected));
@@ -124,10 +139,19 @@ fn a_crowded_maximum_still_gives_distinct_estimates() {
 #[test]
 fn known_estimates_keep_their_counts() {
     let known = vec![
-        EstimateCount { estimate: minutes(7), jobs: 400 },
-        EstimateCount { estimate: minutes(60), jobs: 300 },
+        EstimateCount {
+            estimate: minutes(7),
+            jobs: 400,
+        },
+        EstimateCount {
+            estimate: minutes(60),
+            jobs: 300,
+        },
     ];
-    let model = EstimateModel { known: known.clone(), ..EstimateModel::new(1000, HOURS_18) };
+    let model = EstimateModel {
+        known: known.clone(),
+        ..EstimateModel::new(1000, HOURS_18)
+    };
     let drawn = model.draw(&mut rng(5)).unwrap();
     assert!(known.iter().all(|count| drawn.contains(count)));
     assert_eq!(drawn.len(), 35);
@@ -139,13 +163,31 @@ fn a_model_that_cannot_be_drawn_from_says_why() {
     let model = EstimateModel::new(100, HOURS_18);
     let error = |model: EstimateModel| model.draw(&mut rng(1)).unwrap_err();
     let count = |estimate, jobs| EstimateCount { estimate, jobs };
-    assert_eq!(error(EstimateModel { jobs: 0, ..model.clone() }), EstimateError::NoJobs);
-    let short = EstimateModel { longest: minutes(59), ..model.clone() };
-    assert_eq!(error(short).to_string(), "the longest estimate is 59m00s; choose 1h00m00s or more");
+    assert_eq!(
+        error(EstimateModel {
+            jobs: 0,
+            ..model.clone()
+        }),
+        EstimateError::NoJobs
+    );
+    let short = EstimateModel {
+        longest: minutes(59),
+        ..model.clone()
+    };
+    assert_eq!(
+        error(short).to_string(),
+        "the longest estimate is 59m00s; choose 1h00m00s or more"
+    );
     let known = vec![count(minutes(5), 60), count(minutes(9), 60)];
     assert_eq!(
-        error(EstimateModel { known, ..model.clone() }),
-        EstimateError::KnownExceedJobs { known: 120, jobs: 100 }
+        error(EstimateModel {
+            known,
+            ..model.clone()
+        }),
+        EstimateError::KnownExceedJobs {
+            known: 120,
+            jobs: 100
+        }
     );
     for known in [
         vec![count(minutes(5), 1), count(minutes(5), 1)],
@@ -153,20 +195,41 @@ fn a_model_that_cannot_be_drawn_from_says_why() {
         vec![count(minutes(5), 0)],
         vec![count(minutes(2000), 1)],
     ] {
-        let error = error(EstimateModel { known, ..model.clone() });
+        let error = error(EstimateModel {
+            known,
+            ..model.clone()
+        });
         assert!(matches!(error, EstimateError::KnownUnusable(_)));
     }
     let known = (1..=21).map(|minute| count(minutes(minute), 1)).collect();
-    assert_eq!(error(EstimateModel { known, ..model }), EstimateError::TooManyKnown(21));
+    assert_eq!(
+        error(EstimateModel { known, ..model }),
+        EstimateError::TooManyKnown(21)
+    );
 }
 
 #[test]
 fn jobs_longer_than_the_estimates_are_refused() {
-    let estimates = [EstimateCount { estimate: minutes(5), jobs: 2 }];
+    let estimates = [EstimateCount {
+        estimate: minutes(5),
+        jobs: 2,
+    }];
     let error = assign_estimates(&estimates, &[minutes(3), minutes(6)], &mut rng(1)).unwrap_err();
-    assert_eq!(error, EstimateError::TooFewLongEstimates { jobs: 1, run_time: minutes(6) });
+    assert_eq!(
+        error,
+        EstimateError::TooFewLongEstimates {
+            jobs: 1,
+            run_time: minutes(6)
+        }
+    );
     let error = assign_estimates(&estimates, &[minutes(3)], &mut rng(1)).unwrap_err();
-    assert_eq!(error, EstimateError::CountMismatch { estimates: 2, jobs: 1 });
+    assert_eq!(
+        error,
+        EstimateError::CountMismatch {
+            estimates: 2,
+            jobs: 1
+        }
+    );
 }
 
 #[test]
@@ -174,7 +237,10 @@ fn the_seed_decides_estimates_and_assignment() {
     let all = |seed| {
         let drawn = draw(500, seed);
         let run_times = vec![minutes(1); 500];
-        (assign_estimates(&drawn, &run_times, &mut rng(seed)).unwrap(), drawn)
+        (
+            assign_estimates(&drawn, &run_times, &mut rng(seed)).unwrap(),
+            drawn,
+        )
     };
     assert_eq!(all(7), all(7));
     assert_ne!(all(7).1, all(8).1);

@@ -78,7 +78,9 @@ impl Gains {
     /// The span that holds every gain that helps the job.
     fn span(&self, job: &QueuedJob) -> Option<(u64, u64)> {
         let helpful = self.list.iter().filter(|gain| gain.helps(job));
-        helpful.map(|gain| (gain.from, gain.to)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        helpful
+            .map(|gain| (gain.from, gain.to))
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 }
 
@@ -138,7 +140,12 @@ impl Reservations {
         let processors = i64::from(processors);
         self.profile.add(from, to, processors);
         let (least, most) = self.profile.range(from, to);
-        self.gains.add(Gain { from, to, before: least - processors, since: most });
+        self.gains.add(Gain {
+            from,
+            to,
+            before: least - processors,
+            since: most,
+        });
     }
 
     /// Brings every reservation up to `now`.
@@ -158,7 +165,11 @@ impl Reservations {
             self.make_anew(queue, running, in_service, now);
             return;
         }
-        let placed = self.fresh.iter().find_map(|id| queue.position(*id)).unwrap_or(usize::MAX);
+        let placed = self
+            .fresh
+            .iter()
+            .find_map(|id| queue.position(*id))
+            .unwrap_or(usize::MAX);
         self.compress(queue, placed, now);
         for id in std::mem::take(&mut self.fresh) {
             if let Some(position) = queue.position(id)
@@ -239,17 +250,30 @@ impl Reservations {
         let old = job.start.0;
         let from = now.0.max(span.0.saturating_sub(length));
         let before = span.1.min(old);
-        let wanted = Opening { processors, length, from, before, until: old };
+        let wanted = Opening {
+            processors,
+            length,
+            from,
+            before,
+            until: old,
+        };
         let start = self.profile.earliest(&wanted)?;
         queue.set_start(position, Timestamp(start));
-        self.profile.add(start, start.saturating_add(length), -processors);
+        self.profile
+            .add(start, start.saturating_add(length), -processors);
         if old == NEVER.0 {
             return None;
         }
-        self.profile.add(old, old.saturating_add(length), processors);
+        self.profile
+            .add(old, old.saturating_add(length), processors);
         let from = old.max(start.saturating_add(length));
         let to = old.saturating_add(length);
         let (least, most) = self.profile.range(from, to);
-        Some(Gain { from, to, before: least - processors, since: most })
+        Some(Gain {
+            from,
+            to,
+            before: least - processors,
+            since: most,
+        })
     }
 }

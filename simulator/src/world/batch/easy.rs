@@ -34,8 +34,14 @@ impl Shadow {
             }
         }
         match time {
-            Some(time) => Self { time, extra: free - processors },
-            None => Self { time: NEVER, extra: 0 },
+            Some(time) => Self {
+                time,
+                extra: free - processors,
+            },
+            None => Self {
+                time: NEVER,
+                extra: 0,
+            },
         }
     }
 

@@ -143,13 +143,22 @@ impl BatchSystem {
         self.at(now);
         let processors = processors.max(1);
         if processors > self.total {
-            return Err(SubmitError::TooLarge { id, processors, total: self.total });
+            return Err(SubmitError::TooLarge {
+                id,
+                processors,
+                total: self.total,
+            });
         }
         if self.is_queued(id) || self.is_running(id) {
             return Err(SubmitError::AlreadyKnown { id });
         }
         let estimate = DurationMs(estimate.0.clamp(1, u64::MAX - 1));
-        self.queue.push(QueuedJob { id, processors, estimate, start: NEVER });
+        self.queue.push(QueuedJob {
+            id,
+            processors,
+            estimate,
+            start: NEVER,
+        });
         if let Plan::Conservative(reservations) = &mut self.plan {
             reservations.on_submitted(id);
         }
@@ -275,7 +284,8 @@ impl BatchSystem {
     /// The nodes of a job that runs.
     pub fn nodes_of(&self, id: LrmJobId) -> impl Iterator<Item = u32> {
         let job = self.running.get(id);
-        job.into_iter().flat_map(|job| job.shares.iter().map(|share| share.node))
+        job.into_iter()
+            .flat_map(|job| job.shares.iter().map(|share| share.node))
     }
 
     /// When a running job started, or when a queued one is expected to, as of
@@ -302,11 +312,24 @@ impl BatchSystem {
 
     /// Starts the job at a position of the queue if its processors are idle.
     fn start(&mut self, position: usize, now: Timestamp) -> Option<LrmJobId> {
-        let QueuedJob { id, processors, estimate, .. } = *self.queue.get(position)?;
+        let QueuedJob {
+            id,
+            processors,
+            estimate,
+            ..
+        } = *self.queue.get(position)?;
         let shares = self.nodes.take(processors)?;
         self.queue.remove(position);
         let expected_end = now + estimate;
-        self.running.insert(id, RunningJob { processors, start: now, expected_end, shares });
+        self.running.insert(
+            id,
+            RunningJob {
+                processors,
+                start: now,
+                expected_end,
+                shares,
+            },
+        );
         Some(id)
     }
 
@@ -332,7 +355,9 @@ impl BatchSystem {
         while self.nodes.idle() > 0 {
             let idle = self.nodes.idle();
             let admits = |least: &queue::Least| shadow.admits(least, idle, now);
-            let Some((position, job)) = self.queue.next_where(from + 1, admits) else { break };
+            let Some((position, job)) = self.queue.next_where(from + 1, admits) else {
+                break;
+            };
             shadow.count(&job, now);
             started.extend(self.start(position, now));
             from = position;

@@ -68,7 +68,10 @@ impl Nodes {
             }
             let node = word as u32 * 64 + self.open[word].trailing_zeros();
             let taken = missing.min(self.free[node as usize]);
-            shares.push(Share { node, processors: taken });
+            shares.push(Share {
+                node,
+                processors: taken,
+            });
             missing -= taken;
             self.set_free(node, self.free[node as usize] - taken);
         }
@@ -78,7 +81,10 @@ impl Nodes {
     /// Gives back what [`Nodes::take`] gave out.
     pub(super) fn give(&mut self, shares: &[Share]) {
         for share in shares {
-            self.set_free(share.node, self.free[share.node as usize] + share.processors);
+            self.set_free(
+                share.node,
+                self.free[share.node as usize] + share.processors,
+            );
         }
     }
 

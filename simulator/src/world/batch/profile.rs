@@ -30,7 +30,12 @@ impl Stretch {
     }
 
     fn find_most(&mut self) {
-        self.most = self.steps.iter().map(|step| step.free).max().unwrap_or(i64::MIN);
+        self.most = self
+            .steps
+            .iter()
+            .map(|step| step.free)
+            .max()
+            .unwrap_or(i64::MIN);
     }
 }
 
@@ -54,7 +59,9 @@ pub(super) struct Profile {
 impl Profile {
     /// `free` processors from `at` on, for ever.
     pub(super) fn new(at: u64, free: i64) -> Self {
-        Self { stretches: vec![Stretch::new(vec![Step { at, free }])] }
+        Self {
+            stretches: vec![Stretch::new(vec![Step { at, free }])],
+        }
     }
 
     /// Adds `change` from `from` to before `to`; `u64::MAX` means for ever.
@@ -87,9 +94,13 @@ impl Profile {
     pub(super) fn range(&self, from: u64, to: u64) -> (i64, i64) {
         let (mut least, mut most) = (i64::MAX, i64::MIN);
         let first = self.stretch_of(from);
-        let start = self.stretches[first].steps.partition_point(|step| step.at <= from);
+        let start = self.stretches[first]
+            .steps
+            .partition_point(|step| step.at <= from);
         let here = self.stretches[first].steps[start.saturating_sub(1)..].iter();
-        let later = self.stretches[first + 1..].iter().flat_map(|stretch| &stretch.steps);
+        let later = self.stretches[first + 1..]
+            .iter()
+            .flat_map(|stretch| &stretch.steps);
         for step in here.chain(later) {
             if step.at >= to {
                 break;
@@ -138,7 +149,10 @@ impl Profile {
         let gone = self.stretch_of(now);
         self.stretches.drain(..gone);
         let stretch = &mut self.stretches[0];
-        let passed = stretch.steps.partition_point(|step| step.at <= now).saturating_sub(1);
+        let passed = stretch
+            .steps
+            .partition_point(|step| step.at <= now)
+            .saturating_sub(1);
         if passed > 0 {
             stretch.steps.drain(..passed);
             stretch.find_most();
@@ -147,14 +161,18 @@ impl Profile {
 
     /// Index of the stretch that holds `at`; the first if `at` is before all.
     fn stretch_of(&self, at: u64) -> usize {
-        self.stretches.partition_point(|stretch| stretch.steps[0].at <= at).saturating_sub(1)
+        self.stretches
+            .partition_point(|stretch| stretch.steps[0].at <= at)
+            .saturating_sub(1)
     }
 
     /// Makes `at` the start of a step.
     fn cut(&mut self, at: u64) {
         let index = self.stretch_of(at);
         let steps = &mut self.stretches[index].steps;
-        let Err(place) = steps.binary_search_by_key(&at, |step| step.at) else { return };
+        let Err(place) = steps.binary_search_by_key(&at, |step| step.at) else {
+            return;
+        };
         let free = steps[place.saturating_sub(1)].free;
         steps.insert(place, Step { at, free });
         if steps.len() > STRETCH_MAX {
@@ -168,7 +186,9 @@ impl Profile {
     fn join(&mut self, at: u64) {
         let index = self.stretch_of(at);
         let steps = &self.stretches[index].steps;
-        let Ok(place) = steps.binary_search_by_key(&at, |step| step.at) else { return };
+        let Ok(place) = steps.binary_search_by_key(&at, |step| step.at) else {
+            return;
+        };
         let before = match (place, index) {
             (0, 0) => return,
             (0, _) => self.stretches[index - 1].steps.last(),

@@ -34,11 +34,18 @@ pub(super) struct Least {
 }
 
 impl Least {
-    const OF_NONE: Least =
-        Least { processors: u32::MAX, estimate: DurationMs(u64::MAX), start: NEVER };
+    const OF_NONE: Least = Least {
+        processors: u32::MAX,
+        estimate: DurationMs(u64::MAX),
+        start: NEVER,
+    };
 
     fn of(job: &QueuedJob) -> Self {
-        Self { processors: job.processors, estimate: job.estimate, start: job.start }
+        Self {
+            processors: job.processors,
+            estimate: job.estimate,
+            start: job.start,
+        }
     }
 
     fn and(self, other: Self) -> Self {

@@ -66,12 +66,18 @@ impl Running {
     /// Jobs with processors on `node`, in order of id.
     pub(super) fn on_node(&self, node: u32) -> Vec<LrmJobId> {
         let holds = |job: &RunningJob| job.shares.iter().any(|share| share.node == node);
-        self.jobs.iter().filter(|(_, job)| holds(job)).map(|(id, _)| *id).collect()
+        self.jobs
+            .iter()
+            .filter(|(_, job)| holds(job))
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     /// Expected ends with the processors that become free, soonest first.
     pub(super) fn ends(&self) -> impl Iterator<Item = (Timestamp, u32)> {
-        self.ends.iter().map(|((end, _), processors)| (*end, *processors))
+        self.ends
+            .iter()
+            .map(|((end, _), processors)| (*end, *processors))
     }
 
     /// Moves every expected end before `now` to [`OVERRUN`] after `now`. An end
@@ -89,7 +95,11 @@ impl Running {
             if let Some(job) = self.jobs.get_mut(&id) {
                 job.expected_end = expected_now;
             }
-            moved.push(Overrun { processors, expected_before, expected_now });
+            moved.push(Overrun {
+                processors,
+                expected_before,
+                expected_now,
+            });
         }
         moved
     }

@@ -66,27 +66,50 @@ pub(super) fn fair_rates(
     let together = connected(channels, sharers, changed);
     let rest = |channel: &ChannelId| {
         let Channel { capacity, flows } = &channels[*channel];
-        (*channel, Rest { capacity: *capacity, flows: flows.len() as u128 })
+        (
+            *channel,
+            Rest {
+                capacity: *capacity,
+                flows: flows.len() as u128,
+            },
+        )
     };
     let mut rests: BTreeMap<ChannelId, Rest> = together.iter().map(rest).collect();
-    let flows = together.iter().flat_map(|channel| &channels[*channel].flows);
+    let flows = together
+        .iter()
+        .flat_map(|channel| &channels[*channel].flows);
     let mut rising: BTreeSet<FlowId> = flows.copied().collect();
-    let limits = rising.iter().filter_map(|id| Some((sharers.get(id)?.limit?, *id)));
+    let limits = rising
+        .iter()
+        .filter_map(|id| Some((sharers.get(id)?.limit?, *id)));
     let mut limits: BTreeSet<(Rate, FlowId)> = limits.collect();
-    let shares = rests.iter().filter_map(|(channel, rest)| Some((rest.share()?, *channel)));
+    let shares = rests
+        .iter()
+        .filter_map(|(channel, rest)| Some((rest.share()?, *channel)));
     let mut shares: BTreeSet<(Rate, ChannelId)> = shares.collect();
     let mut rates = Vec::with_capacity(rising.len());
     while !rising.is_empty() {
-        let Some((share, fullest)) = shares.first().copied() else { break };
+        let Some((share, fullest)) = shares.first().copied() else {
+            break;
+        };
         let limited = limits.first().copied().filter(|(limit, _)| *limit <= share);
         let (held, rate): (Vec<FlowId>, Rate) = match limited {
             Some((limit, id)) => (vec![id], limit),
-            None => (channels[fullest].flows.intersection(&rising).copied().collect(), share),
+            None => (
+                channels[fullest]
+                    .flows
+                    .intersection(&rising)
+                    .copied()
+                    .collect(),
+                share,
+            ),
         };
         for id in held {
             rising.remove(&id);
             rates.push((id, rate));
-            let Some(sharer) = sharers.get(&id) else { continue };
+            let Some(sharer) = sharers.get(&id) else {
+                continue;
+            };
             if let Some(limit) = sharer.limit {
                 limits.remove(&(limit, id));
             }
@@ -116,7 +139,12 @@ fn connected(
         for id in &channels[channel].flows {
             if seen.insert(*id) {
                 let crosses = sharers.get(id).map(|sharer| sharer.crosses.as_slice());
-                open.extend(crosses.unwrap_or_default().iter().filter(|at| found.insert(**at)));
+                open.extend(
+                    crosses
+                        .unwrap_or_default()
+                        .iter()
+                        .filter(|at| found.insert(**at)),
+                );
             }
         }
     }

@@ -84,7 +84,8 @@ struct Flow {
 impl Flow {
     fn left_at(&self, now: Timestamp) -> u128 {
         let moving = now.since(self.since.max(self.begins));
-        self.left.saturating_sub(self.rate.saturating_mul(u128::from(moving.0)))
+        self.left
+            .saturating_sub(self.rate.saturating_mul(u128::from(moving.0)))
     }
 
     /// When it completes at its present rate; `None` if it stands still.
@@ -102,7 +103,11 @@ impl Flow {
 
     fn done_at(&self, now: Timestamp) -> Bytes {
         let missing = self.left_at(now).div_ceil(WORK_PER_BYTE);
-        Bytes(self.bytes.0.saturating_sub(u64::try_from(missing).unwrap_or(u64::MAX)))
+        Bytes(
+            self.bytes
+                .0
+                .saturating_sub(u64::try_from(missing).unwrap_or(u64::MAX)),
+        )
     }
 }
 
@@ -216,9 +221,24 @@ impl Network {
             self.channels[*channel].flows.insert(id);
         }
         let left = u128::from(bytes.0) * WORK_PER_BYTE;
-        self.flows.insert(id, Flow { bytes, begins, left, since: now, rate: 0 });
+        self.flows.insert(
+            id,
+            Flow {
+                bytes,
+                begins,
+                left,
+                since: now,
+                rate: 0,
+            },
+        );
         let limit = limit.map(fairness::rate);
-        self.sharers.insert(id, Sharer { crosses: crosses.clone(), limit });
+        self.sharers.insert(
+            id,
+            Sharer {
+                crosses: crosses.clone(),
+                limit,
+            },
+        );
         if left == 0 {
             self.ends.insert((begins, id));
         }
@@ -239,7 +259,9 @@ impl Network {
     pub fn progress(&mut self, id: FlowId, now: Timestamp) -> Option<Bytes> {
         let now = self.advance(now);
         let completed = self.completed.iter().find(|(known, _)| *known == id);
-        completed.map(|(_, bytes)| *bytes).or_else(|| Some(self.flows.get(&id)?.done_at(now)))
+        completed
+            .map(|(_, bytes)| *bytes)
+            .or_else(|| Some(self.flows.get(&id)?.done_at(now)))
     }
 
     /// What a link carries; `None` if there is none.
@@ -275,16 +297,25 @@ impl Network {
     /// number; each is returned once.
     pub fn completed(&mut self, now: Timestamp) -> Vec<FlowId> {
         self.advance(now);
-        std::mem::take(&mut self.completed).into_iter().map(|(id, _)| id).collect()
+        std::mem::take(&mut self.completed)
+            .into_iter()
+            .map(|(id, _)| id)
+            .collect()
     }
 
     fn link(&self, from: &SiteName, to: &SiteName) -> Result<&Link, NetworkError> {
         let key = (from.clone(), to.clone());
-        self.links.get(&key).ok_or(NetworkError::NoLink { from: key.0, to: key.1 })
+        self.links.get(&key).ok_or(NetworkError::NoLink {
+            from: key.0,
+            to: key.1,
+        })
     }
 
     fn new_channel(&mut self, capacity: BitsPerSecond) -> ChannelId {
-        self.channels.push(Channel { capacity: fairness::rate(capacity), flows: BTreeSet::new() });
+        self.channels.push(Channel {
+            capacity: fairness::rate(capacity),
+            flows: BTreeSet::new(),
+        });
         self.channels.len() - 1
     }
 
@@ -314,7 +345,11 @@ impl Network {
         if let Some(end) = flow.end() {
             self.ends.remove(&(end, id));
         }
-        let crosses = self.sharers.remove(&id).map(|sharer| sharer.crosses).unwrap_or_default();
+        let crosses = self
+            .sharers
+            .remove(&id)
+            .map(|sharer| sharer.crosses)
+            .unwrap_or_default();
         for channel in &crosses {
             self.channels[*channel].flows.remove(&id);
         }
@@ -325,7 +360,9 @@ impl Network {
     /// Shares anew what these channels and all that hang together with them carry.
     fn share(&mut self, changed: &[ChannelId], now: Timestamp) {
         for (id, rate) in fairness::fair_rates(&self.channels, &self.sharers, changed) {
-            let Some(flow) = self.flows.get_mut(&id) else { continue };
+            let Some(flow) = self.flows.get_mut(&id) else {
+                continue;
+            };
             if flow.rate == rate {
                 continue;
             }

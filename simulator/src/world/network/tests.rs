@@ -15,15 +15,34 @@ fn site(at: usize) -> SiteName {
 
 #[derive(Debug, Clone)]
 enum Change {
-    Start { from: usize, to: usize, bytes: u64, limit: Option<u64> },
-    Stop { id: u64 },
-    SetCapacity { from: usize, to: usize, capacity: u64 },
-    SetUpLink { at: usize, capacity: u64 },
+    Start {
+        from: usize,
+        to: usize,
+        bytes: u64,
+        limit: Option<u64>,
+    },
+    Stop {
+        id: u64,
+    },
+    SetCapacity {
+        from: usize,
+        to: usize,
+        capacity: u64,
+    },
+    SetUpLink {
+        at: usize,
+        capacity: u64,
+    },
 }
 
 fn changes() -> impl Strategy<Value = Vec<(u64, Change)>> {
     let at = || 0..SITES.len();
-    let start = (at(), at(), 0..9_000_000_u64, proptest::option::of(1..99_999_u64));
+    let start = (
+        at(),
+        at(),
+        0..9_000_000_u64,
+        proptest::option::of(1..99_999_u64),
+    );
     let change = prop_oneof![
         6 => start.prop_map(|(from, to, bytes, limit)| Change::Start { from, to, bytes, limit }),
         1 => (0..40_u64).prop_map(|id| Change::Stop { id }),
@@ -53,12 +72,26 @@ fn network() -> Network {
 
 fn apply(network: &mut Network, id: u64, change: &Change, now: Timestamp) {
     match *change {
-        Change::Start { from, to, bytes, limit } => network
-            .start(FlowId(id), &site(from), &site(to), Bytes(bytes), limit.map(BitsPerSecond), now)
+        Change::Start {
+            from,
+            to,
+            bytes,
+            limit,
+        } => network
+            .start(
+                FlowId(id),
+                &site(from),
+                &site(to),
+                Bytes(bytes),
+                limit.map(BitsPerSecond),
+                now,
+            )
             .unwrap(),
         Change::Stop { id } => drop(network.stop(FlowId(id), now)),
         Change::SetCapacity { from, to, capacity } => {
-            network.set_capacity(&site(from), &site(to), BitsPerSecond(capacity), now).unwrap();
+            network
+                .set_capacity(&site(from), &site(to), BitsPerSecond(capacity), now)
+                .unwrap();
         }
         Change::SetUpLink { at, capacity } => {
             network.set_up_link(&site(at), BitsPerSecond(capacity), now);
@@ -78,7 +111,11 @@ fn play(changes: &[(u64, Change)], mut look: impl FnMut(&mut Network, Timestamp)
 }
 
 fn used(network: &Network, channel: usize) -> u128 {
-    network.channels[channel].flows.iter().map(|id| network.flows[id].rate).sum()
+    network.channels[channel]
+        .flows
+        .iter()
+        .map(|id| network.flows[id].rate)
+        .sum()
 }
 
 proptest! {
@@ -183,14 +220,22 @@ proptest! {
 
 fn one_link(capacity: u64) -> Network {
     let mut network = Network::new();
-    network.set_link(&site(0), &site(1), BitsPerSecond(capacity), DurationMs(0), Timestamp(0));
+    network.set_link(
+        &site(0),
+        &site(1),
+        BitsPerSecond(capacity),
+        DurationMs(0),
+        Timestamp(0),
+    );
     network
 }
 
 fn start(network: &mut Network, id: u64, bytes: u64, limit: Option<u64>, now: u64) {
     let limit = limit.map(BitsPerSecond);
     let (from, to) = (site(0), site(1));
-    network.start(FlowId(id), &from, &to, Bytes(bytes), limit, Timestamp(now)).unwrap();
+    network
+        .start(FlowId(id), &from, &to, Bytes(bytes), limit, Timestamp(now))
+        .unwrap();
 }
 
 #[test]
@@ -198,13 +243,21 @@ fn a_cut_link_keeps_what_has_arrived_and_goes_on_when_restored() {
     let mut network = one_link(8000);
     start(&mut network, 1, 10_000, None, 0);
     let set = |network: &mut Network, capacity, now| {
-        network.set_capacity(&site(0), &site(1), BitsPerSecond(capacity), Timestamp(now)).unwrap();
+        network
+            .set_capacity(&site(0), &site(1), BitsPerSecond(capacity), Timestamp(now))
+            .unwrap();
     };
     set(&mut network, 0, 4000);
     assert_eq!(network.next_completion(), None);
-    assert_eq!(network.progress(FlowId(1), Timestamp(900_000)), Some(Bytes(4000)));
+    assert_eq!(
+        network.progress(FlowId(1), Timestamp(900_000)),
+        Some(Bytes(4000))
+    );
     set(&mut network, 8000, 1_000_000);
-    assert_eq!(network.next_completion(), Some((Timestamp(1_006_000), FlowId(1))));
+    assert_eq!(
+        network.next_completion(),
+        Some((Timestamp(1_006_000), FlowId(1)))
+    );
 }
 
 #[test]
@@ -222,7 +275,10 @@ fn the_end_of_a_flow_speeds_up_the_others_even_if_it_is_fetched_late() {
     let mut network = one_link(8000);
     start(&mut network, 1, 1000, None, 0);
     start(&mut network, 2, 3000, None, 0);
-    assert_eq!(network.next_completion(), Some((Timestamp(2000), FlowId(1))));
+    assert_eq!(
+        network.next_completion(),
+        Some((Timestamp(2000), FlowId(1)))
+    );
     assert_eq!(network.completed(Timestamp(4000)), [FlowId(1), FlowId(2)]);
 }
 
@@ -239,12 +295,26 @@ fn a_stopped_flow_returns_its_bytes_and_is_forgotten() {
 fn a_flow_over_no_link_or_with_a_known_number_is_refused() {
     let mut network = one_link(8000);
     start(&mut network, 1, 10_000, None, 0);
-    let mut again =
-        |from, to| network.start(FlowId(1), &site(from), &site(to), Bytes(1), None, Timestamp(0));
-    assert_eq!(again(0, 1), Err(NetworkError::AlreadyKnown { id: FlowId(1) }));
+    let mut again = |from, to| {
+        network.start(
+            FlowId(1),
+            &site(from),
+            &site(to),
+            Bytes(1),
+            None,
+            Timestamp(0),
+        )
+    };
+    assert_eq!(
+        again(0, 1),
+        Err(NetworkError::AlreadyKnown { id: FlowId(1) })
+    );
     let mut other = one_link(8000);
     assert_eq!(
         other.start(FlowId(2), &site(1), &site(0), Bytes(1), None, Timestamp(0)),
-        Err(NetworkError::NoLink { from: site(1), to: site(0) })
+        Err(NetworkError::NoLink {
+            from: site(1),
+            to: site(0)
+        })
     );
 }

@@ -41,12 +41,20 @@ impl<R: AsyncRead + Unpin> Answers<R> {
 
     async fn counted(&mut self) -> Option<Told> {
         let mut line = Vec::new();
-        (&mut self.from).take(LINE_MAX).read_until(b'\n', &mut line).await.ok()?;
+        (&mut self.from)
+            .take(LINE_MAX)
+            .read_until(b'\n', &mut line)
+            .await
+            .ok()?;
         let line = std::str::from_utf8(&line).ok()?.strip_suffix('\n')?;
         let mut words = line.strip_prefix("answer ")?.split(' ');
         let id = words.next()?.parse().ok()?;
         let code = code(words.next()?)?;
-        let length = words.next()?.parse().ok().filter(|length| *length <= LONGEST)?;
+        let length = words
+            .next()?
+            .parse()
+            .ok()
+            .filter(|length| *length <= LONGEST)?;
         let mut stdout = vec![0; length];
         self.from.read_exact(&mut stdout).await.ok()?;
         Some(Told { id, code, stdout })
@@ -56,20 +64,31 @@ impl<R: AsyncRead + Unpin> Answers<R> {
         let mark = format!("\n{} ", self.nonce).into_bytes();
         let mut all = Vec::new();
         loop {
-            let read = self.from.fill_buf().await.ok().filter(|read| !read.is_empty())?;
+            let read = self
+                .from
+                .fill_buf()
+                .await
+                .ok()
+                .filter(|read| !read.is_empty())?;
             let length = read.len();
             all.extend_from_slice(read);
             self.from.consume(length);
             // One request at a time: with its last line everything was said.
             if all.ends_with(b"\n") {
                 let tail = all.len().saturating_sub(mark.len() + 60);
-                let found = all[tail..].windows(mark.len()).rposition(|part| part == mark);
+                let found = all[tail..]
+                    .windows(mark.len())
+                    .rposition(|part| part == mark);
                 if let Some(at) = found.map(|at| tail + at) {
                     let line = String::from_utf8(all.split_off(at + mark.len())).ok()?;
                     all.truncate(at);
                     let (id, last) = line.strip_suffix('\n')?.split_once(' ')?;
                     let (id, code) = (id.parse().ok()?, code(last)?);
-                    return Some(Told { id, code, stdout: all });
+                    return Some(Told {
+                        id,
+                        code,
+                        stdout: all,
+                    });
                 }
             }
             if all.len() > LONGEST {
@@ -80,9 +99,16 @@ impl<R: AsyncRead + Unpin> Answers<R> {
 }
 
 /// What may be missing is the code itself.
-#[allow(clippy::option_option, reason = "the outer one is about whether it could be read")]
+#[allow(
+    clippy::option_option,
+    reason = "the outer one is about whether it could be read"
+)]
 fn code(word: &str) -> Option<Option<i32>> {
-    if word == "long" { Some(None) } else { word.parse().ok().map(Some) }
+    if word == "long" {
+        Some(None)
+    } else {
+        word.parse().ok().map(Some)
+    }
 }
 
 #[cfg(test)]
@@ -99,14 +125,21 @@ mod tests {
     }
 
     fn told(id: u64, code: Option<i32>, stdout: &[u8]) -> Told {
-        Told { id, code, stdout: stdout.to_vec() }
+        Told {
+            id,
+            code,
+            stdout: stdout.to_vec(),
+        }
     }
 
     #[tokio::test]
     async fn answers_are_taken_by_their_length_whatever_is_in_them() {
         let text = b"answer 7 0 12\nanswer 8 0 0answer 9 137 0\nanswer 2 long 0\nnoise\n";
-        let expected =
-            [told(7, Some(0), b"answer 8 0 0"), told(9, Some(137), b""), told(2, None, b"")];
+        let expected = [
+            told(7, Some(0), b"answer 8 0 0"),
+            told(9, Some(137), b""),
+            told(2, None, b""),
+        ];
         assert_eq!(all(Lane::Control, text).await, expected);
         assert_eq!(all(Lane::Control, b"answer 1 0 9\nshort").await, []);
     }
@@ -114,7 +147,10 @@ mod tests {
     #[tokio::test]
     async fn contents_end_with_the_mark_and_may_hold_what_looks_like_it() {
         let text = b"a\0b\nN\n\nN 7 0\n";
-        assert_eq!(all(Lane::Bulk, text).await, [told(7, Some(0), b"a\0b\nN\n")]);
+        assert_eq!(
+            all(Lane::Bulk, text).await,
+            [told(7, Some(0), b"a\0b\nN\n")]
+        );
         assert_eq!(all(Lane::Bulk, b"cut off\n").await, []);
     }
 }

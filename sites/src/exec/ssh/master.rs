@@ -16,8 +16,16 @@ use super::trouble::Trouble;
 use super::words::Words;
 
 /// Variables of ours that the client needs: where programs and keys are, who we are.
-const INHERITED: [&str; 8] =
-    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "SSH_AUTH_SOCK", "KRB5CCNAME", "TZ"];
+const INHERITED: [&str; 8] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "SSH_AUTH_SOCK",
+    "KRB5CCNAME",
+    "TZ",
+];
 
 /// What holds for the connection, whatever the user's configuration says: nobody is there to
 /// answer questions, a dead line is noticed, and nothing is forwarded.
@@ -33,8 +41,12 @@ const CONNECTION: [&str; 8] = [
 ];
 
 /// A session never makes a connection of its own, in which nothing of that would hold.
-const SESSION: [&str; 4] =
-    ["BatchMode=yes", "ControlMaster=no", "ProxyCommand=false", "ClearAllForwardings=yes"];
+const SESSION: [&str; 4] = [
+    "BatchMode=yes",
+    "ControlMaster=no",
+    "ProxyCommand=false",
+    "ClearAllForwardings=yes",
+];
 
 /// Between two looks for its socket.
 const LOOK: Duration = Duration::from_millis(20);
@@ -59,7 +71,11 @@ impl Master {
             let mut command = client(config);
             options(&mut command, &CONNECTION).args(["-M", "-N", "-T", "-a", "-x", "--"]);
             command.arg(&config.host);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
         });
         let mut child = made.map_err(|error| Trouble::no_client(&error))?;
         let words = child.stderr.take().map(Words::listen);
@@ -77,7 +93,9 @@ impl Master {
 
     /// Whether it is worth trying.
     pub(super) fn is_up(&mut self) -> bool {
-        self.child.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(None)))
+        self.child
+            .as_mut()
+            .is_none_or(|child| matches!(child.try_wait(), Ok(None)))
     }
 
     pub(super) fn is_ours(&self) -> bool {
@@ -128,26 +146,43 @@ pub(super) fn session(config: &SshConfig) -> Result<Child, String> {
     options(&mut command, &SESSION).args(["-T", "-a", "-x", "--"]);
     // The only words that a login shell at the other end reads.
     command.arg(&config.host).arg("exec /bin/sh -s");
-    piped(&mut command).spawn().map_err(|error| error.to_string())
+    piped(&mut command)
+        .spawn()
+        .map_err(|error| error.to_string())
 }
 
 /// Tells the master something; `false` if there is none, or it does not do it.
 async fn tell(config: &SshConfig, what: &str) -> bool {
     let mut command = client(config);
     command.args(["-O", what, "--"]).arg(&config.host);
-    let told = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let told = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     matches!(tokio::time::timeout(LOCAL, told).await, Ok(Ok(status)) if status.success())
 }
 
 fn client(config: &SshConfig) -> Command {
     let mut command = Command::new("ssh");
     command.env_clear().env("LC_ALL", "C");
-    command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.envs(
+        INHERITED
+            .iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?))),
+    );
     if let Some(file) = &config.config {
         command.arg("-F").arg(file);
     }
     command.arg("-S").arg(without_tokens(&config.socket));
-    command.args(["-o", "RequestTTY=no", "-o", "RemoteCommand=none", "-o", "LogLevel=ERROR"]);
+    command.args([
+        "-o",
+        "RequestTTY=no",
+        "-o",
+        "RemoteCommand=none",
+        "-o",
+        "LogLevel=ERROR",
+    ]);
     command.kill_on_drop(true).process_group(0).current_dir("/");
     command
 }

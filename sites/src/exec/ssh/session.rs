@@ -41,7 +41,9 @@ struct Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("lane", &self.lane).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("lane", &self.lane)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,7 +88,11 @@ impl Session {
         };
         let words = Words::listen(stderr);
         let nonce = crate::local::root::nonce();
-        let lane_word = if lane == Lane::Bulk { "bulk" } else { "control" };
+        let lane_word = if lane == Lane::Bulk {
+            "bulk"
+        } else {
+            "control"
+        };
         let mut stdout = BufReader::with_capacity(64 << 10, stdout);
         let ready = async {
             let text = format!("{TEXT}\nserve {nonce} {lane_word} {wanted}\n");
@@ -169,7 +175,9 @@ impl Session {
 
 impl Shared {
     fn under_way(&self) -> MutexGuard<'_, UnderWay> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a request on its way, for a holder of a turn.
@@ -190,8 +198,19 @@ impl Shared {
             Work::Script { text, .. } => Some(text.clone()),
             Work::Program(_) => None,
         };
-        let frame = Frame { id, text, bytes: encode(id, slot, command) };
-        under_way.waiting.insert(id, Waiting { slot, sent: false, answer: send });
+        let frame = Frame {
+            id,
+            text,
+            bytes: encode(id, slot, command),
+        };
+        under_way.waiting.insert(
+            id,
+            Waiting {
+                slot,
+                sent: false,
+                answer: send,
+            },
+        );
         self.requests.send(frame).map_err(|_| gone())?;
         Ok((id, answer))
     }
@@ -199,7 +218,11 @@ impl Shared {
     /// The bytes of a request are about to be sent; `false` if nobody waits for it any more.
     fn sends(&self, id: u64) -> bool {
         let mut under_way = self.under_way();
-        under_way.waiting.get_mut(&id).map(|waiting| waiting.sent = true).is_some()
+        under_way
+            .waiting
+            .get_mut(&id)
+            .map(|waiting| waiting.sent = true)
+            .is_some()
     }
 
     fn heard(&self, told: Told) -> Option<()> {
@@ -212,23 +235,40 @@ impl Shared {
         self.turns.add_permits(1);
         // Perhaps nobody waits for it.
         let _ = waiting.answer.send(match code {
-            None => Err(ExecError::PerhapsDone("it printed more than it may".to_owned())),
+            None => Err(ExecError::PerhapsDone(
+                "it printed more than it may".to_owned(),
+            )),
             Some(code) => Ok(self.output(code, stdout)),
         });
         Some(())
     }
 
     fn output(&self, code: i32, stdout: Vec<u8>) -> Output {
-        let ended = if code > 128 { Ended::Signal(code - 128) } else { Ended::Code(code) };
-        let stderr = if code == 0 { Vec::new() } else { self.words.recent().into_bytes() };
-        Output { ended, stdout, stderr }
+        let ended = if code > 128 {
+            Ended::Signal(code - 128)
+        } else {
+            Ended::Code(code)
+        };
+        let stderr = if code == 0 {
+            Vec::new()
+        } else {
+            self.words.recent().into_bytes()
+        };
+        Output {
+            ended,
+            stdout,
+            stderr,
+        }
     }
 
     /// A session that said nothing since then does not live any more.
     fn give_up(&self, id: u64, since: Instant) -> ExecError {
         let mut under_way = self.under_way();
         let silent = under_way.heard.is_some_and(|heard| heard < since);
-        let unsent = under_way.waiting.get(&id).is_some_and(|waiting| !waiting.sent);
+        let unsent = under_way
+            .waiting
+            .get(&id)
+            .is_some_and(|waiting| !waiting.sent);
         if unsent && let Some(waiting) = under_way.waiting.remove(&id) {
             under_way.free.push(waiting.slot);
             self.turns.add_permits(1);
@@ -326,9 +366,14 @@ fn encode(id: u64, slot: u32, command: &Command) -> Vec<u8> {
     let first = format!("{verb} {id} {slot} {seconds} {variables} {count} {max} {length}\n");
     let mut frame = first.into_bytes();
     for (name, content) in &command.environment {
-        value(&mut frame, &[name.as_bytes(), b"=", content.as_bytes()].concat());
+        value(
+            &mut frame,
+            &[name.as_bytes(), b"=", content.as_bytes()].concat(),
+        );
     }
-    words.iter().for_each(|word| value(&mut frame, word.as_bytes()));
+    words
+        .iter()
+        .for_each(|word| value(&mut frame, word.as_bytes()));
     frame.extend_from_slice(&command.input);
     frame
 }
@@ -343,5 +388,8 @@ fn value(frame: &mut Vec<u8>, bytes: &[u8]) {
 
 /// What a client of SSH is started with so that it can become a session.
 pub(super) fn piped(command: &mut tokio::process::Command) -> &mut tokio::process::Command {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped())
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
 }

@@ -34,7 +34,9 @@ async fn session_after(start_files: &str, lane: Lane) -> Session {
         .kill_on_drop(true)
         .process_group(0);
     let child = piped(&mut shell).spawn().unwrap();
-    Session::start(child, lane, "sh", Duration::from_secs(20)).await.unwrap()
+    Session::start(child, lane, "sh", Duration::from_secs(20))
+        .await
+        .unwrap()
 }
 
 async fn session(lane: Lane) -> Session {
@@ -54,7 +56,10 @@ fn command(work: Work) -> Command {
 
 fn script(text: &str, words: &[&str]) -> Command {
     let words = words.iter().map(OsString::from).collect();
-    command(Work::Script { text: text.into(), words })
+    command(Work::Script {
+        text: text.into(),
+        words,
+    })
 }
 
 fn program(words: &[&str]) -> Command {
@@ -84,7 +89,10 @@ async fn words_arrive_byte_for_byte_and_no_shell_reads_them() {
         assert_eq!(String::from_utf8(got).unwrap(), expected);
         let mut reader = program(&["printenv", "ODD"]);
         reader.environment.insert("ODD".into(), ODD.concat().into());
-        assert_eq!(printed(&session, reader).await, (ODD.concat() + "\n").into_bytes());
+        assert_eq!(
+            printed(&session, reader).await,
+            (ODD.concat() + "\n").into_bytes()
+        );
         let mut cat = program(&["cat"]);
         cat.input = ODD.concat().into_bytes();
         assert_eq!(printed(&session, cat).await, ODD.concat().into_bytes());
@@ -106,8 +114,9 @@ async fn start_files_that_leave_are_told_with_what_they_said() {
     let mut shell = tokio::process::Command::new("/bin/sh");
     shell.args(["-c", "echo 'This account is closed.'; exit 1"]);
     let child = piped(&mut shell).spawn().unwrap();
-    let why =
-        Session::start(child, Lane::Control, "sh", Duration::from_secs(20)).await.unwrap_err();
+    let why = Session::start(child, Lane::Control, "sh", Duration::from_secs(20))
+        .await
+        .unwrap_err();
     assert!(why.contains("This account is closed."), "{why}");
 }
 
@@ -120,7 +129,10 @@ async fn answers_of_many_at_once_are_told_apart() {
             let session = session.clone();
             tokio::spawn(async move {
                 let got = printed(&session, script(text, &[&number.to_string()])).await;
-                assert_eq!(got, format!("line {number} of many\n").repeat(300).into_bytes());
+                assert_eq!(
+                    got,
+                    format!("line {number} of many\n").repeat(300).into_bytes()
+                );
             })
         })
         .collect();
@@ -132,13 +144,17 @@ async fn answers_of_many_at_once_are_told_apart() {
 #[tokio::test]
 async fn contents_of_any_bytes_go_both_ways_whether_they_are_read_or_not() {
     let session = session(Lane::Bulk).await;
-    let bytes: Vec<u8> = (0..700_000_u32).map(|n| (n.wrapping_mul(n) >> 5) as u8).collect();
+    let bytes: Vec<u8> = (0..700_000_u32)
+        .map(|n| (n.wrapping_mul(n) >> 5) as u8)
+        .collect();
     for (words, expected) in [(["cat", "-"], &bytes[..]), (["true", "-"], &[][..])] {
         let mut command = program(&words);
         command.input = bytes.clone();
         assert!(printed(&session, command).await == expected);
     }
-    let output = run(&session, script("cat > /dev/null; exit 7", &[])).await.unwrap();
+    let output = run(&session, script("cat > /dev/null; exit 7", &[]))
+        .await
+        .unwrap();
     assert_eq!(output.ended, Ended::Code(7));
 }
 
@@ -147,7 +163,10 @@ async fn too_much_output_is_an_error_and_the_session_goes_on() {
     let session = session(Lane::Control).await;
     let mut loud = program(&["printf", "%s", "more than ten bytes"]);
     loud.output_max = 10;
-    assert!(matches!(run(&session, loud).await, Err(ExecError::PerhapsDone(_))));
+    assert!(matches!(
+        run(&session, loud).await,
+        Err(ExecError::PerhapsDone(_))
+    ));
     assert_eq!(printed(&session, program(&["echo", "a"])).await, b"a\n");
 }
 
@@ -159,8 +178,14 @@ async fn what_ran_when_the_session_died_is_perhaps_done_and_the_rest_is_not_star
     // It is under way when another one is answered that was asked later.
     printed(&session, program(&["echo", "a"])).await;
     let killed = run(&session, script("kill -9 0; sleep 10", &[])).await;
-    assert!(matches!(killed, Err(ExecError::PerhapsDone(_))), "{killed:?}");
-    assert!(matches!(waits.await.unwrap(), Err(ExecError::PerhapsDone(_))));
+    assert!(
+        matches!(killed, Err(ExecError::PerhapsDone(_))),
+        "{killed:?}"
+    );
+    assert!(matches!(
+        waits.await.unwrap(),
+        Err(ExecError::PerhapsDone(_))
+    ));
     let later = run(&session, program(&["true"])).await;
     assert!(matches!(later, Err(ExecError::NotStarted(_))), "{later:?}");
     assert!(!session.is_up());
@@ -179,7 +204,10 @@ async fn a_session_that_says_nothing_until_a_deadline_is_given_up() {
     while session.is_up() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(matches!(run(&session, asks).await, Err(ExecError::NotStarted(_))));
+    assert!(matches!(
+        run(&session, asks).await,
+        Err(ExecError::NotStarted(_))
+    ));
 }
 
 #[tokio::test]
@@ -192,6 +220,9 @@ async fn one_that_hangs_does_not_end_a_session_that_answers_others() {
     while !hanging.is_finished() {
         printed(&session, program(&["true"])).await;
     }
-    assert!(matches!(hanging.await.unwrap(), Err(ExecError::PerhapsDone(_))));
+    assert!(matches!(
+        hanging.await.unwrap(),
+        Err(ExecError::PerhapsDone(_))
+    ));
     assert!(session.is_up());
 }

@@ -29,7 +29,10 @@ pub enum Kind {
 
 /// Parts of messages, the more particular first.
 const SIGNS: [(&str, Kind); 26] = [
-    ("REMOTE HOST IDENTIFICATION HAS CHANGED", Kind::HostKeyChanged),
+    (
+        "REMOTE HOST IDENTIFICATION HAS CHANGED",
+        Kind::HostKeyChanged,
+    ),
     ("host key for", Kind::HostKeyChanged),
     ("Host key verification failed", Kind::HostKeyUnknown),
     ("host key is known", Kind::HostKeyUnknown),
@@ -74,12 +77,22 @@ impl Trouble {
         let tells = |line: &&str| SIGNS.iter().any(|(part, _)| line.contains(part));
         let lines = said.split("; ").map(|line| line.trim_matches(['@', ' ']));
         let telling: Vec<&str> = lines.filter(tells).take(2).collect();
-        let said = if telling.is_empty() { said.to_owned() } else { telling.join("; ") };
-        Self { kind: sign.map_or(Kind::Other, |(_, kind)| *kind), said }
+        let said = if telling.is_empty() {
+            said.to_owned()
+        } else {
+            telling.join("; ")
+        };
+        Self {
+            kind: sign.map_or(Kind::Other, |(_, kind)| *kind),
+            said,
+        }
     }
 
     pub(super) fn no_client(error: &io::Error) -> Self {
-        Self { kind: Kind::NoClient, said: format!("ssh cannot be started: {error}") }
+        Self {
+            kind: Kind::NoClient,
+            said: format!("ssh cannot be started: {error}"),
+        }
     }
 
     /// Somebody has to say who we are, or who the host is, before it can be otherwise.
@@ -137,7 +150,11 @@ impl Trouble {
 
     /// What went wrong at this host, and what to do.
     pub fn told(&self, host: &str, by_hand: &str) -> String {
-        format!("no connection to {host}: {}; {}", self.said, self.advice(by_hand))
+        format!(
+            "no connection to {host}: {}; {}",
+            self.said,
+            self.advice(by_hand)
+        )
     }
 }
 
@@ -155,8 +172,14 @@ mod tests {
                  verification failed.",
                 Kind::HostKeyChanged,
             ),
-            ("ssh: Could not resolve hostname nowhere: Name or service not known", Kind::Name),
-            ("ssh: connect to host 127.0.0.2 port 1: Connection refused", Kind::Network),
+            (
+                "ssh: Could not resolve hostname nowhere: Name or service not known",
+                Kind::Name,
+            ),
+            (
+                "ssh: connect to host 127.0.0.2 port 1: Connection refused",
+                Kind::Network,
+            ),
             (
                 "mux_client_request_session: session request failed: Session open refused by peer",
                 Kind::Sessions,

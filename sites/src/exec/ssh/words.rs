@@ -49,7 +49,11 @@ impl Words {
         let mut ended = self.ended.clone();
         let _ = tokio::time::timeout(PATIENCE, ended.wait_for(|ended| *ended)).await;
         let recent = self.recent();
-        let lines: Vec<&str> = recent.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        let lines: Vec<&str> = recent
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty())
+            .collect();
         (!lines.is_empty()).then(|| lines.join("; "))
     }
 }

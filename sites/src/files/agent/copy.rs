@@ -40,7 +40,11 @@ impl Copy<'_> {
     /// upon what is there; if that turns out wrong, what was there may be to
     /// blame, so once more from nothing.
     pub(super) fn bring(&self) -> Result<(), Trouble> {
-        if self.root.has(self.wanted.digest).at_destination("looking into the store")? {
+        if self
+            .root
+            .has(self.wanted.digest)
+            .at_destination("looking into the store")?
+        {
             return Ok(());
         }
         let source = &Source::open(self.order)?;
@@ -49,7 +53,10 @@ impl Copy<'_> {
         let mut mover = self.mover()?;
         let mut moved = self.once(source, &mut mover)?;
         if !self.is_wanted(moved) && mover.resumed {
-            self.task.dir.remove(DATA).at_destination("dropping what is wrong")?;
+            self.task
+                .dir
+                .remove(DATA)
+                .at_destination("dropping what is wrong")?;
             self.watch.restart();
             mover = self.mover()?;
             moved = self.once(source, &mut mover)?;
@@ -58,7 +65,10 @@ impl Copy<'_> {
             return Ok(());
         }
         // What is wrong is of no use to the next try.
-        self.task.dir.remove(DATA).at_destination("dropping what is wrong")?;
+        self.task
+            .dir
+            .remove(DATA)
+            .at_destination("dropping what is wrong")?;
         let file = self.file();
         Err(Trouble::source(format_args!(
             "it is not what was ordered: {} bytes with digest {} instead of {} with {}",
@@ -73,7 +83,11 @@ impl Copy<'_> {
 
     fn is_wanted(&self, moved: Moved) -> bool {
         let file = self.file();
-        moved == Moved { digest: file.digest, size: file.size.0 }
+        moved
+            == Moved {
+                digest: file.digest,
+                size: file.size.0,
+            }
     }
 
     fn mover(&self) -> Result<Mover, Trouble> {
@@ -81,16 +95,18 @@ impl Copy<'_> {
             let budget = self.root.sub(LINKS)?.write(&limit.link[..])?;
             Limiter::new(budget, BitsPerSecond(limit.bits_per_second))
         });
-        let limiter = limiter.transpose().at_destination("finding the link's budget")?;
+        let limiter = limiter
+            .transpose()
+            .at_destination("finding the link's budget")?;
         Ok(Mover::new(self.watch.clone(), limiter, self.file().size.0))
     }
 
     fn once(&self, source: &Source, mover: &mut Mover) -> Result<Moved, Trouble> {
         match source {
             Source::File(from) => self.once_file(from, mover),
-            Source::Directory(_) if self.cut.is_some() => {
-                Err(Trouble::source("it is a directory, and was to be read in chunks"))
-            }
+            Source::Directory(_) if self.cut.is_some() => Err(Trouble::source(
+                "it is a directory, and was to be read in chunks",
+            )),
             Source::Directory(from) => self.once_directory(from, mover),
         }
     }
@@ -124,7 +140,11 @@ impl Copy<'_> {
 
     fn once_directory(&self, from: &Dir, mover: &mut Mover) -> Result<Moved, Trouble> {
         self.drop_unless(FileType::Directory)?;
-        let data = self.task.dir.ensure_dir(DATA).at_destination("opening the copy")?;
+        let data = self
+            .task
+            .dir
+            .ensure_dir(DATA)
+            .at_destination("opening the copy")?;
         let from = from.again().at_source("opening it")?;
         let to = data.again().at_destination("opening the copy")?;
         let moved = tree(mover, from, Some(to))?;
@@ -137,7 +157,10 @@ impl Copy<'_> {
     /// Drops what an earlier try left if it is of another kind.
     fn drop_unless(&self, wanted: FileType) -> Result<(), Trouble> {
         let dir = &self.task.dir;
-        match dir.find(DATA).at_destination("looking for an earlier try")? {
+        match dir
+            .find(DATA)
+            .at_destination("looking for an earlier try")?
+        {
             Some(stat) if kind(&stat) != wanted => dir.remove(DATA).at_destination("dropping"),
             Some(_) | None => Ok(()),
         }
@@ -146,7 +169,10 @@ impl Copy<'_> {
     /// Drops what an earlier try left.
     fn drop_all(&self) -> Result<(), Trouble> {
         let dir = &self.task.dir;
-        match dir.find(DATA).at_destination("looking for an earlier try")? {
+        match dir
+            .find(DATA)
+            .at_destination("looking for an earlier try")?
+        {
             Some(_) => dir.remove(DATA).at_destination("dropping"),
             None => Ok(()),
         }
@@ -154,19 +180,32 @@ impl Copy<'_> {
 
     /// A file of another length needs no reading.
     fn check_size(&self, source: &Source) -> Result<(), Trouble> {
-        let Source::File(file) = source else { return Ok(()) };
+        let Source::File(file) = source else {
+            return Ok(());
+        };
         let length = file.metadata().at_source("measuring the file")?.len();
         let wanted = self.file().size.0;
         if length == wanted {
             return Ok(());
         }
-        Err(Trouble::source(format_args!("it has {length} bytes instead of {wanted}")))
+        Err(Trouble::source(format_args!(
+            "it has {length} bytes instead of {wanted}"
+        )))
     }
 
     /// Refuses what cannot fit before it fills the disk for everybody.
     fn check_space(&self) -> Result<(), Trouble> {
-        let free = self.task.dir.free_bytes().at_destination("asking for free space")?;
-        let present = match self.task.dir.find(DATA).at_destination("looking for an earlier try")? {
+        let free = self
+            .task
+            .dir
+            .free_bytes()
+            .at_destination("asking for free space")?;
+        let present = match self
+            .task
+            .dir
+            .find(DATA)
+            .at_destination("looking for an earlier try")?
+        {
             Some(stat) if kind(&stat) == FileType::RegularFile => stat.st_size.unsigned_abs(),
             // What an earlier try left of a tree is not worth counting.
             Some(_) => self.wanted.size.0,
@@ -184,15 +223,27 @@ impl Copy<'_> {
     /// Gives the content its name in the store, and takes the task away.
     /// Nothing may write to the task's directory any more.
     pub(super) fn commit(&self) -> Result<(), Trouble> {
-        let gate = self.root.gate().at_destination("waiting for the turn to finish")?;
+        let gate = self
+            .root
+            .gate()
+            .at_destination("waiting for the turn to finish")?;
         let store = self.root.sub(STORE).at_destination("opening the store")?;
         let name = self.wanted.digest.to_string();
-        if !self.root.has(self.wanted.digest).at_destination("looking into the store")? {
-            self.task.dir.rename(DATA, &store, &name[..]).at_destination("renaming")?;
+        if !self
+            .root
+            .has(self.wanted.digest)
+            .at_destination("looking into the store")?
+        {
+            self.task
+                .dir
+                .rename(DATA, &store, &name[..])
+                .at_destination("renaming")?;
             seal(&store, &name).at_destination("sealing")?;
             store.sync().at_destination("flushing the store")?;
         }
-        self.root.discard(INCOMING, self.name).at_destination("taking the task away")?;
+        self.root
+            .discard(INCOMING, self.name)
+            .at_destination("taking the task away")?;
         drop(gate);
         // The content is there; what cannot be removed now is left to a sweep.
         let _ = self.root.empty_trash(INCOMING, self.name);

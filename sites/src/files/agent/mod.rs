@@ -57,7 +57,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match Agent::take(Path::new(root), family, name) {
         Ok(Some(agent)) => agent.run(),
-        Ok(None) => complain(EXIT_NOT_OURS, "standard input is not the lock of such a task"),
+        Ok(None) => complain(
+            EXIT_NOT_OURS,
+            "standard input is not the lock of such a task",
+        ),
         Err(error) => complain(EXIT_IO, error),
     }
 }
@@ -84,13 +87,23 @@ impl Agent {
         // A limit on the size of files is to be an error of writing, not a death.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let root = Root::open(root)?;
-        let Some(task) = Task::open(&root, family, name)? else { return Ok(None) };
+        let Some(task) = Task::open(&root, family, name)? else {
+            return Ok(None);
+        };
         if !task.holds_lock(io::stdin())? {
             return Ok(None);
         }
-        let Some(order) = task.order()? else { return Ok(None) };
+        let Some(order) = task.order()? else {
+            return Ok(None);
+        };
         task.announce(&ProcessId::own()?)?;
-        Ok(Some(Self { root, task: Arc::new(task), name: name.to_owned(), order, stop }))
+        Ok(Some(Self {
+            root,
+            task: Arc::new(task),
+            name: name.to_owned(),
+            order,
+            stop,
+        }))
     }
 
     fn run(self) -> ExitCode {
@@ -114,11 +127,30 @@ impl Agent {
         let Some(expected) = &self.order.expected else {
             return inspect(&self.order, watch).map(Some);
         };
-        let Self { root, task, name, order, .. } = self;
+        let Self {
+            root,
+            task,
+            name,
+            order,
+            ..
+        } = self;
         let wanted = expected.content().map_err(Trouble::process)?;
-        let cut = order.cut.as_ref().map(|cut| Ok((cut.file.content()?, cut.offset_bytes)));
-        let cut = cut.transpose().map_err(|error: InvalidId| Trouble::process(error))?;
-        let copy = Copy { root, task, name, order, wanted, cut, watch };
+        let cut = order
+            .cut
+            .as_ref()
+            .map(|cut| Ok((cut.file.content()?, cut.offset_bytes)));
+        let cut = cut
+            .transpose()
+            .map_err(|error: InvalidId| Trouble::process(error))?;
+        let copy = Copy {
+            root,
+            task,
+            name,
+            order,
+            wanted,
+            cut,
+            watch,
+        };
         copy.bring()?;
         // From here on nobody writes to the task's directory.
         drop(looker);
@@ -153,9 +185,13 @@ enum Source {
 impl Source {
     fn open(order: &Order) -> Result<Self, Trouble> {
         let place = FilePlace::try_from(&order.place).map_err(Trouble::source)?;
-        let root = Root::open(&order.source_root)
-            .at_source(format_args!("the site's root {}", order.source_root.display()))?;
-        let file = root.resolve(&order.source_attempts, &place).at_source("opening it")?;
+        let root = Root::open(&order.source_root).at_source(format_args!(
+            "the site's root {}",
+            order.source_root.display()
+        ))?;
+        let file = root
+            .resolve(&order.source_attempts, &place)
+            .at_source("opening it")?;
         let kind = file.metadata().at_source("looking at it")?.file_type();
         if kind.is_file() {
             Ok(Self::File(file))
@@ -181,7 +217,10 @@ fn inspect(order: &Order, watch: Arc<Watch>) -> Result<Inspected, Trouble> {
         Source::File(file) => (mover.file(&file, None, "the file")?, false),
         Source::Directory(dir) => (tree::tree(&mut mover, dir, None)?, true),
     };
-    let content = Content { digest: moved.digest, size: Bytes(moved.size) };
+    let content = Content {
+        digest: moved.digest,
+        size: Bytes(moved.size),
+    };
     Ok(Inspected { content, directory })
 }
 
@@ -189,5 +228,8 @@ fn inspect(order: &Order, watch: Arc<Watch>) -> Result<Inspected, Trouble> {
 pub(super) fn content_of(directory: Dir) -> Result<Content, String> {
     let mut mover = Mover::new(Arc::default(), None, u64::MAX);
     let moved = tree::tree(&mut mover, directory, None).map_err(|trouble| trouble.detail)?;
-    Ok(Content { digest: moved.digest, size: Bytes(moved.size) })
+    Ok(Content {
+        digest: moved.digest,
+        size: Bytes(moved.size),
+    })
 }

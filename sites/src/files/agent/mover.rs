@@ -41,8 +41,17 @@ pub(super) struct Moved {
 
 impl Mover {
     pub(super) fn new(watch: Arc<Watch>, limiter: Option<Limiter>, budget: u64) -> Self {
-        let quantum = limiter.as_ref().map_or(CHUNK_BYTES, |l| l.quantum_bytes(CHUNK_BYTES));
-        Self { watch, limiter, buffer: vec![0; CHUNK_BYTES], quantum, budget, resumed: false }
+        let quantum = limiter
+            .as_ref()
+            .map_or(CHUNK_BYTES, |l| l.quantum_bytes(CHUNK_BYTES));
+        Self {
+            watch,
+            limiter,
+            buffer: vec![0; CHUNK_BYTES],
+            quantum,
+            budget,
+            resumed: false,
+        }
     }
 
     pub(super) fn watch(&self) -> &Watch {
@@ -73,16 +82,22 @@ impl Mover {
             hasher.update(bytes);
             if let Some(to) = to {
                 self.watch.enter(Phase::Writing);
-                to.write_all_at(bytes, size).at_destination(format_args!("writing {name}"))?;
+                to.write_all_at(bytes, size)
+                    .at_destination(format_args!("writing {name}"))?;
             }
             size += length as u64;
             self.watch.count(length);
         }
         self.watch.enter(Phase::Free);
         if stamp(from).at_source(name)? != before {
-            return Err(Trouble::source(format_args!("{name} changed while it was read")));
+            return Err(Trouble::source(format_args!(
+                "{name} changed while it was read"
+            )));
         }
-        Ok(Moved { digest: Digest(*hasher.finalize().as_bytes()), size })
+        Ok(Moved {
+            digest: Digest(*hasher.finalize().as_bytes()),
+            size,
+        })
     }
 
     /// Reads a file to its end, and brings one run of its bytes to an empty destination. The
@@ -118,9 +133,14 @@ impl Mover {
         }
         self.watch.enter(Phase::Free);
         if stamp(from).at_source(name)? != before {
-            return Err(Trouble::source(format_args!("{name} changed while it was read")));
+            return Err(Trouble::source(format_args!(
+                "{name} changed while it was read"
+            )));
         }
-        Ok(Moved { digest: Digest(*hasher.finalize().as_bytes()), size })
+        Ok(Moved {
+            digest: Digest(*hasher.finalize().as_bytes()),
+            size,
+        })
     }
 
     /// Reads back what an earlier try left, and drops what cannot be of use.
@@ -175,7 +195,9 @@ impl Mover {
     fn pace(&mut self, length: usize) -> Result<(), Trouble> {
         if let Some(limiter) = self.limiter.as_ref().filter(|_| length > 0) {
             self.watch.enter(Phase::Free);
-            let wait = limiter.take(length).at_destination("sharing the link's bandwidth")?;
+            let wait = limiter
+                .take(length)
+                .at_destination("sharing the link's bandwidth")?;
             self.watch.wait(wait)?;
         }
         Ok(())
@@ -213,7 +235,10 @@ struct Stamp {
 
 fn stamp(file: &File) -> io::Result<Stamp> {
     let meta = file.metadata()?;
-    Ok(Stamp { size: meta.len(), modified: meta.modified()? })
+    Ok(Stamp {
+        size: meta.len(),
+        modified: meta.modified()?,
+    })
 }
 
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -244,23 +269,37 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_the_destinations_fault_and_is_called_by_its_name() {
-        let full = File::options().read(true).write(true).open("/dev/full").unwrap();
-        let trouble = mover(100).file(&file_with(b"some bytes"), Some(&full), "x").unwrap_err();
+        let full = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let trouble = mover(100)
+            .file(&file_with(b"some bytes"), Some(&full), "x")
+            .unwrap_err();
         assert_eq!(trouble.blame, Blame::Destination);
-        assert!(trouble.detail.contains("No space left on device"), "{}", trouble.detail);
+        assert!(
+            trouble.detail.contains("No space left on device"),
+            "{}",
+            trouble.detail
+        );
     }
 
     #[test]
     fn a_source_that_cannot_be_read_is_the_sources_fault() {
         let directory = File::open("/").unwrap();
-        let trouble = mover(100).file(&directory, Some(&file_with(b"")), "x").unwrap_err();
+        let trouble = mover(100)
+            .file(&directory, Some(&file_with(b"")), "x")
+            .unwrap_err();
         assert_eq!(trouble.blame, Blame::Source);
     }
 
     #[test]
     fn a_source_with_more_than_announced_does_not_get_to_fill_the_disk() {
         let to = file_with(b"");
-        let trouble = mover(5).file(&file_with(b"123456"), Some(&to), "x").unwrap_err();
+        let trouble = mover(5)
+            .file(&file_with(b"123456"), Some(&to), "x")
+            .unwrap_err();
         assert_eq!(trouble.blame, Blame::Source);
         assert_eq!(to.metadata().unwrap().len(), 0);
     }
@@ -278,7 +317,14 @@ mod tests {
     fn a_run_of_bytes_is_moved_and_the_whole_file_is_checked() {
         let bytes: Vec<u8> = (0..3 * CHUNK_BYTES + 7).map(|n| n as u8).collect();
         let from = file_with(&bytes);
-        let ends = [0, 5, CHUNK_BYTES - 1, CHUNK_BYTES, 2 * CHUNK_BYTES + 9, bytes.len()];
+        let ends = [
+            0,
+            5,
+            CHUNK_BYTES - 1,
+            CHUNK_BYTES,
+            2 * CHUNK_BYTES + 9,
+            bytes.len(),
+        ];
         for pair in ends.windows(2) {
             let mut to = file_with(b"");
             let run = pair[0] as u64..pair[1] as u64;
@@ -296,7 +342,13 @@ mod tests {
     fn more_than_the_source_has_is_no_beginning_of_it() {
         let (from, to) = (file_with(b"abc"), file_with(b"abcdef"));
         let moved = mover(3).file(&from, Some(&to), "x").unwrap();
-        assert_eq!(moved, Moved { digest: Digest(*blake3::hash(b"abc").as_bytes()), size: 3 });
+        assert_eq!(
+            moved,
+            Moved {
+                digest: Digest(*blake3::hash(b"abc").as_bytes()),
+                size: 3
+            }
+        );
         assert_eq!(to.metadata().unwrap().len(), 3);
     }
 }

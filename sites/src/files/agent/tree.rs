@@ -25,12 +25,21 @@ const SEALED: Mode = Mode::from_bits_truncate(0o444);
 pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<Moved, Trouble> {
     let walk = Walk::new(from, ENTRIES_MAX).map_err(Trouble::source)?;
     let to = to.map(Place::new);
-    let mut copying = Copying { mover, walk, to, entries: Vec::new(), size: 0 };
+    let mut copying = Copying {
+        mover,
+        walk,
+        to,
+        entries: Vec::new(),
+        size: 0,
+    };
     copying.drop_foreign()?;
     copying.all()?;
     let Copying { entries, size, .. } = copying;
     manifest::check_links(entries.iter().filter_map(Entry::link)).map_err(Trouble::source)?;
-    Ok(Moved { digest: manifest::digest(entries), size })
+    Ok(Moved {
+        digest: manifest::digest(entries),
+        size,
+    })
 }
 
 struct Copying<'a> {
@@ -89,12 +98,17 @@ impl Copying<'_> {
     }
 
     fn enter(&mut self, name: &OsStr) -> Result<(), Trouble> {
-        self.entries.push(Entry { path: self.walk.path().to_vec(), kind: EntryKind::Directory });
+        self.entries.push(Entry {
+            path: self.walk.path().to_vec(),
+            kind: EntryKind::Directory,
+        });
         let shown = self.shown();
         self.walk.enter(name).map_err(Trouble::source)?;
         if let Some(to) = &mut self.to {
             let below = to.here().ensure_dir(name);
-            below.and_then(|below| to.enter(below)).at_destination(shown)?;
+            below
+                .and_then(|below| to.enter(below))
+                .at_destination(shown)?;
         }
         self.drop_foreign()
     }
@@ -102,8 +116,12 @@ impl Copying<'_> {
     fn leave(&mut self) -> Result<(), Trouble> {
         let shown = self.shown();
         self.walk.leave().at_source(&shown)?;
-        let Some(to) = &mut self.to else { return Ok(()) };
-        to.here().set_mode(SEALED_EXECUTABLE).at_destination(&shown)?;
+        let Some(to) = &mut self.to else {
+            return Ok(());
+        };
+        to.here()
+            .set_mode(SEALED_EXECUTABLE)
+            .at_destination(&shown)?;
         to.leave().at_destination(&shown)
     }
 
@@ -111,9 +129,13 @@ impl Copying<'_> {
         let shown = self.shown();
         let source = self.walk.here().read(name).at_source(&shown)?;
         // What was opened counts, not what stood there a moment ago.
-        let stat = rustix::fs::fstat(&source).map_err(Into::into).at_source(&shown)?;
+        let stat = rustix::fs::fstat(&source)
+            .map_err(Into::into)
+            .at_source(&shown)?;
         if kind(&stat) != FileType::RegularFile {
-            return Err(Trouble::source(format_args!("{shown} changed while it was read")));
+            return Err(Trouble::source(format_args!(
+                "{shown} changed while it was read"
+            )));
         }
         let executable = is_executable(&stat);
         let moved = match &self.to {
@@ -121,14 +143,27 @@ impl Copying<'_> {
             Some(to) => {
                 let copy = open_copy(to.here(), name, stat.st_size).at_destination(&shown)?;
                 let moved = self.mover.file(&source, Some(&copy), &shown)?;
-                let mode = if executable { SEALED_EXECUTABLE } else { SEALED };
-                rustix::fs::fchmod(&copy, mode).map_err(Into::into).at_destination(&shown)?;
+                let mode = if executable {
+                    SEALED_EXECUTABLE
+                } else {
+                    SEALED
+                };
+                rustix::fs::fchmod(&copy, mode)
+                    .map_err(Into::into)
+                    .at_destination(&shown)?;
                 moved
             }
         };
         self.size = self.size.saturating_add(moved.size);
-        let kind = EntryKind::File { executable, size: moved.size, digest: moved.digest };
-        self.entries.push(Entry { path: self.walk.path().to_vec(), kind });
+        let kind = EntryKind::File {
+            executable,
+            size: moved.size,
+            digest: moved.digest,
+        };
+        self.entries.push(Entry {
+            path: self.walk.path().to_vec(),
+            kind,
+        });
         Ok(())
     }
 
@@ -141,8 +176,13 @@ impl Copying<'_> {
             };
             make().at_destination(self.shown())?;
         }
-        let kind = EntryKind::Link { target: target.into_vec() };
-        self.entries.push(Entry { path: self.walk.path().to_vec(), kind });
+        let kind = EntryKind::Link {
+            target: target.into_vec(),
+        };
+        self.entries.push(Entry {
+            path: self.walk.path().to_vec(),
+            kind,
+        });
         Ok(())
     }
 

@@ -14,15 +14,24 @@ pub(super) struct Trouble {
 
 impl Trouble {
     pub(super) fn source(detail: impl fmt::Display) -> Self {
-        Self { blame: Blame::Source, detail: format!("source: {detail}") }
+        Self {
+            blame: Blame::Source,
+            detail: format!("source: {detail}"),
+        }
     }
 
     pub(super) fn destination(detail: impl fmt::Display) -> Self {
-        Self { blame: Blame::Destination, detail: format!("destination: {detail}") }
+        Self {
+            blame: Blame::Destination,
+            detail: format!("destination: {detail}"),
+        }
     }
 
     pub(super) fn process(detail: impl fmt::Display) -> Self {
-        Self { blame: Blame::Process, detail: detail.to_string() }
+        Self {
+            blame: Blame::Process,
+            detail: detail.to_string(),
+        }
     }
 
     pub(super) fn outcome(&self) -> Outcome {

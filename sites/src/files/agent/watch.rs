@@ -36,7 +36,10 @@ pub(super) struct Watch {
 impl Watch {
     /// Ends with a signal that sets `stop`.
     pub(super) fn new(stop: Arc<AtomicBool>) -> Self {
-        Self { stop, ..Self::default() }
+        Self {
+            stop,
+            ..Self::default()
+        }
     }
 
     /// Enters a phase; also each new step within one.
@@ -62,7 +65,9 @@ impl Watch {
     /// An error if the task was told to end.
     pub(super) fn check_stop(&self) -> Result<(), Trouble> {
         if self.stop.load(Relaxed) {
-            return Err(Trouble::process("the copy was stopped by a signal; what arrived is kept"));
+            return Err(Trouble::process(
+                "the copy was stopped by a signal; what arrived is kept",
+            ));
         }
         Ok(())
     }
@@ -92,7 +97,11 @@ struct StallDetector {
 
 impl StallDetector {
     fn new(stall_after: Duration, now: Instant) -> Self {
-        Self { stall_after, steps: 0, since: now }
+        Self {
+            stall_after,
+            steps: 0,
+            since: now,
+        }
     }
 
     fn look(&mut self, watch: &Watch, now: Instant) -> Option<Trouble> {
@@ -147,7 +156,10 @@ impl Looker {
                 }
             }
         });
-        Self { over, thread: Some(thread) }
+        Self {
+            over,
+            thread: Some(thread),
+        }
     }
 }
 
@@ -182,9 +194,18 @@ mod tests {
         let (watch, start) = (Watch::default(), Instant::now());
         let mut detector = StallDetector::new(STALL, start);
         watch.enter(phase);
-        assert_eq!(detector.look(&watch, start + STALL * 2), None, "a step was made");
-        assert_eq!(detector.look(&watch, start + STALL * 3 - Duration::from_millis(1)), None);
-        detector.look(&watch, start + STALL * 3).map(|trouble| trouble.blame)
+        assert_eq!(
+            detector.look(&watch, start + STALL * 2),
+            None,
+            "a step was made"
+        );
+        assert_eq!(
+            detector.look(&watch, start + STALL * 3 - Duration::from_millis(1)),
+            None
+        );
+        detector
+            .look(&watch, start + STALL * 3)
+            .map(|trouble| trouble.blame)
     }
 
     #[test]

@@ -27,7 +27,11 @@ pub enum ExecutableDocument {
 #[serde(deny_unknown_fields)]
 pub struct FileDocument {
     /// Its logical name.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<FileText>)]
     pub file: Option<LogicalName>,
     /// Instead of a name: a path beside the job file, which `cospan submit` uploads. Over HTTP
@@ -35,7 +39,11 @@ pub struct FileDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<Arc<str>>,
     /// BLAKE3 digest of its content; what the name means now if left out.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<DigestText>)]
     pub digest: Option<Digest>,
     /// Its size in bytes; given with the digest.
@@ -79,7 +87,11 @@ impl<'de> Deserialize<'de> for ExecutableDocument {
 #[serde(deny_unknown_fields)]
 pub struct InputDocument {
     /// Its logical name.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<FileText>)]
     pub file: Option<LogicalName>,
     /// Instead of a name: a path beside the job file, which `cospan submit` uploads. Over HTTP
@@ -87,14 +99,22 @@ pub struct InputDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<Arc<str>>,
     /// Where it appears below the work directory; the last part of its name if left out.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<PathText>)]
     pub path: Option<RelPath>,
     /// How much of it the component reads; all of it if left out.
     #[serde(default, skip_serializing_if = "FeedDocument::is_whole")]
     pub read: FeedDocument,
     /// BLAKE3 digest of its content; what the name means now if left out.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<DigestText>)]
     pub digest: Option<Digest>,
     /// Its size in bytes; given with the digest.
@@ -133,11 +153,19 @@ pub struct OutputDocument {
     #[schema(value_type = PathText)]
     pub path: RelPath,
     /// Site that it is copied to.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<SiteText>)]
     pub site: Option<SiteName>,
     /// Its logical name from then on; given with the site.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schema(value_type = Option<FileText>)]
     pub register: Option<LogicalName>,
 }

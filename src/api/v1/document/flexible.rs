@@ -30,7 +30,11 @@ pub struct FlexibleDocument {
     pub max_components: Option<u32>,
     /// The splits that are allowed, the preferred first; then the bounds do not count. Not for a
     /// job that is to be promised a start.
-    #[serde(default, deserialize_with = "number::lists", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "number::lists",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[schema(example = json!([[24], [12, 12], [8, 8, 8]]))]
     pub splits: Vec<Vec<u32>>,
     /// How much longer it runs over several sites than within one, in percent of its wall time;
@@ -65,7 +69,9 @@ pub struct ShapeDocument {
 impl FlexibleDocument {
     /// What a flexible job says of it; `None` if it is none.
     pub(crate) fn of(spec: &JobSpec) -> Option<Self> {
-        let Request::Flexible(bounds) = &spec.request else { return None };
+        let Request::Flexible(bounds) = &spec.request else {
+            return None;
+        };
         let Molding { overhead, shapes } = &spec.run.molding;
         let shape = |shape: &OtherShape| ShapeDocument {
             processors: shape.processors,
@@ -82,11 +88,14 @@ impl FlexibleDocument {
 
     /// How it may run, beside as it asks.
     pub(crate) fn molding(&self) -> Molding {
-        let shapes = self
-            .shape
-            .iter()
-            .map(|shape| OtherShape { processors: shape.processors, run_time: shape.run_time.0 });
-        Molding { overhead: self.overhead.unwrap_or(0), shapes: shapes.collect() }
+        let shapes = self.shape.iter().map(|shape| OtherShape {
+            processors: shape.processors,
+            run_time: shape.run_time.0,
+        });
+        Molding {
+            overhead: self.overhead.unwrap_or(0),
+            shapes: shapes.collect(),
+        }
     }
 }
 

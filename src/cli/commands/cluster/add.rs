@@ -48,7 +48,10 @@ pub(crate) fn run(context: &mut Context, args: &SiteAddArgs) -> Result<Exit, Cli
     let known = Config::parse(&file, &before)?.config.site;
     if known.iter().any(|site| site.name.as_str() == args.site) {
         let message = format!("{} has a site {:?} already", file.display(), args.site);
-        return Err(CliError::usage(message, "give another name, or change it there by hand"));
+        return Err(CliError::usage(
+            message,
+            "give another name, or change it there by hand",
+        ));
     }
     let section = preliminary(args)?;
     progress(&format!("looking at {}", args.site));
@@ -60,7 +63,12 @@ pub(crate) fn run(context: &mut Context, args: &SiteAddArgs) -> Result<Exit, Cli
     })?;
     let (checks, exit) = judged(&probed.findings);
     let partition = probed.facts.partition(args.partition.as_deref());
-    let mut added = Added { checks, section: None, file: None, links: links(&args.site, &known) };
+    let mut added = Added {
+        checks,
+        section: None,
+        file: None,
+        links: links(&args.site, &known),
+    };
     if let (Exit::Done, Some(partition)) = (exit, partition) {
         let text = written(args, &probed.facts, partition);
         if !args.dry_run {
@@ -111,11 +119,19 @@ fn links(site: &str, known: &[Site]) -> Vec<String> {
 /// The configuration file in effect, or that which is to be made.
 fn target(context: &Context) -> Result<PathBuf, CliError> {
     let missing = |file: &PathBuf| !file.exists();
-    let named = context.global.config.clone().or_else(|| context.environment.config.clone());
+    let named = context
+        .global
+        .config
+        .clone()
+        .or_else(|| context.environment.config.clone());
     if let Some(file) = named.filter(missing) {
         return Ok(file);
     }
-    let ours = context.environment.config_home.as_ref().map(|home| home.join("cospan/cospan.toml"));
+    let ours = context
+        .environment
+        .config_home
+        .as_ref()
+        .map(|home| home.join("cospan/cospan.toml"));
     let found = context.config()?.file.or(ours);
     found.ok_or_else(|| CliError::usage("there is no configuration file", "name one with --config"))
 }
@@ -126,7 +142,10 @@ fn preliminary(args: &SiteAddArgs) -> Result<Site, CliError> {
     let text = lines(args, &root, args.processors.unwrap_or(1)) + "\n";
     let parsed = Config::parse(Path::new("the command line"), &text)?;
     parsed.config.site.into_iter().next().ok_or_else(|| {
-        CliError::usage(format!("{:?} cannot be a site", args.site), "give another name")
+        CliError::usage(
+            format!("{:?} cannot be a site", args.site),
+            "give another name",
+        )
     })
 }
 
@@ -179,7 +198,9 @@ fn append(file: &Path, before: &str, section: &str) -> Result<(), CliError> {
     };
     let text = format!("{before}{gap}{section}");
     Config::parse(file, &text).map_err(|error: ConfigError| CliError::from(error))?;
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = file
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
         std::fs::create_dir_all(directory)?;
@@ -215,8 +236,16 @@ mod tests {
         let file = place.path().join("cospan.toml");
         let before = "# mine\n[server]\nlisten = [\"127.0.0.1:1\"] # so";
         std::fs::write(&file, before).unwrap();
-        let args = SiteAddArgs { ssh: Some("login".to_owned()), ..args() };
-        append(&file, before, &lines(&args, Path::new("/home/me/cospan"), 8)).unwrap();
+        let args = SiteAddArgs {
+            ssh: Some("login".to_owned()),
+            ..args()
+        };
+        append(
+            &file,
+            before,
+            &lines(&args, Path::new("/home/me/cospan"), 8),
+        )
+        .unwrap();
         let after = std::fs::read_to_string(&file).unwrap();
         assert!(after.starts_with(before), "{after}");
         let site = &Config::load(&file).unwrap().config.site[0];
@@ -239,21 +268,43 @@ mod tests {
             disk: Bytes(0),
         };
         let root = "/home/me/cospan".to_owned();
-        let facts = Facts { root, free: Bytes(7 * GB + 5), ..Facts::default() };
-        let args = SiteAddArgs { ssh: Some("login".to_owned()), ..args() };
+        let facts = Facts {
+            root,
+            free: Bytes(7 * GB + 5),
+            ..Facts::default()
+        };
+        let args = SiteAddArgs {
+            ssh: Some("login".to_owned()),
+            ..args()
+        };
         let read = |text: &str| Config::parse(Path::new("x"), text).unwrap().config;
         let text = written(&args, &facts, &partition);
         let known = read(&text).site;
         assert_eq!(known[0].processors, 64, "also what is drained now");
-        assert_eq!((known[0].memory, known[0].disk), (Some(Bytes(9 * GB)), Some(Bytes(7 * GB))));
-        let counted = Partition { disk: Bytes(GB), ..partition.clone() };
+        assert_eq!(
+            (known[0].memory, known[0].disk),
+            (Some(Bytes(9 * GB)), Some(Bytes(7 * GB)))
+        );
+        let counted = Partition {
+            disk: Bytes(GB),
+            ..partition.clone()
+        };
         assert_eq!(read(&written(&args, &facts, &counted)).site[0].disk, None);
-        let second = SiteAddArgs { site: "beta".to_owned(), ..args };
+        let second = SiteAddArgs {
+            site: "beta".to_owned(),
+            ..args
+        };
         let links = links("beta", &known);
-        let facts = Facts { root: "/home/me/beta".to_owned(), ..facts };
+        let facts = Facts {
+            root: "/home/me/beta".to_owned(),
+            ..facts
+        };
         let all = [text, written(&second, &facts, &partition), links.concat()].join("\n");
         let link = &read(&all).link[0];
-        assert_eq!((link.from.as_str(), link.to.as_str(), links.len()), ("alpha", "beta", 1));
+        assert_eq!(
+            (link.from.as_str(), link.to.as_str(), links.len()),
+            ("alpha", "beta", 1)
+        );
     }
 
     #[test]

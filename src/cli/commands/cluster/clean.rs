@@ -49,7 +49,11 @@ pub(crate) fn run(context: &mut Context, args: &SiteCleanArgs) -> Result<Exit, C
         return Ok(Exit::Done);
     };
     context.out.answer(&cleaned, text)?;
-    Ok(if cleaned.failed.is_empty() { Exit::Done } else { Exit::Usage })
+    Ok(if cleaned.failed.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Usage
+    })
 }
 
 /// Whose attempts stay.
@@ -58,7 +62,10 @@ enum Needs {
     /// The user says that nobody needs any.
     Nobody,
     /// What is not this server's, and of its own what these jobs left.
-    Server { instance: InstanceId, jobs: BTreeSet<JobId> },
+    Server {
+        instance: InstanceId,
+        jobs: BTreeSet<JobId>,
+    },
 }
 
 impl Needs {
@@ -85,12 +92,19 @@ fn needs(context: &Context, site: &str) -> Result<Needs, CliError> {
         let what = format!("nobody knows what is still needed at {site}: {why}");
         CliError::usage(what, remedy)
     };
-    let report = context.client().and_then(|client| Ok(client.site_and_needs(site)?));
+    let report = context
+        .client()
+        .and_then(|client| Ok(client.site_and_needs(site)?));
     let told = report.map_err(|error| unknown(error.to_string()))?.needs;
     let told = told.ok_or_else(|| unknown("the server is older than this program".into()))?;
-    let instance =
-        told.instance.parse().map_err(|_| unknown("the server does not say who it is".into()))?;
-    Ok(Needs::Server { instance, jobs: told.jobs.into_iter().map(JobId).collect() })
+    let instance = told
+        .instance
+        .parse()
+        .map_err(|_| unknown("the server does not say who it is".into()))?;
+    Ok(Needs::Server {
+        instance,
+        jobs: told.jobs.into_iter().map(JobId).collect(),
+    })
 }
 
 /// `None` if the user does not want it.
@@ -137,9 +151,14 @@ fn agreed(args: &SiteCleanArgs, count: usize, bytes: Bytes) -> Result<bool, CliE
         return Ok(true);
     }
     if !std::io::stdin().is_terminal() {
-        return Err(CliError::usage(format!("{what} would be removed"), "say so with --yes"));
+        return Err(CliError::usage(
+            format!("{what} would be removed"),
+            "say so with --yes",
+        ));
     }
-    note(&format!("{what} would be removed, with what is in them. Remove them? [y/N]"));
+    note(&format!(
+        "{what} would be removed, with what is in them. Remove them? [y/N]"
+    ));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -156,8 +175,14 @@ fn text(cleaned: &Cleaned) -> String {
     let bytes = Bytes(cleaned.removed_bytes);
     let mut text = format!("removed {}, {bytes}\n", directories(cleaned.removed));
     for (count, why) in [
-        (cleaned.live, "more with a job in Slurm's queue: not touched"),
-        (cleaned.needed, "more of jobs that are not finished: not touched"),
+        (
+            cleaned.live,
+            "more with a job in Slurm's queue: not touched",
+        ),
+        (
+            cleaned.needed,
+            "more of jobs that are not finished: not touched",
+        ),
         (
             cleaned.foreign,
             "more of other servers, or of this one before its store was imported: not touched",
@@ -167,7 +192,10 @@ fn text(cleaned: &Cleaned) -> String {
             text.push_str(&format!("{count} {why}\n"));
         }
     }
-    cleaned.failed.iter().for_each(|why| text.push_str(&format!("not removed: {why}\n")));
+    cleaned
+        .failed
+        .iter()
+        .for_each(|why| text.push_str(&format!("not removed: {why}\n")));
     text
 }
 
@@ -189,8 +217,13 @@ mod tests {
     #[async_trait]
     impl Exec for Left {
         async fn run(&self, command: Command) -> Result<Output, ExecError> {
-            let Work::Script { words, .. } = &command.work else { unreachable!() };
-            let words: Vec<&str> = words[3..].iter().map(|word| word.to_str().unwrap()).collect();
+            let Work::Script { words, .. } = &command.work else {
+                unreachable!()
+            };
+            let words: Vec<&str> = words[3..]
+                .iter()
+                .map(|word| word.to_str().unwrap())
+                .collect();
             let mut answer = String::new();
             match words[0] {
                 "remains" => {
@@ -202,7 +235,11 @@ mod tests {
                 verb => unreachable!("{verb}"),
             }
             let stdout = (answer + "done\n").into_bytes();
-            Ok(Output { ended: Ended::Code(0), stdout, stderr: Vec::new() })
+            Ok(Output {
+                ended: Ended::Code(0),
+                stdout,
+                stderr: Vec::new(),
+            })
         }
     }
 
@@ -211,7 +248,11 @@ mod tests {
         let (name, all) = ("there".parse().unwrap(), Resources::processors(1));
         let config = SlurmConfig::new(name, "/root".into(), all, Vec::new());
         let site = SlurmSite::remote(config, left.clone()).unwrap();
-        let args = SiteCleanArgs { site: "there".into(), yes: true, needed_by_nobody: false };
+        let args = SiteCleanArgs {
+            site: "there".into(),
+            yes: true,
+            needed_by_nobody: false,
+        };
         let cleaned = wait_for(clean(&site, needs, &args)).unwrap().unwrap();
         let removed = left.0.lock().unwrap().clone();
         (cleaned, removed)
@@ -220,10 +261,16 @@ mod tests {
     #[test]
     fn what_any_job_of_the_server_needs_or_another_server_left_stays() {
         let jobs = [JobId(1)].into();
-        let needs = Needs::Server { instance: "aaaaaaaa".parse().unwrap(), jobs };
+        let needs = Needs::Server {
+            instance: "aaaaaaaa".parse().unwrap(),
+            jobs,
+        };
         let (cleaned, removed) = cleaned(&needs);
         assert_eq!(removed, ["caaaaaaaa-2-0-1"]);
-        assert_eq!((cleaned.removed, cleaned.needed, cleaned.foreign), (1, 1, 1));
+        assert_eq!(
+            (cleaned.removed, cleaned.needed, cleaned.foreign),
+            (1, 1, 1)
+        );
     }
 
     #[test]

@@ -38,7 +38,11 @@ impl Cluster {
         let way = clusters::way(section, &place.path().join("ssh")).map_err(refused)?;
         // Nothing is copied by a command.
         let config = clusters::slurm(section, root, vec!["/bin/false".into()]);
-        Ok(Self { config, way, _place: place })
+        Ok(Self {
+            config,
+            way,
+            _place: place,
+        })
     }
 
     /// Looks at it; that it is not reached is a finding, too.
@@ -50,7 +54,12 @@ impl Cluster {
                 let (found, advice) = self.unreached(&error).await;
                 let verdict = Found::Bad;
                 Probed {
-                    findings: vec![Finding { what: "login", verdict, found, advice }],
+                    findings: vec![Finding {
+                        what: "login",
+                        verdict,
+                        found,
+                        advice,
+                    }],
                     ..Probed::default()
                 }
             }
@@ -95,11 +104,17 @@ fn section(context: &Context, name: &str) -> Result<Site, CliError> {
             0 => "add it with `cospan site add`, or name a configuration with --config".to_owned(),
             _ => format!("the configuration names {}", names.join(", ")),
         };
-        return Err(CliError::usage(format!("there is no site {name:?}"), remedy));
+        return Err(CliError::usage(
+            format!("there is no site {name:?}"),
+            remedy,
+        ));
     };
     if site.kind != SiteKind::Slurm {
         let what = format!("site {name} is of the kind {}", site.kind.show());
-        return Err(CliError::usage(what, "this looks at sites of the kind \"slurm\""));
+        return Err(CliError::usage(
+            what,
+            "this looks at sites of the kind \"slurm\"",
+        ));
     }
     Ok(site.clone())
 }
@@ -117,7 +132,10 @@ fn judged(findings: &[Finding]) -> (Vec<Check>, Exit) {
         remedy: (!finding.advice.is_empty()).then(|| finding.advice.clone()),
     };
     let is_bad = findings.iter().any(|finding| finding.verdict == Found::Bad);
-    (findings.iter().map(check).collect(), if is_bad { Exit::Usage } else { Exit::Done })
+    (
+        findings.iter().map(check).collect(),
+        if is_bad { Exit::Usage } else { Exit::Done },
+    )
 }
 
 /// Does something that takes turns with the network.

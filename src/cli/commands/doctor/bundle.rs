@@ -33,7 +33,12 @@ pub(super) fn write(
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     const MODE: u32 = 0o600;
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(MODE).open(path)?;
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(MODE)
+        .open(path)?;
     // One that was there kept its mode; a device keeps it still.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(MODE))?;
@@ -49,12 +54,24 @@ fn bundle(context: &Context, examination: &Examination) -> Value {
         Some(Err(problem)) => json!({ "problem": problem }),
         None => Value::Null,
     };
-    let sites = client
-        .map(|client| client.sites().map(|sites| json!(sites)).map_err(|error| error.to_string()));
-    let store = client
-        .map(|client| client.store().map(|store| json!(store)).map_err(|error| error.to_string()));
-    let metrics = client
-        .map(|client| client.text("/metrics").map(Value::from).map_err(|error| error.to_string()));
+    let sites = client.map(|client| {
+        client
+            .sites()
+            .map(|sites| json!(sites))
+            .map_err(|error| error.to_string())
+    });
+    let store = client.map(|client| {
+        client
+            .store()
+            .map(|store| json!(store))
+            .map_err(|error| error.to_string())
+    });
+    let metrics = client.map(|client| {
+        client
+            .text("/metrics")
+            .map(Value::from)
+            .map_err(|error| error.to_string())
+    });
     json!({
         "version": version::long().lines().collect::<Vec<_>>(),
         "made_at": crate::api::v1::Instant(crate::cli::when::now()),
@@ -83,14 +100,23 @@ fn bundle(context: &Context, examination: &Examination) -> Value {
 /// The last lines of the server's log, where systemd keeps it.
 fn server_log() -> Vec<String> {
     let output = Command::new("journalctl")
-        .args(["--unit", "cospan", "--lines", LOG_LINES, "--no-pager", "--output", "short-iso"])
+        .args([
+            "--unit",
+            "cospan",
+            "--lines",
+            LOG_LINES,
+            "--no-pager",
+            "--output",
+            "short-iso",
+        ])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output();
     match output {
-        Ok(output) if output.status.success() => {
-            String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
-        }
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .map(str::to_owned)
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -104,7 +130,9 @@ fn without_tokens(text: &str) -> String {
     while let Some(at) = rest.find(MARK) {
         let (before, found) = rest.split_at(at + MARK.len());
         clean.push_str(before);
-        let end = found.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(found.len());
+        let end = found
+            .find(|c: char| !c.is_ascii_hexdigit())
+            .unwrap_or(found.len());
         if end >= LEAST_HEX {
             clean.push_str("(hidden)");
             rest = &found[end..];

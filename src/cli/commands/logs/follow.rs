@@ -30,12 +30,18 @@ pub(super) fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), C
     let sources = sources(wanted, ids)?;
     let (to, from) = sync_channel(WAITING);
     for (index, source) in sources.iter().enumerate() {
-        let reader = Reader { source: source.clone(), index, to: to.clone() };
+        let reader = Reader {
+            source: source.clone(),
+            index,
+            to: to.clone(),
+        };
         std::thread::spawn(move || reader.run());
     }
     drop(to);
-    let mut lines: Vec<Lines> =
-        sources.iter().map(|source| Lines::of(source.label.as_deref())).collect();
+    let mut lines: Vec<Lines> = sources
+        .iter()
+        .map(|source| Lines::of(source.label.as_deref()))
+        .collect();
     let mut problem = None;
     for told in from {
         match told {
@@ -77,12 +83,16 @@ impl Reader {
     fn run(self) {
         if let Ok(result) = self.follow() {
             // If nobody listens any more, nobody misses it.
-            let _ = self.to.send(Told::Ended(self.index, result.map_err(CliError::from)));
+            let _ = self
+                .to
+                .send(Told::Ended(self.index, result.map_err(CliError::from)));
         }
     }
 
     fn tell(&self, bytes: &[u8]) -> Result<(), Gone> {
-        self.to.send(Told::Bytes(self.index, bytes.to_vec())).map_err(|_| Gone)
+        self.to
+            .send(Told::Bytes(self.index, bytes.to_vec()))
+            .map_err(|_| Gone)
     }
 
     /// All there is and comes, of one attempt after the other, until the job has ended.
@@ -122,8 +132,14 @@ impl Reader {
     fn latest(&self) -> Result<(u32, bool), ClientError> {
         let job = self.source.client.job(self.source.job)?;
         let is_it = |name: &str| name == self.source.component;
-        let component = job.components.iter().find(|component| is_it(&component.name));
-        Ok((component.map_or(0, |component| component.attempt), job.phase.is_final()))
+        let component = job
+            .components
+            .iter()
+            .find(|component| is_it(&component.name));
+        Ok((
+            component.map_or(0, |component| component.attempt),
+            job.phase.is_final(),
+        ))
     }
 
     fn follow_attempt(

@@ -13,12 +13,17 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn of(label: Option<&str>) -> Self {
-        Self { label: label.map(|label| dim(&format!("{label} | "))), unfinished: Vec::new() }
+        Self {
+            label: label.map(|label| dim(&format!("{label} | "))),
+            unfinished: Vec::new(),
+        }
     }
 
     /// What can be printed now that this has come.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let Some(label) = &self.label else { return bytes.to_vec() };
+        let Some(label) = &self.label else {
+            return bytes.to_vec();
+        };
         self.unfinished.extend_from_slice(bytes);
         let newline = self.unfinished.iter().rposition(|byte| *byte == b'\n');
         let mut ready = newline.map_or(0, |at| at + 1);
@@ -32,7 +37,9 @@ impl Lines {
 
     /// What is left when no more comes.
     pub(super) fn end(&mut self) -> Vec<u8> {
-        let Some(label) = &self.label else { return Vec::new() };
+        let Some(label) = &self.label else {
+            return Vec::new();
+        };
         labelled(label, &std::mem::take(&mut self.unfinished))
     }
 }
@@ -58,7 +65,11 @@ mod tests {
         let mut lines = Lines::of(Some("a"));
         let (mut printed, mut most) = (0, 0);
         for _ in 0..100 {
-            printed += lines.take(&[b'x'; 40 << 10]).iter().filter(|byte| **byte == b'x').count();
+            printed += lines
+                .take(&[b'x'; 40 << 10])
+                .iter()
+                .filter(|byte| **byte == b'x')
+                .count();
             most = most.max(lines.unfinished.len());
         }
         assert!(most <= LONGEST_LINE, "{most} bytes were kept");

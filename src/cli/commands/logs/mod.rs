@@ -34,7 +34,9 @@ pub(crate) fn run(context: &mut Context, args: &LogsArgs) -> Result<Exit, CliErr
         tail: args.tail,
     };
     if let [id] = ids.as_slice() {
-        set_hint(format!("job {id} goes on; follow it again with: cospan logs {id} -f"));
+        set_hint(format!(
+            "job {id} goes on; follow it again with: cospan logs {id} -f"
+        ));
     }
     match args.follow {
         true => follow::print(&mut context.out, &wanted, &ids)?,
@@ -64,7 +66,11 @@ impl Wanted {
             component: name.clone(),
             stream: *stream,
             tail: self.tail,
-            label: self.label(id, (names.len() > 1).then(|| format!("{name:width$}")), *stream),
+            label: self.label(
+                id,
+                (names.len() > 1).then(|| format!("{name:width$}")),
+                *stream,
+            ),
             apart: self.streams.len() > 1 && *stream == StreamArg::Stderr,
         };
         let of_component = |name| self.streams.iter().map(move |stream| source(name, stream));
@@ -82,9 +88,14 @@ impl Wanted {
 }
 
 fn component_names(job: &JobReport, wanted: Option<&str>) -> Result<Vec<String>, CliError> {
-    let known: Vec<String> =
-        job.components.iter().map(|component| component.name.clone()).collect();
-    let Some(wanted) = wanted else { return Ok(known) };
+    let known: Vec<String> = job
+        .components
+        .iter()
+        .map(|component| component.name.clone())
+        .collect();
+    let Some(wanted) = wanted else {
+        return Ok(known);
+    };
     if known.iter().any(|name| name == wanted) {
         return Ok(vec![wanted.to_owned()]);
     }
@@ -92,7 +103,10 @@ fn component_names(job: &JobReport, wanted: Option<&str>) -> Result<Vec<String>,
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("its components are: {}", known.join(", ")),
     };
-    Err(CliError::usage(format!("job {} has no component {wanted:?}", job.id), remedy))
+    Err(CliError::usage(
+        format!("job {} has no component {wanted:?}", job.id),
+        remedy,
+    ))
 }
 
 /// One stream of one component.
@@ -111,7 +125,14 @@ struct Source {
 impl Source {
     fn request(&self, attempt: Option<u32>, offset: u64, limit: u32) -> LogRequest<'_> {
         let (job, stream) = (self.job, self.stream.as_str());
-        LogRequest { job, component: &self.component, stream, attempt, offset, limit }
+        LogRequest {
+            job,
+            component: &self.component,
+            stream,
+            attempt,
+            offset,
+            limit,
+        }
     }
 
     /// Where to begin in a log of this size now.
@@ -158,13 +179,18 @@ fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), CliError> {
         }
         silent += usize::from(!printed);
     }
-    let Some((id, error)) = problem else { return Ok(()) };
+    let Some((id, error)) = problem else {
+        return Ok(());
+    };
     // A sweep whose last runs have not begun is no failure of this command.
     let some = ids.len() > 1 && silent < ids.len();
     if !some || error.exit == Exit::Unreachable {
         return Err(error);
     }
-    note(&format!("{silent} of {} jobs have no log, the first: job {id}: {error}", ids.len()));
+    note(&format!(
+        "{silent} of {} jobs have no log, the first: job {id}: {error}",
+        ids.len()
+    ));
     Ok(())
 }
 
@@ -240,7 +266,10 @@ mod tests {
             let now = size.get();
             size.set(now + 2 * u64::from(PIECE));
             let most = (now - offset).min(limit.into());
-            Ok(FilePiece { bytes: vec![b'x'; most as usize], size: now })
+            Ok(FilePiece {
+                bytes: vec![b'x'; most as usize],
+                size: now,
+            })
         };
         let tell = |bytes: &[u8]| {
             read += bytes.len();

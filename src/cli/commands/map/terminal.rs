@@ -18,7 +18,11 @@ pub(super) fn plot(points: &[MapPoint]) -> String {
         let line = (point.y / end_y * HEIGHT as f64).round() as usize;
         let sign = sign(index, point.is_chosen);
         let spot = &mut grid[line.min(HEIGHT)][column.min(WIDTH)];
-        *spot = if matches!(*spot, ' ' | '+') { sign } else { '*' };
+        *spot = if matches!(*spot, ' ' | '+') {
+            sign
+        } else {
+            '*'
+        };
         legend.push_str(&format!("  {sign} {}", point.name));
         legend.push_str(if point.is_chosen { " (chosen)" } else { "" });
     }
@@ -28,13 +32,17 @@ pub(super) fn plot(points: &[MapPoint]) -> String {
         text.push_str(&format!("  |{}\n", line.trim_end()));
     }
     text.push_str(&format!("  +{}\n", "-".repeat(WIDTH + 1)));
-    text.push_str(&format!("   0: the job; x: what the site lacks, up to {end_x}\n\n{legend}\n"));
+    text.push_str(&format!(
+        "   0: the job; x: what the site lacks, up to {end_x}\n\n{legend}\n"
+    ));
     text
 }
 
 /// Twenty-six letters, then dots.
 fn sign(index: usize, is_chosen: bool) -> char {
-    let letter = u8::try_from(index).ok().and_then(|index| b'a'.checked_add(index));
+    let letter = u8::try_from(index)
+        .ok()
+        .and_then(|index| b'a'.checked_add(index));
     match letter.filter(u8::is_ascii_lowercase) {
         Some(letter) if is_chosen => char::from(letter).to_ascii_uppercase(),
         Some(letter) => char::from(letter),

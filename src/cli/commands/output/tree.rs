@@ -24,15 +24,26 @@ pub(super) fn bring(
     // What a server names must not lead out of the directory.
     let listing = Listing::new(listed.into_leaves())
         .map_err(|_| CliError::usage("its paths lead elsewhere", "do not trust this server"))?;
-    let mut tree = Tree { way, overwrite, fetched: false, size: 0, entries: Vec::new() };
+    let mut tree = Tree {
+        way,
+        overwrite,
+        fetched: false,
+        size: 0,
+        entries: Vec::new(),
+    };
     tree.directory(way.file)?;
     let mut kept = None;
     // Links come last: until then no path below the directory goes through one.
-    let (links, rest): (Vec<&Leaf>, Vec<&Leaf>) =
-        listing.leaves().iter().partition(|leaf| matches!(leaf.kind, LeafKind::Link(_)));
+    let (links, rest): (Vec<&Leaf>, Vec<&Leaf>) = listing
+        .leaves()
+        .iter()
+        .partition(|leaf| matches!(leaf.kind, LeafKind::Link(_)));
     for leaf in rest.into_iter().chain(links) {
         match tree.leaf(leaf) {
-            Ok(kind) => tree.entries.push(Entry { path: leaf.path.clone(), kind }),
+            Ok(kind) => tree.entries.push(Entry {
+                path: leaf.path.clone(),
+                kind,
+            }),
             // What is in its way stays, and can be helped; all the others are fetched.
             Err(error) if error.exit == Exit::Usage && error.remedy.is_some() => {
                 kept = kept.or(Some(error))
@@ -64,7 +75,9 @@ impl Tree<'_> {
             LeafKind::File { executable, .. } => self.file(leaf, &to, *executable),
             LeafKind::Link(target) => {
                 self.link(&to, target)?;
-                Ok(EntryKind::Link { target: target.clone() })
+                Ok(EntryKind::Link {
+                    target: target.clone(),
+                })
             }
         }
     }
@@ -74,7 +87,11 @@ impl Tree<'_> {
             Ok(there) if there.is_dir() => Ok(()),
             Ok(_) if !self.overwrite => Err(in_the_way(to)),
             found => {
-                let cleared = if found.is_ok() { fs::remove_file(to) } else { Ok(()) };
+                let cleared = if found.is_ok() {
+                    fs::remove_file(to)
+                } else {
+                    Ok(())
+                };
                 let made = cleared.and_then(|()| fs::create_dir_all(to));
                 made.map_err(|error| CliError::file("make the directory", to, &error))?;
                 self.fetched = true;
@@ -91,7 +108,11 @@ impl Tree<'_> {
             size_bytes: None,
             ..self.way.output.clone()
         };
-        let way = Way { output: &output, file: to, ..*self.way };
+        let way = Way {
+            output: &output,
+            file: to,
+            ..*self.way
+        };
         let arrived = way.file(self.overwrite).map_err(|error| CliError {
             message: format!("{below}: {}", error.message),
             ..error
@@ -108,7 +129,11 @@ impl Tree<'_> {
         self.fetched |= !arrived.was_there;
         self.size += arrived.size;
         let digest = arrived.digest.parse().map_err(|_| in_the_way(to))?;
-        Ok(EntryKind::File { executable, size: arrived.size, digest })
+        Ok(EntryKind::File {
+            executable,
+            size: arrived.size,
+            digest,
+        })
     }
 
     fn link(&mut self, to: &Path, target: &[u8]) -> Result<(), CliError> {
@@ -129,7 +154,11 @@ impl Tree<'_> {
     fn arrived(self) -> Result<Arrived, CliError> {
         let digest = manifest::digest(self.entries).to_string();
         whole(self.way.output, None, self.size, &digest)?;
-        Ok(Arrived { size: self.size, digest, was_there: !self.fetched })
+        Ok(Arrived {
+            size: self.size,
+            digest,
+            was_there: !self.fetched,
+        })
     }
 }
 

@@ -70,7 +70,11 @@ impl Display {
 
     /// A line that stays.
     fn say(&self, text: &str) {
-        let clear = if self.terminal { terminal::clear_line() } else { "" };
+        let clear = if self.terminal {
+            terminal::clear_line()
+        } else {
+            ""
+        };
         note(&format!("{clear}{text}"));
     }
 }

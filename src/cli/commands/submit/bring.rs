@@ -23,12 +23,17 @@ pub(super) struct Bringer<'c> {
 
 impl<'c> Bringer<'c> {
     pub(super) fn new(client: &'c Client) -> Self {
-        Self { client, sent: BTreeMap::new() }
+        Self {
+            client,
+            sent: BTreeMap::new(),
+        }
     }
 
     /// Sends what a job names below the folder of its file.
     pub(super) fn bring(&mut self, job: &mut JobDocument, folder: &Path) -> Result<(), CliError> {
-        job.component.iter_mut().try_for_each(|component| self.component(component, folder))
+        job.component
+            .iter_mut()
+            .try_for_each(|component| self.component(component, folder))
     }
 
     fn component(
@@ -43,7 +48,10 @@ impl<'c> Bringer<'c> {
         let input = &component.input;
         self.executable(&mut component.executable, site.as_ref(), (folder, input))?;
         let at = component.at.values_mut().map(|change| (None, change));
-        let restarted = component.restart.iter_mut().map(|change| (site.as_ref(), change));
+        let restarted = component
+            .restart
+            .iter_mut()
+            .map(|change| (site.as_ref(), change));
         for (site, change) in at.chain(restarted) {
             if let Some(executable) = &mut change.executable {
                 self.executable(executable, site, (folder, input))?;
@@ -69,11 +77,18 @@ impl<'c> Bringer<'c> {
                 ));
                 return Ok(());
             }
-            ExecutableDocument::Staged(FileDocument { upload: Some(path), .. }) => path.clone(),
+            ExecutableDocument::Staged(FileDocument {
+                upload: Some(path), ..
+            }) => path.clone(),
             _ => return Ok(()),
         };
         let name = self.send(&path, site, folder)?;
-        let file = FileDocument { file: Some(name), upload: None, digest: None, size_bytes: None };
+        let file = FileDocument {
+            file: Some(name),
+            upload: None,
+            digest: None,
+            size_bytes: None,
+        };
         *executable = ExecutableDocument::Staged(file);
         Ok(())
     }
@@ -84,7 +99,9 @@ impl<'c> Bringer<'c> {
         site: Option<&SiteName>,
         folder: &Path,
     ) -> Result<(), CliError> {
-        let Some(path) = input.upload.take() else { return Ok(()) };
+        let Some(path) = input.upload.take() else {
+            return Ok(());
+        };
         let own = Path::new(&*path).file_name().and_then(|name| name.to_str());
         if input.path.is_none() {
             input.path = own.and_then(|name| RelPath::new(name).ok());
@@ -104,7 +121,10 @@ impl<'c> Bringer<'c> {
         if let Some(name) = self.sent.get(&key) {
             return Ok(name.clone());
         }
-        let wish = Wish { site: key.1.clone(), ..Wish::default() };
+        let wish = Wish {
+            site: key.1.clone(),
+            ..Wish::default()
+        };
         let name = upload(self.client, &key.0, &wish)?;
         self.sent.insert(key, name.clone());
         Ok(name)

@@ -18,11 +18,17 @@ fn longest(sites: &[SiteReport], names: Option<&str>) -> Option<(DurationMs, Str
         let names = names.or(site.default_partition.as_deref())?;
         let known = names.split(',').filter_map(|name| {
             let ms = site.default_times_ms.get(name)?;
-            Some((DurationMs(*ms), format!("partition {name} of {}", site.name)))
+            Some((
+                DurationMs(*ms),
+                format!("partition {name} of {}", site.name),
+            ))
         });
         known.max_by_key(|(time, _)| *time)
     };
-    sites.iter().filter_map(of_site).max_by_key(|(time, _)| *time)
+    sites
+        .iter()
+        .filter_map(of_site)
+        .max_by_key(|(time, _)| *time)
 }
 
 #[cfg(test)]
@@ -33,7 +39,10 @@ mod tests {
         SiteReport {
             name: name.into(),
             default_partition: Some(default.into()),
-            default_times_ms: minutes.iter().map(|(p, n)| ((*p).into(), n * 60_000)).collect(),
+            default_times_ms: minutes
+                .iter()
+                .map(|(p, n)| ((*p).into(), n * 60_000))
+                .collect(),
             ..SiteReport::default()
         }
     }
@@ -43,12 +52,21 @@ mod tests {
         let sites = [
             site("alpha", "normal", &[("normal", 60), ("short", 10)]),
             site("beta", "short", &[("long", 900), ("short", 20)]),
-            SiteReport { name: "here".into(), ..SiteReport::default() },
+            SiteReport {
+                name: "here".into(),
+                ..SiteReport::default()
+            },
         ];
         let told = |names| longest(&sites, names).map(|(time, whose)| (time.0 / 60_000, whose));
         assert_eq!(told(None), Some((60, "partition normal of alpha".into())));
-        assert_eq!(told(Some("short")), Some((20, "partition short of beta".into())));
-        assert_eq!(told(Some("short,long")), Some((900, "partition long of beta".into())));
+        assert_eq!(
+            told(Some("short")),
+            Some((20, "partition short of beta".into()))
+        );
+        assert_eq!(
+            told(Some("short,long")),
+            Some((900, "partition long of beta".into()))
+        );
         assert_eq!(told(Some("gpu")), None);
     }
 }

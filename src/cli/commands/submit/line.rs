@@ -19,11 +19,18 @@ const WALL_TIME: DurationMs = DurationMs::from_secs(3_600);
 /// The job of a command line.
 pub(super) fn job(args: &LineArgs, command: &[String]) -> Result<JobDocument, CliError> {
     let sites = sites(args)?;
-    let of_command =
-        || command.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    let of_command = || {
+        command
+            .first()
+            .and_then(|program| Path::new(program).file_name()?.to_str())
+    };
     let several = sites.len() > 1;
     let component = sites.into_iter().enumerate().map(|(index, site)| {
-        let name = if several { format!("part-{}", index + 1) } else { "main".to_owned() };
+        let name = if several {
+            format!("part-{}", index + 1)
+        } else {
+            "main".to_owned()
+        };
         component(args, command, &name, site)
     });
     Ok(JobDocument {
@@ -56,7 +63,9 @@ fn component(
     let name = ComponentName::new(name);
     let name =
         name.map_err(|error| CliError::usage(error.to_string(), "ask for fewer components"))?;
-    let (program, arguments) = command.split_first().map_or(("", command), |(p, a)| (&**p, a));
+    let (program, arguments) = command
+        .split_first()
+        .map_or(("", command), |(p, a)| (&**p, a));
     let input = args.input.iter().map(|input| InputDocument {
         file: input.parse().ok().filter(|_| !Path::new(input).is_file()),
         upload: Some(input.as_str().into()).filter(|_| Path::new(input).is_file()),
@@ -73,7 +82,10 @@ fn component(
     let executable = ExecutableDocument::AtSite(program.into());
     Ok(ComponentDocument {
         site,
-        arguments: arguments.iter().map(|argument| argument.as_str().into()).collect(),
+        arguments: arguments
+            .iter()
+            .map(|argument| argument.as_str().into())
+            .collect(),
         environment: args.env.iter().cloned().collect(),
         input: input.collect(),
         output: output.collect(),

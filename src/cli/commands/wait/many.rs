@@ -51,7 +51,13 @@ impl Counts {
     /// So many done, running and failed; how fast, and when the rest will be, from how many
     /// ended in this time.
     fn line(self, ended_now: usize, within: Duration) -> String {
-        let Counts { finished, failed, cancelled, running, waiting } = self;
+        let Counts {
+            finished,
+            failed,
+            cancelled,
+            running,
+            waiting,
+        } = self;
         let total = self.ended() + running + waiting;
         let mut line = format!("{finished} of {total} done, {running} running, {failed} failed");
         if cancelled > 0 {
@@ -131,13 +137,19 @@ impl Watch<'_> {
         let mut missing: BTreeSet<u64> = ids.iter().copied().collect();
         let (first, last) = (missing.first().copied(), missing.last().copied());
         let after = last.and_then(|last| last.checked_add(1));
-        let mut filter = JobFilter { limit: PAGE, after, ..JobFilter::default() };
+        let mut filter = JobFilter {
+            limit: PAGE,
+            after,
+            ..JobFilter::default()
+        };
         loop {
             let page = self.client.jobs(&filter)?;
             for row in page.jobs.iter().filter(|row| missing.remove(&row.id)) {
                 self.saw(row)?;
             }
-            filter.after = page.next.filter(|next| first.is_some_and(|first| *next > first));
+            filter.after = page
+                .next
+                .filter(|next| first.is_some_and(|first| *next > first));
             if filter.after.is_none() || missing.is_empty() {
                 break;
             }
@@ -175,7 +187,12 @@ impl Watch<'_> {
 
 /// How many jobs ended how, and which did not finish.
 pub(super) fn text(outcomes: &[Outcome]) -> String {
-    let count = |wanted: &str| outcomes.iter().filter(|outcome| outcome.state == wanted).count();
+    let count = |wanted: &str| {
+        outcomes
+            .iter()
+            .filter(|outcome| outcome.state == wanted)
+            .count()
+    };
     let ended = ["finished", "failed", "cancelled"].map(|name| (name, count(name)));
     let others = outcomes.len() - ended.iter().map(|(_, count)| count).sum::<usize>();
     let mut parts: Vec<String> = ended
@@ -189,10 +206,14 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
     let mut text = format!("{} jobs: {}\n", outcomes.len(), parts.join(", "));
     let bad = |outcome: &&Outcome| matches!(outcome.state.as_str(), "failed" | "cancelled");
     let bad: Vec<&Outcome> = outcomes.iter().filter(bad).collect();
-    bad.iter().take(NAMED).for_each(|outcome| text.push_str(&outcome_text(outcome)));
+    bad.iter()
+        .take(NAMED)
+        .for_each(|outcome| text.push_str(&outcome_text(outcome)));
     if bad.len() > NAMED {
         let more = bad.len() - NAMED;
-        text.push_str(&format!("and {more} more; see: cospan list --all --state failed\n"));
+        text.push_str(&format!(
+            "and {more} more; see: cospan list --all --state failed\n"
+        ));
     }
     text
 }
@@ -203,16 +224,33 @@ mod tests {
 
     #[test]
     fn one_line_says_how_far_a_sweep_is_how_fast_and_how_long_yet() {
-        let counts = Counts { finished: 380, failed: 20, cancelled: 0, running: 16, waiting: 584 };
+        let counts = Counts {
+            finished: 380,
+            failed: 20,
+            cancelled: 0,
+            running: 16,
+            waiting: 584,
+        };
         assert_eq!(
             counts.line(200, Duration::from_secs(100)),
             "380 of 1000 done, 16 running, 20 failed, 584 waiting; 2.0 a second, about 5m00s left"
         );
         // Nothing ended yet: nobody knows how fast it goes.
-        assert!(counts.line(0, Duration::from_secs(100)).ends_with("584 waiting"));
-        let over = Counts { finished: 9, cancelled: 3, ..Counts::default() };
+        assert!(
+            counts
+                .line(0, Duration::from_secs(100))
+                .ends_with("584 waiting")
+        );
+        let over = Counts {
+            finished: 9,
+            cancelled: 3,
+            ..Counts::default()
+        };
         let line = over.line(12, Duration::from_secs(6));
-        assert_eq!(line, "9 of 12 done, 0 running, 0 failed, 3 cancelled, 0 waiting");
+        assert_eq!(
+            line,
+            "9 of 12 done, 0 running, 0 failed, 3 cancelled, 0 waiting"
+        );
     }
 
     #[test]

@@ -43,7 +43,10 @@ impl FailureNotes {
         [
             (self.before_start, "before the start, left out"),
             (self.after_end, "after the end, left out"),
-            (self.unknown_nodes, "of nodes that the site does not have, left out"),
+            (
+                self.unknown_nodes,
+                "of nodes that the site does not have, left out",
+            ),
             (self.while_down, "of nodes that were down already, joined"),
             (self.repairs_raised, "repaired at once, taken to last 1 ms"),
         ]
@@ -74,17 +77,32 @@ pub(super) fn failures(
     let mut notes = FailureNotes::default();
     let mut failures = match &site.failures {
         None => Vec::new(),
-        Some(Failures::Log { path, system, start, shuffled }) => {
-            let mut logged = read(path, *system, options, &mut notes)
-                .map_err(|cause| BuildError::Source { site: site.name.clone(), cause })?;
+        Some(Failures::Log {
+            path,
+            system,
+            start,
+            shuffled,
+        }) => {
+            let mut logged =
+                read(path, *system, options, &mut notes).map_err(|cause| BuildError::Source {
+                    site: site.name.clone(),
+                    cause,
+                })?;
             if *shuffled {
                 shuffle(&mut logged, site, options.seed);
             }
             placed(&logged, *start, site.nodes, options, &mut notes)
         }
-        Some(Failures::Exponential { mean_between_failures, mean_repair }) => {
-            drawn(site, "node failures", *mean_between_failures, *mean_repair, options)?
-        }
+        Some(Failures::Exponential {
+            mean_between_failures,
+            mean_repair,
+        }) => drawn(
+            site,
+            "node failures",
+            *mean_between_failures,
+            *mean_repair,
+            options,
+        )?,
     };
     failures.sort();
     Ok((failures, notes))
@@ -95,10 +113,20 @@ pub(super) fn black_holes(
     site: &GridSite,
     options: &BuildOptions,
 ) -> Result<Vec<NodeDown>, BuildError> {
-    let Some(BlackHoles { mean_between_failures, mean_repair }) = site.black_holes else {
+    let Some(BlackHoles {
+        mean_between_failures,
+        mean_repair,
+    }) = site.black_holes
+    else {
         return Ok(Vec::new());
     };
-    let mut holes = drawn(site, "black holes", mean_between_failures, mean_repair, options)?;
+    let mut holes = drawn(
+        site,
+        "black holes",
+        mean_between_failures,
+        mean_repair,
+        options,
+    )?;
     holes.sort();
     Ok(holes)
 }
@@ -120,12 +148,22 @@ fn read(
 /// Gives the nodes of the log other numbers. Those above the nodes of the site are drawn
 /// too, so that a part of a larger machine is any part of it.
 fn shuffle(logged: &mut [NodeFailure], site: &GridSite, seed: u64) {
-    let known = logged.iter().map(|failure| failure.node).filter(|node| *node < NODES_MAX);
+    let known = logged
+        .iter()
+        .map(|failure| failure.node)
+        .filter(|node| *node < NODES_MAX);
     let count = known.max().map_or(0, |last| last + 1).max(site.nodes);
     let mut numbers: Vec<u32> = (0..count).collect();
-    numbers.shuffle(&mut stream(seed, "nodes of the failure log", site.name.as_str()));
+    numbers.shuffle(&mut stream(
+        seed,
+        "nodes of the failure log",
+        site.name.as_str(),
+    ));
     for failure in logged {
-        failure.node = numbers.get(failure.node as usize).copied().unwrap_or(failure.node);
+        failure.node = numbers
+            .get(failure.node as usize)
+            .copied()
+            .unwrap_or(failure.node);
     }
 }
 
@@ -140,7 +178,12 @@ fn placed(
     let origin = logged.first().map_or(Timestamp(0), |first| first.started) + start;
     let mut of_node: BTreeMap<u32, Vec<NodeDown>> = BTreeMap::new();
     for failure in logged {
-        let NodeFailure { node, started, repaired, .. } = *failure;
+        let NodeFailure {
+            node,
+            started,
+            repaired,
+            ..
+        } = *failure;
         let since = started.since(origin);
         if started < origin {
             notes.before_start += 1;
@@ -152,7 +195,11 @@ fn placed(
             let length = repaired.since(started);
             notes.repairs_raised += u64::from(length < SHORTEST_REPAIR);
             let repair = length.max(SHORTEST_REPAIR);
-            let down = NodeDown { at: options.begin + since, node, repair };
+            let down = NodeDown {
+                at: options.begin + since,
+                node,
+                repair,
+            };
             notes.while_down += u64::from(join(of_node.entry(node).or_default(), down));
         }
     }
@@ -161,7 +208,10 @@ fn placed(
 
 /// Adds the next failure of a node; true if the node was still down.
 fn join(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
-    match earlier.last_mut().filter(|last| next.at <= last.at + last.repair) {
+    match earlier
+        .last_mut()
+        .filter(|last| next.at <= last.at + last.repair)
+    {
         None => {
             earlier.push(next);
             false
@@ -194,7 +244,11 @@ fn drawn(
                 return Err(BuildError::TooMany { site, what });
             }
             let repair = exponential(mean_down, &mut rng);
-            failures.push(NodeDown { at: options.begin + since, node, repair });
+            failures.push(NodeDown {
+                at: options.begin + since,
+                node,
+                repair,
+            });
             since = since + repair + exponential(mean_up, &mut rng);
         }
     }

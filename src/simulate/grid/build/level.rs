@@ -34,13 +34,19 @@ pub(super) fn jobs(
     for node in 0..nodes {
         for (from, length) in times_in_use(site, node, level.mean_run_time, options) {
             if jobs.len() == EVENTS_PER_SITE_MAX {
-                return Err(BuildError::TooMany { site: site.name.clone(), what: "local jobs" });
+                return Err(BuildError::TooMany {
+                    site: site.name.clone(),
+                    what: "local jobs",
+                });
             }
             jobs.push(dummy(from, length, site.processors_per_node));
         }
     }
     jobs.sort_by_key(|job| job.submitted);
-    Ok((1..).zip(&jobs).map(|(number, job)| RawJob::generated(number, job)).collect())
+    Ok((1..)
+        .zip(&jobs)
+        .map(|(number, job)| RawJob::generated(number, job))
+        .collect())
 }
 
 /// When a node is in use, and how long; each draws by itself.
@@ -50,7 +56,11 @@ fn times_in_use(
     mean: DurationMs,
     options: &BuildOptions,
 ) -> impl Iterator<Item = (DurationMs, DurationMs)> {
-    let mut rng = stream(options.seed, "local level", &format!("{} {node}", site.name));
+    let mut rng = stream(
+        options.seed,
+        "local level",
+        &format!("{} {node}", site.name),
+    );
     let mut in_use: bool = rng.random();
     let mut from = DurationMs::ZERO;
     let mut next = move || {

@@ -23,7 +23,9 @@ const PILOT_SEED: u64 = 0;
 fn exact_load(jobs: &[GeneratedJob], processors: u32) -> f64 {
     let work = |job: &GeneratedJob| f64::from(job.processors) * job.run_time.0 as f64;
     let asked: f64 = jobs.iter().map(work).sum();
-    let last = jobs.last().map_or(DurationMs(1), |job| job.submitted.max(DurationMs(1)));
+    let last = jobs
+        .last()
+        .map_or(DurationMs(1), |job| job.submitted.max(DurationMs(1)));
     asked / (f64::from(processors) * last.0 as f64)
 }
 
@@ -32,21 +34,35 @@ pub(super) fn jobs(
     site: &GridSite,
     options: &BuildOptions,
 ) -> Result<(Vec<LocalJob>, SourceNotes), BuildError> {
-    let Some(load) = &site.local_load else { return Ok((Vec::new(), SourceNotes::default())) };
+    let Some(load) = &site.local_load else {
+        return Ok((Vec::new(), SourceNotes::default()));
+    };
     let (raw, mut notes) = match &load.source {
         LocalSource::Log { path, start } => {
-            let part = (*start, DurationMs(start.0.saturating_add(options.horizon.0)));
-            log_jobs(path, options.on_bad, site.processors(), part)
-                .map_err(|cause| BuildError::Source { site: site.name.clone(), cause })?
+            let part = (
+                *start,
+                DurationMs(start.0.saturating_add(options.horizon.0)),
+            );
+            log_jobs(path, options.on_bad, site.processors(), part).map_err(|cause| {
+                BuildError::Source {
+                    site: site.name.clone(),
+                    cause,
+                }
+            })?
         }
-        LocalSource::Model { model, utilization } => {
-            (generated(site, model, *utilization, options)?, SourceNotes::default())
-        }
+        LocalSource::Model { model, utilization } => (
+            generated(site, model, *utilization, options)?,
+            SourceNotes::default(),
+        ),
         LocalSource::Level(held) => (level::jobs(site, held, options)?, SourceNotes::default()),
     };
     let mut rng = stream(options.seed, "local estimates", site.name.as_str());
-    let times = settle(raw.iter(), load.estimates, &mut notes, &mut rng)
-        .map_err(|cause| BuildError::Estimates { site: site.name.clone(), cause })?;
+    let times = settle(raw.iter(), load.estimates, &mut notes, &mut rng).map_err(|cause| {
+        BuildError::Estimates {
+            site: site.name.clone(),
+            cause,
+        }
+    })?;
     let times = stretched(times, load.estimates_times);
     let local = |(job, times): (&RawJob, Times)| LocalJob {
         at: options.begin + job.submitted,
@@ -66,12 +82,15 @@ fn generated(
     let mut rng = stream(options.seed, "local load", site.name.as_str());
     let generator = match model {
         LocalModel::Lublin => Generator::lublin(site.processors(), utilization),
-        LocalModel::Poisson { mean_run_time, sizes } => {
-            Generator::poisson(site.processors(), utilization, *mean_run_time, sizes)
-        }
+        LocalModel::Poisson {
+            mean_run_time,
+            sizes,
+        } => Generator::poisson(site.processors(), utilization, *mean_run_time, sizes),
     };
-    let mut generator =
-        generator.map_err(|cause| BuildError::Model { site: site.name.clone(), cause })?;
+    let mut generator = generator.map_err(|cause| BuildError::Model {
+        site: site.name.clone(),
+        cause,
+    })?;
     let mut jobs = Vec::new();
     loop {
         let job = generator.next_job(&mut rng);
@@ -79,15 +98,25 @@ fn generated(
             return Ok(jobs);
         }
         if jobs.len() == EVENTS_PER_SITE_MAX {
-            return Err(BuildError::TooMany { site: site.name.clone(), what: "local jobs" });
+            return Err(BuildError::TooMany {
+                site: site.name.clone(),
+                what: "local jobs",
+            });
         }
         jobs.push(RawJob::generated(jobs.len() as u64 + 1, &job));
     }
 }
 
 enum Generator<'m> {
-    Lublin { jobs: Box<LublinGenerator>, stretch: f64 },
-    Poisson { arrivals: PoissonArrivals, mean_run_time: DurationMs, sizes: &'m [u32] },
+    Lublin {
+        jobs: Box<LublinGenerator>,
+        stretch: f64,
+    },
+    Poisson {
+        arrivals: PoissonArrivals,
+        mean_run_time: DurationMs,
+        sizes: &'m [u32],
+    },
 }
 
 impl<'m> Generator<'m> {
@@ -98,7 +127,10 @@ impl<'m> Generator<'m> {
         let mut rng = stream(PILOT_SEED, "pilot of the Lublin-Feitelson model", "");
         let pilot = jobs.clone().jobs(PILOT_JOBS, &mut rng);
         let natural = exact_load(&pilot, processors);
-        Ok(Self::Lublin { jobs, stretch: natural / utilization })
+        Ok(Self::Lublin {
+            jobs,
+            stretch: natural / utilization,
+        })
     }
 
     /// The gap follows from load, size and run time.
@@ -112,7 +144,11 @@ impl<'m> Generator<'m> {
         let mean_work = sum / sizes.len() as f64 * mean_run_time.0 as f64;
         let mean_gap = mean_work / (utilization * f64::from(processors));
         let arrivals = PoissonArrivals::new(DurationMs(mean_gap.round() as u64))?;
-        Ok(Self::Poisson { arrivals, mean_run_time, sizes })
+        Ok(Self::Poisson {
+            arrivals,
+            mean_run_time,
+            sizes,
+        })
     }
 
     fn next_job(&mut self, rng: &mut StdRng) -> GeneratedJob {
@@ -122,7 +158,11 @@ impl<'m> Generator<'m> {
                 let submitted = DurationMs((job.submitted.0 as f64 * *stretch).round() as u64);
                 GeneratedJob { submitted, ..job }
             }
-            Self::Poisson { arrivals, mean_run_time, sizes } => {
+            Self::Poisson {
+                arrivals,
+                mean_run_time,
+                sizes,
+            } => {
                 let run_time = rng.sample::<f64, _>(Exp1) * mean_run_time.0 as f64;
                 GeneratedJob {
                     submitted: arrivals.next_arrival(rng),

@@ -28,7 +28,10 @@ pub(super) fn defaults(root: &Table<'_, '_>) -> Option<NetworkDefaults> {
     table.only(&["default_bandwidth", "default_latency"]);
     let given = table.or("default_bandwidth", otherwise.bandwidth, bandwidth);
     let latency = table.or("default_latency", otherwise.latency, length);
-    Some(NetworkDefaults { bandwidth: given?, latency: latency? })
+    Some(NetworkDefaults {
+        bandwidth: given?,
+        latency: latency?,
+    })
 }
 
 /// Reads all links; those that are wrong are noted and left out.
@@ -39,7 +42,10 @@ pub(super) fn links(
 ) -> Vec<GridLink> {
     let mut directions = BTreeMap::new();
     let tables = root.tables("link");
-    let links = tables.iter().flatten().map(|table| link(table, names, otherwise, &mut directions));
+    let links = tables
+        .iter()
+        .flatten()
+        .map(|table| link(table, names, otherwise, &mut directions));
     links.flatten().collect()
 }
 
@@ -52,11 +58,20 @@ fn link(
     otherwise: NetworkDefaults,
     directions: &mut Directions,
 ) -> Option<GridLink> {
-    table.only(&["from", "to", "bandwidth", "believed", "latency", "both_ways"]);
+    table.only(&[
+        "from",
+        "to",
+        "bandwidth",
+        "believed",
+        "latency",
+        "both_ways",
+    ]);
     let from = end(table, "from", names);
     let to = end(table, "to", names);
     let carried = table.required("bandwidth", bandwidth);
-    let carries = carried.as_ref().map_or(otherwise.bandwidth, |carried| carried.value);
+    let carries = carried
+        .as_ref()
+        .map_or(otherwise.bandwidth, |carried| carried.value);
     let believed = table.or("believed", carries, bandwidth);
     let latency = table.or("latency", otherwise.latency, length);
     let both_ways = table.or("both_ways", true, yes_or_no);
@@ -88,7 +103,11 @@ fn note_directions(table: &Table<'_, '_>, link: &GridLink, directions: &mut Dire
         if let Some(first) = directions.insert(direction, line) {
             let message =
                 format!("the link from {from} to {to} is given twice, first on line {first}");
-            table.wrong(table.at(), message, "leave one out, or set both_ways = false");
+            table.wrong(
+                table.at(),
+                message,
+                "leave one out, or set both_ways = false",
+            );
         }
     }
 }
@@ -103,7 +122,11 @@ fn end(
         return Some(end);
     }
     let known: Vec<&str> = names.keys().map(SiteName::as_str).collect();
-    let message = format!("{key} in {}: there is no site {:?}", table.title(), end.value);
+    let message = format!(
+        "{key} in {}: there is no site {:?}",
+        table.title(),
+        end.value
+    );
     table.wrong(&end.at, message, instead(end.value.as_str(), &known));
     None
 }

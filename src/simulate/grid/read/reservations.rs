@@ -18,11 +18,22 @@ pub(super) fn reservations(
         return Some(None);
     }
     let table = root.table("reservations", "[reservations]".into())?;
-    table.only(&["share", "ahead", "within", "flexible", "reserve_after", "objective"]);
+    table.only(&[
+        "share",
+        "ahead",
+        "within",
+        "flexible",
+        "reserve_after",
+        "objective",
+    ]);
     let grants = |site: &Option<GridSite>| site.as_ref().is_none_or(|site| site.reserves);
     if !sites.iter().any(grants) {
         let message = "[reservations] is given, but no site grants any";
-        table.wrong(table.at(), message.to_owned(), "add reserves = true to a [[site]]");
+        table.wrong(
+            table.at(),
+            message.to_owned(),
+            "add reserves = true to a [[site]]",
+        );
     }
     let wanted = table.or("share", 1.0, |value| share(value, 1.0));
     let ahead = table.or("ahead", DurationMs::ZERO, length);
@@ -34,5 +45,12 @@ pub(super) fn reservations(
     let objective = table.or("objective", None, |value| word(value, &objectives))?;
     let (share, ahead, within, flexible) = (wanted?, ahead?, within?, flexible?);
     let reserve_after = reserve_after?;
-    Some(Some(Reservations { share, ahead, within, flexible, reserve_after, objective }))
+    Some(Some(Reservations {
+        share,
+        ahead,
+        within,
+        flexible,
+        reserve_after,
+        objective,
+    }))
 }

@@ -46,28 +46,42 @@ pub(super) fn site(
         "download",
     ]);
     let nodes = table.required("nodes", |value| whole(value, 1..=NODES_MAX));
-    let processors_per_node =
-        table.or("processors_per_node", 1, |value| whole(value, 1..=PROCESSORS_PER_NODE_MAX));
+    let processors_per_node = table.or("processors_per_node", 1, |value| {
+        whole(value, 1..=PROCESSORS_PER_NODE_MAX)
+    });
     let disciplines = DISCIPLINES.map(|discipline| (discipline_name(discipline), discipline));
-    let discipline = table.or("scheduler", Discipline::Easy, |value| word(value, &disciplines));
+    let discipline = table.or("scheduler", Discipline::Easy, |value| {
+        word(value, &disciplines)
+    });
 
     let queues = table.or("queues", false, yes_or_no);
     let reserves = table.or("reserves", false, yes_or_no);
     if queues == Some(true) && reserves == Some(true) {
         let message = format!("{} has both queues and reserves", table.title());
-        table.wrong(table.at(), message, "drop one: where reservations are granted nothing waits");
+        table.wrong(
+            table.at(),
+            message,
+            "drop one: where reservations are granted nothing waits",
+        );
     }
 
     let power = table.has("gflops_per_processor").then(|| power(table));
     let benchmarks = table.or("benchmarks", Scores::new(), Scores::read);
     let end = |key: &str| {
-        table.has(key).then(|| Some(table.required(key, super::links::bandwidth)?.value))
+        table
+            .has(key)
+            .then(|| Some(table.required(key, super::links::bandwidth)?.value))
     };
     let (upload, download) = (end("upload"), end("download"));
 
-    let called = name.as_ref().map_or(table.title().to_owned(), |name| format!("site {name}"));
+    let called = name
+        .as_ref()
+        .map_or(table.title().to_owned(), |name| format!("site {name}"));
     let inner = |key: &str| table.table(key, format!("[site.{key}] of {called}"));
-    let processors = nodes.as_ref().zip(processors_per_node).map(|(n, each)| n.value * each);
+    let processors = nodes
+        .as_ref()
+        .zip(processors_per_node)
+        .map(|(n, each)| n.value * each);
     let local_load = inner("local_load").map(|inner| local_load(&inner, processors, directory));
     let failures = inner("failures").map(|inner| failures(&inner, directory));
     let black_holes = inner("black_holes").map(|inner| black_holes(&inner));
@@ -113,9 +127,17 @@ fn is_log(table: &Table<'_, '_>, otherwise: &str) -> Option<bool> {
         (true, false) => Some(true),
         (false, true) => Some(false),
         (both, _) => {
-            let found = if both { "both log and" } else { "neither log nor" };
+            let found = if both {
+                "both log and"
+            } else {
+                "neither log nor"
+            };
             let message = format!("{} has {found} {otherwise}", table.title());
-            table.wrong(table.at(), message, format!("give either log or {otherwise}"));
+            table.wrong(
+                table.at(),
+                message,
+                format!("give either log or {otherwise}"),
+            );
             None
         }
     }
@@ -127,7 +149,11 @@ fn goes_with(table: &Table<'_, '_>, all: &[&str], fitting: &[&str], what: &str) 
     let odd = |key: &&str| all.contains(key) && !fitting.contains(key);
     for key in table.keys().filter(|key| odd(&key.value)) {
         let message = format!("{} in {} does not go with {what}", key.value, table.title());
-        table.wrong(&key.at, message, format!("known here: {}", fitting.join(", ")));
+        table.wrong(
+            &key.at,
+            message,
+            format!("known here: {}", fitting.join(", ")),
+        );
     }
 }
 
@@ -150,20 +176,34 @@ fn local_load(
     ];
     let words = Estimates::ALL.map(|estimates| (estimates.describe(), estimates));
     let estimates = table.or("estimates", Estimates::AsGiven, |value| word(value, &words));
-    let times = table.or("estimates_times", 1.0, |value| share(value, ESTIMATES_TIMES_MAX));
+    let times = table.or("estimates_times", 1.0, |value| {
+        share(value, ESTIMATES_TIMES_MAX)
+    });
     let source = match is_log(table, "model") {
         None => {
             table.only(&ALL);
             return None;
         }
         Some(true) => {
-            goes_with(table, &ALL, &["log", "start", "estimates", "estimates_times"], "log");
+            goes_with(
+                table,
+                &ALL,
+                &["log", "start", "estimates", "estimates_times"],
+                "log",
+            );
             let (path, start) = log(table, directory);
-            LocalSource::Log { path: path?, start: start? }
+            LocalSource::Log {
+                path: path?,
+                start: start?,
+            }
         }
         Some(false) => model(table, &ALL, processors)?,
     };
-    Some(LocalLoad { source, estimates: estimates?, estimates_times: times? })
+    Some(LocalLoad {
+        source,
+        estimates: estimates?,
+        estimates_times: times?,
+    })
 }
 
 /// What goes with the model of that name, and with others, too.
@@ -179,13 +219,23 @@ enum Model {
 
 /// Reads what one model needs and the others do not.
 fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalSource> {
-    let models = [("lublin", Model::Lublin), ("poisson", Model::Poisson), ("level", Model::Level)];
-    let utilization =
-        || table.required("utilization", |value| share(value, UTILIZATION_MAX)).map(|u| u.value);
+    let models = [
+        ("lublin", Model::Lublin),
+        ("poisson", Model::Poisson),
+        ("level", Model::Level),
+    ];
+    let utilization = || {
+        table
+            .required("utilization", |value| share(value, UTILIZATION_MAX))
+            .map(|u| u.value)
+    };
     match table.required("model", |value| word(value, &models))?.value {
         Model::Lublin => {
             goes_with(table, all, &LUBLIN, "model = \"lublin\"");
-            Some(LocalSource::Model { model: LocalModel::Lublin, utilization: utilization()? })
+            Some(LocalSource::Model {
+                model: LocalModel::Lublin,
+                utilization: utilization()?,
+            })
         }
         Model::Poisson => {
             let fitting = [&LUBLIN[..], &["mean_run_time", "sizes"]].concat();
@@ -195,15 +245,28 @@ fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option
             let sizes = table.required("sizes", |value| sizes(value, largest));
             let utilization = utilization();
             let (mean_run_time, sizes) = (mean_run_time?.value, sizes?.value);
-            let model = LocalModel::Poisson { mean_run_time, sizes };
-            Some(LocalSource::Model { model, utilization: utilization? })
+            let model = LocalModel::Poisson {
+                mean_run_time,
+                sizes,
+            };
+            Some(LocalSource::Model {
+                model,
+                utilization: utilization?,
+            })
         }
         Model::Level => level(table, all).map(LocalSource::Level),
     }
 }
 
 fn level(table: &Table<'_, '_>, all: &[&str]) -> Option<Level> {
-    let fitting = ["model", "least", "most", "mean_run_time", "estimates", "estimates_times"];
+    let fitting = [
+        "model",
+        "least",
+        "most",
+        "mean_run_time",
+        "estimates",
+        "estimates_times",
+    ];
     goes_with(table, all, &fitting, "model = \"level\"");
     let least = table.required("least", |value| share(value, 1.0));
     let most = table.required("most", |value| share(value, 1.0));
@@ -214,12 +277,22 @@ fn level(table: &Table<'_, '_>, all: &[&str]) -> Option<Level> {
         table.wrong(&most.at, message, "give a most that is not below least");
         return None;
     }
-    Some(Level { least, most: most.value, mean_run_time })
+    Some(Level {
+        least,
+        most: most.value,
+        mean_run_time,
+    })
 }
 
 fn failures(table: &Table<'_, '_>, directory: &Path) -> Option<Failures> {
-    const ALL: [&str; 6] =
-        ["log", "system", "start", "shuffled", "mean_between_failures", "mean_repair"];
+    const ALL: [&str; 6] = [
+        "log",
+        "system",
+        "start",
+        "shuffled",
+        "mean_between_failures",
+        "mean_repair",
+    ];
     match is_log(table, "mean_between_failures") {
         None => {
             table.only(&ALL);
@@ -231,13 +304,21 @@ fn failures(table: &Table<'_, '_>, directory: &Path) -> Option<Failures> {
             let (path, start) = log(table, directory);
             let shuffled = table.or("shuffled", false, yes_or_no);
             let (path, start, shuffled) = (path?, start?, shuffled?);
-            Some(Failures::Log { path, system: system?.value, start, shuffled })
+            Some(Failures::Log {
+                path,
+                system: system?.value,
+                start,
+                shuffled,
+            })
         }
         Some(false) => {
             let fitting = ["mean_between_failures", "mean_repair"];
             goes_with(table, &ALL, &fitting, "mean_between_failures");
             let (mean_between_failures, mean_repair) = means(table)?;
-            Some(Failures::Exponential { mean_between_failures, mean_repair })
+            Some(Failures::Exponential {
+                mean_between_failures,
+                mean_repair,
+            })
         }
     }
 }
@@ -252,7 +333,10 @@ fn means(table: &Table<'_, '_>) -> Option<(DurationMs, DurationMs)> {
 fn black_holes(table: &Table<'_, '_>) -> Option<BlackHoles> {
     table.only(&["mean_between_failures", "mean_repair"]);
     let (mean_between_failures, mean_repair) = means(table)?;
-    Some(BlackHoles { mean_between_failures, mean_repair })
+    Some(BlackHoles {
+        mean_between_failures,
+        mean_repair,
+    })
 }
 
 fn files(table: &Table<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
@@ -269,7 +353,10 @@ fn files(table: &Table<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
 
 fn log(table: &Table<'_, '_>, directory: &Path) -> (Option<PathBuf>, Option<DurationMs>) {
     let path = table.required("log", |value| text(value).map(|path| directory.join(path)));
-    (path.map(|path| path.value), table.or("start", DurationMs::ZERO, length))
+    (
+        path.map(|path| path.value),
+        table.or("start", DurationMs::ZERO, length),
+    )
 }
 
 /// A length of time above zero.
@@ -283,9 +370,14 @@ fn some_length(value: &DeValue<'_>) -> Result<DurationMs, String> {
 /// A list of job sizes that the site has room for.
 fn sizes(value: &DeValue<'_>, largest: u32) -> Result<Vec<u32>, String> {
     let remedy = "write it like [1, 2, 4, 8]";
-    let DeValue::Array(items) = value else { return Err(format!("it is no list; {remedy}")) };
+    let DeValue::Array(items) = value else {
+        return Err(format!("it is no list; {remedy}"));
+    };
     if items.is_empty() {
         return Err(format!("it is empty; {remedy}"));
     }
-    items.iter().map(|item| whole(item.get_ref(), 1..=largest)).collect()
+    items
+        .iter()
+        .map(|item| whole(item.get_ref(), 1..=largest))
+        .collect()
 }

@@ -15,8 +15,11 @@ const LUBLIN: &str = "[site.local_load]\nmodel = \"lublin\"\nutilization = 0.4";
 
 /// Processor time asked for, as a share of what there is in so many days.
 pub(super) fn offered(site: &BuiltSite, days: u64) -> f64 {
-    let asked: f64 =
-        site.local_jobs.iter().map(|job| f64::from(job.processors) * job.run_time.0 as f64).sum();
+    let asked: f64 = site
+        .local_jobs
+        .iter()
+        .map(|job| f64::from(job.processors) * job.run_time.0 as f64)
+        .sum();
     let processors = f64::from(site.nodes * site.processors_per_node);
     asked / (processors * (DAY.0 * days) as f64)
 }
@@ -40,7 +43,10 @@ fn a_level_is_held_between_its_bounds() {
         *changes.entry(job.at + job.run_time).or_default() -= i64::from(job.processors);
     }
     let (mut used, mut seen) = (0, BTreeSet::new());
-    for (_, change) in changes.iter().take_while(|(at, _)| at.since(BEGIN).0 < 29 * DAY.0) {
+    for (_, change) in changes
+        .iter()
+        .take_while(|(at, _)| at.since(BEGIN).0 < 29 * DAY.0)
+    {
         used += change;
         seen.insert(used);
     }
@@ -64,7 +70,11 @@ fn a_lublin_load_can_be_set_for_a_site_of_any_size() {
     for nodes in ["1", "3", "5000", "1_000_000"] {
         let site = &built(&one_site(LUBLIN).replace("16", nodes), 1, 1).sites[0];
         let processors = site.nodes * site.processors_per_node;
-        assert!(site.local_jobs.iter().all(|job| (1..=processors).contains(&job.processors)));
+        assert!(
+            site.local_jobs
+                .iter()
+                .all(|job| (1..=processors).contains(&job.processors))
+        );
     }
 }
 
@@ -124,8 +134,14 @@ fn estimates_of_the_tsafrir_model_are_never_below_the_run_time() {
 fn more_jobs_than_memory_holds_are_refused() {
     let load = "[site.local_load]\nmodel = \"poisson\"\nutilization = 10\n\
                 mean_run_time = \"1ms\"\nsizes = [32]";
-    let error = parsed(&one_site(load)).build(&options(1, 1)).unwrap_err().to_string();
-    assert!(error.contains("the mean gap between arrivals is 0"), "{error}");
+    let error = parsed(&one_site(load))
+        .build(&options(1, 1))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("the mean gap between arrivals is 0"),
+        "{error}"
+    );
     let load = load.replace("1ms", "10ms");
     let error = parsed(&one_site(&load)).build(&options(1, 1)).unwrap_err();
     assert!(matches!(error, BuildError::TooMany { .. }), "{error}");
@@ -133,8 +149,9 @@ fn more_jobs_than_memory_holds_are_refused() {
 
 #[test]
 fn every_ordered_pair_has_the_link_that_is_given_or_the_default() {
-    let sites: String =
-        ["a", "b", "c"].map(|name| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n")).concat();
+    let sites: String = ["a", "b", "c"]
+        .map(|name| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n"))
+        .concat();
     let link = |from, to, more| {
         format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\nbandwidth = \"5bit/s\"\n{more}\n")
     };
@@ -143,7 +160,13 @@ fn every_ordered_pair_has_the_link_that_is_given_or_the_default() {
     let shown: Vec<(String, u64, u64)> = grid
         .links
         .iter()
-        .map(|link| (format!("{}{}", link.from, link.to), link.bandwidth.0, link.latency.0))
+        .map(|link| {
+            (
+                format!("{}{}", link.from, link.to),
+                link.bandwidth.0,
+                link.latency.0,
+            )
+        })
         .collect();
     let default = BitsPerSecond(1_000_000_000).0;
     let expected = [
@@ -154,7 +177,10 @@ fn every_ordered_pair_has_the_link_that_is_given_or_the_default() {
         ("ca", 5, 7),
         ("cb", default, 1),
     ];
-    assert_eq!(shown, expected.map(|(pair, rate, ms)| (pair.to_owned(), rate, ms)));
+    assert_eq!(
+        shown,
+        expected.map(|(pair, rate, ms)| (pair.to_owned(), rate, ms))
+    );
 }
 
 #[test]
@@ -162,27 +188,53 @@ fn sites_that_say_what_they_send_and_receive_need_no_link() {
     let site =
         |(name, ends): (&str, &str)| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n{ends}\n");
     let ends = "upload = \"30bit/s\"\ndownload = \"9bit/s\"";
-    let sites = [("a", ends), ("b", "upload = \"4bit/s\"\ndownload = \"20bit/s\""), ("c", ends)];
+    let sites = [
+        ("a", ends),
+        ("b", "upload = \"4bit/s\"\ndownload = \"20bit/s\""),
+        ("c", ends),
+    ];
     let link = "[[link]]\nfrom = \"a\"\nto = \"c\"\nbandwidth = \"5bit/s\"\n";
     let grid = built(&format!("{}{link}", sites.map(site).concat()), 1, 1);
-    let rates = grid.links.iter().map(|link| (link.bandwidth.0, link.upload.map(|rate| rate.0)));
+    let rates = grid
+        .links
+        .iter()
+        .map(|link| (link.bandwidth.0, link.upload.map(|rate| rate.0)));
     let there_and_back = [(20, Some(30)), (5, None), (4, Some(4)), (4, Some(4))];
-    let expected = there_and_back.into_iter().chain([(5, None), (20, Some(30))]);
-    assert!(rates.clone().eq(expected), "{:?}", rates.collect::<Vec<_>>());
+    let expected = there_and_back
+        .into_iter()
+        .chain([(5, None), (20, Some(30))]);
+    assert!(
+        rates.clone().eq(expected),
+        "{:?}",
+        rates.collect::<Vec<_>>()
+    );
     assert_eq!(crate::simulate::world::uploads(&grid).len(), 4);
 }
 
 #[test]
 fn what_the_control_plane_is_told_of_a_link_may_be_wrong() {
-    let sites = ["a", "b"].map(|name| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n")).concat();
+    let sites = ["a", "b"]
+        .map(|name| format!("[[site]]\nname = \"{name}\"\nnodes = 1\n"))
+        .concat();
     let link = |from, to, more| {
         format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\nbandwidth = \"5bit/s\"\n{more}\n")
     };
     let wrong = link("a", "b", "both_ways = false\nbelieved = \"9bit/s\"");
-    let grid = built(&format!("{sites}{wrong}{}", link("b", "a", "both_ways = false")), 1, 1);
-    let rates: Vec<_> = grid.links.iter().map(|l| (l.bandwidth.0, l.believed.0)).collect();
+    let grid = built(
+        &format!("{sites}{wrong}{}", link("b", "a", "both_ways = false")),
+        1,
+        1,
+    );
+    let rates: Vec<_> = grid
+        .links
+        .iter()
+        .map(|l| (l.bandwidth.0, l.believed.0))
+        .collect();
     assert_eq!(rates, [(5, 9), (5, 5)]);
-    let told: Vec<u64> = crate::simulate::world::links(&grid).values().map(|rate| rate.0).collect();
+    let told: Vec<u64> = crate::simulate::world::links(&grid)
+        .values()
+        .map(|rate| rate.0)
+        .collect();
     assert_eq!(told, [9, 5]);
 }
 
@@ -210,26 +262,66 @@ fn a_logged_load_begins_where_it_should_and_ends_with_the_simulation() {
     let jobs: Vec<(u64, u32, u64, u64)> = grid.sites[0]
         .local_jobs
         .iter()
-        .map(|job| (job.at.since(BEGIN).0, job.processors, job.run_time.0, job.estimate.0))
+        .map(|job| {
+            (
+                job.at.since(BEGIN).0,
+                job.processors,
+                job.run_time.0,
+                job.estimate.0,
+            )
+        })
         .collect();
     let last = (day - 1) * 1000;
-    assert_eq!(jobs, [(0, 32, 30_000, 30_000), (5000, 2, 1, 60_000), (last, 2, 90_000, 60_000)]);
+    assert_eq!(
+        jobs,
+        [
+            (0, 32, 30_000, 30_000),
+            (5000, 2, 1, 60_000),
+            (last, 2, 90_000, 60_000)
+        ]
+    );
     let notes = grid.complaints[0].local_load.clone().unwrap();
-    assert_eq!(notes.log.as_ref().unwrap().count(ComplaintKind::TooManyProcessors), 1);
+    assert_eq!(
+        notes
+            .log
+            .as_ref()
+            .unwrap()
+            .count(ComplaintKind::TooManyProcessors),
+        1
+    );
     assert_eq!((notes.before_start, notes.after_end), (1, 1));
     assert_eq!((notes.estimates_missing, notes.estimates_too_short), (1, 1));
     let told = grid.complaints[0].to_string();
-    assert!(told.contains("site delft; local load: 1 of 6 lines skipped"), "{told}");
-    assert!(told.contains("1 job without run time, taken to be 1 ms"), "{told}");
+    assert!(
+        told.contains("site delft; local load: 1 of 6 lines skipped"),
+        "{told}"
+    );
+    assert!(
+        told.contains("1 job without run time, taken to be 1 ms"),
+        "{told}"
+    );
 
-    let refusing = BuildOptions { on_bad: OnBad::Refuse, ..options(1, 1) };
-    let error = Grid::load(&file).unwrap().build(&refusing).unwrap_err().to_string();
-    assert!(error.contains("site delft: ") && error.contains("line 2: "), "{error}");
+    let refusing = BuildOptions {
+        on_bad: OnBad::Refuse,
+        ..options(1, 1)
+    };
+    let error = Grid::load(&file)
+        .unwrap()
+        .build(&refusing)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("site delft: ") && error.contains("line 2: "),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_log_that_is_not_there_is_named_with_its_site() {
     let grid = parsed(&one_site("[site.local_load]\nlog = \"no.swf\""));
     let error = grid.build(&options(1, 1)).unwrap_err().to_string();
-    assert!(error.contains("site delft: cannot open the log /grids/no.swf"), "{error}");
+    assert!(
+        error.contains("site delft: cannot open the log /grids/no.swf"),
+        "{error}"
+    );
 }

@@ -10,7 +10,9 @@ const DRAWN: &str = "[site.failures]\nmean_between_failures = \"20d\"\nmean_repa
 
 fn of_each_node(failures: &[NodeDown]) -> BTreeMap<u32, Vec<NodeDown>> {
     let mut nodes: BTreeMap<u32, Vec<NodeDown>> = BTreeMap::new();
-    failures.iter().for_each(|down| nodes.entry(down.node).or_default().push(*down));
+    failures
+        .iter()
+        .for_each(|down| nodes.entry(down.node).or_default().push(*down));
     nodes
 }
 
@@ -18,23 +20,44 @@ fn of_each_node(failures: &[NodeDown]) -> BTreeMap<u32, Vec<NodeDown>> {
 fn nodes_are_up_and_down_for_the_times_they_are_set_to() {
     let grid = built(&one_site(DRAWN), 4000, 1);
     let failures = &grid.sites[0].node_failures;
-    let days: Vec<f64> = failures.iter().map(|down| down.repair.0 as f64 / DAY.0 as f64).collect();
+    let days: Vec<f64> = failures
+        .iter()
+        .map(|down| down.repair.0 as f64 / DAY.0 as f64)
+        .collect();
     let mean_repair = days.iter().sum::<f64>() / days.len() as f64;
     assert!((mean_repair - 2.0).abs() < 0.15, "{mean_repair}");
     // Each node fails once in 22 days.
     let expected = 16.0 * 4000.0 / 22.0;
-    assert!((failures.len() as f64 / expected - 1.0).abs() < 0.06, "{}", failures.len());
+    assert!(
+        (failures.len() as f64 / expected - 1.0).abs() < 0.06,
+        "{}",
+        failures.len()
+    );
 }
 
 #[test]
 fn a_node_fails_only_while_it_is_up_and_before_the_end() {
-    let failures = built(&one_site(DRAWN), 400, 2).sites.remove(0).node_failures;
+    let failures = built(&one_site(DRAWN), 400, 2)
+        .sites
+        .remove(0)
+        .node_failures;
     assert!(failures.is_sorted_by_key(|down| (down.at, down.node)));
-    assert!(failures.iter().all(|down| down.at < BEGIN + DurationMs(400 * DAY.0)));
+    assert!(
+        failures
+            .iter()
+            .all(|down| down.at < BEGIN + DurationMs(400 * DAY.0))
+    );
     let nodes = of_each_node(&failures);
-    assert_eq!(nodes.keys().copied().collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
+    assert_eq!(
+        nodes.keys().copied().collect::<Vec<_>>(),
+        (0..16).collect::<Vec<_>>()
+    );
     for downs in nodes.values() {
-        assert!(downs.windows(2).all(|pair| pair[0].at + pair[0].repair < pair[1].at));
+        assert!(
+            downs
+                .windows(2)
+                .all(|pair| pair[0].at + pair[0].repair < pair[1].at)
+        );
     }
 }
 
@@ -43,16 +66,23 @@ fn more_nodes_or_a_longer_horizon_leave_earlier_failures_as_they_were() {
     let short = built(&one_site(DRAWN), 40, 2).sites.remove(0).node_failures;
     let long = built(&one_site(DRAWN), 80, 2).sites.remove(0).node_failures;
     assert!(short.len() < long.len() && long.starts_with(&short));
-    let more = built(&one_site(DRAWN).replace("= 16", "= 20"), 40, 2).sites.remove(0);
-    let same: Vec<NodeDown> =
-        more.node_failures.into_iter().filter(|down| down.node < 16).collect();
+    let more = built(&one_site(DRAWN).replace("= 16", "= 20"), 40, 2)
+        .sites
+        .remove(0);
+    let same: Vec<NodeDown> = more
+        .node_failures
+        .into_iter()
+        .filter(|down| down.node < 16)
+        .collect();
     assert_eq!(same, short);
 }
 
 #[test]
 fn black_holes_are_drawn_beside_failures_and_change_none_of_them() {
     let holes = "\n[site.black_holes]\nmean_between_failures = \"20d\"\nmean_repair = \"2d\"";
-    let both = built(&one_site(&format!("{DRAWN}{holes}")), 400, 2).sites.remove(0);
+    let both = built(&one_site(&format!("{DRAWN}{holes}")), 400, 2)
+        .sites
+        .remove(0);
     let alone = built(&one_site(DRAWN), 400, 2).sites.remove(0);
     assert_eq!(both.node_failures, alone.node_failures);
     assert!(alone.black_holes.is_empty());
@@ -64,7 +94,16 @@ fn black_holes_are_drawn_beside_failures_and_change_none_of_them() {
 fn more_failures_than_memory_holds_are_refused() {
     let text = one_site("[site.failures]\nmean_between_failures = \"1ms\"\nmean_repair = \"1ms\"");
     let error = parsed(&text).build(&options(1, 1)).unwrap_err();
-    assert!(matches!(error, BuildError::TooMany { what: "node failures", .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            BuildError::TooMany {
+                what: "node failures",
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 /// A site of 16 nodes with this failure log of system 2.
@@ -72,8 +111,14 @@ fn logged(rows: &[String], keys: &str) -> (tempfile::TempDir, Grid) {
     let directory = tempfile::tempdir().unwrap();
     let head = "System,nodenumz,Prob Started,Prob Fixed,Facilities,Hardware,Human Error,Network,\
                 Undetermined,Software";
-    fs::write(directory.path().join("log.csv"), format!("{head}\n{}", rows.concat())).unwrap();
-    let text = one_site(&format!("[site.failures]\nlog = \"log.csv\"\nsystem = 2\n{keys}"));
+    fs::write(
+        directory.path().join("log.csv"),
+        format!("{head}\n{}", rows.concat()),
+    )
+    .unwrap();
+    let text = one_site(&format!(
+        "[site.failures]\nlog = \"log.csv\"\nsystem = 2\n{keys}"
+    ));
     let grid = Grid::parse(&directory.path().join("grid.toml"), &text).unwrap();
     (directory, grid)
 }
@@ -103,25 +148,46 @@ fn logged_failures_count_from_the_first_and_overlapping_ones_are_joined() {
         .collect();
     assert_eq!(minutes, [(0, 1, 7_200_000), (20, 0, 1)]);
     let notes = built.complaints[0].failures.clone().unwrap();
-    assert_eq!((notes.before_start, notes.after_end, notes.unknown_nodes), (1, 1, 1));
+    assert_eq!(
+        (notes.before_start, notes.after_end, notes.unknown_nodes),
+        (1, 1, 1)
+    );
     assert_eq!((notes.while_down, notes.repairs_raised), (2, 1));
     let told = built.complaints[0].to_string();
-    assert!(told.contains("2 of nodes that were down already, joined"), "{told}");
+    assert!(
+        told.contains("2 of nodes that were down already, joined"),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_shuffled_log_keeps_its_times_and_draws_which_nodes_the_site_has() {
     let at = |node: u32| format!("6/21/2005 10:{node:02}");
-    let rows: Vec<String> = (0..32).map(|node| row(2, node, &at(node), &at(node + 1))).collect();
+    let rows: Vec<String> = (0..32)
+        .map(|node| row(2, node, &at(node), &at(node + 1)))
+        .collect();
     let (_directory, grid) = logged(&rows, "shuffled = true");
-    let drawn = |seed| grid.build(&options(1, seed)).unwrap().sites.remove(0).node_failures;
+    let drawn = |seed| {
+        grid.build(&options(1, seed))
+            .unwrap()
+            .sites
+            .remove(0)
+            .node_failures
+    };
     let first = drawn(1);
     assert_eq!(first, drawn(1));
     assert_ne!(first, drawn(2));
     assert_eq!(first.len(), 16, "each node of the site is one of the log");
-    assert!(first.iter().all(|down| down.repair == DurationMs::from_secs(60)));
+    assert!(
+        first
+            .iter()
+            .all(|down| down.repair == DurationMs::from_secs(60))
+    );
     let minutes = first.iter().map(|down| down.at.since(BEGIN).0 / 60_000);
-    assert!(minutes.max() >= Some(16), "nodes above those of the site are drawn too");
+    assert!(
+        minutes.max() >= Some(16),
+        "nodes above those of the site are drawn too"
+    );
 }
 
 #[test]
@@ -130,5 +196,8 @@ fn a_node_of_a_number_beyond_all_reason_is_left_out_of_a_shuffled_log() {
     let (_directory, grid) = logged(&rows, "shuffled = true");
     let built = grid.build(&options(1, 1)).unwrap();
     assert_eq!(built.sites[0].node_failures.len(), 1);
-    assert_eq!(built.complaints[0].failures.clone().unwrap().unknown_nodes, 1);
+    assert_eq!(
+        built.complaints[0].failures.clone().unwrap().unknown_nodes,
+        1
+    );
 }

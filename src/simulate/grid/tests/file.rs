@@ -65,27 +65,57 @@ default_latency = "5ms"
 #[test]
 fn every_key_is_read_and_those_left_out_have_defaults() {
     let grid = parsed(FULL);
-    let [delft, leiden, utrecht] = grid.sites.as_slice() else { panic!("{grid:?}") };
-    assert_eq!((delft.processors(), delft.discipline), (64, Discipline::Conservative));
-    assert_eq!((leiden.processors(), leiden.discipline), (16, Discipline::Easy));
+    let [delft, leiden, utrecht] = grid.sites.as_slice() else {
+        panic!("{grid:?}")
+    };
+    assert_eq!(
+        (delft.processors(), delft.discipline),
+        (64, Discipline::Conservative)
+    );
+    assert_eq!(
+        (leiden.processors(), leiden.discipline),
+        (16, Discipline::Easy)
+    );
     assert_eq!(delft.files.get("data/in.bin"), Some(&Bytes(4_000_000_000)));
     let load = delft.local_load.clone().unwrap();
-    let (path, start) = (PathBuf::from("/grids/DAS2-fs1.swf.xz"), DurationMs(30 * DAY.0));
+    let (path, start) = (
+        PathBuf::from("/grids/DAS2-fs1.swf.xz"),
+        DurationMs(30 * DAY.0),
+    );
     assert_eq!(load.source, LocalSource::Log { path, start });
-    assert_eq!((load.estimates, load.estimates_times), (Estimates::Tsafrir, 1.25));
+    assert_eq!(
+        (load.estimates, load.estimates_times),
+        (Estimates::Tsafrir, 1.25)
+    );
     let path = PathBuf::from("/logs/LA-UR-05-7318.csv.xz");
-    let logged = Failures::Log { path, system: 2, start: DurationMs::ZERO, shuffled: false };
+    let logged = Failures::Log {
+        path,
+        system: 2,
+        start: DurationMs::ZERO,
+        shuffled: false,
+    };
     assert_eq!(delft.failures, Some(logged));
     let drawn = Failures::Exponential {
         mean_between_failures: DurationMs(30 * DAY.0),
         mean_repair: DurationMs::from_secs(4 * 3600),
     };
     assert_eq!(leiden.failures, Some(drawn));
-    let model =
-        LocalModel::Poisson { mean_run_time: DurationMs::from_secs(1200), sizes: vec![1, 2] };
+    let model = LocalModel::Poisson {
+        mean_run_time: DurationMs::from_secs(1200),
+        sizes: vec![1, 2],
+    };
     let load = utrecht.local_load.clone().unwrap();
-    assert_eq!(load.source, LocalSource::Model { model, utilization: 1.0 });
-    assert_eq!((load.estimates, load.estimates_times), (Estimates::AsGiven, 1.0));
+    assert_eq!(
+        load.source,
+        LocalSource::Model {
+            model,
+            utilization: 1.0
+        }
+    );
+    assert_eq!(
+        (load.estimates, load.estimates_times),
+        (Estimates::AsGiven, 1.0)
+    );
 }
 
 #[test]
@@ -93,9 +123,15 @@ fn black_holes_are_read_and_described_and_know_no_log() {
     let holes = "[site.black_holes]\nmean_between_failures = \"2d\"\nmean_repair = \"4h\"";
     let site = parsed(&one_site(holes)).sites.remove(0);
     let mean_repair = DurationMs::from_secs(4 * 3600);
-    let read = BlackHoles { mean_between_failures: DurationMs(2 * DAY.0), mean_repair };
+    let read = BlackHoles {
+        mean_between_failures: DurationMs(2 * DAY.0),
+        mean_repair,
+    };
     assert_eq!(site.black_holes, Some(read));
-    assert!(site.describe().ends_with("black holes: each node every 48h00m00s, for 4h00m00s"));
+    assert!(
+        site.describe()
+            .ends_with("black holes: each node every 48h00m00s, for 4h00m00s")
+    );
     let error = refused(&one_site("[site.black_holes]\nlog = \"x\""));
     assert!(error.contains("unknown key \"log\""), "{error}");
 }
@@ -103,7 +139,9 @@ fn black_holes_are_read_and_described_and_know_no_log() {
 #[test]
 fn links_and_network_are_read_and_those_left_out_have_defaults() {
     let grid = parsed(FULL);
-    let [first, second] = grid.links.as_slice() else { panic!("{grid:?}") };
+    let [first, second] = grid.links.as_slice() else {
+        panic!("{grid:?}")
+    };
     assert_eq!((first.latency, first.both_ways), (DurationMs(2), false));
     assert_eq!((second.latency, second.both_ways), (DurationMs(5), true));
     assert_eq!(second.bandwidth, BitsPerSecond(96_000_000));
@@ -140,11 +178,20 @@ fn the_das2_example_is_the_grid_of_the_koala_experiments() {
     assert_eq!(grid.processors(), 400);
     let built = grid.build(&options(100, 1)).unwrap();
     assert_eq!(built.links.len(), 20);
-    assert!(built.links.iter().all(|link| link.bandwidth == BitsPerSecond(100_000_000)));
+    assert!(
+        built
+            .links
+            .iter()
+            .all(|link| link.bandwidth == BitsPerSecond(100_000_000))
+    );
     assert_eq!(built.complaints, []);
     for site in &built.sites {
         let load = super::build::offered(site, 100);
-        assert!((0.27..0.43).contains(&load), "{} has a load of {load}", site.name);
+        assert!(
+            (0.27..0.43).contains(&load),
+            "{} has a load of {load}",
+            site.name
+        );
     }
 }
 
@@ -152,11 +199,18 @@ fn the_das2_example_is_the_grid_of_the_koala_experiments() {
 fn the_small_example_has_three_sites_with_a_scheduler_of_each_kind() {
     let grid = parsed(include_str!("../../../../examples/grid.toml"));
     let disciplines: Vec<Discipline> = grid.sites.iter().map(|site| site.discipline).collect();
-    assert_eq!(disciplines, [Discipline::Easy, Discipline::Conservative, Discipline::Fcfs]);
+    assert_eq!(
+        disciplines,
+        [Discipline::Easy, Discipline::Conservative, Discipline::Fcfs]
+    );
     assert_eq!(grid.processors_by_site(), [16, 16, 16]);
     let name = LogicalName::new("weather.grib").unwrap();
     assert!(grid.sites[0].files.contains_key(&name));
-    assert!(!grid.build(&options(1, 1)).unwrap().sites[0].local_jobs.is_empty());
+    assert!(
+        !grid.build(&options(1, 1)).unwrap().sites[0]
+            .local_jobs
+            .is_empty()
+    );
 }
 
 #[test]

@@ -41,8 +41,12 @@ const STEPS_MS: [u64; 27] = [
     31_536_000_000,
 ];
 /// Units of the time axis with their milliseconds, from the largest.
-const UNITS: [(u64, &str); 4] =
-    [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+const UNITS: [(u64, &str); 4] = [
+    (86_400_000, "d"),
+    (3_600_000, "h"),
+    (60_000, "min"),
+    (1_000, "s"),
+];
 
 /// A mark on an axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +106,11 @@ impl TimeAxis {
         }
         let step = self.step(CLOCK_GAP);
         let seconds = step < 60_000;
-        let words = if seconds { "days, h:min:s" } else { "days, h:min" };
+        let words = if seconds {
+            "days, h:min:s"
+        } else {
+            "days, h:min"
+        };
         (words, self.marks(step, |at_ms| clock(at_ms, seconds)))
     }
 
@@ -111,7 +119,11 @@ impl TimeAxis {
         let most = (self.width / gap).max(1.0);
         let fits = |step: &&u64| self.length_ms as f64 / **step as f64 <= most;
         let longest = STEPS_MS[STEPS_MS.len() - 1];
-        STEPS_MS.iter().find(fits).copied().unwrap_or((self.length_ms / 2).max(longest))
+        STEPS_MS
+            .iter()
+            .find(fits)
+            .copied()
+            .unwrap_or((self.length_ms / 2).max(longest))
     }
 
     /// A tick at each multiple of `step`.
@@ -119,7 +131,10 @@ impl TimeAxis {
         let end = self.from_ms.saturating_add(self.length_ms) / step;
         let mark = |n: u64| {
             let at_ms = n.saturating_mul(step);
-            Tick { position: self.x(at_ms), label: label(at_ms) }
+            Tick {
+                position: self.x(at_ms),
+                label: label(at_ms),
+            }
         };
         (self.from_ms.div_ceil(step)..=end).map(mark).collect()
     }
@@ -139,12 +154,19 @@ impl LogAxis {
     pub(super) fn new(least: f64, greatest: f64, left: f64, width: f64) -> Self {
         let least = 10f64.powf(least.log10().floor());
         let decades = (greatest / least).log10().max(1.0);
-        Self { least, decades, left, width }
+        Self {
+            least,
+            decades,
+            left,
+            width,
+        }
     }
 
     /// Where a value lies; one below the axis lies at its begin.
     pub(super) fn x(self, value: f64) -> f64 {
-        let decades = (value.max(self.least) / self.least).log10().min(self.decades);
+        let decades = (value.max(self.least) / self.least)
+            .log10()
+            .min(self.decades);
         self.left + decades / self.decades * self.width
     }
 
@@ -161,7 +183,10 @@ impl LogAxis {
                 (tick.position - position).abs() >= (room + other) / 2.0
             });
             if is_free && (-1e-9..=self.decades + 1e-9).contains(&decades) {
-                ticks.push(Tick { position, label: (*label).to_owned() });
+                ticks.push(Tick {
+                    position,
+                    label: (*label).to_owned(),
+                });
             }
         }
         ticks
@@ -170,14 +195,21 @@ impl LogAxis {
 
 /// The largest unit that `step` is a whole number of, if not below a second.
 fn unit(step_ms: u64) -> (u64, &'static str) {
-    UNITS.into_iter().find(|(ms, _)| *ms <= step_ms).unwrap_or(UNITS[UNITS.len() - 1])
+    UNITS
+        .into_iter()
+        .find(|(ms, _)| *ms <= step_ms)
+        .unwrap_or(UNITS[UNITS.len() - 1])
 }
 
 /// A time in days, hours and minutes, perhaps with seconds.
 fn clock(at_ms: u64, seconds: bool) -> String {
     let s = at_ms / 1000;
     let minutes = format!("{}d {:02}:{:02}", s / 86_400, s / 3_600 % 24, s / 60 % 60);
-    if seconds { format!("{minutes}:{:02}", s % 60) } else { minutes }
+    if seconds {
+        format!("{minutes}:{:02}", s % 60)
+    } else {
+        minutes
+    }
 }
 
 /// About how wide a text is, in pixels.
@@ -210,7 +242,10 @@ pub(super) fn upright_ticks(end: u64, step: u64, plot: Area) -> Vec<Tick> {
     let tick = |n: u64| {
         let value = n * step;
         let position = plot.bottom() - value as f64 / end.max(1) as f64 * plot.height;
-        Tick { position, label: show::count(value) }
+        Tick {
+            position,
+            label: show::count(value),
+        }
     };
     (0..=end / step.max(1)).map(tick).collect()
 }

@@ -92,29 +92,57 @@ pub(super) fn figure(groups: &[Group<'_>]) -> Figure {
     let mut facts = Vec::new();
     for (index, panel) in PANELS.iter().enumerate() {
         let left = index as f64 * width + LEFT;
-        let plot = Area { left, top: top + 26.0, width: width - LEFT - 8.0, height: PLOT_HEIGHT };
+        let plot = Area {
+            left,
+            top: top + 26.0,
+            width: width - LEFT - 8.0,
+            height: PLOT_HEIGHT,
+        };
         facts.extend(draw(&mut drawing, panel, shown, plot));
     }
     let description = format!("{title}. {note} {}", facts.join(" "));
-    drawing.finish("distributions", &title, &description, top + 26.0 + PLOT_HEIGHT + 44.0)
+    drawing.finish(
+        "distributions",
+        &title,
+        &description,
+        top + 26.0 + PLOT_HEIGHT + 44.0,
+    )
 }
 
 /// A panel with all its curves; answers what they show in words.
 fn draw(drawing: &mut Drawing, panel: &Panel, groups: &[Group<'_>], plot: Area) -> Vec<String> {
-    let values: Vec<Vec<f64>> = groups.iter().map(|group| sorted(group, panel.value)).collect();
-    let greatest = values.iter().filter_map(|values| values.last()).fold(10.0, |a, b| b.max(a));
+    let values: Vec<Vec<f64>> = groups
+        .iter()
+        .map(|group| sorted(group, panel.value))
+        .collect();
+    let greatest = values
+        .iter()
+        .filter_map(|values| values.last())
+        .fold(10.0, |a, b| b.max(a));
     let axis = LogAxis::new(LEAST_SECONDS, greatest, plot.left, plot.width);
-    drawing.text((plot.left, plot.top - 8.0), Anchor::Start, "panel-title", panel.heading);
+    drawing.text(
+        (plot.left, plot.top - 8.0),
+        Anchor::Start,
+        "panel-title",
+        panel.heading,
+    );
     axes::frame(drawing, plot, &share_ticks(plot));
     let ticks = axis.ticks(panel.marks);
     axes::upright_lines(drawing, plot, &ticks);
     if plot.left < LEFT + 1.0 {
-        drawing.upward_text((10.0, plot.top + plot.height / 2.0), "% of jobs at or below");
+        drawing.upward_text(
+            (10.0, plot.top + plot.height / 2.0),
+            "% of jobs at or below",
+        );
     }
     let mut facts = Vec::new();
     for (index, (group, values)) in groups.iter().zip(&values).enumerate() {
         let fact = fact(panel, group, values);
-        drawing.path(&legend::curve(index), &curve(values, axis, plot), Some(&fact));
+        drawing.path(
+            &legend::curve(index),
+            &curve(values, axis, plot),
+            Some(&fact),
+        );
         facts.push(fact);
     }
     axes::base(drawing, plot, &ticks);
@@ -133,7 +161,9 @@ fn curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
         if index == 0 {
             path.move_to(plot.left + here, plot.bottom());
         }
-        let is_last_here = sorted.get(index + 1).is_none_or(|next| column(*next) > here);
+        let is_last_here = sorted
+            .get(index + 1)
+            .is_none_or(|next| column(*next) > here);
         if is_last_here {
             path.across(plot.left + here);
             path.upright(y(index + 1));
@@ -236,5 +266,7 @@ fn coinciding(groups: &[Group<'_>]) -> String {
         }
     }
     let several = classes.iter().filter(|(_, labels)| labels.len() > 1);
-    several.map(|(_, labels)| format!(" {} coincide.", labels.join(" and "))).collect()
+    several
+        .map(|(_, labels)| format!(" {} coincide.", labels.join(" and ")))
+        .collect()
 }

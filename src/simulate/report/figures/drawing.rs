@@ -70,8 +70,11 @@ impl Area {
 impl Figure {
     /// A file of its own, with its style and a background.
     pub fn standalone(&self) -> String {
-        let (edge, width, height) =
-            (px(-MARGIN), px(self.width + 2.0 * MARGIN), px(self.height + 2.0 * MARGIN));
+        let (edge, width, height) = (
+            px(-MARGIN),
+            px(self.width + 2.0 * MARGIN),
+            px(self.height + 2.0 * MARGIN),
+        );
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}<style>{STYLE}</style>\
              <rect class=\"paper\" x=\"{edge}\" y=\"{edge}\" width=\"{width}\" \
@@ -88,7 +91,10 @@ impl Figure {
 
     /// The root element's start, and what screen readers say.
     fn opening(&self, margin: f64) -> String {
-        let (width, height) = (px(self.width + 2.0 * margin), px(self.height + 2.0 * margin));
+        let (width, height) = (
+            px(self.width + 2.0 * margin),
+            px(self.height + 2.0 * margin),
+        );
         let (edge, name) = (px(-margin), escape(&self.name));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" role=\"img\" \
@@ -104,7 +110,10 @@ impl Figure {
 impl Drawing {
     /// An empty drawing of this width with a title and a line of explanation.
     pub(super) fn new(width: f64, title: &str, note: &str) -> Self {
-        let mut drawing = Self { width, body: String::new() };
+        let mut drawing = Self {
+            width,
+            body: String::new(),
+        };
         drawing.text((0.0, 18.0), Anchor::Start, "title", title);
         drawing.text((0.0, 37.0), Anchor::Start, "note", note);
         drawing
@@ -118,7 +127,9 @@ impl Drawing {
             Anchor::End => " text-anchor=\"end\"",
         };
         let (x, y) = (px(at.0), px(at.1));
-        self.push(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>"));
+        self.push(&format!(
+            "<text class=\"{class}\" x=\"{x}\" y=\"{y}\"{anchor}>"
+        ));
         self.push(&escape(text));
         self.push("</text>");
     }
@@ -212,7 +223,11 @@ impl PathText {
 
 /// A coordinate with one decimal at most; what is no number becomes 0.
 pub(super) fn px(value: f64) -> String {
-    let tenths = if value.is_finite() { (value * 10.0).round() / 10.0 } else { 0.0 };
+    let tenths = if value.is_finite() {
+        (value * 10.0).round() / 10.0
+    } else {
+        0.0
+    };
     format!("{}", tenths + 0.0)
 }
 

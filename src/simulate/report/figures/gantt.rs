@@ -47,12 +47,31 @@ pub(super) fn figure(group: &Group<'_>, name: &str) -> Figure {
     let note = note(group, &chart);
     let mut drawing = Drawing::new(WIDTH, &title, &note);
     let mut kinds = legend::load_kinds();
-    kinds.extend(legend::bookings().into_iter().filter(|_| chart.has_bookings()));
+    kinds.extend(
+        legend::bookings()
+            .into_iter()
+            .filter(|_| chart.has_bookings()),
+    );
     let mut top = legend::draw(&mut drawing, &kinds, 50.0, WIDTH);
-    let mut plot = Area { left: LEFT, top, width: WIDTH - LEFT - 14.0, height: 0.0 };
+    let mut plot = Area {
+        left: LEFT,
+        top,
+        width: WIDTH - LEFT - 14.0,
+        height: 0.0,
+    };
     for row in &chart.rows {
-        plot = Area { top: top + 26.0, height: height(row.site), ..plot };
-        draw_row(&mut drawing, row, TimeAxis::new(chart.window, run.span(), plot), plot, run);
+        plot = Area {
+            top: top + 26.0,
+            height: height(row.site),
+            ..plot
+        };
+        draw_row(
+            &mut drawing,
+            row,
+            TimeAxis::new(chart.window, run.span(), plot),
+            plot,
+            run,
+        );
         top = plot.bottom() + 8.0;
     }
     TimeAxis::new(chart.window, run.span(), plot).draw(&mut drawing, plot);
@@ -85,7 +104,10 @@ fn within(site: &SiteTrace, window: Span) -> impl Iterator<Item = &Bar> {
 
 /// How many bars of all sites fall into a window.
 fn count(run: &RunRecord, window: Span) -> usize {
-    run.sites.iter().map(|site| within(site, window).count()).sum()
+    run.sites
+        .iter()
+        .map(|site| within(site, window).count())
+        .sum()
 }
 
 /// Gives the bars of a window their processors, at most so many of each site.
@@ -96,7 +118,11 @@ fn placed(run: &RunRecord, window: Span, most: usize) -> Chart<'_> {
         let blocks = lanes::assign(&bars, site.processors);
         let bars: Vec<_> = bars.into_iter().zip(blocks).collect();
         let bookings = booked(site, &bars, window, most);
-        Row { site, bars, bookings }
+        Row {
+            site,
+            bars,
+            bookings,
+        }
     };
     let mut rows: Vec<Row<'_>> = run.sites.iter().map(row).collect();
     if rows.len() > SITES {
@@ -118,16 +144,25 @@ fn booked<'a>(
         let of = (Some(booking.job), Some(booking.component));
         let ran = bars.iter().rfind(|(bar, _)| (bar.job, bar.component) == of);
         let lowest = std::iter::once(0..booking.processors.min(site.processors)).collect();
-        let blocks = ran.filter(|_| booking.left.is_none()).map(|(_, blocks)| blocks.clone());
+        let blocks = ran
+            .filter(|_| booking.left.is_none())
+            .map(|(_, blocks)| blocks.clone());
         (booking, blocks.unwrap_or(lowest))
     };
-    site.bookings.iter().filter(seen).take(most).map(place).collect()
+    site.bookings
+        .iter()
+        .filter(seen)
+        .take(most)
+        .map(place)
+        .collect()
 }
 
 /// When most jobs waited, for the first time; the begin if none ever did.
 fn longest_queue(run: &RunRecord) -> Timestamp {
     let first_longest = run.queue.iter().rev().max_by_key(|step| step.waiting);
-    first_longest.filter(|step| step.waiting > 0).map_or(run.began, |step| step.at)
+    first_longest
+        .filter(|step| step.waiting > 0)
+        .map_or(run.began, |step| step.at)
 }
 
 /// A window of this length around an instant, moved into the run's time.
@@ -135,13 +170,21 @@ fn around(centre: Timestamp, length_ms: u64, whole: Span) -> Span {
     let half = DurationMs(length_ms / 2);
     let latest = (whole.to - DurationMs(length_ms)).max(whole.from);
     let from = (centre - half).clamp(whole.from, latest);
-    Span { from, to: from + DurationMs(length_ms) }
+    Span {
+        from,
+        to: from + DurationMs(length_ms),
+    }
 }
 
 /// The panel of one site.
 fn draw_row(drawing: &mut Drawing, row: &Row<'_>, axis: TimeAxis, plot: Area, run: &RunRecord) {
     let heading = axes::fitted(&row.site.name, 13.0, plot.width);
-    drawing.text((plot.left, plot.top - 7.0), Anchor::Start, "panel-title", &heading);
+    drawing.text(
+        (plot.left, plot.top - 7.0),
+        Anchor::Start,
+        "panel-title",
+        &heading,
+    );
     let processors = u64::from(row.site.processors);
     let step = axes::round_scale(processors, 4).1;
     axes::frame(drawing, plot, &axes::upright_ticks(processors, step, plot));
@@ -152,7 +195,11 @@ fn draw_row(drawing: &mut Drawing, row: &Row<'_>, axis: TimeAxis, plot: Area, ru
     for (booking, blocks) in &row.bookings {
         let (from, to) = (booking.from.max(run.began), booking.to.min(run.ended));
         let path = outline((from, to), blocks, row.site, axis, plot, run).1;
-        let class = if booking.left.is_some() { "booking left" } else { "booking" };
+        let class = if booking.left.is_some() {
+            "booking left"
+        } else {
+            "booking"
+        };
         drawing.path(class, &path, Some(&booking_tip(booking, run)));
     }
     axes::base(drawing, plot, &[]);
@@ -186,7 +233,10 @@ fn outline(
     plot: Area,
     run: &RunRecord,
 ) -> (Option<Area>, PathText) {
-    let (left, right) = (axis.x(from.since(run.began).0), axis.x(to.since(run.began).0));
+    let (left, right) = (
+        axis.x(from.since(run.began).0),
+        axis.x(to.since(run.began).0),
+    );
     let scale = plot.height / f64::from(site.processors.max(1));
     let area = |block: &std::ops::Range<u32>| Area {
         left,
@@ -196,13 +246,21 @@ fn outline(
     };
     let mut path = PathText::default();
     blocks.iter().for_each(|block| path.rect(area(block)));
-    (blocks.iter().max_by_key(|block| block.end - block.start).map(area), path)
+    (
+        blocks
+            .iter()
+            .max_by_key(|block| block.end - block.start)
+            .map(area),
+        path,
+    )
 }
 
 /// A reservation in words.
 fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
     let since = |at: Timestamp| at.since(run.began);
-    let left = booking.left.map(|at| format!(", given back at {}", since(at)));
+    let left = booking
+        .left
+        .map(|at| format!(", given back at {}", since(at)));
     format!(
         "job {}, component {}: reserved, {}, {} to {}, since {}{}",
         booking.job,
@@ -220,15 +278,24 @@ fn tag(drawing: &mut Drawing, job: &str, kind: LoadKind, area: Area) {
     if area.height < 10.0 || area.width < text_width(job, 10.0) + 2.0 {
         return;
     }
-    let class = if kind == LoadKind::GridHold { "tag-hold" } else { "tag" };
-    let at = (area.left + area.width / 2.0, area.top + area.height / 2.0 + 3.5);
+    let class = if kind == LoadKind::GridHold {
+        "tag-hold"
+    } else {
+        "tag"
+    };
+    let at = (
+        area.left + area.width / 2.0,
+        area.top + area.height / 2.0 + 3.5,
+    );
     drawing.text(at, Anchor::Middle, class, job);
 }
 
 /// A bar in words.
 fn tip(bar: &Bar, run: &RunRecord) -> String {
     let job = bar.job.map_or(String::new(), |job| format!("job {job}"));
-    let component = bar.component.map_or(String::new(), |c| format!(", component {c}"));
+    let component = bar
+        .component
+        .map_or(String::new(), |c| format!(", component {c}"));
     let gap = if job.is_empty() { "" } else { ": " };
     let since = |at: Timestamp| at.since(run.began);
     format!(
@@ -248,7 +315,11 @@ fn height(site: &SiteTrace) -> f64 {
 impl Chart<'_> {
     /// Blocks of all bars.
     fn blocks(&self) -> usize {
-        self.rows.iter().flat_map(|row| &row.bars).map(|(_, blocks)| blocks.len()).sum()
+        self.rows
+            .iter()
+            .flat_map(|row| &row.bars)
+            .map(|(_, blocks)| blocks.len())
+            .sum()
     }
 
     fn has_bookings(&self) -> bool {
@@ -258,7 +329,8 @@ impl Chart<'_> {
     /// Bars that found fewer processors than they take.
     fn squeezed(&self) -> usize {
         let bars = self.rows.iter().flat_map(|row| &row.bars);
-        bars.filter(|(bar, blocks)| lanes::size(blocks) < bar.processors).count()
+        bars.filter(|(bar, blocks)| lanes::size(blocks) < bar.processors)
+            .count()
     }
 }
 
@@ -269,7 +341,10 @@ fn title(group: &Group<'_>, chart: &Chart<'_>) -> String {
         return format!("{}: where jobs were held and ran", group.label);
     }
     let shown = show::seconds(chart.window.length_ms() as f64 / 1000.0);
-    format!("{}: where jobs were held and ran in the {shown} around the longest queue", group.label)
+    format!(
+        "{}: where jobs were held and ran in the {shown} around the longest queue",
+        group.label
+    )
 }
 
 /// Which run, and what is missing.
@@ -281,12 +356,18 @@ fn note(group: &Group<'_>, chart: &Chart<'_>) -> String {
     }
     let more_sites = run.sites.len() - chart.rows.len();
     if more_sites > 0 {
-        notes.push(format!("{} left out. ", show::counted(more_sites as u64, "quieter site")));
+        notes.push(format!(
+            "{} left out. ",
+            show::counted(more_sites as u64, "quieter site")
+        ));
     }
     let missing = |row: &Row<'_>| within(row.site, chart.window).count() - row.bars.len();
     let more: usize = chart.rows.iter().map(missing).sum();
     if more > 0 {
-        notes.push(format!("{} at the same time left out. ", show::counted(more as u64, "bar")));
+        notes.push(format!(
+            "{} at the same time left out. ",
+            show::counted(more as u64, "bar")
+        ));
     }
     let dropped: u64 = run.sites.iter().map(|site| site.bars_dropped).sum();
     if dropped > 0 {
@@ -294,7 +375,10 @@ fn note(group: &Group<'_>, chart: &Chart<'_>) -> String {
     }
     let squeezed = chart.squeezed();
     if squeezed > 0 {
-        notes.push(format!("{} found no room. ", show::counted(squeezed as u64, "bar")));
+        notes.push(format!(
+            "{} found no room. ",
+            show::counted(squeezed as u64, "bar")
+        ));
     }
     notes.concat().trim_end().to_owned()
 }

@@ -26,11 +26,15 @@ pub(super) fn assign(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
     let mut last_of: BTreeMap<(u64, u32), usize> = BTreeMap::new();
     for (index, bar) in bars.iter().enumerate() {
         while let Some((to, ended)) = standing.first().copied().filter(|(to, _)| *to <= bar.from) {
-            places[ended].iter().for_each(|block| free.give(block.clone()));
+            places[ended]
+                .iter()
+                .for_each(|block| free.give(block.clone()));
             standing.remove(&(to, ended));
         }
         let component = bar.job.zip(bar.component);
-        let before = component.and_then(|key| last_of.get(&key)).map(|last| &places[*last]);
+        let before = component
+            .and_then(|key| last_of.get(&key))
+            .map(|last| &places[*last]);
         let kept = before.filter(|blocks| size(blocks) == bar.processors && free.has(blocks));
         let blocks = match kept.cloned() {
             Some(blocks) => free.take_all(blocks),
@@ -73,14 +77,21 @@ impl Free {
     /// Whether all of these are free.
     fn has(&self, blocks: &[Range<u32>]) -> bool {
         blocks.iter().all(|block| {
-            self.0.range(..=block.start).next_back().is_some_and(|(_, end)| *end >= block.end)
+            self.0
+                .range(..=block.start)
+                .next_back()
+                .is_some_and(|(_, end)| *end >= block.end)
         })
     }
 
     /// Takes these, which are free.
     fn take_all(&mut self, blocks: Blocks) -> Blocks {
         for block in blocks.iter().filter(|block| !block.is_empty()) {
-            let around = self.0.range(..=block.start).next_back().map(|(f, e)| (*f, *e));
+            let around = self
+                .0
+                .range(..=block.start)
+                .next_back()
+                .map(|(f, e)| (*f, *e));
             let Some((first, end)) = around else { continue };
             self.0.remove(&first);
             self.put(first..block.start);
@@ -95,7 +106,11 @@ impl Free {
         if let Some(end) = self.0.remove(&joined.end) {
             joined.end = end;
         }
-        let before = self.0.range(..joined.start).next_back().map(|(f, e)| (*f, *e));
+        let before = self
+            .0
+            .range(..joined.start)
+            .next_back()
+            .map(|(f, e)| (*f, *e));
         if let Some((first, end)) = before
             && end == joined.start
         {

@@ -48,7 +48,10 @@ pub(super) fn load_kinds() -> Vec<(Sign, String)> {
 /// The outlines of reservations.
 pub(super) fn bookings() -> [(Sign, String); 2] {
     let entry = |class, words: &str| (Sign::Fill(class), words.to_owned());
-    [entry("booking", "reserved"), entry("booking left", "reserved until moved")]
+    [
+        entry("booking", "reserved"),
+        entry("booking left", "reserved until moved"),
+    ]
 }
 
 /// Draws entries in as many rows as they need below `top`; answers where the
@@ -62,7 +65,15 @@ pub(super) fn draw(drawing: &mut Drawing, entries: &[(Sign, String)], top: f64, 
         }
         match sign {
             Sign::Fill(class) => {
-                drawing.rect(class, Area { left: x, top: y + 2.0, width: 18.0, height: 11.0 });
+                drawing.rect(
+                    class,
+                    Area {
+                        left: x,
+                        top: y + 2.0,
+                        width: 18.0,
+                        height: 11.0,
+                    },
+                );
             }
             Sign::Curve(class) => {
                 let mut line = PathText::default();

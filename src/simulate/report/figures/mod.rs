@@ -45,9 +45,16 @@ pub(super) fn all(runs: &[RunRecord]) -> Vec<Figure> {
     let groups = groups(runs);
     let mut figures = vec![distributions::figure(&groups), queue::figure(&groups)];
     for (index, group) in groups.iter().take(TIMELINES).enumerate() {
-        let suffix = if groups.len() == 1 { String::new() } else { format!("-{}", index + 1) };
+        let suffix = if groups.len() == 1 {
+            String::new()
+        } else {
+            format!("-{}", index + 1)
+        };
         let slug = slug(&group.label);
-        figures.push(utilization::figure(group, &format!("utilization{suffix}-{slug}")));
+        figures.push(utilization::figure(
+            group,
+            &format!("utilization{suffix}-{slug}"),
+        ));
         figures.push(gantt::figure(group, &format!("gantt{suffix}-{slug}")));
     }
     figures
@@ -59,17 +66,30 @@ fn groups(runs: &[RunRecord]) -> Vec<Group<'_>> {
     let group = |label: &String| {
         let mut runs: Vec<_> = runs.iter().filter(|run| run.label == *label).collect();
         runs.sort_by_key(|run| run.seed);
-        Group { label: super::show::cut(label, LABEL_CHARS), runs }
+        Group {
+            label: super::show::cut(label, LABEL_CHARS),
+            runs,
+        }
     };
     labels.iter().map(group).collect()
 }
 
 /// A label as part of a file's name.
 fn slug(label: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
     let slug: String = label.chars().map(plain).collect();
     let parts: Vec<&str> = slug.split('-').filter(|part| !part.is_empty()).collect();
-    if parts.is_empty() { "run".to_owned() } else { parts.join("-") }
+    if parts.is_empty() {
+        "run".to_owned()
+    } else {
+        parts.join("-")
+    }
 }
 
 impl Group<'_> {

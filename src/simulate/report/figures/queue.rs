@@ -22,18 +22,43 @@ pub(super) fn figure(groups: &[Group<'_>]) -> Figure {
     let title = title(shown);
     let note = note(groups, shown.len());
     let mut drawing = Drawing::new(WIDTH, &title, &note);
-    let height = if shown.len() == 1 { ALONE_HEIGHT } else { PLOT_HEIGHT };
-    let mut plot = Area { left: 62.0, top: 70.0, width: WIDTH - 76.0, height };
-    let longest_ms = shown.iter().map(|group| group.shown().span().length_ms()).max().unwrap_or(0);
-    let most = shown.iter().map(|group| peak(group.shown())).max().unwrap_or(0);
+    let height = if shown.len() == 1 {
+        ALONE_HEIGHT
+    } else {
+        PLOT_HEIGHT
+    };
+    let mut plot = Area {
+        left: 62.0,
+        top: 70.0,
+        width: WIDTH - 76.0,
+        height,
+    };
+    let longest_ms = shown
+        .iter()
+        .map(|group| group.shown().span().length_ms())
+        .max()
+        .unwrap_or(0);
+    let most = shown
+        .iter()
+        .map(|group| peak(group.shown()))
+        .max()
+        .unwrap_or(0);
     for (index, group) in shown.iter().enumerate() {
         plot.top = 70.0 + index as f64 * (height + 34.0);
         panel(&mut drawing, group, index, plot, (longest_ms, most));
     }
-    let whole = Span { from: Timestamp(0), to: Timestamp(longest_ms) };
+    let whole = Span {
+        from: Timestamp(0),
+        to: Timestamp(longest_ms),
+    };
     TimeAxis::new(whole, whole, plot).draw(&mut drawing, plot);
     let description = format!("{title}. {note} Time runs to the right, jobs waiting upwards.");
-    drawing.finish("queue", &title, &description, plot.bottom() + TimeAxis::HEIGHT)
+    drawing.finish(
+        "queue",
+        &title,
+        &description,
+        plot.bottom() + TimeAxis::HEIGHT,
+    )
 }
 
 /// One label. `scales` are the longest time in milliseconds and the longest
@@ -53,12 +78,20 @@ fn panel(
         show::number(mean),
         show::count(peak(run).into())
     );
-    drawing.text((plot.left, plot.top - 8.0), Anchor::Start, "panel-title", &heading);
+    drawing.text(
+        (plot.left, plot.top - 8.0),
+        Anchor::Start,
+        "panel-title",
+        &heading,
+    );
     let (end, step) = axes::round_scale(u64::from(most), (plot.height / 30.0) as u64);
     axes::frame(drawing, plot, &axes::upright_ticks(end, step, plot));
     drawing.upward_text((14.0, plot.top + plot.height / 2.0), "jobs waiting");
     let y = |jobs: u32| plot.bottom() - f64::from(jobs) / end as f64 * plot.height;
-    let span = Span { from: run.began, to: run.began + DurationMs(longest_ms) };
+    let span = Span {
+        from: run.began,
+        to: run.began + DurationMs(longest_ms),
+    };
     let share = run.span().length_ms() as f64 / longest_ms.max(1) as f64;
     let lines = column_lines(&run.queue, span, plot.width as usize, |step| step.waiting);
     let path = curve(&lines, plot.left, plot.left + share * plot.width, y);

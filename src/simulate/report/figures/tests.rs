@@ -13,11 +13,23 @@ use super::{all, slug};
 use crate::simulate::report::record::{Bar, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
 use crate::simulate::report::steps::Span;
 
-const PLOT: Area = Area { left: 50.0, top: 0.0, width: 800.0, height: 100.0 };
+const PLOT: Area = Area {
+    left: 50.0,
+    top: 0.0,
+    width: 800.0,
+    height: 100.0,
+};
 
 fn bar(from: u64, to: u64, processors: u32, job: u64) -> Bar {
     let (from, to) = (Timestamp(from), Timestamp(to));
-    Bar { from, to, processors, kind: LoadKind::GridRun, job: Some(job), component: Some(0) }
+    Bar {
+        from,
+        to,
+        processors,
+        kind: LoadKind::GridRun,
+        job: Some(job),
+        component: Some(0),
+    }
 }
 
 fn bars() -> impl Strategy<Value = Vec<Bar>> {
@@ -45,7 +57,9 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
                 down: (at * 5 % 97) as u32,
             })
             .collect(),
-        bars: (0..bars).map(|at| bar(at / 9, at / 9 + 3, (at % 41) as u32, at)).collect(),
+        bars: (0..bars)
+            .map(|at| bar(at / 9, at / 9 + 3, (at % 41) as u32, at))
+            .collect(),
         bars_dropped: 3,
         bookings: Vec::new(),
         local_days: Vec::new(),
@@ -58,7 +72,10 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
         sites: (0..sites).map(site).collect(),
         attempts: Vec::new(),
         queue: (0..bars)
-            .map(|at| QueueStep { at: Timestamp(at), waiting: (at * 31 % 1009) as u32 })
+            .map(|at| QueueStep {
+                at: Timestamp(at),
+                waiting: (at * 31 % 1009) as u32,
+            })
             .collect(),
         jobs: Vec::new(),
         counters: BTreeMap::new(),
@@ -81,22 +98,39 @@ fn a_gantt_chart_stays_small_when_bars_fall_to_pieces_or_come_all_at_once() {
     pieces.ended = Timestamp(1_000);
     pieces.sites[0].processors = 400;
     pieces.sites[0].bars = (0..400).map(|n| bar(0, 10 + n % 2 * 990, 1, n)).collect();
-    pieces.sites[0].bars.extend((400..900).map(|n| bar(n, n + 1, 200, n)));
+    pieces.sites[0]
+        .bars
+        .extend((400..900).map(|n| bar(n, n + 1, 200, n)));
     let mut at_once = crowded(20, 16);
     at_once.sites.iter_mut().for_each(|site| {
         site.bars = (0..900).map(|n| bar(0, 20, 1, n)).collect();
     });
     for (run, left_out) in [(pieces, false), (at_once, true)] {
         let figures = all(&[run]);
-        let gantt = figures.iter().find(|figure| figure.name.starts_with("gantt")).unwrap();
-        assert!(gantt.standalone().len() < 300_000, "{} bytes", gantt.standalone().len());
-        assert_eq!(gantt.description.contains("at the same time left out"), left_out);
+        let gantt = figures
+            .iter()
+            .find(|figure| figure.name.starts_with("gantt"))
+            .unwrap();
+        assert!(
+            gantt.standalone().len() < 300_000,
+            "{} bytes",
+            gantt.standalone().len()
+        );
+        assert_eq!(
+            gantt.description.contains("at the same time left out"),
+            left_out
+        );
     }
 }
 
 #[test]
 fn a_component_runs_where_it_was_held() {
-    let mut bars = [bar(0, 10, 4, 1), bar(0, 10, 4, 2), bar(10, 20, 4, 2), bar(10, 20, 4, 1)];
+    let mut bars = [
+        bar(0, 10, 4, 1),
+        bar(0, 10, 4, 2),
+        bar(10, 20, 4, 2),
+        bar(10, 20, 4, 1),
+    ];
     bars[0].kind = LoadKind::GridHold;
     let places = assign(&bars.iter().collect::<Vec<_>>(), 8);
     assert_eq!(places[0], places[3]);
@@ -106,12 +140,27 @@ fn a_component_runs_where_it_was_held() {
 #[test]
 fn ticks_of_time_are_round_and_near_the_begin_of_a_run_plain() {
     let hours = |n: u64| Timestamp(n * 3_600_000);
-    let day = Span { from: hours(0), to: hours(24) };
+    let day = Span {
+        from: hours(0),
+        to: hours(24),
+    };
     let (unit, ticks) = TimeAxis::new(day, day, PLOT).ticks();
     let labels: Vec<&str> = ticks.iter().map(|tick| tick.label.as_str()).collect();
     assert_eq!((unit, &labels[..4]), ("h", &["0", "2", "4", "6"][..]));
-    let late = Span { from: hours(500), to: hours(502) };
-    let ticks = TimeAxis::new(late, Span { to: hours(600), ..day }, PLOT).ticks().1;
+    let late = Span {
+        from: hours(500),
+        to: hours(502),
+    };
+    let ticks = TimeAxis::new(
+        late,
+        Span {
+            to: hours(600),
+            ..day
+        },
+        PLOT,
+    )
+    .ticks()
+    .1;
     assert_eq!(ticks[0].label, "20d 20:00");
 }
 
@@ -129,8 +178,14 @@ fn what_is_below_a_logarithmic_axis_lies_at_its_begin() {
 fn names_and_numbers_suit_files_and_xml() {
     assert_eq!(slug("Worst fit / 30 s"), "worst-fit-30-s");
     assert_eq!(slug("../ö"), "run");
-    assert_eq!(escape("<a & \"b\">\u{1}"), "&lt;a &amp; &quot;b&quot;&gt;\u{fffd}");
-    assert_eq!([px(1.0), px(1.26), px(-0.01), px(f64::NAN)], ["1", "1.3", "0", "0"]);
+    assert_eq!(
+        escape("<a & \"b\">\u{1}"),
+        "&lt;a &amp; &quot;b&quot;&gt;\u{fffd}"
+    );
+    assert_eq!(
+        [px(1.0), px(1.26), px(-0.01), px(f64::NAN)],
+        ["1", "1.3", "0", "0"]
+    );
 }
 
 proptest! {

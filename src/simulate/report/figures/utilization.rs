@@ -38,10 +38,23 @@ pub(super) fn figure(group: &Group<'_>, name: &str) -> Figure {
     let note = note(group, WIDTH - LEFT - RIGHT);
     let mut drawing = Drawing::new(WIDTH, &title, &note);
     let top = legend::draw(&mut drawing, &legend::load_kinds(), 50.0, WIDTH);
-    let plot =
-        Area { left: LEFT, top: top + 28.0, width: WIDTH - LEFT - RIGHT, height: WHOLE_HEIGHT };
-    let heading = format!("All sites, {}", show::counted(run.processors(), "processor"));
-    panel(&mut drawing, plot, &heading, &total(run, plot), run.processors());
+    let plot = Area {
+        left: LEFT,
+        top: top + 28.0,
+        width: WIDTH - LEFT - RIGHT,
+        height: WHOLE_HEIGHT,
+    };
+    let heading = format!(
+        "All sites, {}",
+        show::counted(run.processors(), "processor")
+    );
+    panel(
+        &mut drawing,
+        plot,
+        &heading,
+        &total(run, plot),
+        run.processors(),
+    );
     time_axis(run, plot).draw(&mut drawing, plot);
     let bottom = sites(&mut drawing, run, plot.bottom() + TimeAxis::HEIGHT);
     let description = format!("{title}. {note} {}", in_words(run));
@@ -90,18 +103,28 @@ fn site_panel(drawing: &mut Drawing, run: &RunRecord, site: &SiteTrace, plot: Ar
 /// Heading, ground and stacked areas. The highest sum is drawn first and the
 /// lower ones over it, so that each area needs one outline only.
 fn panel(drawing: &mut Drawing, plot: Area, heading: &str, stack: &Stack, processors: u64) {
-    drawing.text((plot.left, plot.top - 8.0), Anchor::Start, "panel-title", heading);
+    drawing.text(
+        (plot.left, plot.top - 8.0),
+        Anchor::Start,
+        "panel-title",
+        heading,
+    );
     axes::frame(drawing, plot, &share_ticks(plot));
     if plot.left == LEFT {
         drawing.upward_text((14.0, plot.top + plot.height / 2.0), "% of processors");
     }
     for top in (0..KINDS).rev() {
         let sums = stack.iter().map(|parts| parts[..=top].iter().sum::<f64>());
-        let shares: Vec<f64> =
-            sums.map(|sum| (sum / processors.max(1) as f64).clamp(0.0, 1.0)).collect();
+        let shares: Vec<f64> = sums
+            .map(|sum| (sum / processors.max(1) as f64).clamp(0.0, 1.0))
+            .collect();
         let kind = LoadKind::STACKED[top];
         if stack.iter().any(|parts| parts[top] > 0.0) {
-            drawing.path(legend::fill(kind), &outline(&shares, plot), Some(kind.words()));
+            drawing.path(
+                legend::fill(kind),
+                &outline(&shares, plot),
+                Some(kind.words()),
+            );
         }
     }
 }
@@ -155,7 +178,10 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
     let steps = if plot.height < 120.0 { 2u32 } else { 4 };
     let tick = |n| {
         let share = f64::from(n) / f64::from(steps);
-        Tick { position: plot.bottom() - share * plot.height, label: format!("{}", share * 100.0) }
+        Tick {
+            position: plot.bottom() - share * plot.height,
+            label: format!("{}", share * 100.0),
+        }
     };
     (0..=steps).map(tick).collect()
 }
@@ -164,7 +190,10 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 fn title(group: &Group<'_>) -> String {
     let load = LoadShares::of_all(group.shown());
     let (grid, local) = (show::percent(load.grid_running), show::percent(load.local));
-    format!("{}: grid jobs used {grid} of the processors, local users {local}", group.label)
+    format!(
+        "{}: grid jobs used {grid} of the processors, local users {local}",
+        group.label
+    )
 }
 
 /// Which run, and how.
@@ -176,7 +205,10 @@ fn note(group: &Group<'_>, width: f64) -> String {
     };
     let mean_s = run.span().length_ms() as f64 / 1000.0 / (width / COLUMN);
     let mean = show::seconds(mean_s);
-    format!("{}Means over {mean}, for single sites over more.{left_out}", group.which())
+    format!(
+        "{}Means over {mean}, for single sites over more.{left_out}",
+        group.which()
+    )
 }
 
 /// The means of all kinds.
@@ -185,6 +217,10 @@ fn in_words(run: &RunRecord) -> String {
     let shares = [load.grid_running, load.grid_held, load.local, load.down];
     let part =
         |(kind, share): (LoadKind, f64)| format!("{} {}", kind.words(), show::percent(share));
-    let parts: Vec<String> = LoadKind::STACKED.into_iter().zip(shares).map(part).collect();
+    let parts: Vec<String> = LoadKind::STACKED
+        .into_iter()
+        .zip(shares)
+        .map(part)
+        .collect();
     format!("Means of all sites: {}.", parts.join(", "))
 }

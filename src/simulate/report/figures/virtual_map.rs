@@ -28,7 +28,12 @@ pub struct MapPoint {
 /// The map of a job. `note`: what is left out, or nothing.
 pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
     let mut drawing = Drawing::new(WIDTH, title, note);
-    let plot = Area { left: 62.0, top: 56.0, width: SIDE, height: SIDE };
+    let plot = Area {
+        left: 62.0,
+        top: 56.0,
+        width: SIDE,
+        height: SIDE,
+    };
     let farthest = |of: fn(&MapPoint) -> f64| points.iter().map(of).fold(0.0, f64::max);
     let (end_x, end_y) = (round_up(farthest(|p| p.x)), round_up(farthest(|p| p.y)));
     let up = ticks(end_y, |share| plot.bottom() - share * plot.height);
@@ -38,8 +43,16 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
     axes::base(&mut drawing, plot, &across);
     let below = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
     drawing.text(below, Anchor::Middle, "note", "x: what the site lacks");
-    drawing.upward_text((14.0, plot.top + plot.height / 2.0), "y: what the data costs");
-    drawing.text((plot.left + 8.0, plot.bottom() - 8.0), Anchor::Start, "note", "the job");
+    drawing.upward_text(
+        (14.0, plot.top + plot.height / 2.0),
+        "y: what the data costs",
+    );
+    drawing.text(
+        (plot.left + 8.0, plot.bottom() - 8.0),
+        Anchor::Start,
+        "note",
+        "the job",
+    );
     for point in points {
         let at = (
             plot.left + point.x / end_x * plot.width,
@@ -54,10 +67,20 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
 fn site(drawing: &mut Drawing, point: &MapPoint, at: (f64, f64)) {
     let mut square = PathText::default();
     let side = 2.0 * HALF;
-    square.rect(Area { left: at.0 - HALF, top: at.1 - HALF, width: side, height: side });
+    square.rect(Area {
+        left: at.0 - HALF,
+        top: at.1 - HALF,
+        width: side,
+        height: side,
+    });
     let class = if point.is_chosen { "hold" } else { "run" };
     drawing.path(class, &square, Some(&point.tip));
-    drawing.text((at.0 + HALF + 4.0, at.1 + 4.0), Anchor::Start, "tick", &point.name);
+    drawing.text(
+        (at.0 + HALF + 4.0, at.1 + 4.0),
+        Anchor::Start,
+        "tick",
+        &point.name,
+    );
 }
 
 /// The end of an axis from 0 that shows `greatest`: 1, 2 or 5 times a power of 10.
@@ -66,7 +89,9 @@ pub(crate) fn round_up(greatest: f64) -> f64 {
         return 1.0;
     }
     let power = 10f64.powf(greatest.log10().floor());
-    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= greatest);
+    let factor = [1.0, 2.0, 5.0]
+        .into_iter()
+        .find(|factor| factor * power >= greatest);
     factor.unwrap_or(10.0) * power
 }
 

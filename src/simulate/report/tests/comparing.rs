@@ -16,7 +16,13 @@ fn waits(label: &str, means: &[f64]) -> Vec<RunSummary> {
 }
 
 fn verdict(metric: Metric, comparison: &Comparison) -> Verdict {
-    comparison.metrics.iter().find(|row| row.metric == metric).unwrap().differences[0].verdict
+    comparison
+        .metrics
+        .iter()
+        .find(|row| row.metric == metric)
+        .unwrap()
+        .differences[0]
+        .verdict
 }
 
 #[test]
@@ -44,7 +50,10 @@ fn less_wait_is_better_and_fewer_jobs_done_are_worse() {
     let comparison = Comparison::of(&runs);
     assert_eq!(verdict(Metric::MeanWait, &comparison), Verdict::Better);
     assert_eq!(verdict(Metric::JobsDone, &comparison), Verdict::Worse);
-    assert_eq!(verdict(Metric::Utilization, &comparison), Verdict::NoDifferenceShown);
+    assert_eq!(
+        verdict(Metric::Utilization, &comparison),
+        Verdict::NoDifferenceShown
+    );
 }
 
 #[test]
@@ -59,11 +68,19 @@ fn only_seeds_in_common_count_and_one_is_too_few() {
 
 #[test]
 fn three_labels_are_each_held_against_the_first() {
-    let runs: Vec<_> = ["c", "a", "b"].iter().flat_map(|label| waits(label, &[1.0, 2.0])).collect();
+    let runs: Vec<_> = ["c", "a", "b"]
+        .iter()
+        .flat_map(|label| waits(label, &[1.0, 2.0]))
+        .collect();
     let comparison = Comparison::of(&runs);
     assert_eq!(comparison.baseline, "c");
     assert!(comparison.metrics.iter().all(|row| row.means.len() == 3));
-    assert!(comparison.metrics.iter().all(|row| row.differences.len() == 2));
+    assert!(
+        comparison
+            .metrics
+            .iter()
+            .all(|row| row.differences.len() == 2)
+    );
 }
 
 #[test]
@@ -71,7 +88,9 @@ fn each_difference_is_between_labels_that_differ_in_one_thing() {
     let labels = ["wf, easy", "wf, fcfs", "cf, easy", "cf, fcfs", "cm, fcfs"];
     let means = [10.0, 20.0, 40.0, 80.0, 160.0];
     let runs = labels.iter().zip(means);
-    let runs: Vec<_> = runs.flat_map(|(label, mean)| waits(label, &[mean, mean])).collect();
+    let runs: Vec<_> = runs
+        .flat_map(|(label, mean)| waits(label, &[mean, mean]))
+        .collect();
     let comparison = Comparison::of(&runs);
     let words: Vec<String> = comparison.pairs.iter().map(Pair::words).collect();
     let expected = [

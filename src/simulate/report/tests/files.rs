@@ -10,7 +10,11 @@ use super::{empty, short_job, small};
 use crate::simulate::report::{Report, ReportError, RunRecord, render, write_report};
 
 fn file<'a>(report: &'a Report, name: &str) -> &'a str {
-    let found = report.files.iter().find(|file| file.path.ends_with(name)).unwrap();
+    let found = report
+        .files
+        .iter()
+        .find(|file| file.path.ends_with(name))
+        .unwrap();
     std::str::from_utf8(&found.content).unwrap()
 }
 
@@ -36,10 +40,23 @@ fn elements(text: &str) -> Result<Vec<String>, quick_xml::Error> {
 fn checked(runs: &[RunRecord]) -> Report {
     let report = render(&[], runs).unwrap();
     let paths: BTreeSet<_> = report.files.iter().map(|file| &file.path).collect();
-    assert_eq!(paths.len(), report.files.len(), "every file has its own name");
-    for file in report.files.iter().filter(|f| f.path.extension().is_some_and(|e| e == "svg")) {
+    assert_eq!(
+        paths.len(),
+        report.files.len(),
+        "every file has its own name"
+    );
+    for file in report
+        .files
+        .iter()
+        .filter(|f| f.path.extension().is_some_and(|e| e == "svg"))
+    {
         let text = std::str::from_utf8(&file.content).unwrap();
-        assert!(text.len() < 300_000, "{}: {} bytes", file.path.display(), text.len());
+        assert!(
+            text.len() < 300_000,
+            "{}: {} bytes",
+            file.path.display(),
+            text.len()
+        );
         let names = elements(text).unwrap();
         assert_eq!(names[..3], ["svg", "title", "desc"]);
         assert!(!text.contains("NaN") && !text.contains("inf"));
@@ -52,7 +69,10 @@ fn checked(runs: &[RunRecord]) -> Report {
 fn a_report_on_several_runs_has_all_its_files() {
     let runs = [small("a", 1), small("b", 1), small("a", 2), small("b", 2)];
     let report = checked(&runs);
-    let names = report.files.iter().map(|file| file.path.display().to_string());
+    let names = report
+        .files
+        .iter()
+        .map(|file| file.path.display().to_string());
     let expected = [
         "summary.json",
         "jobs.csv",
@@ -68,7 +88,11 @@ fn a_report_on_several_runs_has_all_its_files() {
     ];
     assert_eq!(names.collect::<Vec<_>>(), expected);
     assert!(report.text.contains("\nb less a, per seed\n"));
-    assert_eq!(report, render(&[], &runs).unwrap(), "the same records give the same bytes");
+    assert_eq!(
+        report,
+        render(&[], &runs).unwrap(),
+        "the same records give the same bytes"
+    );
 }
 
 #[test]
@@ -79,9 +103,16 @@ fn the_page_holds_every_figure_and_fetches_nothing() {
     assert!(!html.contains("<script") && !html.contains("<link") && !html.contains("@import"));
     let without_namespace = html.replace("http://www.w3.org/2000/svg", "");
     assert!(!without_namespace.contains("http:") && !without_namespace.contains("https:"));
-    let ids: Vec<&str> =
-        html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "ids are unique");
+    let ids: Vec<&str> = html
+        .split(" id=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert_eq!(
+        ids.iter().collect::<BTreeSet<_>>().len(),
+        ids.len(),
+        "ids are unique"
+    );
 }
 
 /// Whoever scrolls on a screen cannot on paper.
@@ -101,7 +132,13 @@ fn names_are_escaped_wherever_they_stand() {
     let mut run = small("<script>alert('x')</script>\u{0}&", 1);
     run.sites[0].name = "<b>\"Delft\" & Co".to_owned();
     run.counters.insert("<i>odd".to_owned(), 1);
-    let report = checked(&[run.clone(), RunRecord { label: "</style>".to_owned(), ..run }]);
+    let report = checked(&[
+        run.clone(),
+        RunRecord {
+            label: "</style>".to_owned(),
+            ..run
+        },
+    ]);
     let html = file(&report, "report.html");
     for raw in ["<script>", "<b>", "<i>odd", "& Co", "</style></"] {
         assert!(!html.contains(raw), "{raw}");
@@ -113,14 +150,30 @@ fn names_are_escaped_wherever_they_stand() {
 #[test]
 fn runs_without_jobs_sites_or_time_are_reported() {
     let report = checked(&[empty()]);
-    assert!(report.text.contains("mean wait (s)                -"), "{}", report.text);
-    let idle = RunRecord { ended: Timestamp(9_000), ..small("idle", 1) };
-    checked(&[RunRecord { jobs: Vec::new(), queue: Vec::new(), began: Timestamp(0), ..idle }]);
+    assert!(
+        report.text.contains("mean wait (s)                -"),
+        "{}",
+        report.text
+    );
+    let idle = RunRecord {
+        ended: Timestamp(9_000),
+        ..small("idle", 1)
+    };
+    checked(&[RunRecord {
+        jobs: Vec::new(),
+        queue: Vec::new(),
+        began: Timestamp(0),
+        ..idle
+    }]);
 }
 
 #[test]
 fn one_job_and_jobs_that_never_started_are_reported() {
-    let one = RunRecord { ended: Timestamp(30_000), jobs: vec![short_job()], ..empty() };
+    let one = RunRecord {
+        ended: Timestamp(30_000),
+        jobs: vec![short_job()],
+        ..empty()
+    };
     let mut unfinished = one.clone();
     unfinished.label = "unfinished".to_owned();
     unfinished.jobs[0].started = None;
@@ -134,13 +187,27 @@ fn nonsense_in_a_record_is_no_reason_to_panic() {
     run.ended = Timestamp(u64::MAX);
     run.sites[0].processors = 0;
     run.sites[1].load.reverse();
-    run.sites[1].bars.iter_mut().for_each(|bar| bar.processors = u32::MAX);
-    run.sites[2].bars.iter_mut().for_each(|bar| (bar.from, bar.to) = (bar.to, bar.from));
+    run.sites[1]
+        .bars
+        .iter_mut()
+        .for_each(|bar| bar.processors = u32::MAX);
+    run.sites[2]
+        .bars
+        .iter_mut()
+        .for_each(|bar| (bar.from, bar.to) = (bar.to, bar.from));
     run.queue.reverse();
-    run.queue.iter_mut().for_each(|step| step.waiting = u32::MAX);
-    run.jobs.iter_mut().for_each(|job| job.finished = Some(Timestamp(0)));
-    run.jobs.iter_mut().for_each(|job| job.held_processor_ms = u64::MAX);
-    run.jobs.iter_mut().for_each(|job| job.transfer_bytes = u64::MAX);
+    run.queue
+        .iter_mut()
+        .for_each(|step| step.waiting = u32::MAX);
+    run.jobs
+        .iter_mut()
+        .for_each(|job| job.finished = Some(Timestamp(0)));
+    run.jobs
+        .iter_mut()
+        .for_each(|job| job.held_processor_ms = u64::MAX);
+    run.jobs
+        .iter_mut()
+        .for_each(|job| job.transfer_bytes = u64::MAX);
     checked(&[run]);
 }
 
@@ -148,14 +215,29 @@ fn nonsense_in_a_record_is_no_reason_to_panic() {
 fn runs_that_cannot_be_told_apart_or_go_backwards_are_refused() {
     assert!(matches!(render(&[], &[]), Err(ReportError::NoRuns)));
     let twice = render(&[], &[empty(), empty()]);
-    assert!(matches!(twice, Err(ReportError::DuplicateRun { seed: 1, .. })));
-    let backwards = render(&[], &[RunRecord { ended: Timestamp(0), ..empty() }]);
-    assert!(matches!(backwards, Err(ReportError::EndsBeforeItBegins { .. })));
+    assert!(matches!(
+        twice,
+        Err(ReportError::DuplicateRun { seed: 1, .. })
+    ));
+    let backwards = render(
+        &[],
+        &[RunRecord {
+            ended: Timestamp(0),
+            ..empty()
+        }],
+    );
+    assert!(matches!(
+        backwards,
+        Err(ReportError::EndsBeforeItBegins { .. })
+    ));
 }
 
 #[test]
 fn records_survive_serialization() {
-    let run = RunRecord { jobs: vec![short_job()], ..small("a", 1) };
+    let run = RunRecord {
+        jobs: vec![short_job()],
+        ..small("a", 1)
+    };
     let json = serde_json::to_string(&run).unwrap();
     assert_eq!(serde_json::from_str::<RunRecord>(&json).unwrap(), run);
 }
@@ -167,7 +249,11 @@ fn curves_that_coincide_are_drawn_through_each_other_and_named() {
     assert!(figure.contains("a and a copy coincide."), "{figure}");
     assert!(figure.contains(".dash2{stroke-dasharray:"));
     let drawn = |class: &str| figure.matches(&format!("class=\"{class}\"")).count();
-    assert_eq!([drawn("curve s0"), drawn("curve s2 dash2")], [4, 4], "a key and three panels");
+    assert_eq!(
+        [drawn("curve s0"), drawn("curve s2 dash2")],
+        [4, 4],
+        "a key and three panels"
+    );
 }
 
 #[test]
@@ -176,12 +262,20 @@ fn the_page_says_which_jobs_waited_and_what_each_difference_is_about() {
     let runs: Vec<RunRecord> = labels.iter().map(|label| small(label, 1)).collect();
     let report = checked(&runs);
     let html = file(&report, "report.html");
-    for words in ["By number of components", "By size", "fcfs less easy (wf)", "wf less cf (easy)"]
-    {
+    for words in [
+        "By number of components",
+        "By size",
+        "fcfs less easy (wf)",
+        "wf less cf (easy)",
+    ] {
         assert!(html.contains(words), "{words}");
     }
     assert!(!html.contains("fcfs less easy (cf, "));
-    assert!(report.text.contains("\nwf less cf (fcfs), per seed\n"), "{}", report.text);
+    assert!(
+        report.text.contains("\nwf less cf (fcfs), per seed\n"),
+        "{}",
+        report.text
+    );
 }
 
 #[test]
@@ -189,13 +283,20 @@ fn a_second_report_leaves_nothing_of_the_first_and_all_else() {
     let folder = tempfile::tempdir().unwrap();
     let names = || -> BTreeSet<String> {
         let files = std::fs::read_dir(folder.path().join("figures")).unwrap();
-        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+        files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect()
     };
     write_report(folder.path(), &[], &[small("a", 1), small("b", 1)]).unwrap();
     std::fs::write(folder.path().join("figures/notes.txt"), "mine").unwrap();
     write_report(folder.path(), &[], &[small("c", 1)]).unwrap();
-    let expected =
-        ["distributions.svg", "gantt-c.svg", "notes.txt", "queue.svg", "utilization-c.svg"];
+    let expected = [
+        "distributions.svg",
+        "gantt-c.svg",
+        "notes.txt",
+        "queue.svg",
+        "utilization-c.svg",
+    ];
     assert_eq!(names(), expected.map(str::to_owned).into());
 }
 
@@ -204,7 +305,10 @@ fn a_report_is_written_as_rendered_and_a_refusing_disk_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let report = write_report(folder.path(), &[], &[empty()]).unwrap();
     for file in &report.files {
-        assert_eq!(std::fs::read(folder.path().join(&file.path)).unwrap(), file.content);
+        assert_eq!(
+            std::fs::read(folder.path().join(&file.path)).unwrap(),
+            file.content
+        );
     }
     let blocked = folder.path().join("jobs.csv");
     let error = write_report(&blocked, &[], &[empty()]).unwrap_err();

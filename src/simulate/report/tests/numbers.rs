@@ -24,7 +24,9 @@ fn the_summary_agrees_with_sums_over_the_rows() {
             started += 1;
         }
         if job.ending == Ending::Done {
-            let (Some(start), Some(end)) = (job.started, job.finished) else { panic!("no end") };
+            let (Some(start), Some(end)) = (job.started, job.finished) else {
+                panic!("no end")
+            };
             let run_ms = (end.0 - start.0).max(10_000) as f64;
             slowdowns += ((end.0 - job.submitted.0) as f64 / run_ms).max(1.0);
             done += 1;
@@ -33,10 +35,19 @@ fn the_summary_agrees_with_sums_over_the_rows() {
     assert!(done > 10 && started > done as usize);
     assert_eq!(summary.wait_s.count, started);
     assert_eq!(summary.jobs.done, u64::from(done));
-    assert!(near(summary.wait_s.mean, waited_ms as f64 / 1000.0 / started as f64));
-    assert!(near(summary.bounded_slowdown.mean, slowdowns / f64::from(done)));
+    assert!(near(
+        summary.wait_s.mean,
+        waited_ms as f64 / 1000.0 / started as f64
+    ));
+    assert!(near(
+        summary.bounded_slowdown.mean,
+        slowdowns / f64::from(done)
+    ));
     let held: u64 = run.jobs.iter().map(|job| job.held_processor_ms).sum();
-    assert!(near(summary.wasted_processor_hours, held as f64 / 3_600_000.0));
+    assert!(near(
+        summary.wasted_processor_hours,
+        held as f64 / 3_600_000.0
+    ));
 }
 
 #[test]
@@ -51,7 +62,10 @@ fn utilization_agrees_with_the_area_of_the_bars() {
     let summary = RunSummary::of(&run);
     assert!(near(summary.load.grid_running, areas[0] as f64 / whole));
     assert!(near(summary.load.local, areas[2] as f64 / whole));
-    assert!(near(summary.utilization(), (areas[0] + areas[2]) as f64 / whole));
+    assert!(near(
+        summary.utilization(),
+        (areas[0] + areas[2]) as f64 / whole
+    ));
 }
 
 #[test]
@@ -66,9 +80,20 @@ fn an_interval_is_what_the_textbook_says() {
 
 #[test]
 fn quantiles_of_students_t_agree_with_the_tables() {
-    let known = [(1, 12.706), (5, 2.571), (30, 2.042), (31, 2.0395), (40, 2.0211), (60, 2.0003)];
+    let known = [
+        (1, 12.706),
+        (5, 2.571),
+        (30, 2.042),
+        (31, 2.0395),
+        (40, 2.0211),
+        (60, 2.0003),
+    ];
     for (freedom, expected) in known {
-        assert!((t_975(freedom) - expected).abs() < 5e-4, "{freedom}: {}", t_975(freedom));
+        assert!(
+            (t_975(freedom) - expected).abs() < 5e-4,
+            "{freedom}: {}",
+            t_975(freedom)
+        );
     }
     assert!((t_975(120) - 1.9799).abs() < 5e-4);
     assert!((2..200).all(|freedom| t_975(freedom) < t_975(freedom - 1)));
@@ -85,7 +110,11 @@ fn quantiles_are_interpolated() {
 
 #[test]
 fn numbers_show_as_many_digits_as_they_are_worth() {
-    let of = |mean, half| Interval { mean, half_width: Some(half), values: 3 };
+    let of = |mean, half| Interval {
+        mean,
+        half_width: Some(half),
+        values: 3,
+    };
     assert_eq!(show::interval(&of(173.604, 4.17)), "173.6 ± 4.2");
     assert_eq!(show::difference(&of(-0.001, 0.2)), "0.00 ± 0.20");
     assert_eq!(show::difference(&of(-12.0, 30.0)), "−12 ± 30");
@@ -125,12 +154,22 @@ fn jobs_are_told_apart_by_their_size_and_their_components() {
         started: Some(Timestamp(1_000 + wait_s * 1_000)),
         ..short_job()
     };
-    let queued = JobRow { started: None, finished: None, ..job(3, 48, 0) };
+    let queued = JobRow {
+        started: None,
+        finished: None,
+        ..job(3, 48, 0)
+    };
     let jobs = vec![job(1, 1, 1), job(1, 16, 1), job(3, 48, 5_793), queued];
     let summary = RunSummary::of(&RunRecord { jobs, ..empty() });
     let told = |groups: &[GroupSummary]| -> Vec<(String, u64, u64, f64)> {
-        let of =
-            |group: &GroupSummary| (group.words(), group.jobs, group.started, group.wait_s.median);
+        let of = |group: &GroupSummary| {
+            (
+                group.words(),
+                group.jobs,
+                group.started,
+                group.wait_s.median,
+            )
+        };
         groups.iter().map(of).collect()
     };
     let components = [("1".to_owned(), 2, 2, 1.0), ("3".to_owned(), 2, 1, 5_793.0)];

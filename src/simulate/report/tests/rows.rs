@@ -10,7 +10,10 @@ fn read(runs: &[RunRecord]) -> (Vec<String>, Vec<Vec<String>>) {
     let mut reader = csv::Reader::from_reader(&bytes[..]);
     let owned = |row: &csv::StringRecord| row.iter().map(str::to_owned).collect::<Vec<_>>();
     let header = owned(reader.headers().unwrap());
-    (header, reader.records().map(|row| owned(&row.unwrap())).collect())
+    (
+        header,
+        reader.records().map(|row| owned(&row.unwrap())).collect(),
+    )
 }
 
 /// The milliseconds of a field in seconds.
@@ -24,12 +27,18 @@ fn every_job_has_one_row_that_gives_its_facts_back() {
     let (header, rows) = read(&runs);
     assert_eq!(header, COLUMNS.map(|column| column.name));
     let column = |name| header.iter().position(|other| other == name).unwrap();
-    let jobs: Vec<_> = runs.iter().flat_map(|run| run.jobs.iter().map(move |j| (run, j))).collect();
+    let jobs: Vec<_> = runs
+        .iter()
+        .flat_map(|run| run.jobs.iter().map(move |j| (run, j)))
+        .collect();
     assert_eq!(rows.len(), jobs.len());
     for (row, (run, job)) in rows.iter().zip(jobs) {
         let field = |name| row[column(name)].as_str();
         let since = |at: Option<Timestamp>| at.map(|at| at.0 - run.began.0);
-        assert_eq!((field("run"), field("seed")), (&run.label[..], &run.seed.to_string()[..]));
+        assert_eq!(
+            (field("run"), field("seed")),
+            (&run.label[..], &run.seed.to_string()[..])
+        );
         assert_eq!(field("job_id"), job.id.to_string());
         assert_eq!(field("processors"), job.processors.to_string());
         assert_eq!(field("ending"), job.ending.word());
@@ -45,7 +54,11 @@ fn every_job_has_one_row_that_gives_its_facts_back() {
 
 #[test]
 fn the_figures_of_a_job_follow_from_its_instants() {
-    let run = RunRecord { began: Timestamp(500), jobs: vec![short_job()], ..empty() };
+    let run = RunRecord {
+        began: Timestamp(500),
+        jobs: vec![short_job()],
+        ..empty()
+    };
     let (header, rows) = read(&[run]);
     let field = |name: &str| &rows[0][header.iter().position(|other| other == name).unwrap()];
     assert_eq!(field("name"), "a, \"quoted\"\nname");
@@ -54,10 +67,24 @@ fn the_figures_of_a_job_follow_from_its_instants() {
     assert_eq!(field("wait_s"), "20.000");
     assert_eq!(field("run_time_s"), "5.000");
     assert_eq!(field("response_s"), "25.000");
-    assert_eq!(field("bounded_slowdown"), "2.5000", "25 s over the threshold of 10 s");
+    assert_eq!(
+        field("bounded_slowdown"),
+        "2.5000",
+        "25 s over the threshold of 10 s"
+    );
     assert_eq!(field("total_placement_time_s"), "2.500");
-    assert_eq!(field("start_delay_s"), "-0.500", "the last placement promised an earlier start");
-    assert_eq!((field("failed_claims").as_str(), field("rounds_aborted").as_str()), ("2", "0"));
+    assert_eq!(
+        field("start_delay_s"),
+        "-0.500",
+        "the last placement promised an earlier start"
+    );
+    assert_eq!(
+        (
+            field("failed_claims").as_str(),
+            field("rounds_aborted").as_str()
+        ),
+        ("2", "0")
+    );
     assert_eq!(field("gained_processor_s"), "33.000");
     assert_eq!(field("held_share"), "0.7500", "30 of 40 processor-seconds");
 }
@@ -66,12 +93,21 @@ fn the_figures_of_a_job_follow_from_its_instants() {
 fn what_a_job_never_reached_is_empty_what_preceded_the_run_is_negative() {
     let mut job = short_job();
     (job.placed, job.started, job.finished) = (None, None, None);
-    let run = RunRecord { jobs: vec![job], ..empty() };
+    let run = RunRecord {
+        jobs: vec![job],
+        ..empty()
+    };
     let (header, rows) = read(&[run]);
     let field = |name: &str| &rows[0][header.iter().position(|other| other == name).unwrap()];
     assert_eq!(field("submitted_s"), "-4.000");
-    for name in ["placed_s", "started_s", "finished_s", "wait_s", "bounded_slowdown", "held_share"]
-    {
+    for name in [
+        "placed_s",
+        "started_s",
+        "finished_s",
+        "wait_s",
+        "bounded_slowdown",
+        "held_share",
+    ] {
         assert_eq!(field(name), "", "{name}");
     }
 }

@@ -28,7 +28,14 @@ pub(super) struct Sample {
 }
 
 const BEGAN: u64 = 1_200_000_000_000;
-const NAMES: [&str; 6] = ["Delft", "Amsterdam VU", "Leiden", "Amsterdam UvA", "Utrecht", "Twente"];
+const NAMES: [&str; 6] = [
+    "Delft",
+    "Amsterdam VU",
+    "Leiden",
+    "Amsterdam UvA",
+    "Utrecht",
+    "Twente",
+];
 
 enum Event {
     Submit(usize),
@@ -55,7 +62,9 @@ struct World {
 pub(super) fn sample(of: &Sample) -> RunRecord {
     let mut world = World::new(of);
     while let Some((&key, _)) = world.events.first_key_value() {
-        let Some(event) = world.events.remove(&key) else { break };
+        let Some(event) = world.events.remove(&key) else {
+            break;
+        };
         if key.0 > world.run.ended.0 {
             break;
         }
@@ -63,9 +72,14 @@ pub(super) fn sample(of: &Sample) -> RunRecord {
         world.on(event);
         world.place();
     }
-    let counters = [("messages", 41), ("journal records", 17), ("network faults", 3)];
-    world.run.counters =
-        counters.map(|(name, each)| (name.to_owned(), each * of.jobs + of.seed)).into();
+    let counters = [
+        ("messages", 41),
+        ("journal records", 17),
+        ("network faults", 3),
+    ];
+    world.run.counters = counters
+        .map(|(name, each)| (name.to_owned(), each * of.jobs + of.seed))
+        .into();
     world.run
 }
 
@@ -76,7 +90,13 @@ impl World {
         let site = |(index, processors): (usize, &u32)| SiteTrace {
             name: NAMES[index % NAMES.len()].to_owned(),
             processors: *processors,
-            load: vec![LoadStep { at: Timestamp(BEGAN), running: 0, held: 0, local: 0, down: 0 }],
+            load: vec![LoadStep {
+                at: Timestamp(BEGAN),
+                running: 0,
+                held: 0,
+                local: 0,
+                down: 0,
+            }],
             bars: Vec::new(),
             bars_dropped: 0,
             bookings: Vec::new(),
@@ -103,7 +123,10 @@ impl World {
                 ended: Timestamp(BEGAN + length),
                 sites,
                 attempts: Vec::new(),
-                queue: vec![QueueStep { at: Timestamp(BEGAN), waiting: 0 }],
+                queue: vec![QueueStep {
+                    at: Timestamp(BEGAN),
+                    waiting: 0,
+                }],
                 jobs,
                 counters: BTreeMap::new(),
             },
@@ -127,7 +150,9 @@ impl World {
     }
 
     fn free(&self, site: usize) -> u32 {
-        self.run.sites[site].processors.saturating_sub(self.used[site].iter().sum())
+        self.run.sites[site]
+            .processors
+            .saturating_sub(self.used[site].iter().sum())
     }
 
     fn on(&mut self, event: Event) {
@@ -135,11 +160,17 @@ impl World {
             Event::Submit(job) => self.waiting.push_back(job),
             Event::LocalArrival(site) => {
                 let hour = (self.now - BEGAN) / 3_600_000 % 24;
-                let gap = if (8..20).contains(&hour) { 300_000 } else { 900_000 };
+                let gap = if (8..20).contains(&hour) {
+                    300_000
+                } else {
+                    900_000
+                };
                 let next = self.now + exponential(&mut self.rng, gap);
                 self.at(next, Event::LocalArrival(site));
-                let (wanted, length) =
-                    (self.rng.random_range(1..12), exponential(&mut self.rng, 1_800_000));
+                let (wanted, length) = (
+                    self.rng.random_range(1..12),
+                    exponential(&mut self.rng, 1_800_000),
+                );
                 self.occupy(site, wanted, length, LoadKind::Local);
             }
             Event::Outage(site) => {
@@ -173,8 +204,16 @@ impl World {
             }
         }
         let waiting = self.waiting.len() as u32;
-        if self.run.queue.last().is_none_or(|last| last.waiting != waiting) {
-            self.run.queue.push(QueueStep { at: Timestamp(self.now), waiting });
+        if self
+            .run
+            .queue
+            .last()
+            .is_none_or(|last| last.waiting != waiting)
+        {
+            self.run.queue.push(QueueStep {
+                at: Timestamp(self.now),
+                waiting,
+            });
         }
     }
 
@@ -185,7 +224,9 @@ impl World {
         let mut sites = Vec::new();
         for _ in 0..components {
             let share = processors / components;
-            let Some(site) = (0..free.len()).max_by_key(|s| free[*s]) else { return false };
+            let Some(site) = (0..free.len()).max_by_key(|s| free[*s]) else {
+                return false;
+            };
             if free[site] < share {
                 return false;
             }
@@ -204,7 +245,11 @@ impl World {
         row.rounds += 1;
         row.transfer_bytes = u64::from(processors) * 1_000_000;
         self.placed[job] = sites;
-        let hold = if components > 1 { 1 + exponential(&mut self.rng, self.hold_ms) } else { 900 };
+        let hold = if components > 1 {
+            1 + exponential(&mut self.rng, self.hold_ms)
+        } else {
+            900
+        };
         self.at(self.now + hold, Event::Start(job));
         true
     }
@@ -217,7 +262,14 @@ impl World {
             self.change(site, LoadKind::GridRun, share, true);
             let id = Some((job as u64 + 1, component as u32));
             self.bar(site, held_from, self.now, share, LoadKind::GridHold, id);
-            self.bar(site, self.now, self.now + length, share, LoadKind::GridRun, id);
+            self.bar(
+                site,
+                self.now,
+                self.now + length,
+                share,
+                LoadKind::GridRun,
+                id,
+            );
         }
         let row = &mut self.run.jobs[job];
         row.started = Some(Timestamp(self.now));
@@ -240,9 +292,19 @@ impl World {
 
     fn change(&mut self, site: usize, kind: LoadKind, processors: u32, more: bool) {
         let used = &mut self.used[site][kind as usize];
-        *used = if more { *used + processors } else { *used - processors };
+        *used = if more {
+            *used + processors
+        } else {
+            *used - processors
+        };
         let [running, held, local, down] = self.used[site];
-        let step = LoadStep { at: Timestamp(self.now), running, held, local, down };
+        let step = LoadStep {
+            at: Timestamp(self.now),
+            running,
+            held,
+            local,
+            down,
+        };
         self.run.sites[site].load.push(step);
     }
 

@@ -7,29 +7,46 @@ use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, proptest};
 use crate::simulate::report::QueueStep;
 use crate::simulate::report::steps::{Span, column_lines, column_means, means, segments};
 
-const SPAN: Span = Span { from: Timestamp(100), to: Timestamp(1_100) };
+const SPAN: Span = Span {
+    from: Timestamp(100),
+    to: Timestamp(1_100),
+};
 
 fn steps() -> impl Strategy<Value = Vec<QueueStep>> {
     vec((0u64..1_300, 0u32..50), 0..200).prop_map(|mut steps| {
         steps.sort_by_key(|step| step.0);
         steps
             .iter()
-            .map(|(at, waiting)| QueueStep { at: Timestamp(*at), waiting: *waiting })
+            .map(|(at, waiting)| QueueStep {
+                at: Timestamp(*at),
+                waiting: *waiting,
+            })
             .collect()
     })
 }
 
 /// The value at every millisecond of the span, by brute force.
 fn each_ms(steps: &[QueueStep]) -> Vec<Option<u32>> {
-    let at = |ms: u64| steps.iter().rev().find(|step| step.at.0 <= ms).map(|step| step.waiting);
+    let at = |ms: u64| {
+        steps
+            .iter()
+            .rev()
+            .find(|step| step.at.0 <= ms)
+            .map(|step| step.waiting)
+    };
     (SPAN.from.0..SPAN.to.0).map(at).collect()
 }
 
 #[test]
 fn a_step_outside_the_span_is_cut_off() {
-    let step = |at, waiting| QueueStep { at: Timestamp(at), waiting };
+    let step = |at, waiting| QueueStep {
+        at: Timestamp(at),
+        waiting,
+    };
     let steps = [step(0, 4), step(600, 8), step(2_000, 99)];
-    let held: Vec<_> = segments(&steps, SPAN).map(|(s, v)| (s.length_ms(), v.waiting)).collect();
+    let held: Vec<_> = segments(&steps, SPAN)
+        .map(|(s, v)| (s.length_ms(), v.waiting))
+        .collect();
     assert_eq!(held, [(500, 4), (500, 8)]);
     assert_eq!(means(&steps, SPAN, |step| [step.waiting]), [6.0]);
 }

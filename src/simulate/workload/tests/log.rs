@@ -36,14 +36,20 @@ fn jobs_of_a_log_are_kept_as_they_are() {
     let options = WorkloadOptions::new(Source::Log(file), 1);
     let jobs = planned(&options).jobs;
     let expected = [
-        PlannedJob { name: "11".into(), ..job(0, &[8], 100, 100) },
+        PlannedJob {
+            name: "11".into(),
+            ..job(0, &[8], 100, 100)
+        },
         PlannedJob {
             name: "13".into(),
             run_time: DurationMs(1),
             estimate: DurationMs(1),
             ..job(20, &[4], 0, 0)
         },
-        PlannedJob { name: "15".into(), ..job(40, &[4], 90, 60) },
+        PlannedJob {
+            name: "15".into(),
+            ..job(40, &[4], 90, 60)
+        },
     ];
     assert_eq!(jobs, expected);
     assert_eq!(jobs[2].time_held(), DurationMs::from_secs(60));
@@ -58,7 +64,10 @@ fn what_is_left_out_or_changed_is_counted_with_its_lines() {
     assert_eq!(read.count(ComplaintKind::TooManyProcessors), 1);
     assert_eq!(read.count(ComplaintKind::UnknownRunTime), 1);
     assert_eq!(source.estimates_missing, 1);
-    assert_eq!((source.estimates_too_short, source.run_times_raised), (1, 1));
+    assert_eq!(
+        (source.estimates_too_short, source.run_times_raised),
+        (1, 1)
+    );
     assert_eq!(complaints.unplaceable, 1);
     let told = complaints.to_string();
     for part in [
@@ -78,11 +87,19 @@ fn estimates_that_are_not_used_are_not_complained_about() {
     let (_directory, file) = log(&ROWS);
     for estimates in [Estimates::Exact, Estimates::Tsafrir] {
         let plain = WorkloadOptions::new(Source::Log(file.clone()), 1);
-        let source = planned(&WorkloadOptions { estimates, ..plain }).complaints.source;
-        assert_eq!((source.estimates_missing, source.estimates_too_short), (0, 0));
+        let source = planned(&WorkloadOptions { estimates, ..plain })
+            .complaints
+            .source;
+        assert_eq!(
+            (source.estimates_missing, source.estimates_too_short),
+            (0, 0)
+        );
         assert_eq!(source.run_times_raised, 1);
     }
-    let first = WorkloadOptions { jobs_max: Some(1), ..WorkloadOptions::new(Source::Log(file), 1) };
+    let first = WorkloadOptions {
+        jobs_max: Some(1),
+        ..WorkloadOptions::new(Source::Log(file), 1)
+    };
     let source = planned(&first).complaints.source;
     assert_eq!((source.estimates_missing, source.run_times_raised), (0, 0));
 }
@@ -106,11 +123,19 @@ fn estimates_are_so_many_times_as_long_and_run_times_stay() {
     let (_directory, file) = log(&ROWS);
     let with = |estimates_times| {
         let options = WorkloadOptions::new(Source::Log(file.clone()), 1);
-        planned(&WorkloadOptions { estimates: Estimates::Exact, estimates_times, ..options }).jobs
+        planned(&WorkloadOptions {
+            estimates: Estimates::Exact,
+            estimates_times,
+            ..options
+        })
+        .jobs
     };
     for (plain, longer) in with(1.0).iter().zip(with(1.25)) {
         assert_eq!(longer.run_time, plain.run_time);
-        assert!((longer.estimate.0 * 4).abs_diff(plain.run_time.0 * 5) <= 2, "{longer:?}");
+        assert!(
+            (longer.estimate.0 * 4).abs_diff(plain.run_time.0 * 5) <= 2,
+            "{longer:?}"
+        );
     }
 }
 
@@ -118,7 +143,10 @@ fn estimates_are_so_many_times_as_long_and_run_times_stay() {
 fn a_bad_line_is_refused_with_its_number_if_asked_for() {
     let (_directory, file) = log(&ROWS);
     let on_bad = OnBad::Refuse;
-    let error = refused(&WorkloadOptions { on_bad, ..WorkloadOptions::new(Source::Log(file), 1) });
+    let error = refused(&WorkloadOptions {
+        on_bad,
+        ..WorkloadOptions::new(Source::Log(file), 1)
+    });
     assert!(error.contains("line 3: more processors than the grid has (500 instead of 400)"));
 }
 

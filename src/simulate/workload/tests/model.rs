@@ -32,7 +32,10 @@ fn a_poisson_workload_has_the_load_sizes_and_run_times_it_is_set_to() {
 
 #[test]
 fn a_lublin_workload_is_made_for_the_whole_grid_and_comes_in_order() {
-    let options = WorkloadOptions { split: Split::LargerThan(64), ..lublin(5000) };
+    let options = WorkloadOptions {
+        split: Split::LargerThan(64),
+        ..lublin(5000)
+    };
     let Workload { jobs, complaints } = planned(&options);
     assert_eq!(jobs.len() as u64 + complaints.unplaceable, 5000);
     assert!(jobs.is_sorted_by_key(|job| job.at));
@@ -44,11 +47,21 @@ fn a_lublin_workload_is_made_for_the_whole_grid_and_comes_in_order() {
 #[test]
 fn a_load_scale_of_two_halves_all_times_and_changes_nothing_else() {
     let plain = planned(&poisson(500, &[4])).jobs;
-    let dense = planned(&WorkloadOptions { load_scale: 2.0, ..poisson(500, &[4]) }).jobs;
+    let dense = planned(&WorkloadOptions {
+        load_scale: 2.0,
+        ..poisson(500, &[4])
+    })
+    .jobs;
     for (plain, dense) in plain.iter().zip(&dense) {
         let (before, now) = (plain.at.since(BEGIN).0, dense.at.since(BEGIN).0);
         assert_eq!(now, (before as f64 / 2.0).round() as u64);
-        assert_eq!(PlannedJob { at: plain.at, ..dense.clone() }, *plain);
+        assert_eq!(
+            PlannedJob {
+                at: plain.at,
+                ..dense.clone()
+            },
+            *plain
+        );
     }
 }
 
@@ -61,7 +74,10 @@ fn the_seed_decides_everything() {
         ..lublin(300)
     };
     assert_eq!(planned(&options), planned(&options));
-    let other = WorkloadOptions { seed: 2, ..options.clone() };
+    let other = WorkloadOptions {
+        seed: 2,
+        ..options.clone()
+    };
     assert_ne!(planned(&options).jobs, planned(&other).jobs);
 }
 
@@ -83,13 +99,22 @@ fn another_option_leaves_what_it_is_not_about_as_it_was() {
 
 #[test]
 fn a_size_in_components_is_kept_whatever_the_split() {
-    let mut options = WorkloadOptions { split: Split::Into(3), ..poisson(400, &[6]) };
+    let mut options = WorkloadOptions {
+        split: Split::Into(3),
+        ..poisson(400, &[6])
+    };
     if let Source::Poisson { sizes, .. } = &mut options.source {
         sizes.push(JobSize::Parts { count: 4, each: 9 });
     }
     let jobs = planned(&options).jobs;
-    let in_four = jobs.iter().filter(|job| job.components == [9, 9, 9, 9]).count();
-    let in_three = jobs.iter().filter(|job| job.components == [2, 2, 2]).count();
+    let in_four = jobs
+        .iter()
+        .filter(|job| job.components == [9, 9, 9, 9])
+        .count();
+    let in_three = jobs
+        .iter()
+        .filter(|job| job.components == [2, 2, 2])
+        .count();
     assert_eq!(in_four + in_three, 400);
     assert!((150..250).contains(&in_four), "{in_four}");
 }
@@ -98,7 +123,10 @@ fn a_size_in_components_is_kept_whatever_the_split() {
 fn each_job_has_a_file_of_its_own_and_more_replicas_only_add_places() {
     let options = poisson(300, &[1]);
     let given = |replicas| {
-        let own = OwnFiles { sizes: vec![Bytes(2), Bytes(4)], replicas };
+        let own = OwnFiles {
+            sizes: vec![Bytes(2), Bytes(4)],
+            replicas,
+        };
         let mut jobs = planned(&options).jobs;
         let given = own.give(&mut jobs, SITES.len(), 1).unwrap();
         let names: BTreeSet<LogicalName> =
@@ -111,11 +139,20 @@ fn each_job_has_a_file_of_its_own_and_more_replicas_only_add_places() {
     assert!(one.iter().all(|replica| three.contains(replica)));
     for site in 0..SITES.len() {
         let here = one.iter().filter(|replica| replica.site == site).count();
-        assert!((35..85).contains(&here), "{here} of 300 files at site {site}");
+        assert!(
+            (35..85).contains(&here),
+            "{here} of 300 files at site {site}"
+        );
     }
-    let small = one.iter().filter(|replica| replica.size == Bytes(2)).count();
+    let small = one
+        .iter()
+        .filter(|replica| replica.size == Bytes(2))
+        .count();
     assert!((110..190).contains(&small), "{small}");
-    let places: BTreeSet<_> = three.iter().map(|replica| (&replica.name, replica.site)).collect();
+    let places: BTreeSet<_> = three
+        .iter()
+        .map(|replica| (&replica.name, replica.site))
+        .collect();
     assert_eq!(places.len(), 900);
 }
 
@@ -131,7 +168,10 @@ fn each_input_and_priority_is_drawn_equally_often() {
         *counts.entry((job.input, job.priority)).or_insert(0) += 1;
     }
     assert_eq!(counts.len(), 4);
-    assert!(counts.values().all(|count| (430..570).contains(count)), "{counts:?}");
+    assert!(
+        counts.values().all(|count| (430..570).contains(count)),
+        "{counts:?}"
+    );
     let plain = planned(&poisson(1, &[1])).jobs;
     assert_eq!((&plain[0].input, plain[0].priority), (&None, Priority::Low));
 }
@@ -142,8 +182,19 @@ fn tsafrir_estimates_are_never_below_the_run_time_even_for_few_jobs() {
         for seed in 0..60 {
             let estimates = Estimates::Tsafrir;
             let split = Split::LargerThan(32);
-            for options in [poisson(jobs, &[1]), WorkloadOptions { split, ..lublin(jobs) }] {
-                let plan = planned(&WorkloadOptions { estimates, seed, ..options }).jobs;
+            for options in [
+                poisson(jobs, &[1]),
+                WorkloadOptions {
+                    split,
+                    ..lublin(jobs)
+                },
+            ] {
+                let plan = planned(&WorkloadOptions {
+                    estimates,
+                    seed,
+                    ..options
+                })
+                .jobs;
                 assert!(plan.iter().all(|job| job.estimate >= job.run_time));
             }
         }
@@ -152,7 +203,10 @@ fn tsafrir_estimates_are_never_below_the_run_time_even_for_few_jobs() {
 
 #[test]
 fn jobs_without_room_are_counted_and_named_or_refused() {
-    let options = WorkloadOptions { split: Split::Into(2), ..poisson(100, &[64, 160]) };
+    let options = WorkloadOptions {
+        split: Split::Into(2),
+        ..poisson(100, &[64, 160])
+    };
     let Workload { jobs, complaints } = planned(&options);
     // Two components of 80 processors would both need the largest site.
     assert!(jobs.iter().all(|job| job.components == [32, 32]));
@@ -160,17 +214,34 @@ fn jobs_without_room_are_counted_and_named_or_refused() {
     assert_eq!(complaints.unplaceable_kept.len(), 10);
     let first = complaints.unplaceable_kept[0].job;
     let told = complaints.to_string();
-    assert!(told.contains(&format!("no empty grid has room for (job {first}, ")), "{told}");
+    assert!(
+        told.contains(&format!("no empty grid has room for (job {first}, ")),
+        "{told}"
+    );
 
-    let error = refused(&WorkloadOptions { on_bad: OnBad::Refuse, ..options.clone() });
-    assert!(error.starts_with(&format!("job {first} needs 2 components of up to 80 ")), "{error}");
+    let error = refused(&WorkloadOptions {
+        on_bad: OnBad::Refuse,
+        ..options.clone()
+    });
+    assert!(
+        error.starts_with(&format!("job {first} needs 2 components of up to 80 ")),
+        "{error}"
+    );
     let error = options.plan(&[16], BEGIN).unwrap_err();
-    assert!(error.to_string().starts_with("no job can be used (100 left out that"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("no job can be used (100 left out that"),
+        "{error}"
+    );
 }
 
 #[test]
 fn the_first_jobs_that_can_be_placed_are_taken() {
-    let options = WorkloadOptions { jobs_max: Some(7), ..poisson(100, &[64, 160]) };
+    let options = WorkloadOptions {
+        jobs_max: Some(7),
+        ..poisson(100, &[64, 160])
+    };
     let Workload { jobs, complaints } = planned(&options);
     assert_eq!(jobs.len(), 7);
     assert!(complaints.unplaceable > 0 && complaints.unplaceable < 93);
@@ -179,8 +250,14 @@ fn the_first_jobs_that_can_be_placed_are_taken() {
 #[test]
 fn options_out_of_range_are_refused_with_the_range() {
     for load_scale in [0.0, -1.0, f64::NAN, f64::INFINITY, 1001.0] {
-        let error = refused(&WorkloadOptions { load_scale, ..poisson(1, &[1]) });
-        assert!(error.contains("the load scale") && error.contains("0.001 to 1000"), "{error}");
+        let error = refused(&WorkloadOptions {
+            load_scale,
+            ..poisson(1, &[1])
+        });
+        assert!(
+            error.contains("the load scale") && error.contains("0.001 to 1000"),
+            "{error}"
+        );
     }
     for split in [Split::Into(0), Split::LargerThan(0)] {
         assert!(refused(&WorkloadOptions { split, ..lublin(1) }).contains("the split is 0"));

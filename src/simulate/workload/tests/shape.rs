@@ -23,9 +23,16 @@ fn a_job_is_split_as_it_says() {
 
 #[test]
 fn a_random_split_gives_one_two_and_four_components_equally_often() {
-    let jobs = planned(&WorkloadOptions { split: Split::Random, ..poisson(3000, &[8]) }).jobs;
+    let jobs = planned(&WorkloadOptions {
+        split: Split::Random,
+        ..poisson(3000, &[8])
+    })
+    .jobs;
     for count in [1, 2, 4] {
-        let share = jobs.iter().filter(|job| job.components.len() == count).count();
+        let share = jobs
+            .iter()
+            .filter(|job| job.components.len() == count)
+            .count();
         assert!((900..1100).contains(&share), "{share} of 3000 have {count}");
     }
     assert!(jobs.iter().all(|job| job.processors() == 8));
@@ -57,7 +64,10 @@ fn options_are_described_in_a_line() {
          split above 16 processors; input a|b; priority high; estimates as-given; seed 1"
     );
     let plain = WorkloadOptions::new(Source::Log("a.swf".into()), 7);
-    assert_eq!(plain.describe(), "log a.swf; load x 1; not split; estimates as-given; seed 7");
+    assert_eq!(
+        plain.describe(),
+        "log a.swf; load x 1; not split; estimates as-given; seed 7"
+    );
 }
 
 proptest! {

@@ -46,14 +46,21 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) fn new(most: Bytes) -> Self {
-        Self { most, bytes: AtomicU64::new(0), jobs: AtomicU64::new(0) }
+        Self {
+            most,
+            bytes: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+        }
     }
 
     /// Counts a job; whether there is room for it and all before.
     fn admits(&self, job: &Job) -> bool {
         let Bytes(own) = job.spec.footprint();
         self.jobs.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(own, Ordering::Relaxed).saturating_add(own) <= self.most.0
+        self.bytes
+            .fetch_add(own, Ordering::Relaxed)
+            .saturating_add(own)
+            <= self.most.0
     }
 
     /// Refuses jobs of which some were left out.
@@ -62,7 +69,11 @@ impl Room {
         if needed <= most {
             return Ok(());
         }
-        Err(StoreError::TooLarge { jobs: self.jobs.load(Ordering::Relaxed), needed, most })
+        Err(StoreError::TooLarge {
+            jobs: self.jobs.load(Ordering::Relaxed),
+            needed,
+            most,
+        })
     }
 }
 
@@ -81,7 +92,10 @@ pub(super) struct Decoder {
 
 impl Decoder {
     pub(super) fn within(room: Arc<Room>) -> Self {
-        Self { room, ..Self::default() }
+        Self {
+            room,
+            ..Self::default()
+        }
     }
 
     pub(super) fn take(&mut self, part: Part, to: &mut Decoded) -> Result<(), StoreError> {
@@ -128,9 +142,16 @@ impl Workers {
         let lane = |_| {
             let (batches, received) = sync_channel(WAITING);
             let decoder = Decoder::within(room.clone());
-            Lane { batches, thread: std::thread::spawn(move || serve(&received, decoder)) }
+            Lane {
+                batches,
+                thread: std::thread::spawn(move || serve(&received, decoder)),
+            }
         };
-        Self { lanes: (0..count.max(1)).map(lane).collect(), batch: Vec::new(), sent: 0 }
+        Self {
+            lanes: (0..count.max(1)).map(lane).collect(),
+            batch: Vec::new(),
+            sent: 0,
+        }
     }
 
     pub(super) fn take(&mut self, part: Part) {
@@ -173,7 +194,9 @@ fn serve(batches: &Receiver<Vec<Part>>, mut decoder: Decoder) -> Outcome {
     let mut all = Vec::new();
     for batch in batches {
         let mut decoded = Decoded::default();
-        batch.into_iter().try_for_each(|part| decoder.take(part, &mut decoded))?;
+        batch
+            .into_iter()
+            .try_for_each(|part| decoder.take(part, &mut decoded))?;
         all.push(decoded);
     }
     Ok(all)

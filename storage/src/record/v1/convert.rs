@@ -193,7 +193,9 @@ impl<T: Convert<W>, W> Convert<Vec<W>> for Vec<T> {
 
 impl<K: Convert<A> + Ord, V: Convert<B>, A, B> Convert<Vec<(A, B)>> for BTreeMap<K, V> {
     fn to_wire(&self) -> Vec<(A, B)> {
-        self.iter().map(|(key, value)| (key.to_wire(), value.to_wire())).collect()
+        self.iter()
+            .map(|(key, value)| (key.to_wire(), value.to_wire()))
+            .collect()
     }
 
     fn from_wire(wire: Vec<(A, B)>) -> Result<Self, Problem> {

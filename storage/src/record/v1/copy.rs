@@ -31,7 +31,12 @@ wire_enum!(CopyPhase = DomainPhase {
     Deleting { since: u64, nonce: u64 },
 });
 
-wire_struct!(Try = state::Try { source: Source, nonce: u64 });
+wire_struct!(
+    Try = state::Try {
+        source: Source,
+        nonce: u64
+    }
+);
 wire_struct!(Source = state::Source { site: Text<SiteName>, place: FilePlace });
 
 wire_struct!(Trouble = state::Trouble {

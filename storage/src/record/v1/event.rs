@@ -13,7 +13,12 @@ use super::reservation::{
 use super::run::{Charge, Ending, PlacedBy, Placement};
 use super::spec::{Content, Priority};
 
-wire_struct!(JobEvent = event::JobEvent { at: u64, what: Happened });
+wire_struct!(
+    JobEvent = event::JobEvent {
+        at: u64,
+        what: Happened
+    }
+);
 
 wire_enum!(Happened = DomainHappened {
     JobPlaced {
@@ -97,7 +102,9 @@ impl JobEvent {
             Happened::ReservationSought { placements, .. } => {
                 placements.iter_mut().flatten().for_each(shorten);
             }
-            Happened::ReservationForwardSought { anew: Some(anew), .. } => {
+            Happened::ReservationForwardSought {
+                anew: Some(anew), ..
+            } => {
                 anew.placements.iter_mut().flatten().for_each(shorten);
             }
             _ => {}

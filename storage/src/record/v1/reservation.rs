@@ -23,7 +23,12 @@ wire_struct!(ReservationWish = acquire::ReservationWish {
     unreserved: bool,
     exempt: bool,
 });
-wire_struct!(StartWindow = agreement::StartWindow { earliest: u64, latest: u64 });
+wire_struct!(
+    StartWindow = agreement::StartWindow {
+        earliest: u64,
+        latest: u64
+    }
+);
 
 wire_struct!(Reservation = state::Reservation {
     search: Search,
@@ -60,8 +65,18 @@ wire_struct!(StartNotice = state::StartNotice {
     start: u64,
     told: Vec<Text<TargetName>>,
 });
-wire_enum!(NoticeKind = DomainNoticeKind { StartsSoon, StartMoved });
-wire_struct!(Unreserved = state::Unreserved { component: u32, placement: Placement });
+wire_enum!(
+    NoticeKind = DomainNoticeKind {
+        StartsSoon,
+        StartMoved
+    }
+);
+wire_struct!(
+    Unreserved = state::Unreserved {
+        component: u32,
+        placement: Placement
+    }
+);
 
 impl Convert<Reservation> for Box<state::Reservation> {
     fn to_wire(&self) -> Reservation {
@@ -113,7 +128,12 @@ wire_struct!(Candidate = reserve::Candidate {
     expected: Option<u64>,
     found: Found,
 });
-wire_enum!(Objective = DomainObjective { EarliestStart, EarliestCompletion });
+wire_enum!(
+    Objective = DomainObjective {
+        EarliestStart,
+        EarliestCompletion
+    }
+);
 wire_enum!(Found = DomainFound {
     NotAsked,
     TooLate,
@@ -188,7 +208,15 @@ wire_enum!(Augmenting = DomainAugmenting {
 
 wire_struct!(Path = coallocation::Path { takers: Vec<u32>, last: u32, end: Text<SiteName> });
 
-wire_enum!(Failure = DomainFailure { Never, NoCommonStart, WindowsTried, LostAtTheEnd, GivenUp });
+wire_enum!(
+    Failure = DomainFailure {
+        Never,
+        NoCommonStart,
+        WindowsTried,
+        LostAtTheEnd,
+        GivenUp
+    }
+);
 
 wire_enum!(Outcome = DomainOutcome {
     Granted { start: u64 },

@@ -36,7 +36,13 @@ wire_struct!(Restart = state::Restart {
     tries: u32,
     not_before: u64,
 });
-wire_enum!(RestartStep = DomainStep { ToPlace, Staging, Staged });
+wire_enum!(
+    RestartStep = DomainStep {
+        ToPlace,
+        Staging,
+        Staged
+    }
+);
 
 wire_struct!(Began = state::Began { site: Text<SiteName>, attempt: u32; at: Option<u64> });
 
@@ -66,7 +72,12 @@ wire_struct!(PlacedBy = placed::PlacedBy {
     rule: Rule;
     refused: Option<DominantRefusal>,
 });
-wire_struct!(DominantRefusal = placed::DominantRefusal { code: ReasonCode, sites: u32 });
+wire_struct!(
+    DominantRefusal = placed::DominantRefusal {
+        code: ReasonCode,
+        sites: u32
+    }
+);
 wire_enum!(
     ReasonCode = DomainCode {
         NotEnoughIdle,
@@ -161,10 +172,16 @@ pub(crate) fn most_bytes(component: &state::Component) -> usize {
     const ITEM: usize = 512;
     /// What a byte of text takes at most: `\u0000`.
     const ESCAPED: usize = 6;
-    let sources = component.placement.as_ref().map_or(0, |placement| placement.sources.len());
+    let sources = component
+        .placement
+        .as_ref()
+        .map_or(0, |placement| placement.sources.len());
     let items =
         sources + component.avoid.len() + component.collected.len() + component.origins.len();
-    let detail = component.charge.as_ref().map_or(0, |charge| charge.detail.len());
+    let detail = component
+        .charge
+        .as_ref()
+        .map_or(0, |charge| charge.detail.len());
     FIELDS + items * ITEM + (run_text(&component.run) + detail) * ESCAPED
 }
 
@@ -193,7 +210,10 @@ impl Component {
     pub(crate) fn adopt(&mut self, instance: InstanceId) {
         let signed = self.origins.last().map_or(0, |origin| origin.last);
         if self.attempt > signed {
-            self.origins.push(Origin { instance: Text(instance), last: self.attempt });
+            self.origins.push(Origin {
+                instance: Text(instance),
+                last: self.attempt,
+            });
         }
     }
 
@@ -222,11 +242,25 @@ mod tests {
     /// Everything as long as it can be, but for the lengths of lists and texts.
     fn largest(run: DomainRun, items: usize) -> state::Component {
         let site = |last: char| SiteName::new(&format!("{}{last}", "s".repeat(62))).unwrap();
-        let content = Content { digest: Digest([255; 32]), size: Bytes(u64::MAX) };
+        let content = Content {
+            digest: Digest([255; 32]),
+            size: Bytes(u64::MAX),
+        };
         let (offset, length) = (Bytes(u64::MAX), Bytes(u64::MAX));
-        let chunk = Some(cospan_domain::content::Chunk { of: content, offset, length });
-        let source = placed::Source { content, from: site('a'), chunk };
-        let collected = state::Collected { content: Some(content), done: true };
+        let chunk = Some(cospan_domain::content::Chunk {
+            of: content,
+            offset,
+            length,
+        });
+        let source = placed::Source {
+            content,
+            from: site('a'),
+            chunk,
+        };
+        let collected = state::Collected {
+            content: Some(content),
+            done: true,
+        };
         let attempt = Attempt(u32::MAX);
         state::Component {
             placement: Some(placed::Placement {
@@ -242,10 +276,18 @@ mod tests {
             attempt,
             run,
             given_back: true,
-            charge: Some(state::Charge { site: site('a'), attempt, detail: text(items) }),
+            charge: Some(state::Charge {
+                site: site('a'),
+                attempt,
+                detail: text(items),
+            }),
             avoid: ('a'..='z').take(items).map(site).collect(),
             collected: vec![collected; items],
-            began: Some(state::Began { site: site('b'), attempt, at: Some(Timestamp(u64::MAX)) }),
+            began: Some(state::Began {
+                site: site('b'),
+                attempt,
+                at: Some(Timestamp(u64::MAX)),
+            }),
             start_by: Some(Timestamp(u64::MAX)),
             not_before: Some(Timestamp(u64::MAX)),
             held_since: Some(Timestamp(u64::MAX)),
@@ -256,7 +298,10 @@ mod tests {
                 not_before: Timestamp(u64::MAX),
             }),
             origins: vec![
-                state::Origin { instance: InstanceId::from_random(1), last: attempt };
+                state::Origin {
+                    instance: InstanceId::from_random(1),
+                    last: attempt
+                };
                 items
             ],
         }
@@ -269,7 +314,11 @@ mod tests {
             let (host, lrm_id) = (text(length), lrm_id.clone());
             [
                 DomainRun::Idle,
-                DomainRun::Uncertain { settled_at: at, absences: u8::MAX, look_at: at },
+                DomainRun::Uncertain {
+                    settled_at: at,
+                    absences: u8::MAX,
+                    look_at: at,
+                },
                 DomainRun::Submitted {
                     lrm_id: lrm_id.clone(),
                     at,
@@ -286,8 +335,15 @@ mod tests {
                     since: at,
                     clock: Some(ClockSkew(i64::MIN)),
                 },
-                DomainRun::Running { lrm_id, host, since: at },
-                DomainRun::Ended { how: DomainEnding::NeverRan(text(length)), at },
+                DomainRun::Running {
+                    lrm_id,
+                    host,
+                    since: at,
+                },
+                DomainRun::Ended {
+                    how: DomainEnding::NeverRan(text(length)),
+                    at,
+                },
             ]
         };
         for length in [0, 1, 20] {
@@ -296,7 +352,10 @@ mod tests {
                 let wire: Component = component.to_wire();
                 let bytes = serde_json::to_vec(&wire).unwrap().len();
                 let most = most_bytes(&component);
-                assert!(bytes <= most, "{bytes} bytes, at most {most} said: {component:?}");
+                assert!(
+                    bytes <= most,
+                    "{bytes} bytes, at most {most} said: {component:?}"
+                );
             }
         }
     }

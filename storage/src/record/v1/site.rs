@@ -51,8 +51,20 @@ wire_struct!(SharedReservation = shared::SharedReservation {
     together: Option<Together>,
     extension: u32,
 });
-wire_struct!(Together = together::Together { root: u32, tries: u32, accord: Accord });
-wire_enum!(Accord = DomainAccord { Looking, Agreed, Kept });
+wire_struct!(
+    Together = together::Together {
+        root: u32,
+        tries: u32,
+        accord: Accord
+    }
+);
+wire_enum!(
+    Accord = DomainAccord {
+        Looking,
+        Agreed,
+        Kept
+    }
+);
 wire_struct!(SharedWish = shared::SharedWish {
     name: Text<ReservationName>,
     resources: Resources,
@@ -81,7 +93,13 @@ wire_enum!(SharedEnd = DomainEnd {
     AskedAnew,
 });
 
-wire_struct!(AttemptId = state::AttemptId { job: u64, component: u32, attempt: u32 });
+wire_struct!(
+    AttemptId = state::AttemptId {
+        job: u64,
+        component: u32,
+        attempt: u32
+    }
+);
 
 wire_enum!(Breaker = DomainBreaker {
     Closed,

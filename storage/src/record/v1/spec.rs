@@ -56,7 +56,12 @@ wire_struct!(RunOptions = runner::RunOptions {
 });
 
 wire_struct!(Molding = acquire::Molding {; overhead: u32, shapes: Vec<OtherShape> });
-wire_struct!(OtherShape = acquire::OtherShape { processors: u32, run_time: u64 });
+wire_struct!(
+    OtherShape = acquire::OtherShape {
+        processors: u32,
+        run_time: u64
+    }
+);
 
 impl Default for Molding {
     fn default() -> Self {
@@ -77,7 +82,9 @@ impl Convert<RunOptions> for Sparse<runner::RunOptions> {
 /// By name of the dimension, in thousandths.
 impl Convert<Vec<(Arc<str>, u32)>> for Weights {
     fn to_wire(&self) -> Vec<(Arc<str>, u32)> {
-        self.named().map(|(name, weight)| (name.into(), weight.thousandths())).collect()
+        self.named()
+            .map(|(name, weight)| (name.into(), weight.thousandths()))
+            .collect()
     }
 
     fn from_wire(wire: Vec<(Arc<str>, u32)>) -> Result<Self, Problem> {
@@ -94,8 +101,19 @@ wire_struct!(AcquisitionOptions = acquire::AcquisitionOptions {
     mode: AcquisitionMode,
     limits: QueueLimits,
 });
-wire_struct!(QueueLimits = acquire::QueueLimits { deadline: u64, max_hold: u64 });
-wire_enum!(AcquisitionMode = DomainMode { Auto, Immediate, Queued });
+wire_struct!(
+    QueueLimits = acquire::QueueLimits {
+        deadline: u64,
+        max_hold: u64
+    }
+);
+wire_enum!(
+    AcquisitionMode = DomainMode {
+        Auto,
+        Immediate,
+        Queued
+    }
+);
 
 impl Default for AcquisitionOptions {
     fn default() -> Self {
@@ -129,8 +147,21 @@ wire_struct!(Task = runner::Task {
     at_once: Option<u32>,
     values: Pairs,
 });
-wire_struct!(Warning = runner::Warning { signal: Signal, before: u64 });
-wire_enum!(Signal = DomainSignal { Usr1, Usr2, Term, Int, Hup });
+wire_struct!(
+    Warning = runner::Warning {
+        signal: Signal,
+        before: u64
+    }
+);
+wire_enum!(
+    Signal = DomainSignal {
+        Usr1,
+        Usr2,
+        Term,
+        Int,
+        Hup
+    }
+);
 
 impl Default for RunOptions {
     fn default() -> Self {
@@ -144,7 +175,14 @@ wire_struct!(Flexible = spec::Flexible {
     max_components: Option<u32>,
     splits: Vec<Vec<u32>>,
 });
-wire_enum!(Priority = DomainPriority { SuperLow, Low, High, SuperHigh });
+wire_enum!(
+    Priority = DomainPriority {
+        SuperLow,
+        Low,
+        High,
+        SuperHigh
+    }
+);
 wire_enum!(OnUnreachable = DomainOnUnreachable { Wait, RerunAfter(u64) });
 
 wire_struct!(ComponentSpec = spec::ComponentSpec {
@@ -187,7 +225,14 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn of_pieces(executable: Executable, packed: Packed) -> Self {
         let (arguments, environment, setup) = (Vec::new(), Vec::new(), Vec::new());
-        Self { executable, arguments, environment, directory: None, setup, packed: Some(packed) }
+        Self {
+            executable,
+            arguments,
+            environment,
+            directory: None,
+            setup,
+            packed: Some(packed),
+        }
     }
 }
 
@@ -229,7 +274,13 @@ wire_struct!(FileRef = spec::FileRef { name: Text<LogicalName>; bound: Option<Co
 wire_struct!(Content = content::Content { digest: Text<Digest>, size: u64 });
 wire_struct!(Input = spec::Input { file: FileRef, path: Text<RelPath>; feed: Feed });
 wire_enum!(Feed = DomainFeed { Whole, Chunk });
-wire_struct!(Chunk = content::Chunk { of: Content, offset: u64, length: u64 });
+wire_struct!(
+    Chunk = content::Chunk {
+        of: Content,
+        offset: u64,
+        length: u64
+    }
+);
 
 impl Default for Feed {
     fn default() -> Self {

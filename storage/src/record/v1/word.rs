@@ -121,7 +121,11 @@ impl Convert<Program> for spec::PackedProgram {
             setup: packed.setup,
             has_directory: packed.directory,
         };
-        let pieces = packed.pieces.into_iter().map(piece_of).collect::<Result<_, _>>()?;
+        let pieces = packed
+            .pieces
+            .into_iter()
+            .map(piece_of)
+            .collect::<Result<_, _>>()?;
         let executable = <DomainExecutable as Convert<Executable>>::from_wire(wire.executable)?;
         spec::PackedProgram::of_pieces(executable, counts, pieces).map_err(str::to_owned)
     }
@@ -137,7 +141,9 @@ fn piece_of(wire: Piece) -> Result<DomainPiece, Problem> {
 impl JobSpec {
     /// Shows every word that jobs may have in common.
     pub(crate) fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
-        self.components.iter_mut().for_each(|component| component.each_word(visit));
+        self.components
+            .iter_mut()
+            .for_each(|component| component.each_word(visit));
         let values = self.run.task.iter_mut().flat_map(|task| &mut task.values);
         values.for_each(|(_, value)| visit(value));
     }
@@ -145,16 +151,37 @@ impl JobSpec {
 
 impl ComponentSpec {
     fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
-        let Program { arguments, environment, setup, packed, .. } = &mut self.program;
+        let Program {
+            arguments,
+            environment,
+            setup,
+            packed,
+            ..
+        } = &mut self.program;
         arguments.iter_mut().chain(setup).for_each(&mut *visit);
         environment.iter_mut().for_each(|(_, value)| visit(value));
         for piece in packed.iter_mut().flat_map(|packed| &mut packed.pieces) {
             let (Piece::Short(word) | Piece::Long(word)) = piece;
             visit(word);
         }
-        let overrides = self.at.iter_mut().map(|(_, change)| change).chain(&mut self.restart);
-        for Override { arguments, environment, setup, lrm_options, .. } in overrides {
-            let words = arguments.iter_mut().flatten().chain(setup).chain(lrm_options);
+        let overrides = self
+            .at
+            .iter_mut()
+            .map(|(_, change)| change)
+            .chain(&mut self.restart);
+        for Override {
+            arguments,
+            environment,
+            setup,
+            lrm_options,
+            ..
+        } in overrides
+        {
+            let words = arguments
+                .iter_mut()
+                .flatten()
+                .chain(setup)
+                .chain(lrm_options);
             words.for_each(&mut *visit);
             environment.iter_mut().for_each(|(_, value)| visit(value));
         }

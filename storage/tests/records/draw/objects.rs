@@ -40,11 +40,17 @@ impl Draw {
     }
 
     fn copy_source(&mut self) -> CopySource {
-        CopySource { site: self.name(), place: self.file_place() }
+        CopySource {
+            site: self.name(),
+            place: self.file_place(),
+        }
     }
 
     fn order(&mut self) -> Try {
-        Try { source: self.copy_source(), nonce: Nonce(self.n64()) }
+        Try {
+            source: self.copy_source(),
+            nonce: Nonce(self.n64()),
+        }
     }
 
     pub(crate) fn copy(&mut self) -> CopyRecord {
@@ -53,7 +59,9 @@ impl Draw {
             content: self.content(),
             chunk: self.maybe(Self::chunk),
             site: self.name(),
-            usage: self.maybe(Self::at).map_or(Usage::Needed, |since| Usage::Unneeded { since }),
+            usage: self
+                .maybe(Self::at)
+                .map_or(Usage::Needed, |since| Usage::Unneeded { since }),
             phase: match self.below(6) {
                 0 => CopyPhase::Absent,
                 1 => CopyPhase::Waiting {
@@ -62,8 +70,15 @@ impl Draw {
                     resume: self.maybe(Self::order),
                     given_up: self.coin(),
                 },
-                2 => CopyPhase::Copying { since, order: self.order(), started: self.coin() },
-                3 => CopyPhase::Stopping { since, order: self.order() },
+                2 => CopyPhase::Copying {
+                    since,
+                    order: self.order(),
+                    started: self.coin(),
+                },
+                3 => CopyPhase::Stopping {
+                    since,
+                    order: self.order(),
+                },
                 4 => CopyPhase::Ready { at, nonce },
                 _ => CopyPhase::Deleting { since, nonce },
             },
@@ -81,11 +96,18 @@ impl Draw {
 
     fn attempt(&mut self) -> AttemptId {
         let (job, attempt) = (JobId(self.n64()), Attempt(self.n32()));
-        AttemptId { job, component: self.index(), attempt }
+        AttemptId {
+            job,
+            component: self.index(),
+            attempt,
+        }
     }
 
     fn order_of(&mut self) -> Order {
-        Order { by: self.name(), at: self.at() }
+        Order {
+            by: self.name(),
+            at: self.at(),
+        }
     }
 
     pub(crate) fn site(&mut self) -> SiteRecord {
@@ -95,10 +117,19 @@ impl Draw {
             consecutive_errors: self.n32(),
             breaker: match self.below(3) {
                 0 => Breaker::Closed,
-                1 => Breaker::Open { since, probe_at: at, trips },
+                1 => Breaker::Open {
+                    since,
+                    probe_at: at,
+                    trips,
+                },
                 _ => {
                     let running: BTreeSet<_> = self.some(Self::attempt);
-                    Breaker::HalfOpen { since, allowed: self.n32(), running, trips }
+                    Breaker::HalfOpen {
+                        since,
+                        allowed: self.n32(),
+                        running,
+                        trips,
+                    }
                 }
             },
             operator: Operator {
@@ -150,7 +181,9 @@ impl Draw {
     fn shared(&mut self) -> SharedReservation {
         let length = DurationMs(self.n64());
         let end = match self.below(6) {
-            0 => SharedEnd::Refused { next: self.maybe(Self::at) },
+            0 => SharedEnd::Refused {
+                next: self.maybe(Self::at),
+            },
             1 => SharedEnd::WrongStart,
             2 => SharedEnd::Lost,
             3 => SharedEnd::NoShow,

@@ -39,7 +39,12 @@ impl Draw {
 
     pub(super) fn promised(&mut self) -> Promised {
         let (from, to) = (self.at(), self.at());
-        Promised { serial: Serial(self.n32()), from, to, shared: self.coin() }
+        Promised {
+            serial: Serial(self.n32()),
+            from,
+            to,
+            shared: self.coin(),
+        }
     }
 
     fn window(&mut self) -> StartWindow {
@@ -70,17 +75,27 @@ impl Draw {
     }
 
     fn split(&mut self) -> Split {
-        Split { shape: self.n32(), refused: self.n32(), is_last: self.coin() }
+        Split {
+            shape: self.n32(),
+            refused: self.n32(),
+            is_last: self.coin(),
+        }
     }
 
     fn anew(&mut self) -> Anew {
         let placements = self.some(|draw| draw.some(Self::placement));
-        Anew { placements, split: self.split() }
+        Anew {
+            placements,
+            split: self.split(),
+        }
     }
 
     fn changed(&mut self) -> Happened {
         match self.below(10) {
-            0 => Happened::ReservationChanged { wish: self.maybe(Self::wish), by: self.name() },
+            0 => Happened::ReservationChanged {
+                wish: self.maybe(Self::wish),
+                by: self.name(),
+            },
             1 => Happened::ReservationMoveSought {
                 wish: self.wish(),
                 wanted: self.wanted(),
@@ -92,7 +107,9 @@ impl Draw {
                 freed: self.some(Self::name),
                 anew: self.maybe(|draw| Box::new(draw.anew())),
             },
-            5 => Happened::UnreservedChosen { claimed: self.some(Self::unreserved) },
+            5 => Happened::UnreservedChosen {
+                claimed: self.some(Self::unreserved),
+            },
             6 => Happened::ReservationWithheld {
                 site: self.name(),
                 most: self.n32(),
@@ -117,7 +134,10 @@ impl Draw {
 
     fn answered(&mut self) -> Happened {
         let within = self.day();
-        Happened::ReservationAnswered { site: self.name(), outcome: self.outcome(within) }
+        Happened::ReservationAnswered {
+            site: self.name(),
+            outcome: self.outcome(within),
+        }
     }
 
     fn outcome(&mut self, within: StartWindow) -> Outcome {
@@ -126,9 +146,13 @@ impl Draw {
         match self.below(8) {
             0 => Outcome::Refused { next: None },
             1..3 => Outcome::Refused { next: Some(at) },
-            3 => Outcome::Lost { next: self.coin().then_some(at) },
+            3 => Outcome::Lost {
+                next: self.coin().then_some(at),
+            },
             4 => Outcome::Granted { start: at },
-            _ => Outcome::Granted { start: within.earliest },
+            _ => Outcome::Granted {
+                start: within.earliest,
+            },
         }
     }
 
@@ -224,11 +248,18 @@ impl Draw {
             start: draw.at(),
             told: draw.some(Self::name),
         });
-        Notices { announced: self.maybe(Self::at), owed, last: self.n32() }
+        Notices {
+            announced: self.maybe(Self::at),
+            owed,
+            last: self.n32(),
+        }
     }
 
     fn unreserved(&mut self) -> Unreserved {
-        Unreserved { component: ComponentIndex(self.n32()), placement: self.placement() }
+        Unreserved {
+            component: ComponentIndex(self.n32()),
+            placement: self.placement(),
+        }
     }
 
     pub(super) fn reservation(&mut self) -> Reservation {

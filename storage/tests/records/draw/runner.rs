@@ -13,8 +13,13 @@ use super::Draw;
 
 impl Draw {
     pub(super) fn run_options(&mut self) -> RunOptions {
-        const SIGNALS: [Signal; 5] =
-            [Signal::Usr1, Signal::Usr2, Signal::Term, Signal::Int, Signal::Hup];
+        const SIGNALS: [Signal; 5] = [
+            Signal::Usr1,
+            Signal::Usr2,
+            Signal::Term,
+            Signal::Int,
+            Signal::Hup,
+        ];
         RunOptions {
             runner: self.maybe(Self::name),
             task: self.maybe(|draw| Task {
@@ -51,7 +56,10 @@ impl Draw {
     fn weights(&mut self) -> Weights {
         let named = Weights::default();
         let drawn = named.named().map(|(name, _)| {
-            (name, Weight::from_thousandths(self.n32() % 1_000_001).unwrap_or(Weight::ONE))
+            (
+                name,
+                Weight::from_thousandths(self.n32() % 1_000_001).unwrap_or(Weight::ONE),
+            )
         });
         Weights::of(drawn).unwrap_or_default()
     }
@@ -65,7 +73,10 @@ impl Draw {
     }
 
     fn queue_limits(&mut self) -> QueueLimits {
-        QueueLimits { deadline: DurationMs(self.n64()), max_hold: DurationMs(self.n64()) }
+        QueueLimits {
+            deadline: DurationMs(self.n64()),
+            max_hold: DurationMs(self.n64()),
+        }
     }
 
     pub(super) fn waits(&mut self) -> Waits {

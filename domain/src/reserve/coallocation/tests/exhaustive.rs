@@ -9,8 +9,9 @@ use super::*;
 fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     }
 }
@@ -38,12 +39,18 @@ fn draw(seed: u64, is_shared: bool, tolerance: u64) -> Case {
             (processors, taken)
         })
         .collect();
-    let sites: Vec<_> =
-        names.iter().zip(&all).map(|(name, (all, taken))| (*name, *all, &taken[..])).collect();
+    let sites: Vec<_> = names
+        .iter()
+        .zip(&all)
+        .map(|(name, (all, taken))| (*name, *all, &taken[..]))
+        .collect();
     let latest = tolerance + draw(8);
     let parts = (0..2 + draw(2) as usize).map(|index| {
-        let mut usable =
-            if is_shared { names[..3].to_vec() } else { names[2 * index..][..2].to_vec() };
+        let mut usable = if is_shared {
+            names[..3].to_vec()
+        } else {
+            names[2 * index..][..2].to_vec()
+        };
         if draw(2) == 0 {
             usable.reverse();
         }
@@ -54,7 +61,10 @@ fn draw(seed: u64, is_shared: bool, tolerance: u64) -> Case {
     largest_first(&mut job.parts, "memory_mb");
     Case {
         tables: Tables::new(&sites),
-        job: Coallocation { tolerance: DurationMs(tolerance), ..job },
+        job: Coallocation {
+            tolerance: DurationMs(tolerance),
+            ..job
+        },
     }
 }
 
@@ -64,22 +74,33 @@ fn best(case: &Case) -> Option<u64> {
     let windows = earliest.0..=latest.0;
     let ends = windows.filter(|end| {
         let from = earliest.0.max(end.saturating_sub(case.job.tolerance.0));
-        fits(&case.tables, &case.job, 0, StartWindow::new(Timestamp(from), Timestamp(*end)))
+        fits(
+            &case.tables,
+            &case.job,
+            0,
+            StartWindow::new(Timestamp(from), Timestamp(*end)),
+        )
     });
     ends.min()
 }
 
 /// Whether the parts from this one on have places with starts in the window.
 fn fits(tables: &Tables, job: &Coallocation, index: usize, window: StartWindow) -> bool {
-    let Some(part) = job.parts.get(index) else { return true };
+    let Some(part) = job.parts.get(index) else {
+        return true;
+    };
     let starts = || window.earliest.0..=window.latest.0;
     part.sites.iter().any(|site| {
         starts().any(|start| {
             let mut tables = tables.clone();
             let window_of_part = StartWindow::exactly(Timestamp(start));
             let serial = Serial(index as u32);
-            let ask =
-                Ask::Create { site: site.clone(), serial, part: index, window: window_of_part };
+            let ask = Ask::Create {
+                site: site.clone(),
+                serial,
+                part: index,
+                window: window_of_part,
+            };
             let granted = matches!(tables.answer(job, &ask), Outcome::Granted { .. });
             granted && fits(&tables, job, index + 1, window)
         })
@@ -95,26 +116,44 @@ struct Count {
 }
 
 fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
-    let mut count = Count { possible: 0, missed: 0, slid_over: 0, later: 0 };
+    let mut count = Count {
+        possible: 0,
+        missed: 0,
+        slid_over: 0,
+        later: 0,
+    };
     for seed in 0..cases {
         let mut case = draw(seed, is_shared, tolerance);
         let best = best(&case);
         let (search, standing) = case.tables.run(case.job.clone());
-        let starts: Vec<u64> = search.reserved().iter().flatten().map(|r| r.start.0).collect();
+        let starts: Vec<u64> = search
+            .reserved()
+            .iter()
+            .flatten()
+            .map(|r| r.start.0)
+            .collect();
         let (first, last) = (starts.iter().min(), starts.iter().max());
         count.possible += u32::from(best.is_some());
         match (standing, best) {
             (Standing::Confirmed, Some(best)) => {
                 let (first, last) = (*first.unwrap(), *last.unwrap());
                 assert_eq!(starts.len(), case.job.parts.len());
-                assert!(last - first <= tolerance && last <= case.job.window.latest.0, "{seed}");
+                assert!(
+                    last - first <= tolerance && last <= case.job.window.latest.0,
+                    "{seed}"
+                );
                 // It takes any start within the first window that works.
                 count.later += u32::from(last > best.max(NINE + tolerance));
             }
             (Standing::Failed(_), best) => {
                 assert!(case.tables.is_empty(), "{seed}");
                 count.missed += u32::from(best.is_some());
-                let ends: Vec<u64> = case.tables.asked.iter().map(|(at, _)| at.latest.0).collect();
+                let ends: Vec<u64> = case
+                    .tables
+                    .asked
+                    .iter()
+                    .map(|(at, _)| at.latest.0)
+                    .collect();
                 count.slid_over += u32::from(best.is_some_and(|best| !ends.contains(&best)));
             }
             (standing, best) => panic!("{seed}: {standing:?}, but the best start is {best:?}"),
@@ -126,17 +165,31 @@ fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
 #[test]
 fn parts_that_share_no_site_start_exactly_if_they_can_and_then_earliest() {
     for tolerance in [0, 1, 3] {
-        let Count { possible, missed, later, .. } = compare(300, false, tolerance);
+        let Count {
+            possible,
+            missed,
+            later,
+            ..
+        } = compare(300, false, tolerance);
         assert!(possible > 50, "{possible}");
-        assert_eq!((missed, later), (0, 0), "of {possible} with tolerance {tolerance}");
+        assert_eq!(
+            (missed, later),
+            (0, 0),
+            "of {possible} with tolerance {tolerance}"
+        );
     }
 }
 
 #[test]
 fn of_parts_that_share_sites_few_starts_are_missed() {
     for tolerance in [0, 1, 3] {
-        let Count { possible, missed, .. } = compare(300, true, tolerance);
-        assert!(possible > 50 && missed * 10 < possible, "{missed} of {possible}");
+        let Count {
+            possible, missed, ..
+        } = compare(300, true, tolerance);
+        assert!(
+            possible > 50 && missed * 10 < possible,
+            "{missed} of {possible}"
+        );
     }
 }
 
@@ -146,7 +199,13 @@ fn of_the_paths_in_a_window_only_the_first_is_tried() {
     let parts = vec![part(1, 60, &["R1", "R2", "R3"]), part(1, 60, &["R1"])];
     let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 99)]), ("R3", 1, &[])]);
     let job = job(20, parts);
-    assert!(best(&Case { tables: tables.clone(), job: job.clone() }).is_some());
+    assert!(
+        best(&Case {
+            tables: tables.clone(),
+            job: job.clone()
+        })
+        .is_some()
+    );
     assert_eq!(tables.run(job).1, Standing::Failed(Failure::NoCommonStart));
 }
 
@@ -154,8 +213,17 @@ fn of_the_paths_in_a_window_only_the_first_is_tried() {
 fn two_parts_one_after_the_other_in_the_wrong_order_are_missed() {
     // J2 for a minute and then J1 would do; J1 comes first, and J2 can only follow.
     let parts = vec![part(1, 9, &["R1"]), part(1, 1, &["R1"])];
-    let job = Coallocation { tolerance: DurationMs(1), ..job(20, parts) };
+    let job = Coallocation {
+        tolerance: DurationMs(1),
+        ..job(20, parts)
+    };
     let mut tables = Tables::new(&[("R1", 1, &[])]);
-    assert_eq!(best(&Case { tables: tables.clone(), job: job.clone() }), Some(NINE + 1));
+    assert_eq!(
+        best(&Case {
+            tables: tables.clone(),
+            job: job.clone()
+        }),
+        Some(NINE + 1)
+    );
     assert_eq!(tables.run(job).1, Standing::Failed(Failure::NoCommonStart));
 }

@@ -15,7 +15,15 @@ fn a_start_that_was_not_asked_for_is_given_back_at_once() {
     let mut tables = tables();
     let (search, standing) = tables.run_with(job(20, two()), |tables, _, job, ask| {
         let outcome = tables.answer(job, ask);
-        let Ask::Create { site, serial, part: 0, window } = ask else { return outcome };
+        let Ask::Create {
+            site,
+            serial,
+            part: 0,
+            window,
+        } = ask
+        else {
+            return outcome;
+        };
         if site.as_str() != "R1" {
             return outcome;
         }
@@ -23,7 +31,12 @@ fn a_start_that_was_not_asked_for_is_given_back_at_once() {
         let ledger = tables.ledgers.get_mut(site).unwrap();
         ledger.cancel(serial);
         let late = StartWindow::exactly(window.latest + DurationMs(60));
-        let wrong = Ask::Create { site: site.clone(), serial: *serial, part: 0, window: late };
+        let wrong = Ask::Create {
+            site: site.clone(),
+            serial: *serial,
+            part: 0,
+            window: late,
+        };
         tables.answer(job, &wrong)
     });
     assert_eq!(standing, Standing::Failed(Failure::NoCommonStart));
@@ -54,7 +67,9 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
         let (mut tables, mut search) = (tables(), Search::new(job(20, two())));
         let mut asked = 0;
         let standing = loop {
-            let Standing::Asks(ask) = search.standing() else { break search.standing() };
+            let Standing::Asks(ask) = search.standing() else {
+                break search.standing();
+            };
             if asked == steps {
                 search.give_up();
             }
@@ -62,7 +77,11 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
             let outcome = tables.answer(&search.job, &ask);
             search.record(outcome);
         };
-        assert_eq!(standing, Standing::Failed(Failure::GivenUp), "after {steps}");
+        assert_eq!(
+            standing,
+            Standing::Failed(Failure::GivenUp),
+            "after {steps}"
+        );
         assert!(tables.is_empty(), "after {steps}");
     }
 }
@@ -74,7 +93,10 @@ fn asking_everything_twice_leads_to_the_same_reservations() {
     let (found, standing) = twice.run_with(job(20, two()), |tables, _, job, ask| {
         let first = tables.answer(job, ask);
         let again = tables.answer(job, ask);
-        assert!(first == again || matches!(ask, Ask::Cancel { .. }), "{ask:?}");
+        assert!(
+            first == again || matches!(ask, Ask::Cancel { .. }),
+            "{ask:?}"
+        );
         again
     });
     assert_eq!(standing, Standing::Confirmed);
@@ -84,7 +106,10 @@ fn asking_everything_twice_leads_to_the_same_reservations() {
 #[test]
 fn no_more_windows_are_tried_than_the_job_allows() {
     let mut tables = tables();
-    let (search, standing) = tables.run(Coallocation { windows_max: 1, ..job(20, two()) });
+    let (search, standing) = tables.run(Coallocation {
+        windows_max: 1,
+        ..job(20, two())
+    });
     assert_eq!(standing, Standing::Failed(Failure::WindowsTried));
     assert_eq!(search.windows_tried, 1);
     assert!(tables.is_empty());
@@ -92,7 +117,10 @@ fn no_more_windows_are_tried_than_the_job_allows() {
 
 #[test]
 fn parts_start_at_their_offsets_from_the_common_start() {
-    let late = Part { offset: DurationMs(10), ..part(1, 30, &["R2"]) };
+    let late = Part {
+        offset: DurationMs(10),
+        ..part(1, 30, &["R2"])
+    };
     let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 18)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), late]));
     assert_eq!(standing, Standing::Confirmed);
@@ -101,7 +129,10 @@ fn parts_start_at_their_offsets_from_the_common_start() {
 
 #[test]
 fn a_hand_over_between_offsets_changes_the_start_too() {
-    let late = Part { offset: DurationMs(10), ..part(1, 30, &["R1"]) };
+    let late = Part {
+        offset: DurationMs(10),
+        ..part(1, 30, &["R1"])
+    };
     let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1", "R2"]), late]));
     assert_eq!(standing, Standing::Confirmed);
@@ -111,11 +142,17 @@ fn a_hand_over_between_offsets_changes_the_start_too() {
 #[test]
 fn what_cannot_be_co_allocated_is_refused_before_a_site_is_asked() {
     let check = |job: Coallocation, now| job.check(Timestamp(now)).unwrap_err().to_string();
-    assert_eq!(check(job(20, vec![]), 0), "there is no component to reserve for");
+    assert_eq!(
+        check(job(20, vec![]), 0),
+        "there is no component to reserve for"
+    );
     assert!(check(job(4, two()), 0).starts_with("starts may be 0.005s apart"));
     assert!(check(job(20, two()), NINE + 21).contains("has passed"));
     let (earliest, latest) = (Timestamp(NINE), Timestamp(NINE - 1));
-    let backwards = Coallocation { window: StartWindow::new(earliest, latest), ..job(20, two()) };
+    let backwards = Coallocation {
+        window: StartWindow::new(earliest, latest),
+        ..job(20, two())
+    };
     assert!(check(backwards, 0).contains("before the earliest"));
     assert_eq!(job(5, two()).check(Timestamp(NINE + 5)), Ok(()));
 }
@@ -127,9 +164,18 @@ fn parts_are_served_by_processors_then_memory_then_length() {
         part
     };
     let small = part(1, 9, &["R1"]);
-    let (short, long) = (with_memory(5, part(1, 2, &[])), with_memory(5, part(1, 3, &[])));
+    let (short, long) = (
+        with_memory(5, part(1, 2, &[])),
+        with_memory(5, part(1, 3, &[])),
+    );
     let large = part(2, 1, &["R2"]);
-    let mut parts = [small.clone(), short.clone(), long.clone(), large.clone(), small.clone()];
+    let mut parts = [
+        small.clone(),
+        short.clone(),
+        long.clone(),
+        large.clone(),
+        small.clone(),
+    ];
     largest_first(&mut parts, "memory_mb");
     assert_eq!(parts, [large, long, short, small.clone(), small]);
 }

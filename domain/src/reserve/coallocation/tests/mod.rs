@@ -66,8 +66,13 @@ impl Tables {
             }
             Ledger::new(timeline)
         };
-        let ledgers = sites.iter().map(|(name, all, taken)| (site(name), ledger(*all, taken)));
-        Self { ledgers: ledgers.collect(), asked: Vec::new() }
+        let ledgers = sites
+            .iter()
+            .map(|(name, all, taken)| (site(name), ledger(*all, taken)));
+        Self {
+            ledgers: ledgers.collect(),
+            asked: Vec::new(),
+        }
     }
 
     pub(super) fn answer(&mut self, job: &Coallocation, ask: &Ask) -> Outcome {
@@ -79,8 +84,9 @@ impl Tables {
     pub(super) fn leases(&self) -> BTreeMap<Serial, (SiteName, Timestamp)> {
         let of = |(name, ledger): (&SiteName, &Ledger<Serial>)| {
             let name = name.clone();
-            let leases =
-                ledger.leases().map(move |(s, lease)| (*s, (name.clone(), lease.span.from)));
+            let leases = ledger
+                .leases()
+                .map(move |(s, lease)| (*s, (name.clone(), lease.span.from)));
             leases.collect::<Vec<_>>()
         };
         self.ledgers.iter().flat_map(of).collect()
@@ -101,7 +107,9 @@ impl Tables {
             self.asked.push((search.window, ask.clone()));
             let outcome = answer(self, &search, &job, &ask);
             search.record(outcome);
-            let owned = search.owned().map(|r| (r.serial, (r.site.clone(), r.start)));
+            let owned = search
+                .owned()
+                .map(|r| (r.serial, (r.site.clone(), r.start)));
             assert_eq!(self.leases(), owned.collect(), "after {ask:?}: {outcome:?}");
         }
         let standing = search.standing();
@@ -117,9 +125,14 @@ impl Tables {
 /// Where each part starts, and how many minutes past nine.
 pub(super) fn starts(search: &Search) -> Vec<(String, u64)> {
     let starts = search.reserved().iter().flatten();
-    starts.map(|r| (r.site.to_string(), r.start.0 - NINE)).collect()
+    starts
+        .map(|r| (r.site.to_string(), r.start.0 - NINE))
+        .collect()
 }
 
 pub(super) fn expected(starts: &[(&str, u64)]) -> Vec<(String, u64)> {
-    starts.iter().map(|(site, start)| ((*site).to_owned(), *start)).collect()
+    starts
+        .iter()
+        .map(|(site, start)| ((*site).to_owned(), *start))
+        .collect()
 }

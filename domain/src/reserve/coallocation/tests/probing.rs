@@ -10,7 +10,11 @@ use crate::reserve::candidates::{Candidate, Found, Ranking};
 type Known = (&'static str, u64, u64, Option<u64>);
 
 /// Taken until 9:12, 9:03 and 9:00; what starts last is done first.
-const THREE: [Known; 3] = [("A", 12, 3, Some(10)), ("B", 3, 3, Some(30)), ("C", 0, 3, Some(60))];
+const THREE: [Known; 3] = [
+    ("A", 12, 3, Some(10)),
+    ("B", 3, 3, Some(30)),
+    ("C", 0, 3, Some(60)),
+];
 
 fn ranking(objective: Objective, most: u32, sites: &[Known]) -> Ranking {
     let candidates = sites.iter().map(|(name, _, stage_in, run)| Candidate {
@@ -21,21 +25,34 @@ fn ranking(objective: Objective, most: u32, sites: &[Known]) -> Ranking {
         found: Found::NotAsked,
     });
     let (since, stage_out) = (Timestamp(NINE), DurationMs(1));
-    Ranking { objective, since, stage_out, most, candidates: candidates.collect() }
+    Ranking {
+        objective,
+        since,
+        stage_out,
+        most,
+        candidates: candidates.collect(),
+    }
 }
 
 fn tables(sites: &[Known]) -> Tables {
-    let taken: Vec<(&str, [Taken; 1])> =
-        sites.iter().map(|(name, free, ..)| (*name, [(1, 0, *free)])).collect();
-    let sites: Vec<(&str, u32, &[Taken])> =
-        taken.iter().map(|(name, taken)| (*name, 1, taken.as_slice())).collect();
+    let taken: Vec<(&str, [Taken; 1])> = sites
+        .iter()
+        .map(|(name, free, ..)| (*name, [(1, 0, *free)]))
+        .collect();
+    let sites: Vec<(&str, u32, &[Taken])> = taken
+        .iter()
+        .map(|(name, taken)| (*name, 1, taken.as_slice()))
+        .collect();
     Tables::new(&sites)
 }
 
 fn ranked(objective: Objective, most: u32, sites: &[Known]) -> Coallocation {
     let names: Vec<&str> = sites.iter().map(|(name, ..)| *name).collect();
     let rankings = vec![ranking(objective, most, sites)];
-    Coallocation { rankings, ..job(60, vec![part(1, 30, &names)]) }
+    Coallocation {
+        rankings,
+        ..job(60, vec![part(1, 30, &names)])
+    }
 }
 
 fn kept(objective: Objective, most: u32, sites: &[Known]) -> (Search, Tables) {
@@ -50,11 +67,21 @@ fn kept(objective: Objective, most: u32, sites: &[Known]) -> (Search, Tables) {
 fn the_site_that_completes_first_is_kept_though_others_start_before() {
     let (search, _) = kept(Objective::EarliestCompletion, 9, &THREE);
     assert_eq!(starts(&search), expected(&[("A", 12)]));
-    let found = search.job.rankings[0].candidates.iter().map(|candidate| candidate.found);
+    let found = search.job.rankings[0]
+        .candidates
+        .iter()
+        .map(|candidate| candidate.found);
     let granted = [12, 3, 3].map(|minute| Found::Granted(Timestamp(NINE + minute)));
-    assert!(found.eq(granted), "C is free at once, but not asked before its input is there");
+    assert!(
+        found.eq(granted),
+        "C is free at once, but not asked before its input is there"
+    );
     let (search, _) = kept(Objective::EarliestStart, 9, &THREE);
-    assert_eq!(starts(&search), expected(&[("B", 3)]), "of equal ones the first by name");
+    assert_eq!(
+        starts(&search),
+        expected(&[("B", 3)]),
+        "of equal ones the first by name"
+    );
 }
 
 #[test]
@@ -62,7 +89,10 @@ fn starts_alone_decide_where_nothing_is_known_of_the_run() {
     let unknown = THREE.map(|(name, free, stage_in, _)| (name, free, stage_in, None));
     let (search, _) = kept(Objective::EarliestCompletion, 9, &unknown);
     assert_eq!(starts(&search), expected(&[("B", 3)]));
-    assert_eq!(search.job.rankings[0].compares_by(), Objective::EarliestStart);
+    assert_eq!(
+        search.job.rankings[0].compares_by(),
+        Objective::EarliestStart
+    );
 }
 
 #[test]
@@ -70,8 +100,15 @@ fn no_more_sites_grant_than_are_to_be_compared() {
     let late = ("Z", 200, 0, Some(1));
     let sites = [late, THREE[2], THREE[1], THREE[0]];
     let (search, tables) = kept(Objective::EarliestCompletion, 2, &sites);
-    assert_eq!(starts(&search), expected(&[("B", 3)]), "a refusal does not count");
-    let creates = tables.asked.iter().filter(|(_, ask)| matches!(ask, Ask::Create { .. }));
+    assert_eq!(
+        starts(&search),
+        expected(&[("B", 3)]),
+        "a refusal does not count"
+    );
+    let creates = tables
+        .asked
+        .iter()
+        .filter(|(_, ask)| matches!(ask, Ask::Create { .. }));
     assert_eq!(creates.count(), 3);
     assert_eq!(search.job.rankings[0].candidates[3].found, Found::NotAsked);
 }
@@ -82,7 +119,11 @@ fn without_a_grant_the_earliest_that_was_named_is_said() {
     let sites = [("A", 200, 0, Some(1)), slow];
     let (search, standing) = tables(&sites).run(ranked(Objective::EarliestStart, 2, &sites));
     assert_eq!(standing, Standing::Failed(Failure::NoCommonStart));
-    assert_eq!(search.best, Some(Timestamp(NINE + 61)), "when the input is there");
+    assert_eq!(
+        search.best,
+        Some(Timestamp(NINE + 61)),
+        "when the input is there"
+    );
     assert_eq!(search.job.rankings[0].candidates[1].found, Found::TooLate);
 }
 
@@ -138,15 +179,34 @@ fn answered(tables: &mut Tables, job: &Coallocation, ask: &Ask, trouble: Trouble
             tables.ledgers.get_mut(site).unwrap().cancel(serial);
             tables.answer(job, ask)
         }
-        (Trouble::Wrong, Ask::Create { site, serial, part, window }) => {
+        (
+            Trouble::Wrong,
+            Ask::Create {
+                site,
+                serial,
+                part,
+                window,
+            },
+        ) => {
             let window = StartWindow::exactly(window.latest + DurationMs(60));
             let (site, serial, part) = (site.clone(), *serial, *part);
-            tables.answer(job, &Ask::Create { site, serial, part, window })
+            tables.answer(
+                job,
+                &Ask::Create {
+                    site,
+                    serial,
+                    part,
+                    window,
+                },
+            )
         }
         (Trouble::Twice, _) => {
             let first = tables.answer(job, ask);
             let again = tables.answer(job, ask);
-            assert!(first == again || matches!(ask, Ask::Cancel { .. }), "{ask:?}");
+            assert!(
+                first == again || matches!(ask, Ask::Cancel { .. }),
+                "{ask:?}"
+            );
             again
         }
         _ => tables.answer(job, ask),

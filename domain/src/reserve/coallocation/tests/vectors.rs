@@ -14,8 +14,11 @@ fn co_1() -> (Tables, Coallocation) {
         ("R3", 2, &[(1, 0, 9), (1, 0, 15)]),
         ("R4", 1, &[(1, 0, 8)]),
     ]);
-    let parts =
-        vec![part(2, 5, &["R1", "R3"]), part(1, 10, &["R2", "R4"]), part(1, 5, &["R3", "R4"])];
+    let parts = vec![
+        part(2, 5, &["R1", "R3"]),
+        part(1, 10, &["R2", "R4"]),
+        part(1, 5, &["R3", "R4"]),
+    ];
     (tables, job(20, parts))
 }
 
@@ -24,15 +27,27 @@ fn co_1_the_papers_example_takes_three_windows_and_one_path() {
     let (mut tables, job) = co_1();
     let (search, standing) = tables.run(job);
     assert_eq!(standing, Standing::Confirmed);
-    assert_eq!(starts(&search), expected(&[("R1", 11), ("R4", 8), ("R3", 9)]));
+    assert_eq!(
+        starts(&search),
+        expected(&[("R1", 11), ("R4", 8), ("R3", 9)])
+    );
     assert_eq!((search.windows_tried, search.window), (3, window(6, 11)));
     assert_eq!(tables.ledgers[&site("R2")].leases().count(), 0);
     let mut windows: Vec<_> = tables.asked.iter().map(|(window, _)| *window).collect();
     windows.dedup();
     assert_eq!(windows, [window(0, 5), window(3, 8), window(6, 11)]);
     let r4 = search.reserved()[1].clone().unwrap().serial;
-    let handed_over = Ask::Modify { site: site("R4"), serial: r4, part: 1, window: window(8, 8) };
-    let at = tables.asked.iter().position(|(_, ask)| *ask == handed_over).unwrap();
+    let handed_over = Ask::Modify {
+        site: site("R4"),
+        serial: r4,
+        part: 1,
+        window: window(8, 8),
+    };
+    let at = tables
+        .asked
+        .iter()
+        .position(|(_, ask)| *ask == handed_over)
+        .unwrap();
     let created = &tables.asked[at - 1].1;
     assert!(matches!(created, Ask::Create { part: 2, site, .. } if site.as_str() == "R3"));
 }
@@ -42,12 +57,19 @@ fn co_2_a_path_over_three_jobs_is_updated_from_its_end() {
     let mut tables = co_2_tables();
     let (search, standing) = tables.run(co_2_job());
     assert_eq!(standing, Standing::Confirmed);
-    assert_eq!(starts(&search), expected(&[("R2", 0), ("R3", 0), ("R1", 0)]));
+    assert_eq!(
+        starts(&search),
+        expected(&[("R2", 0), ("R3", 0), ("R1", 0)])
+    );
     assert_eq!(search.windows_tried, 1);
     let asks: Vec<String> = tables.asked.iter().map(|(_, ask)| in_words(ask)).collect();
     let path = ["create J2 at R3", "change R2 to J1", "change R1 to J3"];
     assert_eq!(asks[3..6], path);
-    assert!(asks[6..].iter().all(|ask| ask.starts_with("check") || ask.starts_with("confirm")));
+    assert!(
+        asks[6..]
+            .iter()
+            .all(|ask| ask.starts_with("check") || ask.starts_with("confirm"))
+    );
 }
 
 fn co_2_tables() -> Tables {
@@ -117,14 +139,21 @@ fn co_7_one_site_may_hold_several_reservations_of_a_job() {
     let (search, standing) = tables.run(job(20, vec![part(2, 60, &["R1"]), part(2, 60, &["R1"])]));
     assert_eq!(standing, Standing::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 0), ("R1", 0)]));
-    assert!(!tables.asked.iter().any(|(_, ask)| matches!(ask, Ask::Modify { .. })));
+    assert!(
+        !tables
+            .asked
+            .iter()
+            .any(|(_, ask)| matches!(ask, Ask::Modify { .. }))
+    );
 }
 
 #[test]
 fn co_8_a_path_that_fails_says_when_it_may_succeed() {
     let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 9)])]);
-    let (search, standing) =
-        tables.run(job(20, vec![part(1, 60, &["R1", "R2"]), part(1, 60, &["R1"])]));
+    let (search, standing) = tables.run(job(
+        20,
+        vec![part(1, 60, &["R1", "R2"]), part(1, 60, &["R1"])],
+    ));
     assert_eq!(standing, Standing::Confirmed);
     assert_eq!(starts(&search), expected(&[("R2", 9), ("R1", 4)]));
     assert_eq!((search.windows_tried, search.window), (2, window(4, 9)));
@@ -133,11 +162,17 @@ fn co_8_a_path_that_fails_says_when_it_may_succeed() {
 #[test]
 fn co_9_a_hint_that_is_not_after_the_window_still_moves_it_on() {
     let mut tables = Tables::new(&[("R1", 1, &[])]);
-    let early = Outcome::Refused { next: Some(Timestamp(NINE + 3)) };
+    let early = Outcome::Refused {
+        next: Some(Timestamp(NINE + 3)),
+    };
     let (search, standing) =
         tables.run_with(job(20, vec![part(1, 60, &["R1"])]), |_, _, _, _| early);
     assert_eq!(standing, Standing::Failed(Failure::NoCommonStart));
-    assert_eq!(search.windows_tried, 1 + 15, "9:00 to 9:05, and one for each minute after");
+    assert_eq!(
+        search.windows_tried,
+        1 + 15,
+        "9:00 to 9:05, and one for each minute after"
+    );
     assert_eq!(tables.asked[1].0, window(1, 6));
 }
 
@@ -148,7 +183,9 @@ fn co_10_a_reservation_lost_on_the_way_orphans_no_other() {
     let (_, standing) = tables.run_with(co_2_job(), |tables, search, job, ask| {
         states.push(starts(search));
         if in_words(ask) == "change R2 to J1" {
-            let Ask::Modify { serial, .. } = ask else { panic!("{ask:?}") };
+            let Ask::Modify { serial, .. } = ask else {
+                panic!("{ask:?}")
+            };
             tables.ledgers.get_mut(&site("R2")).unwrap().cancel(serial);
             return Outcome::Lost { next: None };
         }
@@ -156,7 +193,11 @@ fn co_10_a_reservation_lost_on_the_way_orphans_no_other() {
     });
     // J1, J2 and no J3; the sites hold the same, which is checked after each step.
     assert!(states.contains(&expected(&[("R1", 0), ("R3", 0)])));
-    let last = tables.asked.iter().filter(|(_, ask)| in_words(ask) == "change R2 to J1").count();
+    let last = tables
+        .asked
+        .iter()
+        .filter(|(_, ask)| in_words(ask) == "change R2 to J1")
+        .count();
     assert_eq!(last, 1, "the search goes on without R2");
     assert_eq!(standing, Standing::Confirmed);
 }

@@ -9,17 +9,33 @@ fn site(discipline: Discipline) -> BatchSystem {
 }
 
 fn submit(site: &mut BatchSystem, id: u64, processors: u32, estimate: u64, now: u64) {
-    site.submit(LrmJobId(id), processors, DurationMs(estimate), Timestamp(now)).unwrap();
+    site.submit(
+        LrmJobId(id),
+        processors,
+        DurationMs(estimate),
+        Timestamp(now),
+    )
+    .unwrap();
 }
 
 fn started(site: &mut BatchSystem, now: u64) -> Vec<u64> {
-    site.schedule(Timestamp(now)).iter().map(|id| id.0).collect()
+    site.schedule(Timestamp(now))
+        .iter()
+        .map(|id| id.0)
+        .collect()
 }
 
 #[test]
 fn a_job_larger_than_the_site_is_refused() {
     let refused = site(Discipline::Fcfs).submit(LrmJobId(1), 9, DurationMs(1), Timestamp(0));
-    assert_eq!(refused, Err(SubmitError::TooLarge { id: LrmJobId(1), processors: 9, total: 8 }));
+    assert_eq!(
+        refused,
+        Err(SubmitError::TooLarge {
+            id: LrmJobId(1),
+            processors: 9,
+            total: 8
+        })
+    );
 }
 
 #[test]
@@ -27,9 +43,15 @@ fn a_number_in_use_is_refused_and_free_again_after_the_end() {
     let mut site = site(Discipline::Fcfs);
     submit(&mut site, 1, 1, 10, 0);
     let again = |site: &mut BatchSystem| site.submit(LrmJobId(1), 1, DurationMs(10), Timestamp(0));
-    assert_eq!(again(&mut site), Err(SubmitError::AlreadyKnown { id: LrmJobId(1) }));
+    assert_eq!(
+        again(&mut site),
+        Err(SubmitError::AlreadyKnown { id: LrmJobId(1) })
+    );
     started(&mut site, 0);
-    assert_eq!(again(&mut site), Err(SubmitError::AlreadyKnown { id: LrmJobId(1) }));
+    assert_eq!(
+        again(&mut site),
+        Err(SubmitError::AlreadyKnown { id: LrmJobId(1) })
+    );
     assert!(site.end(LrmJobId(1), Timestamp(5)));
     assert_eq!(again(&mut site), Ok(()));
 }
@@ -38,7 +60,10 @@ fn a_number_in_use_is_refused_and_free_again_after_the_end() {
 fn ending_an_unknown_job_changes_nothing() {
     let mut site = site(Discipline::Easy);
     assert!(!site.end(LrmJobId(7), Timestamp(0)));
-    assert_eq!((site.idle(), site.used(), site.queued(), site.running()), (8, 0, 0, 0));
+    assert_eq!(
+        (site.idle(), site.used(), site.queued(), site.running()),
+        (8, 0, 0, 0)
+    );
 }
 
 #[test]
@@ -162,7 +187,10 @@ fn extreme_numbers_are_taken_calmly() {
         assert_eq!(site.node_down(2, Timestamp(4)), [LrmJobId(1)]);
         assert!(started(&mut site, u64::MAX).len() <= 1);
         let mut none = BatchSystem::new(discipline, 0, 4);
-        assert!(none.submit(LrmJobId(1), 1, DurationMs(1), Timestamp(0)).is_err());
+        assert!(
+            none.submit(LrmJobId(1), 1, DurationMs(1), Timestamp(0))
+                .is_err()
+        );
         assert!(started(&mut none, 0).is_empty());
     }
 }

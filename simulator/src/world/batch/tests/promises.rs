@@ -9,7 +9,11 @@ use super::super::{BatchSystem, Discipline, LrmJobId};
 use super::trace::{Deed, Happening, NODES, PER_NODE, Site, TOTAL, Trace, orderly, play, unruly};
 
 fn any_discipline() -> impl Strategy<Value = Discipline> {
-    prop_oneof![Just(Discipline::Fcfs), Just(Discipline::Easy), Just(Discipline::Conservative),]
+    prop_oneof![
+        Just(Discipline::Fcfs),
+        Just(Discipline::Easy),
+        Just(Discipline::Conservative),
+    ]
 }
 
 fn deeds(discipline: Discipline, trace: &Trace) -> Vec<Deed> {
@@ -49,8 +53,15 @@ impl Site for Watched {
         let up = self.0.nodes.in_service();
         let sizes = self.1.borrow();
         let running = sizes.iter().filter(|(id, _)| self.0.is_running(**id));
-        assert_eq!(self.0.used(), running.map(|(_, processors)| processors).sum::<u32>());
-        assert_eq!(self.0.used() + self.0.idle(), up, "every processor is used or idle");
+        assert_eq!(
+            self.0.used(),
+            running.map(|(_, processors)| processors).sum::<u32>()
+        );
+        assert_eq!(
+            self.0.used() + self.0.idle(),
+            up,
+            "every processor is used or idle"
+        );
         assert!(up <= TOTAL);
         started
     }

@@ -51,7 +51,11 @@ impl Reference {
     fn free_places(&self) -> Vec<u32> {
         let mut places = Vec::new();
         for node in (0..self.nodes).filter(|node| !self.down.contains(node)) {
-            let taken = self.running.iter().flat_map(|job| &job.on).filter(|on| **on == node);
+            let taken = self
+                .running
+                .iter()
+                .flat_map(|job| &job.on)
+                .filter(|on| **on == node);
             let free = self.per_node as usize - taken.count();
             places.extend(std::iter::repeat_n(node, free));
         }
@@ -88,7 +92,11 @@ impl Reference {
         let mut all = vec![now];
         all.extend(self.running.iter().map(|job| job.end));
         all.extend(self.queue.iter().filter_map(|job| job.start));
-        all.extend(self.queue.iter().filter_map(|job| Some(job.start? + job.estimate)));
+        all.extend(
+            self.queue
+                .iter()
+                .filter_map(|job| Some(job.start? + job.estimate)),
+        );
         all.retain(|at| *at >= now);
         all.sort_unstable();
         all
@@ -97,16 +105,25 @@ impl Reference {
     fn earliest(&self, job: &Job, now: u64) -> Option<u64> {
         let instants = self.instants(now);
         let fits = |start: u64| {
-            let during = instants.iter().filter(|at| (start..start + job.estimate).contains(*at));
-            during.chain([&start]).all(|at| self.free_at(*at, job.id) >= i64::from(job.processors))
+            let during = instants
+                .iter()
+                .filter(|at| (start..start + job.estimate).contains(*at));
+            during
+                .chain([&start])
+                .all(|at| self.free_at(*at, job.id) >= i64::from(job.processors))
         };
         instants.iter().copied().find(|start| fits(*start))
     }
 
     fn reserve(&mut self, now: u64) {
         let promised = self.instants(now);
-        let over = promised.iter().any(|at| self.free_at(*at, LrmJobId(u64::MAX)) < 0);
-        let missed = self.queue.iter().any(|job| job.start.is_some_and(|start| start < now));
+        let over = promised
+            .iter()
+            .any(|at| self.free_at(*at, LrmJobId(u64::MAX)) < 0);
+        let missed = self
+            .queue
+            .iter()
+            .any(|job| job.start.is_some_and(|start| start < now));
         if self.void || over || missed {
             self.void = false;
             self.fresh = self.queue.iter().map(|job| job.id).collect();
@@ -136,8 +153,12 @@ impl Reference {
     }
 
     fn start_reserved(&mut self, now: u64) -> Vec<LrmJobId> {
-        let due: Vec<LrmJobId> =
-            self.queue.iter().filter(|job| job.start == Some(now)).map(|job| job.id).collect();
+        let due: Vec<LrmJobId> = self
+            .queue
+            .iter()
+            .filter(|job| job.start == Some(now))
+            .map(|job| job.id)
+            .collect();
         let mut started = Vec::new();
         for id in due {
             let at = self.queue.iter().position(|job| job.id == id).unwrap();
@@ -150,7 +171,11 @@ impl Reference {
 
     fn start_in_order(&mut self, now: u64) -> Vec<LrmJobId> {
         let mut started = Vec::new();
-        while self.queue.first().is_some_and(|head| head.processors <= self.idle()) {
+        while self
+            .queue
+            .first()
+            .is_some_and(|head| head.processors <= self.idle())
+        {
             started.push(self.start(0, now));
         }
         started
@@ -164,10 +189,14 @@ impl Reference {
 
     fn easy(&mut self, now: u64) -> Vec<LrmJobId> {
         let mut started = self.start_in_order(now);
-        let Some(head) = self.queue.first().cloned() else { return started };
+        let Some(head) = self.queue.first().cloned() else {
+            return started;
+        };
         let mut ends: Vec<u64> = self.running.iter().map(|job| job.end).collect();
         ends.sort_unstable();
-        let shadow = ends.into_iter().find(|end| self.free_of_running(*end) >= head.processors);
+        let shadow = ends
+            .into_iter()
+            .find(|end| self.free_of_running(*end) >= head.processors);
         self.shadow = Some((head.id, shadow));
         let mut at = 1;
         while at < self.queue.len() {
@@ -188,7 +217,14 @@ impl Reference {
 
 impl Site for Reference {
     fn submit(&mut self, id: LrmJobId, processors: u32, estimate: u64, _now: u64) {
-        self.queue.push(Job { id, processors, estimate, start: None, end: 0, on: Vec::new() });
+        self.queue.push(Job {
+            id,
+            processors,
+            estimate,
+            start: None,
+            end: 0,
+            on: Vec::new(),
+        });
         self.fresh.push(id);
     }
 
@@ -247,6 +283,8 @@ impl Site for Reference {
             return job.start;
         }
         let job = self.queue.iter().find(|job| job.id == id)?;
-        self.shadow.filter(|(head, _)| *head == id).map_or(job.start, |(_, shadow)| shadow)
+        self.shadow
+            .filter(|(head, _)| *head == id)
+            .map_or(job.start, |(_, shadow)| shadow)
     }
 }

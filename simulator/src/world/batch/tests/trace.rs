@@ -47,7 +47,11 @@ impl Site for BatchSystem {
     }
 
     fn drain(&mut self, drained: bool) {
-        if drained { BatchSystem::drain(self) } else { self.resume() }
+        if drained {
+            BatchSystem::drain(self)
+        } else {
+            self.resume()
+        }
     }
 
     fn schedule(&mut self, now: u64) -> Vec<LrmJobId> {
@@ -62,11 +66,23 @@ impl Site for BatchSystem {
 /// One happening.
 #[derive(Debug, Clone)]
 pub(super) enum Happening {
-    Submit { processors: u32, estimate: u64, run: u64 },
-    Cancel { job: u64 },
-    NodeDown { node: u32 },
-    NodeUp { node: u32 },
-    Drain { drained: bool },
+    Submit {
+        processors: u32,
+        estimate: u64,
+        run: u64,
+    },
+    Cancel {
+        job: u64,
+    },
+    NodeDown {
+        node: u32,
+    },
+    NodeUp {
+        node: u32,
+    },
+    Drain {
+        drained: bool,
+    },
 }
 
 /// Happenings, each with the time since the one before it.
@@ -76,7 +92,11 @@ fn submission(overruns: bool) -> impl Strategy<Value = Happening> {
     let top = if overruns { 3000_u64 } else { 1000 };
     (1..=TOTAL, 1..40_u64, 1..=top).prop_map(|(processors, estimate, share)| {
         let (estimate, share) = (estimate * 100, share);
-        Happening::Submit { processors, estimate, run: (estimate * share / 1000).max(1) }
+        Happening::Submit {
+            processors,
+            estimate,
+            run: (estimate * share / 1000).max(1),
+        }
     })
 }
 
@@ -122,12 +142,21 @@ pub(super) fn play(trace: &Trace, site: &mut impl Site) -> Vec<Deed> {
     loop {
         let end = ends.keys().next().map(|(at, _)| *at);
         let happening = happenings.get(next).map(|(at, _)| *at);
-        let Some(now) = [end, happening].into_iter().flatten().min() else { return deeds };
+        let Some(now) = [end, happening].into_iter().flatten().min() else {
+            return deeds;
+        };
         if end == Some(now) {
             let ((_, id), ()) = ends.pop_first().unwrap();
             site.end(id, now);
         } else {
-            happen(happenings[next].1, now, site, &mut runs, &mut ends, &mut deeds);
+            happen(
+                happenings[next].1,
+                now,
+                site,
+                &mut runs,
+                &mut ends,
+                &mut deeds,
+            );
             next += 1;
         }
         for id in site.schedule(now) {
@@ -148,7 +177,11 @@ fn happen(
     deeds: &mut Vec<Deed>,
 ) {
     match *happening {
-        Happening::Submit { processors, estimate, run } => {
+        Happening::Submit {
+            processors,
+            estimate,
+            run,
+        } => {
             site.submit(LrmJobId(runs.len() as u64), processors, estimate, now);
             runs.push(run);
         }
