@@ -24,19 +24,19 @@ const DIRECTORY_MAX: usize = 60;
 const NAME_MAX: usize = 24;
 
 /// The way to a cluster.
-pub(crate) enum Way {
+pub(crate) enum ClusterWay {
     /// Its commands work on this machine.
     Here(Arc<ChildExec>),
     /// Over a network.
     Ssh(Arc<SshExec>),
 }
 
-impl Way {
+impl ClusterWay {
     /// To run something there.
     pub(crate) fn exec(&self) -> Arc<dyn Exec> {
         match self {
-            Way::Here(exec) => exec.clone(),
-            Way::Ssh(exec) => exec.clone(),
+            ClusterWay::Here(exec) => exec.clone(),
+            ClusterWay::Ssh(exec) => exec.clone(),
         }
     }
 }
@@ -70,10 +70,10 @@ pub(crate) fn place(section: &Section) -> String {
 ///
 /// # Errors
 /// The host or the socket cannot be used.
-pub(crate) fn way(section: &Section, socket: &Path) -> Result<Way, SiteError> {
+pub(crate) fn way(section: &Section, socket: &Path) -> Result<ClusterWay, SiteError> {
     Ok(match section.ssh {
-        Some(_) => Way::Ssh(ssh(section, socket)?),
-        None => Way::Here(Arc::new(ChildExec::of_this_process())),
+        Some(_) => ClusterWay::Ssh(ssh(section, socket)?),
+        None => ClusterWay::Here(Arc::new(ChildExec::of_this_process())),
     })
 }
 

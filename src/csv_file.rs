@@ -16,12 +16,12 @@ const BEGINS: [char; 13] = [
 const ENDS: [char; 4] = [';', '\t', '\n', '\r'];
 
 /// What stands in one column of a row.
-pub(crate) struct Field {
+pub(crate) struct CsvField {
     text: String,
     is_number: bool,
 }
 
-impl Field {
+impl CsvField {
     /// What people or programs called something.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl CsvFile {
     ///
     /// # Errors
     /// It is not as long as those before.
-    pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = Field>) -> csv::Result<()> {
+    pub(crate) fn row(&mut self, fields: impl IntoIterator<Item = CsvField>) -> csv::Result<()> {
         for field in fields {
             self.0.write_field(field.harmless().as_bytes())?;
         }
@@ -73,7 +73,7 @@ impl CsvFile {
         &mut self,
         names: impl IntoIterator<Item = &'a str>,
     ) -> csv::Result<()> {
-        self.row(names.into_iter().map(Field::text))
+        self.row(names.into_iter().map(CsvField::text))
     }
 
     /// The whole file.
@@ -119,12 +119,12 @@ mod tests {
     use super::*;
 
     fn read_back(field: &str) -> String {
-        written(Field::text(field))
+        written(CsvField::text(field))
     }
 
-    fn written(field: Field) -> String {
+    fn written(field: CsvField) -> String {
         let mut file = CsvFile::new();
-        file.row([field, Field::text("next")]).unwrap();
+        file.row([field, CsvField::text("next")]).unwrap();
         let written = file.finish().unwrap();
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
@@ -179,7 +179,7 @@ mod tests {
         for field in ["15", "", "laplace", "a=b", "2026-01-02", "a - b"] {
             assert_eq!(read_back(field), field);
         }
-        assert_eq!(written(Field::number(-15)), "-15");
-        assert_eq!(written(Field::number("-0.250")), "-0.250");
+        assert_eq!(written(CsvField::number(-15)), "-15");
+        assert_eq!(written(CsvField::number("-0.250")), "-0.250");
     }
 }

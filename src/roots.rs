@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use cospan_sites::place::{self, Standing, Unfit};
+use cospan_sites::place::{self, RootStanding, Unfit};
 
 use crate::clusters;
 use crate::config::Config;
@@ -13,7 +13,7 @@ use crate::config::sections::Site;
 
 /// A root that is none.
 #[derive(Debug)]
-pub(crate) struct Wrong {
+pub(crate) struct WrongRoot {
     site: String,
     root: PathBuf,
     why: Why,
@@ -55,7 +55,7 @@ impl fmt::Display for Lies {
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for WrongRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { site, root, why } = self;
         write!(
@@ -82,7 +82,7 @@ impl fmt::Display for Wrong {
     }
 }
 
-impl Wrong {
+impl WrongRoot {
     /// Another account may see more, or have made it.
     pub(crate) fn depends_on_account(&self) -> bool {
         match &self.why {
@@ -97,7 +97,7 @@ impl Wrong {
 
 /// What is wrong with the roots, one thing each. A site that is known to this data directory, or
 /// bears its mark, goes on where it is.
-pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<Wrong> {
+pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<WrongRoot> {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let store = data.join(&config.store.directory);
     let kept = [place::whole(&data), place::whole(&store)];
@@ -126,8 +126,8 @@ pub(crate) fn wrong(config: &Config, data: &Path) -> Vec<Wrong> {
     all
 }
 
-fn because(site: &Site, why: Why) -> Wrong {
-    Wrong {
+fn because(site: &Site, why: Why) -> WrongRoot {
+    WrongRoot {
         site: site.name.to_string(),
         root: site.root.clone(),
         why,
@@ -145,7 +145,7 @@ fn looked(site: &Site, data: &Path) -> Result<(PathBuf, bool), Unfit> {
         }
         return Ok((root, is_known));
     }
-    let is_ours = is_known || place::look(&site.root, &site.name)? == Standing::Ours;
+    let is_ours = is_known || place::look(&site.root, &site.name)? == RootStanding::Ours;
     Ok((place::whole(&site.root), is_ours))
 }
 

@@ -28,7 +28,7 @@ const DEADLY: [i32; 12] = [
 
 /// What a signal asks of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asks {
+pub(crate) enum SignalRequest {
     /// To stop in order.
     Stop,
     /// To read its keys anew.
@@ -37,12 +37,12 @@ pub(crate) enum Asks {
     Nothing,
 }
 
-impl Asks {
+impl SignalRequest {
     pub(crate) fn of(signal: i32) -> Self {
         match signal {
-            SIGTERM | SIGINT | SIGQUIT | SIGXCPU | SIGPWR => Asks::Stop,
-            SIGHUP => Asks::Reread,
-            _ => Asks::Nothing,
+            SIGTERM | SIGINT | SIGQUIT | SIGXCPU | SIGPWR => SignalRequest::Stop,
+            SIGHUP => SignalRequest::Reread,
+            _ => SignalRequest::Nothing,
         }
     }
 }

@@ -32,7 +32,7 @@ pub enum TestbedError {
 
 /// A cluster.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cluster {
+pub(crate) struct TestbedCluster {
     /// Its name.
     pub(crate) name: &'static str,
     /// Its processors.
@@ -94,7 +94,7 @@ impl Testbed {
     }
 
     /// Starts what of a cluster does not run.
-    pub(crate) fn up(&self, cluster: Cluster) -> Result<(), TestbedError> {
+    pub(crate) fn up(&self, cluster: TestbedCluster) -> Result<(), TestbedError> {
         let (processors, port) = (cluster.processors.to_string(), cluster.port.to_string());
         self.script(&["up", cluster.name, &processors, &port])
             .map(drop)

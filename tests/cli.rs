@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use fake::{Answer, Fake};
+use fake::{Fake, FakeAnswer};
 use serde_json::json;
 
 /// The program with an environment of its own.
@@ -80,11 +80,11 @@ fn job(id: u64, state: &str) -> serde_json::Value {
 /// A server with jobs 1 finished, 2 failed, 3 cancelled, 4 running for ever.
 fn four_jobs() -> Fake {
     Fake::start(|request| match request.path.as_str() {
-        "/v1/jobs/1" => Answer::json(&job(1, "finished")),
-        "/v1/jobs/2" => Answer::json(&job(2, "failed")),
-        "/v1/jobs/3" => Answer::json(&job(3, "cancelled")),
-        "/v1/jobs/4" => Answer::json(&job(4, "running")),
-        _ => Answer::no_such(&request.path),
+        "/v1/jobs/1" => FakeAnswer::json(&job(1, "finished")),
+        "/v1/jobs/2" => FakeAnswer::json(&job(2, "failed")),
+        "/v1/jobs/3" => FakeAnswer::json(&job(3, "cancelled")),
+        "/v1/jobs/4" => FakeAnswer::json(&job(4, "running")),
+        _ => FakeAnswer::no_such(&request.path),
     })
 }
 
@@ -141,7 +141,7 @@ fn a_server_that_is_not_there_is_told_with_4_and_what_to_do() {
 
 #[test]
 fn something_else_that_answers_is_not_taken_for_a_server() {
-    let server = Fake::start(|_| Answer::new(200, "text/html", "<html>hello</html>"));
+    let server = Fake::start(|_| FakeAnswer::new(200, "text/html", "<html>hello</html>"));
     let output = run(&server, &["list"]);
     assert_eq!(code(&output), 4);
     assert!(
@@ -178,7 +178,7 @@ fn wrong_usage_ends_with_2_before_any_server_is_asked() {
 fn without_a_key_the_user_is_told_where_one_comes_from() {
     let server = Fake::start(|request| {
         assert!(!request.head.to_lowercase().contains("authorization:"));
-        Answer::problem(401, "C2001", "a valid key is needed")
+        FakeAnswer::problem(401, "C2001", "a valid key is needed")
     });
     let home = tempfile::tempdir().unwrap();
     let output = cospan(home.path())
@@ -236,7 +236,7 @@ fn jobs_are_read_from_several_files_and_standard_input_in_every_notation() {
         let rows: Vec<_> = (7..10)
             .map(|id| json!({ "id": id, "repeated": id == 9 }))
             .collect();
-        Answer::json(&json!({ "jobs": rows }))
+        FakeAnswer::json(&json!({ "jobs": rows }))
     });
     let home = tempfile::tempdir().unwrap();
     let component = r#"[{"name":"c","processors":1,"executable":"/bin/true"}]"#;
@@ -277,8 +277,8 @@ fn jobs_are_read_from_several_files_and_standard_input_in_every_notation() {
 #[test]
 fn a_busy_server_is_asked_again_with_the_same_idempotency_key() {
     let server = Fake::start(|request| match request.number {
-        0 => Answer::problem(429, "C5002", "busy"),
-        _ => Answer::json(&json!({ "jobs": [{ "id": 1, "repeated": false }] })),
+        0 => FakeAnswer::problem(429, "C5002", "busy"),
+        _ => FakeAnswer::json(&json!({ "jobs": [{ "id": 1, "repeated": false }] })),
     });
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("job.toml"), JOB).unwrap();
@@ -304,11 +304,11 @@ fn a_busy_server_is_asked_again_with_the_same_idempotency_key() {
 fn an_output_arrives_whole_or_not_at_all() {
     let answer = |body: &'static str| {
         move |request: &fake::Request| match request.path.as_str() {
-            "/v1/jobs/1" => Answer::json(&job(1, "finished")),
+            "/v1/jobs/1" => FakeAnswer::json(&job(1, "finished")),
             "/v1/jobs/1/outputs/solver/result.txt" => {
-                Answer::new(200, "application/octet-stream", body)
+                FakeAnswer::new(200, "application/octet-stream", body)
             }
-            _ => Answer::no_such(&request.path),
+            _ => FakeAnswer::no_such(&request.path),
         }
     };
     let fetch = |server: &Fake, home: &Path| {
@@ -341,7 +341,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
             json!({ "id": id, "owner": "a", "state": "queued", "since": at, "submitted_at": at,
                 "priority": "low", "components": 1, "processors": 1 })
         };
-        Answer::json(&json!({ "jobs": (1..20_000).map(row).collect::<Vec<_>>() }))
+        FakeAnswer::json(&json!({ "jobs": (1..20_000).map(row).collect::<Vec<_>>() }))
     });
     let home = tempfile::tempdir().unwrap();
     let mut child = cospan(home.path())
@@ -454,12 +454,12 @@ fn a_job_file_that_is_no_text_is_refused_with_its_line() {
 #[test]
 fn the_support_bundle_holds_no_secret() {
     let server = Fake::start(|request| match request.path.as_str() {
-        "/livez" | "/readyz" => Answer::new(200, "text/plain", "ok\n"),
-        "/metrics" => Answer::new(200, "text/plain", "cospan_jobs 1\n"),
-        "/v1/sites" => Answer::json(&json!({ "sites": [] })),
-        "/v1/store" => Answer::json(&json!({ "engine": "sled", "instance": "abcdefgh",
+        "/livez" | "/readyz" => FakeAnswer::new(200, "text/plain", "ok\n"),
+        "/metrics" => FakeAnswer::new(200, "text/plain", "cospan_jobs 1\n"),
+        "/v1/sites" => FakeAnswer::json(&json!({ "sites": [] })),
+        "/v1/store" => FakeAnswer::json(&json!({ "engine": "sled", "instance": "abcdefgh",
             "epoch": 1, "seq": 1, "size_bytes": 1, "jobs": 1 })),
-        _ => Answer::no_such(&request.path),
+        _ => FakeAnswer::no_such(&request.path),
     });
     let home = tempfile::tempdir().unwrap();
     // One that was there may have been everybody's.

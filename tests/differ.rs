@@ -10,7 +10,7 @@
 
 use std::path::PathBuf;
 
-use cospan_chaos_tests::differ::{self, Options};
+use cospan_chaos_tests::differ::{self, DifferOptions};
 
 #[test]
 fn a_job_has_the_same_history_at_simulated_sites_as_at_real_ones() {
@@ -19,7 +19,7 @@ fn a_job_has_the_same_history_at_simulated_sites_as_at_real_ones() {
         .and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or(1);
     println!("seed {seed}");
-    let options = Options {
+    let options = DifferOptions {
         binary: env!("CARGO_BIN_EXE_cospan").into(),
         base: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
         seed,

@@ -193,9 +193,9 @@ fn every_job_file_in_the_book_and_the_readme_is_one() {
             .skip(1)
             .filter_map(|rest| rest.split_once("```"));
         for (block, _) in blocks.filter(|(block, _)| block.contains("component]]")) {
-            use cospan::api::v1::parse::{Format, parse_all};
+            use cospan::api::v1::parse::{JobFormat, parse_all};
             let page = page.display();
-            let documents = parse_all(block, Format::Toml);
+            let documents = parse_all(block, JobFormat::Toml);
             let documents = documents.unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
             for document in documents {
                 let specs = document.into_specs(1_000, Bytes(u64::MAX));

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::server::{Server, may_serve};
+use cospan_chaos_tests::api::{Api, ApiReply};
+use cospan_chaos_tests::server::{ServerProcess, may_serve};
 use cospan_chaos_tests::stimulus::signal;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use rustix::process::Signal;
@@ -85,7 +85,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 fn client(environment: &TestEnvironment) -> Api {
     let probe = Api::new(environment.port(), String::new());
     until("it takes work", || {
-        matches!(probe.get("/readyz"), Reply::Answered(200, _))
+        matches!(probe.get("/readyz"), ApiReply::Answered(200, _))
     });
     let token = std::fs::read_to_string(environment.data().join("keys/admin.token")).unwrap();
     Api::new(environment.port(), token.trim().into())
@@ -192,7 +192,7 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_answered_is_lost() {
     ];
 
     // The file must be there for strace to know it.
-    let mut whole = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
+    let mut whole = ServerProcess::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     whole.start().unwrap();
     whole.kill().unwrap();
 
@@ -201,7 +201,7 @@ fn a_full_disk_ends_the_server_by_name_and_nothing_answered_is_lost() {
     let mut answered = Vec::new();
     for number in 0.. {
         match api.post("/v1/jobs", None, &job(number)) {
-            Reply::Answered(201, body) => {
+            ApiReply::Answered(201, body) => {
                 answered.push(body["jobs"][0]["id"].as_u64().unwrap());
             }
             _ => break,

@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 
 use cospan_chaos_tests::faults;
-use cospan_chaos_tests::kills::{self, Options};
+use cospan_chaos_tests::kills::{self, KillOptions};
 
 fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
@@ -25,7 +25,7 @@ fn a_server_killed_at_random_moments_loses_and_doubles_nothing() {
     let asked: Option<u32> = number("COSPAN_KILLS");
     let seed = number("COSPAN_CHAOS_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     println!("seed {seed}");
-    let outcome = kills::run(&Options {
+    let outcome = kills::run(&KillOptions {
         binary: env!("CARGO_BIN_EXE_cospan").into(),
         base: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
         kills: asked.unwrap_or(20),

@@ -259,9 +259,9 @@ fn row<'t>(told: &'t str, word: &str) -> &'t str {
 }
 
 /// Ends the server that was kept, however the test ends.
-struct Kept(String);
+struct KeptServerGuard(String);
 
-impl Drop for Kept {
+impl Drop for KeptServerGuard {
     fn drop(&mut self) {
         let _ = Command::new("sh").args(["-c", &self.0]).output();
     }
@@ -278,7 +278,7 @@ fn a_server_that_is_kept_answers_and_what_it_says_to_type_next_works() {
     let stop = stop
         .and_then(|rest| rest.lines().next())
         .unwrap_or_else(|| panic!("{told}"));
-    let kept = Kept(stop.to_owned());
+    let kept = KeptServerGuard(stop.to_owned());
 
     let address = row(&told, "API").strip_suffix("/v1").unwrap();
     assert_eq!(row(&told, "Metrics"), format!("{address}/metrics"));
@@ -289,7 +289,7 @@ fn a_server_that_is_kept_answers_and_what_it_says_to_type_next_works() {
     let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
     let ready = cospan_chaos_tests::api::Api::new(port, String::new()).get("/readyz");
     assert!(
-        matches!(ready, cospan_chaos_tests::api::Reply::Answered(200, _)),
+        matches!(ready, cospan_chaos_tests::api::ApiReply::Answered(200, _)),
         "{ready:?}"
     );
     for place in ["Data", "Results", "Server log"] {

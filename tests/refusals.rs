@@ -6,17 +6,17 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::api::{Api, ApiReply};
+use cospan_chaos_tests::server::ServerProcess;
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
-fn started() -> (TestEnvironment, Server, Api) {
+fn started() -> (TestEnvironment, ServerProcess, Api) {
     started_with("")
 }
 
 /// With these bounds of what users may ask.
-fn started_with(limits: &str) -> (TestEnvironment, Server, Api) {
+fn started_with(limits: &str) -> (TestEnvironment, ServerProcess, Api) {
     let limits = limits.to_owned();
     let layout = Layout {
         sites: 2,
@@ -26,7 +26,7 @@ fn started_with(limits: &str) -> (TestEnvironment, Server, Api) {
     };
     let environment =
         TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
+    let mut server = ServerProcess::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     server.start().unwrap();
     let api = server.api().unwrap();
     // What a site can hold is not known before it answered.
@@ -51,8 +51,8 @@ fn job(members: &Value) -> Value {
 
 fn posted(api: &Api, document: &Value) -> (u16, String) {
     match api.post("/v1/jobs", None, document) {
-        Reply::Answered(status, answer) => (status, answer.to_string()),
-        Reply::Silent(problem) => panic!("no answer: {problem}"),
+        ApiReply::Answered(status, answer) => (status, answer.to_string()),
+        ApiReply::Silent(problem) => panic!("no answer: {problem}"),
     }
 }
 
@@ -187,14 +187,14 @@ fn a_store_too_large_for_the_memory_is_read_and_whole_again_with_more() {
     std::fs::write(environment.config(), little).unwrap();
     server.spawn().unwrap();
     let begun = Instant::now();
-    while !matches!(api.get("/livez"), Reply::Answered(200, _)) {
+    while !matches!(api.get("/livez"), ApiReply::Answered(200, _)) {
         assert!(
             begun.elapsed() < Duration::from_secs(120),
             "it does not start"
         );
         std::thread::sleep(Duration::from_millis(20));
     }
-    let Reply::Answered(503, _) = api.get("/readyz") else {
+    let ApiReply::Answered(503, _) = api.get("/readyz") else {
         panic!("it takes no work")
     };
     let refused = [
@@ -203,7 +203,7 @@ fn a_store_too_large_for_the_memory_is_read_and_whole_again_with_more() {
         api.post("/v1/jobs", None, &waits),
     ];
     for answer in refused {
-        let Reply::Answered(503, problem) = answer else {
+        let ApiReply::Answered(503, problem) = answer else {
             panic!("{answer:?}")
         };
         assert_eq!(problem["code"], "C6003", "{problem}");
@@ -215,7 +215,10 @@ fn a_store_too_large_for_the_memory_is_read_and_whole_again_with_more() {
     let shown = api.want("/v1/jobs/100").unwrap();
     assert_eq!(shown["document"]["component"][0]["name"], "only", "{shown}");
     assert!(api.want("/v1/jobs/100/events").unwrap()["events"].is_array());
-    assert!(matches!(api.get("/v1/jobs/101"), Reply::Answered(404, _)));
+    assert!(matches!(
+        api.get("/v1/jobs/101"),
+        ApiReply::Answered(404, _)
+    ));
     assert_eq!(api.want("/v1/store").unwrap()["jobs"], 100);
     server.kill().unwrap();
     std::fs::write(environment.config(), plain).unwrap();
@@ -256,8 +259,8 @@ fn a_program_that_cannot_run_is_the_jobs_own_error() {
 fn a_name_of_a_request_stands_for_one_body_only() {
     let (_ground, _server, api) = started();
     let named = |document: &Value| match api.post("/v1/jobs", Some("monday"), document) {
-        Reply::Answered(status, answer) => (status, answer),
-        Reply::Silent(problem) => panic!("no answer: {problem}"),
+        ApiReply::Answered(status, answer) => (status, answer),
+        ApiReply::Silent(problem) => panic!("no answer: {problem}"),
     };
     let (first, other) = (job(&json!({})), job(&json!({ "executable": "/bin/false" })));
     let (status, answer) = named(&first);
@@ -292,7 +295,7 @@ fn a_job_that_no_site_can_hold_waits_where_its_user_allows_it() {
     let (status, text) = posted(&api, &large);
     assert!(status == 422 && text.contains("C1103"), "{status}: {text}");
     let allowed = match api.post("/v1/jobs?allow_unplaceable=true", None, &large) {
-        Reply::Answered(201, answer) => answer["jobs"][0]["id"].as_u64().unwrap(),
+        ApiReply::Answered(201, answer) => answer["jobs"][0]["id"].as_u64().unwrap(),
         other => panic!("{other:?}"),
     };
     let file = environment.path().join("large.json");

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::crowd::Promises;
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::api::{Api, ApiReply};
+use cospan_chaos_tests::crowd::ClientPromises;
+use cospan_chaos_tests::server::ServerProcess;
 use cospan_chaos_tests::settle::settle_and_judge;
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A server that runs, and the token of a key with the role.
 struct Scene {
     environment: TestEnvironment,
-    server: Server,
+    server: ServerProcess,
     api: Api,
     token: String,
 }
@@ -73,7 +73,7 @@ fn scene(chaos: &str) -> Scene {
         TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap();
     let text = std::fs::read_to_string(environment.config()).unwrap();
     std::fs::write(environment.config(), format!("{text}\n{chaos}")).unwrap();
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
+    let mut server = ServerProcess::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     server.start().unwrap();
     let token = must(
         &output(
@@ -132,7 +132,7 @@ impl Scene {
     }
 
     /// Submits a job of one component that writes into the ledger.
-    fn submit(&self, promises: &mut Promises, name: &str, site: Option<&str>) -> u64 {
+    fn submit(&self, promises: &mut ClientPromises, name: &str, site: Option<&str>) -> u64 {
         let arguments = json!([
             self.environment.payload(),
             self.environment.ledger(),
@@ -161,7 +161,7 @@ impl Scene {
     }
 
     fn metric(&self, series: &str) -> u64 {
-        let Reply::Answered(200, Value::String(text)) = self.api.get("/metrics") else {
+        let ApiReply::Answered(200, Value::String(text)) = self.api.get("/metrics") else {
             panic!("no metrics");
         };
         let values = text
@@ -180,8 +180,8 @@ fn plan() -> Value {
     json!({ "for": "5m", "inject": [{ "sites": ["s1"], "fault": "reply-lost" }] })
 }
 
-fn refused(reply: Reply, status: u16, code: &str, remedy: &str) {
-    let Reply::Answered(got, problem) = reply else {
+fn refused(reply: ApiReply, status: u16, code: &str, remedy: &str) {
+    let ApiReply::Answered(got, problem) = reply else {
         panic!("no answer")
     };
     assert_eq!((got, &problem["code"]), (status, &json!(code)), "{problem}");
@@ -251,7 +251,7 @@ fn a_bad_plan_is_told_with_every_line_and_a_dry_run_injects_nothing() {
     }
     let wide = json!({ "for": "1m", "inject": [{ "sites": ["s1", "s2"], "fault": "refused" }] });
     let drill = Api::new(scene.environment.port(), scene.token.clone());
-    let Reply::Answered(422, problem) = drill.post("/v1/chaos", None, &wide) else {
+    let ApiReply::Answered(422, problem) = drill.post("/v1/chaos", None, &wide) else {
         panic!("the server judges by itself");
     };
     assert!(
@@ -286,12 +286,12 @@ fn jobs_all_finish_once_each_while_half_the_replies_of_a_site_are_lost() {
         1,
         "{list}"
     );
-    let Reply::Answered(200, Value::String(ready)) = scene.api.get("/readyz") else {
+    let ApiReply::Answered(200, Value::String(ready)) = scene.api.get("/readyz") else {
         panic!()
     };
     assert!(ready.contains("faults are injected until"), "{ready}");
     assert_eq!(scene.metric("cospan_chaos_injections_active"), 1);
-    let mut promises = Promises::default();
+    let mut promises = ClientPromises::default();
     let (mut number, begun) = (0, Instant::now());
     while scene.runs() {
         assert!(begun.elapsed() < PATIENCE, "it does not end by itself");
@@ -357,7 +357,7 @@ fn tells_what_happened(scene: &Scene) {
 fn a_frozen_site_goes_on_at_once_when_the_faults_are_stopped() {
     let scene = scene(ALLOWED);
     must(&scene.inject(&PLAN.replace("reply-lost", "frozen"), &[]), 0);
-    let mut promises = Promises::default();
+    let mut promises = ClientPromises::default();
     let id = scene.submit(&mut promises, "frozen", Some("s1"));
     wait("the submission is held up", || {
         !scene.report()["strikes"].as_array().unwrap().is_empty()
@@ -381,7 +381,7 @@ fn no_injected_fault_outlives_the_server() {
     scene.server.start().unwrap();
     assert!(!scene.runs());
     scene.await_sites();
-    let mut promises = Promises::default();
+    let mut promises = ClientPromises::default();
     let id = scene.submit(&mut promises, "after", Some("s1"));
     wait("the job finishes", || scene.state(id) == "finished");
     let site = scene.api.want("/v1/sites/s1").unwrap();

@@ -12,7 +12,7 @@ use cospan_domain::planted::{Bug, bug};
 /// "Look at your world again": carries no state, so one waiting is enough.
 #[derive(Debug, Clone, Copy, Message)]
 #[rtype(result = "()")]
-pub struct Look;
+pub struct LookAgain;
 
 /// A bit per actor that says that a look is owed. Whoever sets it first sends
 /// the message; a full mailbox loses nothing, because the bit stays.
@@ -57,7 +57,7 @@ impl<A: Actor> Clone for RegisteredActor<A> {
 
 impl<A> RegisteredActor<A>
 where
-    A: Actor<Context = actix::Context<A>> + Handler<Look>,
+    A: Actor<Context = actix::Context<A>> + Handler<LookAgain>,
 {
     /// A place for a new life.
     pub fn new(addr: Addr<A>, dirty: Dirty) -> Self {
@@ -75,7 +75,7 @@ where
         if !self.dirty.set() {
             return;
         }
-        if let Err(SendError::Full(look)) = self.addr.try_send(Look)
+        if let Err(SendError::Full(look)) = self.addr.try_send(LookAgain)
             && !bug(Bug::DropLook)
         {
             // Whoever looks later finds the bit set and sends nothing: so this one
@@ -90,18 +90,18 @@ where
 }
 
 /// Places of one kind of actor by key.
-pub struct Directory<K, A: Actor>(Mutex<BTreeMap<K, RegisteredActor<A>>>);
+pub struct ActorDirectory<K, A: Actor>(Mutex<BTreeMap<K, RegisteredActor<A>>>);
 
-impl<K, A: Actor> Default for Directory<K, A> {
+impl<K, A: Actor> Default for ActorDirectory<K, A> {
     fn default() -> Self {
         Self(Mutex::new(BTreeMap::new()))
     }
 }
 
-impl<K, A> Directory<K, A>
+impl<K, A> ActorDirectory<K, A>
 where
     K: Ord + Clone,
-    A: Actor<Context = actix::Context<A>> + Handler<Look>,
+    A: Actor<Context = actix::Context<A>> + Handler<LookAgain>,
 {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<K, RegisteredActor<A>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -190,21 +190,21 @@ where
 #[derive(Default)]
 pub struct ActorRegistry {
     /// Job actors.
-    pub jobs: Directory<JobId, crate::job::JobActor>,
+    pub jobs: ActorDirectory<JobId, crate::job::JobActor>,
     /// Cluster actors.
-    pub clusters: Directory<SiteName, crate::cluster::Cluster>,
+    pub clusters: ActorDirectory<SiteName, crate::cluster::ClusterActor>,
     /// Transfer actors.
-    pub transfers: Directory<(Digest, SiteName), crate::transfer::Transfer>,
+    pub transfers: ActorDirectory<(Digest, SiteName), crate::transfer::TransferActor>,
     /// The intake.
-    pub intake: Directory<(), crate::intake::Intake>,
+    pub intake: ActorDirectory<(), crate::intake::Intake>,
     /// The information service.
-    pub information: Directory<(), crate::information::Information>,
+    pub information: ActorDirectory<(), crate::information::InformationActor>,
     /// The data manager.
-    pub data_manager: Directory<(), crate::transfer::DataManager>,
+    pub data_manager: ActorDirectory<(), crate::transfer::DataManager>,
     /// The co-allocator.
-    pub co_allocator: Directory<(), crate::coallocator::CoAllocator>,
+    pub co_allocator: ActorDirectory<(), crate::coallocator::CoAllocator>,
     /// The claimer.
-    pub claimer: Directory<(), crate::claimer::Claimer>,
+    pub claimer: ActorDirectory<(), crate::claimer::Claimer>,
     /// The notifier.
-    pub notifier: Directory<(), crate::notifier::Notifier>,
+    pub notifier: ActorDirectory<(), crate::notifier::Notifier>,
 }

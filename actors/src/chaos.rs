@@ -21,7 +21,7 @@ fn count_message() {
 
 /// A step at which a chaos build may crash or panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Point {
+pub enum CrashPoint {
     /// A handler was entered.
     HandlerEntry,
     /// An actor starts.
@@ -44,34 +44,34 @@ pub enum Point {
     SpawnedFuture,
 }
 
-impl Point {
+impl CrashPoint {
     /// All points.
-    pub const ALL: [Point; 10] = [
-        Point::HandlerEntry,
-        Point::Started,
-        Point::Factory,
-        Point::Decided,
-        Point::BeforeJournal,
-        Point::AfterJournal,
-        Point::BeforeEffect,
-        Point::AfterEffect,
-        Point::BeforeAnswer,
-        Point::SpawnedFuture,
+    pub const ALL: [CrashPoint; 10] = [
+        CrashPoint::HandlerEntry,
+        CrashPoint::Started,
+        CrashPoint::Factory,
+        CrashPoint::Decided,
+        CrashPoint::BeforeJournal,
+        CrashPoint::AfterJournal,
+        CrashPoint::BeforeEffect,
+        CrashPoint::AfterEffect,
+        CrashPoint::BeforeAnswer,
+        CrashPoint::SpawnedFuture,
     ];
 
     /// Its name in chaos plans.
     pub fn as_str(self) -> &'static str {
         match self {
-            Point::HandlerEntry => "handler-entry",
-            Point::Started => "started",
-            Point::Factory => "factory",
-            Point::Decided => "decided",
-            Point::BeforeJournal => "before-journal",
-            Point::AfterJournal => "after-journal",
-            Point::BeforeEffect => "before-effect",
-            Point::AfterEffect => "after-effect",
-            Point::BeforeAnswer => "before-answer",
-            Point::SpawnedFuture => "spawned-future",
+            CrashPoint::HandlerEntry => "handler-entry",
+            CrashPoint::Started => "started",
+            CrashPoint::Factory => "factory",
+            CrashPoint::Decided => "decided",
+            CrashPoint::BeforeJournal => "before-journal",
+            CrashPoint::AfterJournal => "after-journal",
+            CrashPoint::BeforeEffect => "before-effect",
+            CrashPoint::AfterEffect => "after-effect",
+            CrashPoint::BeforeAnswer => "before-answer",
+            CrashPoint::SpawnedFuture => "spawned-future",
         }
     }
 }
@@ -82,7 +82,7 @@ mod quiet {
     use cospan_domain::site::state::SiteRecord;
     use cospan_domain::units::Timestamp;
 
-    use super::Point;
+    use super::CrashPoint;
     use crate::supervision::ActorKind;
 
     /// A handler of an actor of this kind is entered.
@@ -97,15 +97,15 @@ mod quiet {
 
     /// Passes a point.
     #[inline(always)]
-    pub fn reach(_: Point) {}
+    pub fn reach(_: CrashPoint) {}
 
     /// Passes a point for an effect of this name.
     #[inline(always)]
-    pub fn reach_for(_: &str, _: Point) {}
+    pub fn reach_for(_: &str, _: CrashPoint) {}
 
     /// Passes a point for each of these effects.
     #[inline(always)]
-    pub fn reach_each(_: &[&'static str], _: Point) {}
+    pub fn reach_each(_: &[&'static str], _: CrashPoint) {}
 
     /// Effects that a record makes due.
     #[inline(always)]

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::provisional::{Deducted, DeductionKey, Holder, Leak, Ledgers};
+use cospan_domain::provisional::{Deducted, DeductionKey, DeductionLedger, Leak, PlanHolder};
 use cospan_domain::units::{DurationMs, Timestamp};
 use prometheus::IntGauge;
 
@@ -16,32 +16,32 @@ pub(crate) const LEASE: DurationMs = DurationMs(5_000);
 /// The ledgers of all sites.
 #[derive(Debug)]
 pub struct Deductions {
-    ledgers: Mutex<Ledgers>,
+    ledgers: Mutex<DeductionLedger>,
     /// Shows how many plans are open.
     open: IntGauge,
 }
 
 /// The ledgers, while nobody else has them. What is shown of them follows.
-pub(crate) struct Locked<'a> {
-    ledgers: MutexGuard<'a, Ledgers>,
+pub(crate) struct LockedLedgers<'a> {
+    ledgers: MutexGuard<'a, DeductionLedger>,
     open: &'a IntGauge,
 }
 
-impl Deref for Locked<'_> {
-    type Target = Ledgers;
+impl Deref for LockedLedgers<'_> {
+    type Target = DeductionLedger;
 
-    fn deref(&self) -> &Ledgers {
+    fn deref(&self) -> &DeductionLedger {
         &self.ledgers
     }
 }
 
-impl DerefMut for Locked<'_> {
-    fn deref_mut(&mut self) -> &mut Ledgers {
+impl DerefMut for LockedLedgers<'_> {
+    fn deref_mut(&mut self) -> &mut DeductionLedger {
         &mut self.ledgers
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedLedgers<'_> {
     fn drop(&mut self) {
         self.open
             .set(i64::try_from(self.ledgers.len()).unwrap_or(i64::MAX));
@@ -51,7 +51,7 @@ impl Drop for Locked<'_> {
 /// One life of an actor that makes plans: when it is dropped, nothing is deducted for them.
 pub(crate) struct HolderLife {
     shared: Arc<Shared>,
-    holder: Holder,
+    holder: PlanHolder,
 }
 
 impl Deductions {
@@ -63,9 +63,9 @@ impl Deductions {
         }
     }
 
-    pub(crate) fn lock(&self) -> Locked<'_> {
+    pub(crate) fn lock(&self) -> LockedLedgers<'_> {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
-        Locked {
+        LockedLedgers {
             ledgers,
             open: &self.open,
         }

@@ -12,7 +12,7 @@ use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, DurationUs, Timesta
 use crate::settings::Settings;
 use crate::shared::Shared;
 
-type Pair = (SiteName, SiteName);
+type SitePair = (SiteName, SiteName);
 
 /// One link in one direction, as it is known now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct LinkTable {
     latencies: Latencies,
     network: Arc<Network>,
     /// Links that are not as configured.
-    measured: BTreeSet<Pair>,
+    measured: BTreeSet<SitePair>,
     /// When the first of these measurements is too old.
     fresh_until: Option<Timestamp>,
 }
@@ -52,7 +52,7 @@ impl LinkTable {
     /// As configured.
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         let network = &settings.network;
-        let link = |(pair, bandwidth): (&Pair, &BitsPerSecond)| Link {
+        let link = |(pair, bandwidth): (&SitePair, &BitsPerSecond)| Link {
             from: pair.0.clone(),
             to: pair.1.clone(),
             bandwidth: *bandwidth,
@@ -75,7 +75,7 @@ impl LinkTable {
         }
     }
 
-    fn standing(&self, pair: Pair, now: Timestamp) -> Option<LinkStanding> {
+    fn standing(&self, pair: SitePair, now: Timestamp) -> Option<LinkStanding> {
         let configured = *self.settings.links.get(&pair)?;
         let configured_latency = self.settings.network.latencies.get(&pair).copied();
         let (from, to) = pair;
@@ -95,7 +95,7 @@ impl LinkTable {
     }
 
     /// Takes what is known of a link into the network.
-    fn follow(&mut self, pair: Pair, now: Timestamp) {
+    fn follow(&mut self, pair: SitePair, now: Timestamp) {
         let Some(standing) = self.standing(pair, now) else {
             return;
         };
@@ -183,7 +183,13 @@ impl Shared {
     }
 
     /// A transfer over a link moved so much in this time.
-    pub(crate) fn transferred(&self, pair: Pair, moved: Bytes, time: DurationMs, now: Timestamp) {
+    pub(crate) fn transferred(
+        &self,
+        pair: SitePair,
+        moved: Bytes,
+        time: DurationMs,
+        now: Timestamp,
+    ) {
         if !self.settings.links.contains_key(&pair) {
             return;
         }
@@ -207,7 +213,7 @@ impl Shared {
 
     /// A message went over a link and back in this time. Nobody waits for that: no job can be
     /// placed because of it, only elsewhere.
-    pub(crate) fn came_back(&self, pair: Pair, round_trip: DurationUs, now: Timestamp) {
+    pub(crate) fn came_back(&self, pair: SitePair, round_trip: DurationUs, now: Timestamp) {
         let mut links = self.links();
         links.latencies.observe(pair.clone(), round_trip, now);
         links.follow(pair, now);

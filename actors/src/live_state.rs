@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::acquire::{Ask, Lane, LaneWords, Obtainable};
-use cospan_domain::ids::{ComponentIndex, Digest, KeyName, SiteName, Tag};
+use cospan_domain::acquire::{Obtainable, PartitionAccount, PartitionDemand, PartitionOptions};
+use cospan_domain::ids::{AttemptTag, ComponentIndex, Digest, KeyName, SiteName};
 use cospan_domain::job::state::Job;
-use cospan_domain::placement::{Acceptance, Hindrance, SiteShape};
-use cospan_domain::reserve::Ebb;
+use cospan_domain::placement::{Hindrance, PlacementAcceptance, SiteShape};
+use cospan_domain::reserve::IdleDrop;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::contact::Contact;
@@ -18,7 +18,7 @@ use cospan_sites::port::{Observation, SiteDescription};
 
 /// The last that is known of one site.
 #[derive(Debug, Clone)]
-pub struct SiteReport {
+pub struct KnownSite {
     /// Whether it answers.
     pub contact: Contact,
     /// Why it did not answer the latest query.
@@ -32,7 +32,7 @@ pub struct SiteReport {
     /// The same of each of its partitions.
     pub idle_in: Arc<BTreeMap<Arc<str>, Resources>>,
     /// When less of that is left, as it was promised to others.
-    pub ebbs: Arc<[Ebb]>,
+    pub ebbs: Arc<[IdleDrop]>,
     /// What our attempts there were doing.
     pub observed: Arc<Observed>,
     /// What could be got there lately.
@@ -55,10 +55,10 @@ pub struct Observed {
     /// How far its clock was ahead of ours.
     pub clock: ClockSkew,
     /// What each of them was doing.
-    pub attempts: BTreeMap<Tag, Observation>,
+    pub attempts: BTreeMap<AttemptTag, Observation>,
 }
 
-impl SiteReport {
+impl KnownSite {
     /// What a site in this state is to people: also that it has just stopped answering, by which
     /// nothing is decided yet.
     pub fn shown(&self, state: SiteState) -> &'static str {
@@ -86,19 +86,22 @@ impl SiteReport {
     /// where the site knows no such difference.
     pub fn asked(
         &self,
-        words: Option<LaneWords>,
+        words: Option<PartitionOptions>,
         site: &SiteName,
         job: &Job,
         index: ComponentIndex,
-    ) -> Option<(Lane, Ask)> {
+    ) -> Option<(PartitionAccount, PartitionDemand)> {
         let (words, shape) = (words?, self.shape.as_ref()?);
         let chosen = words.chosen(&job.spec_of(index)?.at);
         let lane = shape.lanes.as_ref()?.own.of(&chosen, site, &shape.labels);
-        Some((lane, Ask::new(job.processors_of(index), job.wall_time())))
+        Some((
+            lane,
+            PartitionDemand::new(job.processors_of(index), job.wall_time()),
+        ))
     }
 }
 
-impl Default for SiteReport {
+impl Default for KnownSite {
     fn default() -> Self {
         Self {
             contact: Contact::NeverAnswered,
@@ -120,7 +123,7 @@ impl Default for SiteReport {
 
 /// How far a copy has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct CopyForecast {
     /// Bytes that arrived.
     pub done: Bytes,
     /// When that was.
@@ -132,8 +135,8 @@ pub struct Progress {
 /// Reports of all sites, and progress of all copies.
 #[derive(Debug)]
 pub struct LiveState {
-    sites: Mutex<BTreeMap<SiteName, Arc<SiteReport>>>,
-    progress: Mutex<BTreeMap<(Digest, SiteName), Progress>>,
+    sites: Mutex<BTreeMap<SiteName, Arc<KnownSite>>>,
+    progress: Mutex<BTreeMap<(Digest, SiteName), CopyForecast>>,
     isolation: Mutex<Isolation>,
     /// Somebody waits for placement, so that fresh reports are worth asking for.
     wanted: AtomicBool,
@@ -158,7 +161,7 @@ struct Standings {
 
 /// What changed for all sites together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Left {
+pub enum SitesLeft {
     /// No site takes work any more; what each of them is.
     None(Vec<(SiteName, SiteState)>),
     /// One takes work again.
@@ -190,12 +193,12 @@ impl LiveState {
     }
 
     /// The last report of a site.
-    pub fn site(&self, site: &SiteName) -> Option<Arc<SiteReport>> {
+    pub fn site(&self, site: &SiteName) -> Option<Arc<KnownSite>> {
         lock(&self.sites).get(site).cloned()
     }
 
     /// All reports, by site.
-    pub fn sites(&self) -> Vec<(SiteName, Arc<SiteReport>)> {
+    pub fn sites(&self) -> Vec<(SiteName, Arc<KnownSite>)> {
         lock(&self.sites)
             .iter()
             .map(|(name, report)| (name.clone(), report.clone()))
@@ -203,17 +206,17 @@ impl LiveState {
     }
 
     /// Puts up a new report.
-    pub fn publish(&self, site: SiteName, report: Arc<SiteReport>) {
+    pub fn publish(&self, site: SiteName, report: Arc<KnownSite>) {
         lock(&self.sites).insert(site, report);
     }
 
     /// How far a copy has come, while it is being made.
-    pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<Progress> {
+    pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
         lock(&self.progress).get(&(digest, site.clone())).copied()
     }
 
     /// Notes how far a copy has come; `None` when it is over.
-    pub fn note_progress(&self, digest: Digest, site: &SiteName, progress: Option<Progress>) {
+    pub fn note_progress(&self, digest: Digest, site: &SiteName, progress: Option<CopyForecast>) {
         let key = (digest, site.clone());
         match progress {
             Some(progress) => drop(lock(&self.progress).insert(key, progress)),
@@ -297,12 +300,12 @@ impl LiveState {
 
     /// A site is in this state now; tells if it was the last of `all` that took work, or is
     /// the first that does again. One that was never heard of may still answer.
-    pub fn stands(&self, site: &SiteName, state: SiteState, all: usize) -> Option<Left> {
+    pub fn stands(&self, site: &SiteName, state: SiteState, all: usize) -> Option<SitesLeft> {
         let mut standings = lock(&self.standings);
         standings.sites.insert(site.clone(), state);
         let hopeless = |state: &SiteState| {
             *state != SiteState::Unknown
-                && matches!(state.acceptance(), Acceptance::Closed(why) if why != Hindrance::Probing)
+                && matches!(state.acceptance(), PlacementAcceptance::Closed(why) if why != Hindrance::Probing)
         };
         let none_left = standings.sites.len() == all && standings.sites.values().all(hopeless);
         if none_left == std::mem::replace(&mut standings.none_left, none_left) {
@@ -313,9 +316,9 @@ impl LiveState {
             .iter()
             .map(|(site, state)| (site.clone(), *state));
         Some(if none_left {
-            Left::None(states.collect())
+            SitesLeft::None(states.collect())
         } else {
-            Left::Some
+            SitesLeft::Some
         })
     }
 

@@ -25,7 +25,7 @@ fn it_is_told_once_when_no_site_takes_work_and_once_when_one_does_again() {
         "it may still answer"
     );
     assert_eq!(stands(&leiden, SiteState::Usable), None);
-    let none = Left::None(vec![
+    let none = SitesLeft::None(vec![
         (delft.clone(), SiteState::Unusable),
         (leiden.clone(), SiteState::Draining),
     ]);
@@ -39,7 +39,7 @@ fn it_is_told_once_when_no_site_takes_work_and_once_when_one_does_again() {
                 any: false
             }
         ),
-        Some(Left::Some)
+        Some(SitesLeft::Some)
     );
     assert_eq!(
         stands(

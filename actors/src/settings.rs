@@ -8,7 +8,7 @@ use cospan_domain::ids::{HostName, SiteName, TargetName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::job::spec::SpecLimits;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
-use cospan_domain::placement::{BidBandwidths, DefaultPolicies, History, Quota};
+use cospan_domain::placement::{BidBandwidths, DefaultPolicies, PairHistory, Quota};
 use cospan_domain::transfer::rates::RateParameters;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
@@ -22,7 +22,7 @@ pub struct Settings {
     /// Policies of jobs that name none.
     pub default_policies: DefaultPolicies,
     /// Pairs of sites that Close-to-Files considers from the start.
-    pub history_seed: History,
+    pub history_seed: PairHistory,
     /// How much of a site may be filled, by site; one that is missing has no bound.
     pub quotas: BTreeMap<SiteName, Quota>,
     /// What each processor of a site does, where somebody said.

@@ -10,9 +10,9 @@ use arc_swap::ArcSwap;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Digest, Epoch, InstanceId, JobId, KeyName, Seq, SiteName};
 use cospan_domain::job::event::JobEvent;
-use cospan_domain::job::state::{Ending, Job, Phase, Run};
+use cospan_domain::job::state::{AttemptEnding, AttemptState, Job, JobPhase};
 use cospan_domain::labels::Labels;
-use cospan_domain::placement::{History, PlacementRequest};
+use cospan_domain::placement::{PairHistory, PlacementRequest};
 use cospan_domain::queue::StarvationGuard;
 use cospan_domain::site::state::{AttemptId, Breaker};
 use cospan_domain::transfer::state::CopyRecord;
@@ -25,11 +25,11 @@ use crate::api::View;
 use crate::chance::Chance;
 use crate::chaos;
 use crate::clock::Clock;
-use crate::cluster::Ended;
+use crate::cluster::AttemptOver;
 use crate::deductions::Deductions;
-use crate::intake::Names;
+use crate::intake::PendingNames;
 use crate::job::{JobActor, Put, hold};
-use crate::journal::{Change, Journal};
+use crate::journal::{JournalActor, JournalChange};
 use crate::links::LinkTable;
 use crate::live_state::LiveState;
 use crate::metrics::Metrics;
@@ -37,7 +37,7 @@ use crate::notifier::Messenger;
 use crate::published::Published;
 use crate::settings::Settings;
 use crate::sharing::Recent;
-use crate::supervision::{ActorId, StartActor, Supervisor, Verdict};
+use crate::supervision::{ActorId, StartActor, Supervisor, SupervisorVerdict};
 use crate::transfer;
 
 /// One committed change with its position, as followers receive it.
@@ -46,7 +46,7 @@ pub struct Committed {
     /// Its position in the journal.
     pub seq: Seq,
     /// What changed.
-    pub change: Arc<Change>,
+    pub change: Arc<JournalChange>,
 }
 
 /// Called when the process must end; says why.
@@ -110,7 +110,7 @@ pub struct Shared {
     /// What is known of the links.
     pub(crate) links: Mutex<LinkTable>,
     /// The history table of Close-to-Files as the co-allocator left it.
-    pub history: ArcSwap<History>,
+    pub history: ArcSwap<PairHistory>,
     /// Processors that the last scan withheld for one job.
     pub starvation_guard: ArcSwap<Option<StarvationGuard>>,
     /// Where everybody is.
@@ -122,19 +122,19 @@ pub struct Shared {
     /// Things to look at again.
     pub dirty: DirtySets,
     pub(crate) supervisor: OnceLock<Addr<Supervisor>>,
-    pub(crate) journal: OnceLock<Addr<Journal>>,
+    pub(crate) journal: OnceLock<Addr<JournalActor>>,
     pub(crate) store: Arc<dyn cospan_storage::port::Journal>,
     pub(crate) messenger: Arc<dyn Messenger>,
     /// What is known of the last specifications.
     pub(crate) recent: Recent,
     /// Input that may come to be staged any moment.
-    pub(crate) promised: transfer::Promised,
+    pub(crate) promised: transfer::StagingDeductions,
     /// What is promised of sites and owned by no job yet.
     pub deductions: Deductions,
     /// Times that the co-allocator died in a job's turn.
     suspects: Mutex<BTreeMap<JobId, u32>>,
     /// Shared reservations that are just being made.
-    pub(crate) names: Names,
+    pub(crate) names: PendingNames,
     /// Questions of jobs whose users may hold only so much.
     pub(crate) put: Put,
     stream: broadcast::Sender<Committed>,
@@ -143,7 +143,7 @@ pub struct Shared {
 }
 
 /// What [`Shared::new`] is made from.
-pub struct Parts {
+pub struct SharedParts {
     /// See the field of the same name in [`Shared`].
     pub clock: Arc<dyn Clock>,
     /// Seed of all chance.
@@ -175,7 +175,7 @@ impl Shared {
     const STREAM_BOUND: usize = 16_384;
 
     /// Everything before any actor lives.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: SharedParts) -> Self {
         let (stream, _) = broadcast::channel(Self::STREAM_BOUND);
         let names = parts.sites.iter().map(|site| site.name());
         let settings = Arc::new(parts.settings);
@@ -208,10 +208,10 @@ impl Shared {
             store: parts.store,
             messenger: parts.messenger,
             recent: Recent::default(),
-            promised: transfer::Promised::default(),
+            promised: transfer::StagingDeductions::default(),
             deductions,
             suspects: Mutex::default(),
-            names: Names::default(),
+            names: PendingNames::default(),
             put,
             stream,
             on_fatal: parts.on_fatal,
@@ -220,7 +220,7 @@ impl Shared {
     }
 
     /// The journal. It lives as long as the process.
-    pub fn journal(&self) -> &Addr<Journal> {
+    pub fn journal(&self) -> &Addr<JournalActor> {
         // Set before any other actor is started; see `wiring`.
         #[allow(
             clippy::expect_used,
@@ -278,7 +278,7 @@ impl Shared {
     }
 
     /// The process must end.
-    pub(crate) fn fatal(&self, actor: &ActorId, _: Verdict, problem: &str) {
+    pub(crate) fn fatal(&self, actor: &ActorId, _: SupervisorVerdict, problem: &str) {
         (self.on_fatal)(&format!("{actor}: {problem}"));
     }
 
@@ -334,7 +334,7 @@ impl Shared {
     }
 
     /// Follows one committed change: counts it, and asks those concerned to look.
-    pub(crate) fn committed(&self, seq: Seq, change: Change) {
+    pub(crate) fn committed(&self, seq: Seq, change: JournalChange) {
         chaos::in_flight(|| {
             self.view
                 .load()
@@ -344,21 +344,21 @@ impl Shared {
                 .count()
         });
         match &change {
-            Change::NewJobs(jobs) => {
+            JournalChange::NewJobs(jobs) => {
                 self.metrics.jobs_submitted.inc_by(jobs.len() as u64);
                 lock(&self.dirty.jobs).extend(jobs.iter().map(|job| job.id));
                 self.count_phases(None, jobs.iter());
                 self.actors.co_allocator.look(&());
             }
-            Change::Job { old, new, events } => self.job_changed(old, new, events),
-            Change::JobArchived { job, .. } => {
+            JournalChange::Job { old, new, events } => self.job_changed(old, new, events),
+            JournalChange::JobArchived { job, .. } => {
                 self.metrics
                     .jobs
                     .with_label_values(&[job.phase.kind().as_str()])
                     .dec();
                 hold(&self.metrics.reservations, job, -1);
             }
-            Change::Site { old, new } => {
+            JournalChange::Site { old, new } => {
                 self.live.note_change();
                 self.actors.clusters.look(&new.site);
                 if old.as_ref().is_none_or(|old| old.shared != new.shared) {
@@ -378,15 +378,17 @@ impl Shared {
                     self.actors.notifier.look(&());
                 }
             }
-            Change::Copy { key, old, new } => {
+            JournalChange::Copy { key, old, new } => {
                 self.live.note_change();
                 self.copy_changed(key, old.as_deref(), new.as_deref());
             }
-            Change::File { old, new, .. } => {
+            JournalChange::File { old, new, .. } => {
                 self.live.note_change();
                 self.file_changed(old.as_deref(), new.as_deref());
             }
-            Change::IdsReserved { .. } | Change::Swept(_) | Change::Barrier => {}
+            JournalChange::IdsReserved { .. }
+            | JournalChange::Swept(_)
+            | JournalChange::Barrier => {}
         }
         if self.stream.receiver_count() > 0 {
             let _ = self.stream.send(Committed {
@@ -409,9 +411,12 @@ impl Shared {
     }
 
     fn job_changed(&self, old: &Arc<Job>, new: &Arc<Job>, events: &[JobEvent]) {
-        let queued = |job: &Job| matches!(job.phase, Phase::Queued { .. });
+        let queued = |job: &Job| matches!(job.phase, JobPhase::Queued { .. });
         let placed = |job: &Job| {
-            let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
+            let claims = matches!(
+                job.phase,
+                JobPhase::Placed { .. } | JobPhase::Claiming { .. }
+            );
             job.restarting().next().is_some() || (claims && job.unclaimed().next().is_some())
         };
         // The end of a run may give another one of its sweep its turn.
@@ -475,7 +480,7 @@ impl Shared {
                 continue;
             }
             // What lives there already is asked for, though rarely what waits in the queue.
-            let asked = |run: &Run| (run.may_live(), run.waits_at_site());
+            let asked = |run: &AttemptState| (run.may_live(), run.waits_at_site());
             if before.is_none_or(|before| asked(before) != asked(&component.run)) {
                 self.actors.clusters.look(&placement.site);
             }
@@ -483,9 +488,13 @@ impl Shared {
                 record.consecutive_errors > 0 || record.breaker != Breaker::Closed
             });
             let succeeded = match &component.run {
-                Run::Ended { how, .. } if component.charge.is_none() => *how == Ending::Succeeded,
+                AttemptState::Ended { how, .. } if component.charge.is_none() => {
+                    *how == AttemptEnding::Succeeded
+                }
                 // Its claim was given back. Where the site is to be charged it hears that instead.
-                Run::Idle if component.charge.is_none() && before.is_some_and(Run::may_live) => {
+                AttemptState::Idle
+                    if component.charge.is_none() && before.is_some_and(AttemptState::may_live) =>
+                {
                     false
                 }
                 _ => continue,
@@ -498,7 +507,7 @@ impl Shared {
                     attempt,
                 };
                 // Only a hint, so that a full mailbox does no harm.
-                let ended = Ended { attempt, succeeded };
+                let ended = AttemptOver { attempt, succeeded };
                 let _ = self.actors.clusters.offer(&placement.site, ended);
             }
         }

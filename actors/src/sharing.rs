@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cospan_domain::ids::KeyName;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, Wish};
+use cospan_domain::job::state::{Job, TermsChange};
 use cospan_domain::placement::{DefaultPolicies, PlacementRequest};
 
 /// A specification that was found to be valid, and what it asks of sites.
@@ -24,7 +24,7 @@ pub struct Checked {
 
 /// What is known of one specification.
 #[derive(Debug)]
-struct Known {
+struct KnownSpec {
     /// The copy that all jobs share.
     spec: Arc<JobSpec>,
     /// What a job of it needs that avoids no site, once somebody asked.
@@ -34,7 +34,7 @@ struct Known {
     came: VecDeque<Arc<JobSpec>>,
 }
 
-impl Known {
+impl KnownSpec {
     fn new(spec: Arc<JobSpec>, request: Option<Arc<PlacementRequest>>) -> Self {
         Self {
             spec,
@@ -46,12 +46,12 @@ impl Known {
 
 /// The last few distinct specifications, those that were asked for last before the others.
 #[derive(Debug, Default)]
-pub struct Recent(Mutex<VecDeque<Known>>);
+pub struct Recent(Mutex<VecDeque<KnownSpec>>);
 
 impl Recent {
     const KEPT: usize = 8;
 
-    fn last(&self) -> MutexGuard<'_, VecDeque<Known>> {
+    fn last(&self) -> MutexGuard<'_, VecDeque<KnownSpec>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,7 +63,7 @@ impl Recent {
     /// What was found out about this very copy when it came in, if it is one of the last.
     pub fn checked(&self, came: &Arc<JobSpec>) -> Option<Checked> {
         let mut last = self.last();
-        let is_it = |known: &Known| known.came.iter().any(|other| Arc::ptr_eq(other, came));
+        let is_it = |known: &KnownSpec| known.came.iter().any(|other| Arc::ptr_eq(other, came));
         let known = find(&mut last, is_it)?;
         Some(Checked {
             spec: known.spec.clone(),
@@ -92,10 +92,10 @@ impl Recent {
             .components
             .iter()
             .any(|component| !component.avoid.is_empty());
-        if avoids || job.wish != Wish::AsSubmitted {
+        if avoids || job.wish != TermsChange::AsSubmitted {
             return Arc::new(PlacementRequest::of_job(job, defaults));
         }
-        let is_it = |known: &Known| Arc::ptr_eq(&known.spec, &job.spec);
+        let is_it = |known: &KnownSpec| Arc::ptr_eq(&known.spec, &job.spec);
         let known = find(&mut self.last(), is_it).and_then(|known| known.request.clone());
         let anybodys = known.unwrap_or_else(|| {
             let avoids_none = |_| BTreeSet::new();
@@ -114,7 +114,7 @@ impl Recent {
             Some(known) => known.request = Some(request.clone()),
             None => {
                 last.truncate(Self::KEPT - 1);
-                last.push_back(Known::new(spec.clone(), Some(request.clone())));
+                last.push_back(KnownSpec::new(spec.clone(), Some(request.clone())));
             }
         }
     }
@@ -133,7 +133,10 @@ pub fn of_owner(
 }
 
 /// One of the last, which is the first of them from then on.
-fn find(last: &mut VecDeque<Known>, is_it: impl Fn(&Known) -> bool) -> Option<&mut Known> {
+fn find(
+    last: &mut VecDeque<KnownSpec>,
+    is_it: impl Fn(&KnownSpec) -> bool,
+) -> Option<&mut KnownSpec> {
     let at = last.iter().position(is_it)?;
     if at > 0 {
         let known = last.remove(at)?;
@@ -143,12 +146,12 @@ fn find(last: &mut VecDeque<Known>, is_it: impl Fn(&Known) -> bool) -> Option<&m
 }
 
 /// What is known of a specification equal to this one; nothing yet if there was none.
-fn enter<'a>(last: &'a mut VecDeque<Known>, spec: &Arc<JobSpec>) -> &'a mut Known {
+fn enter<'a>(last: &'a mut VecDeque<KnownSpec>, spec: &Arc<JobSpec>) -> &'a mut KnownSpec {
     // To compare them takes longer.
     let same = find(last, |known| Arc::ptr_eq(&known.spec, spec)).is_some();
     if !same && find(last, |known| known.spec == *spec).is_none() {
         last.truncate(Recent::KEPT - 1);
-        last.push_front(Known::new(spec.clone(), None));
+        last.push_front(KnownSpec::new(spec.clone(), None));
     }
     &mut last[0]
 }

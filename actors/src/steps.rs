@@ -9,16 +9,16 @@ use cospan_domain::units::Timestamp;
 use tokio::sync::oneshot;
 
 /// Where an asker waits for what became of its command.
-pub(crate) type Reply<M> = Option<Asker<M>>;
-type Asker<M> = oneshot::Sender<Answer<M>>;
-type Answer<M> = Result<(), <M as Machine>::Rejection>;
+pub(crate) type CommandReply<M> = Option<ResultSender<M>>;
+type ResultSender<M> = oneshot::Sender<CommandResult<M>>;
+type CommandResult<M> = Result<(), <M as Machine>::Rejection>;
 /// What is to be said to whom.
-type Answers<M> = Vec<(Asker<M>, Answer<M>)>;
+type CommandResults<M> = Vec<(ResultSender<M>, CommandResult<M>)>;
 
 /// A record, and the commands that wait for it.
 pub(crate) struct Steps<M: Machine> {
     state: Arc<M::State>,
-    inbox: Vec<(M::Command, Reply<M>)>,
+    inbox: Vec<(M::Command, CommandReply<M>)>,
     noted: Option<Ahead<M>>,
     writing: bool,
 }
@@ -46,10 +46,10 @@ impl<M: Machine> Ahead<M> {
 }
 
 /// What was decided and must become durable before anything follows from it.
-pub(crate) struct Step<M: Machine> {
+pub(crate) struct DecidedStep<M: Machine> {
     pub(crate) next: M::State,
     pub(crate) events: Vec<M::Event>,
-    answers: Answers<M>,
+    answers: CommandResults<M>,
 }
 
 impl<M: Machine> Steps<M> {
@@ -80,7 +80,7 @@ impl<M: Machine> Steps<M> {
 
     /// Takes a command in. One that does not fit is dropped with its reply,
     /// which tells the asker that nothing was decided.
-    pub(crate) fn push(&mut self, command: M::Command, reply: Reply<M>) {
+    pub(crate) fn push(&mut self, command: M::Command, reply: CommandReply<M>) {
         if reply.is_none() || self.inbox.len() < Self::INBOX_BOUND {
             self.inbox.push((command, reply));
         }
@@ -115,7 +115,11 @@ impl<M: Machine> Steps<M> {
     /// Decides the whole inbox. `None` if nothing is to be written: because a
     /// write is under way, or because nothing follows. Nobody is answered before all that
     /// was decided with the answer, and all that it may follow from, is durable.
-    pub(crate) fn decide(&mut self, parameters: &M::Parameters, now: Timestamp) -> Option<Step<M>> {
+    pub(crate) fn decide(
+        &mut self,
+        parameters: &M::Parameters,
+        now: Timestamp,
+    ) -> Option<DecidedStep<M>> {
         if self.writing || self.inbox.is_empty() {
             return None;
         }
@@ -137,7 +141,7 @@ impl<M: Machine> Steps<M> {
         match ahead {
             Some(Ahead { state, events }) if events.len() > known || !answers.is_empty() => {
                 self.writing = true;
-                Some(Step {
+                Some(DecidedStep {
                     next: state,
                     events,
                     answers,
@@ -152,7 +156,7 @@ impl<M: Machine> Steps<M> {
     }
 
     /// The write is durable.
-    pub(crate) fn committed(&mut self, next: Arc<M::State>, answers: Answers<M>) {
+    pub(crate) fn committed(&mut self, next: Arc<M::State>, answers: CommandResults<M>) {
         self.state = next;
         self.writing = false;
         give::<M>(answers);
@@ -171,15 +175,15 @@ impl<M: Machine> Steps<M> {
     }
 }
 
-impl<M: Machine> Step<M> {
+impl<M: Machine> DecidedStep<M> {
     /// The next state, the events, and what is to be said once they are durable.
-    pub(crate) fn into_parts(self) -> (M::State, Vec<M::Event>, Answers<M>) {
+    pub(crate) fn into_parts(self) -> (M::State, Vec<M::Event>, CommandResults<M>) {
         (self.next, self.events, self.answers)
     }
 }
 
 /// Whoever asked may be gone.
-fn give<M: Machine>(answers: Answers<M>) {
+fn give<M: Machine>(answers: CommandResults<M>) {
     answers
         .into_iter()
         .for_each(|(asker, answer)| drop(asker.send(answer)));
@@ -188,7 +192,7 @@ fn give<M: Machine>(answers: Answers<M>) {
 #[cfg(test)]
 mod tests {
     use cospan_domain::job::JobMachine;
-    use cospan_domain::job::command::{JobCommand, Rejection};
+    use cospan_domain::job::command::{JobCommand, JobRejection};
     use cospan_domain::job::parameters::JobParameters;
     use cospan_domain::job::spec::Priority;
     use tokio::sync::oneshot::error::TryRecvError;
@@ -210,7 +214,7 @@ mod tests {
             "nobody can read why yet"
         );
         steps.committed(Arc::new(next), answers);
-        assert_eq!(refused.try_recv(), Ok(Err(Rejection::Ended)));
+        assert_eq!(refused.try_recv(), Ok(Err(JobRejection::Ended)));
     }
 
     #[test]
@@ -259,7 +263,7 @@ mod tests {
         );
         let (next, _, answers) = step.into_parts();
         steps.committed(Arc::new(next), answers);
-        assert_eq!(refused.try_recv(), Ok(Err(Rejection::Ended)));
+        assert_eq!(refused.try_recv(), Ok(Err(JobRejection::Ended)));
     }
 
     #[test]

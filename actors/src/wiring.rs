@@ -8,28 +8,28 @@ use cospan_domain::ids::{Digest, JobId, SiteName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::decide::decide;
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::state::SiteRecord;
-use cospan_storage::port::{Key, Report};
+use cospan_storage::port::{CommitReport, Key};
 use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
-use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
+use crate::actor_registry::{ActorDirectory, Dirty, LookAgain, RegisteredActor};
 use crate::api::ControlPlane;
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 use crate::claimer::{ClaimTimer, Claimer};
-use crate::cluster::Cluster;
+use crate::cluster::ClusterActor;
 use crate::coallocator::CoAllocator;
-use crate::information::Information;
+use crate::information::InformationActor;
 use crate::intake::Intake;
 use crate::job::{JobActor, hold};
-use crate::journal::{Append, Change, Journal, JournalReport};
+use crate::journal::{Append, JournalActor, JournalChange, JournalReport};
 use crate::notifier::Notifier;
-use crate::shared::{Parts, Shared};
-use crate::supervision::witness::{self, Turn};
-use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
-use crate::transfer::{DataManager, Transfer, blank_of};
+use crate::shared::{Shared, SharedParts};
+use crate::supervision::witness::{self, ActorTurn};
+use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, SupervisorVerdict};
+use crate::transfer::{DataManager, TransferActor, blank_of};
 
 /// Builds actors for the supervisor.
 struct Workshop(Arc<Shared>);
@@ -38,7 +38,7 @@ struct Workshop(Arc<Shared>);
 /// store's sink feeds; make it with [`report_channel`] before opening the store.
 /// `remains`: keys that the store should not have any more.
 pub fn start(
-    parts: Parts,
+    parts: SharedParts,
     remains: Vec<Key>,
     reports: mpsc::UnboundedReceiver<JournalReport>,
 ) -> ControlPlane {
@@ -48,11 +48,13 @@ pub fn start(
     let supervisor = Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
     let _ = shared.supervisor.set(supervisor.clone());
     let guard = LifeGuard::new(ActorId::Journal, supervisor);
-    let journal = Journal::new(shared.clone(), shared.store.clone(), reports, guard).start();
+    let journal = JournalActor::new(shared.clone(), shared.store.clone(), reports, guard).start();
     let _ = shared.journal.set(journal);
     if !remains.is_empty() {
         // Deleted some time; until then they are found and passed over again.
-        shared.journal().do_send(Append(Change::Swept(remains)));
+        shared
+            .journal()
+            .do_send(Append(JournalChange::Swept(remains)));
     }
     count_phases(&shared);
     warn_of_removed_sites(&shared);
@@ -70,7 +72,7 @@ pub fn report_channel() -> (
     mpsc::UnboundedReceiver<JournalReport>,
 ) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let sink = Arc::new(move |report: Report| {
+    let sink = Arc::new(move |report: CommitReport| {
         // No receiver: the control plane is gone, and nobody waits for outcomes.
         let _ = sender.send(JournalReport(report));
     });
@@ -150,7 +152,7 @@ fn is_under_way(job: &Job) -> bool {
         .reservation
         .as_deref()
         .is_some_and(|reservation| !reservation.spent);
-    let waits = matches!(job.phase, Phase::Queued { .. }) && job.components.is_empty() && !asks;
+    let waits = matches!(job.phase, JobPhase::Queued { .. }) && job.components.is_empty() && !asks;
     !job.is_final() && job.held.is_none() && !waits && !bug(Bug::ForgetJobs)
 }
 
@@ -181,17 +183,17 @@ async fn tick(shared: Arc<Shared>, every: cospan_domain::units::DurationMs) {
         actors.co_allocator.look(&());
         actors.notifier.look(&());
         let view = shared.view.load();
-        let idle = |job: &Job| matches!(job.phase, Phase::Queued { .. }) || job.is_final();
+        let idle = |job: &Job| matches!(job.phase, JobPhase::Queued { .. }) || job.is_final();
         let active = view.jobs.values().filter(|job| !idle(job));
         active.for_each(|job| actors.jobs.look(&job.id));
     }
 }
 
 /// Starts an actor and enters it in its directory.
-fn enter<K, A>(directory: &Directory<K, A>, key: K, make: impl FnOnce(Dirty) -> A) -> Addr<A>
+fn enter<K, A>(directory: &ActorDirectory<K, A>, key: K, make: impl FnOnce(Dirty) -> A) -> Addr<A>
 where
     K: Ord + Clone,
-    A: Actor<Context = actix::Context<A>> + actix::Handler<Look>,
+    A: Actor<Context = actix::Context<A>> + actix::Handler<LookAgain>,
 {
     let dirty = Dirty::default();
     let addr = make(dirty.clone()).start();
@@ -209,24 +211,24 @@ impl Builder for Workshop {
         // in, so that a panic here is a death like any other.
         let id = id.clone();
         actix_rt::spawn(async move {
-            let _ = shared.journal().send(Append(Change::Barrier)).await;
+            let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
             build(&shared, &id, guard);
         });
     }
 
-    fn judge(&self, id: &ActorId, verdict: Verdict) {
-        witness::tell(id, Turn::Judged(verdict));
+    fn judge(&self, id: &ActorId, verdict: SupervisorVerdict) {
+        witness::tell(id, ActorTurn::Judged(verdict));
         match (verdict, id) {
-            (Verdict::Exit, _) => self.0.fatal(id, verdict, "died too often"),
-            (Verdict::Hold, ActorId::Job(job)) => {
+            (SupervisorVerdict::Exit, _) => self.0.fatal(id, verdict, "died too often"),
+            (SupervisorVerdict::Hold, ActorId::Job(job)) => {
                 let (shared, job) = (self.0.clone(), *job);
                 actix_rt::spawn(async move { hold_job(&shared, job).await });
             }
-            (Verdict::Hold, ActorId::Cluster(site)) => {
+            (SupervisorVerdict::Hold, ActorId::Cluster(site)) => {
                 let (shared, site) = (self.0.clone(), site.clone());
                 actix_rt::spawn(async move { hold_site(&shared, site).await });
             }
-            (Verdict::Hold, _) => restart_later(self.0.clone(), id.clone()),
+            (SupervisorVerdict::Hold, _) => restart_later(self.0.clone(), id.clone()),
         }
     }
 }
@@ -241,7 +243,7 @@ fn restart_later(shared: Arc<Shared>, id: ActorId) {
 }
 
 fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
-    chaos::reach(Point::Factory);
+    chaos::reach(CrashPoint::Factory);
     let (shared, actors) = (shared.clone(), &shared.actors);
     match id {
         ActorId::Journal => error!("the journal has no second life"),
@@ -250,7 +252,7 @@ fn build(shared: &Arc<Shared>, id: &ActorId, guard: LifeGuard) {
         })),
         ActorId::Information => {
             drop(enter(&actors.information, (), |d| {
-                Information::new(shared.clone(), d, guard)
+                InformationActor::new(shared.clone(), d, guard)
             }));
         }
         ActorId::DataManager => {
@@ -290,7 +292,7 @@ fn build_transfer(shared: &Arc<Shared>, key: (Digest, SiteName), mut guard: Life
     }
     let record = view.copies.get(&key).cloned();
     enter(&shared.actors.transfers, key.clone(), |dirty| {
-        Transfer::new(shared.clone(), key, record, blank, dirty, guard)
+        TransferActor::new(shared.clone(), key, record, blank, dirty, guard)
     });
 }
 
@@ -301,7 +303,7 @@ fn build_cluster(shared: &Arc<Shared>, name: &SiteName, mut guard: LifeGuard) {
     let record = shared.view.load().sites.get(name).cloned();
     let record = record.unwrap_or_else(|| Arc::new(SiteRecord::new(name.clone())));
     enter(&shared.actors.clusters, name.clone(), |dirty| {
-        Cluster::new(shared.clone(), site, record, dirty, guard)
+        ClusterActor::new(shared.clone(), site, record, dirty, guard)
     });
 }
 
@@ -325,7 +327,7 @@ fn build_job(shared: &Arc<Shared>, id: JobId, mut guard: LifeGuard) {
 pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
     const REASON: &str = "it ended the actor that worked on it again and again; \
                           see the log, then `cospan release` or `cospan cancel`";
-    let _ = shared.journal().send(Append(Change::Barrier)).await;
+    let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
     let Some(old) = shared.view.load().jobs.get(&id).cloned() else {
         return;
     };
@@ -337,7 +339,7 @@ pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
     let mut next = Job::clone(&old);
     events.iter().for_each(|event| evolve(&mut next, event));
     next.revision += 1;
-    let change = Change::Job {
+    let change = JournalChange::Job {
         old,
         new: Arc::new(next),
         events,
@@ -350,7 +352,7 @@ pub(crate) async fn hold_job(shared: &Arc<Shared>, id: JobId) {
 /// A site whose actor ends again and again is unusable, and tried again later.
 async fn hold_site(shared: &Arc<Shared>, site: SiteName) {
     error!(%site, "its actor ends again and again; unusable until it is rebuilt");
-    let report = crate::live_state::SiteReport::default();
+    let report = crate::live_state::KnownSite::default();
     shared.live.publish(site.clone(), Arc::new(report));
     shared.actors.co_allocator.look(&());
     restart_later(shared.clone(), ActorId::Cluster(site));

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use cospan_domain::ids::JobId;
 
-use crate::transfer::testing::{World, content, paused};
+use crate::transfer::testing::{MemoryWorld, content, paused};
 
 #[test]
 fn what_is_under_way_at_a_start_is_taken_up_a_few_jobs_at_a_time() {
     paused(|| async {
         const JOBS: u64 = 150;
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         for id in 1..=JOBS {
             world.place_job(id, content(1), "Delft").await;
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// How a call went.
 #[derive(Debug)]
-pub enum Reply {
+pub enum ApiReply {
     /// Status and body.
     Answered(u16, Value),
     /// No whole answer: nobody knows whether it was done.
@@ -57,10 +57,10 @@ impl Api {
         format!("Bearer {}", self.token)
     }
 
-    fn reply(result: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Reply {
+    fn reply(result: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> ApiReply {
         let mut response = match result {
             Ok(response) => response,
-            Err(error) => return Reply::Silent(error.to_string()),
+            Err(error) => return ApiReply::Silent(error.to_string()),
         };
         let status = response.status().as_u16();
         match response
@@ -71,20 +71,20 @@ impl Api {
         {
             Ok(text) => {
                 let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-                Reply::Answered(status, value)
+                ApiReply::Answered(status, value)
             }
-            Err(error) => Reply::Silent(error.to_string()),
+            Err(error) => ApiReply::Silent(error.to_string()),
         }
     }
 
     /// Reads.
-    pub fn get(&self, path: &str) -> Reply {
+    pub fn get(&self, path: &str) -> ApiReply {
         let request = self.agent.get(format!("{}{path}", self.base));
         Self::reply(request.header("authorization", self.bearer()).call())
     }
 
     /// Orders; `key` is the client's name for the request.
-    pub fn post(&self, path: &str, key: Option<&str>, body: &Value) -> Reply {
+    pub fn post(&self, path: &str, key: Option<&str>, body: &Value) -> ApiReply {
         let request = self.agent.post(format!("{}{path}", self.base));
         let request = request.header("authorization", self.bearer());
         let request = request.header("content-type", "application/json");
@@ -101,9 +101,9 @@ impl Api {
     /// No answer, or another than 200.
     pub fn want(&self, path: &str) -> Result<Value> {
         match self.get(path) {
-            Reply::Answered(200, value) => Ok(value),
-            Reply::Answered(status, value) => bail!("{path}: {status} {value}"),
-            Reply::Silent(problem) => bail!("{path}: {problem}"),
+            ApiReply::Answered(200, value) => Ok(value),
+            ApiReply::Answered(status, value) => bail!("{path}: {status} {value}"),
+            ApiReply::Silent(problem) => bail!("{path}: {problem}"),
         }
     }
 
@@ -113,9 +113,9 @@ impl Api {
     /// No answer, or a refusal.
     pub fn must(&self, path: &str, body: &Value) -> Result<Value> {
         match self.post(path, None, body) {
-            Reply::Answered(200 | 201, value) => Ok(value),
-            Reply::Answered(status, value) => bail!("{path}: {status} {value}"),
-            Reply::Silent(problem) => bail!("{path}: {problem}"),
+            ApiReply::Answered(200 | 201, value) => Ok(value),
+            ApiReply::Answered(status, value) => bail!("{path}: {status} {value}"),
+            ApiReply::Silent(problem) => bail!("{path}: {problem}"),
         }
     }
 
@@ -164,8 +164,8 @@ impl Api {
     /// Cancels a job. `Some` if the server answered: whether it was cancelled now.
     pub fn cancel(&self, id: u64) -> Option<bool> {
         match self.post("/v1/jobs:cancel", None, &json!({ "ids": [id] })) {
-            Reply::Answered(200, value) => Some(value["jobs"][0]["outcome"] == "done"),
-            Reply::Answered(..) | Reply::Silent(_) => None,
+            ApiReply::Answered(200, value) => Some(value["jobs"][0]["outcome"] == "done"),
+            ApiReply::Answered(..) | ApiReply::Silent(_) => None,
         }
     }
 }

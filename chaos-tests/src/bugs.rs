@@ -41,9 +41,9 @@ pub fn hunt_all(
 
     use cospan_domain::units::DurationMs;
 
-    use crate::seeds::campaign::{Found, Size, hunt};
+    use crate::seeds::campaign::{CampaignSize, FoundBug, hunt};
 
-    let size = Size {
+    let size = CampaignSize {
         jobs: 60,
         sites: 3,
         length: DurationMs::from_secs(6 * 3_600),
@@ -69,7 +69,7 @@ pub fn hunt_all(
         let found = hunt(*bug, within.clone(), size, &show);
         all_found &= found.is_some();
         let (seeds, said) = match found {
-            Some(Found { seeds, said }) => (seeds.to_string(), said),
+            Some(FoundBug { seeds, said }) => (seeds.to_string(), said),
             None => (
                 format!("> {}", within.end - within.start),
                 "not found".to_owned(),

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::api::{Api, Reply};
-use crate::workload::{Drawn, Workload};
+use crate::api::{Api, ApiReply};
+use crate::workload::{DrawnSubmission, DrawnWorkload};
 
 /// What clients were told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Promises {
+pub struct ClientPromises {
     /// Every number with which a job's name was acknowledged.
     pub acknowledged: BTreeMap<String, Vec<u64>>,
     /// Jobs whose cancellation was acknowledged as done.
@@ -25,15 +25,15 @@ pub struct Promises {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    promises: Promises,
+struct CrowdState {
+    promises: ClientPromises,
     /// Acknowledged and not known to be final.
     open: Vec<u64>,
     to_cancel: Vec<(Instant, u64)>,
-    to_send: Vec<Drawn>,
+    to_send: Vec<DrawnSubmission>,
 }
 
-impl State {
+impl CrowdState {
     fn acknowledge(&mut self, name: &str, id: u64) {
         let ids = self
             .promises
@@ -49,22 +49,22 @@ impl State {
 
 /// Clients at work.
 #[derive(Debug)]
-pub struct Crowd {
-    state: Arc<Mutex<State>>,
+pub struct ClientCrowd {
+    state: Arc<Mutex<CrowdState>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<CrowdState>) -> MutexGuard<'_, CrowdState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Crowd {
+impl ClientCrowd {
     /// Clients that keep `depth` jobs in flight, and give up no request.
-    pub fn start(api: Api, workload: Workload, depth: usize, seed: u64) -> Self {
-        let state = Arc::new(Mutex::new(State::default()));
+    pub fn start(api: Api, workload: DrawnWorkload, depth: usize, seed: u64) -> Self {
+        let state = Arc::new(Mutex::new(CrowdState::default()));
         let stop = Arc::new(AtomicBool::new(false));
-        let mut client = Client {
+        let mut client = CrowdClient {
             api,
             workload,
             depth,
@@ -107,12 +107,12 @@ impl Crowd {
     }
 
     /// What clients were told so far.
-    pub fn promises(&self) -> Promises {
+    pub fn promises(&self) -> ClientPromises {
         lock(&self.state).promises.clone()
     }
 
     /// Sends no new jobs; finishes requests that are under way (the server must be up).
-    pub fn finish(mut self) -> Promises {
+    pub fn finish(mut self) -> ClientPromises {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -126,22 +126,22 @@ impl Crowd {
     }
 }
 
-impl Drop for Crowd {
+impl Drop for ClientCrowd {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-struct Client {
+struct CrowdClient {
     api: Api,
-    workload: Workload,
+    workload: DrawnWorkload,
     depth: usize,
     random: StdRng,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CrowdState>>,
     stop: Arc<AtomicBool>,
 }
 
-impl Client {
+impl CrowdClient {
     fn run(&mut self) {
         const LEFT_MAX: Duration = Duration::from_secs(60);
         let mut stopped: Option<Instant> = None;
@@ -194,13 +194,13 @@ impl Client {
         }
     }
 
-    fn submit(&mut self, mut drawn: Drawn) {
+    fn submit(&mut self, mut drawn: DrawnSubmission) {
         let reply = self
             .api
             .post("/v1/jobs", drawn.key.as_deref(), &drawn.document);
         let mut state = lock(&self.state);
         match reply {
-            Reply::Answered(200 | 201, value) => {
+            ApiReply::Answered(200 | 201, value) => {
                 let jobs = value["jobs"].as_array().into_iter().flatten();
                 let ids: Vec<u64> = jobs.filter_map(|job| job["id"].as_u64()).collect();
                 if ids.len() != drawn.names.len() {
@@ -221,18 +221,18 @@ impl Client {
                     state.to_send.push(drawn);
                 }
             }
-            Reply::Answered(429 | 503, _) => {
+            ApiReply::Answered(429 | 503, _) => {
                 state.to_send.push(drawn);
                 drop(state);
                 std::thread::sleep(Duration::from_millis(50));
             }
-            Reply::Answered(status, value) => {
+            ApiReply::Answered(status, value) => {
                 state
                     .promises
                     .refused
                     .push(format!("{:?}: {status} {value}", drawn.names));
             }
-            Reply::Silent(_) => {
+            ApiReply::Silent(_) => {
                 // With a key it can be repeated; without one it may have been accepted or not.
                 if drawn.key.is_some() {
                     state.to_send.push(drawn);

@@ -10,10 +10,10 @@ use std::time::UNIX_EPOCH;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::api::{Api, Reply};
-use crate::crowd::Promises;
-use crate::history::{self, Event};
-use crate::payload::Ledger;
+use crate::api::{Api, ApiReply};
+use crate::crowd::ClientPromises;
+use crate::history::{self, HistoryEvent};
+use crate::payload::PayloadLedger;
 use crate::test_environment::{EnvironmentSite, TestEnvironment};
 
 /// A job as it ended.
@@ -28,9 +28,9 @@ pub struct JobTruth {
     /// Number of its components.
     pub components: u32,
     /// What was asked for beside them.
-    pub asked: Asked,
+    pub asked: RequestedJob,
     /// What happened to it.
-    pub events: Vec<Event>,
+    pub events: Vec<HistoryEvent>,
     /// Older events are gone.
     pub shortened: bool,
     /// First line of each output that was collected or can be fetched, by component.
@@ -39,7 +39,7 @@ pub struct JobTruth {
 
 /// What a job asked for, as far as it is judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestedJob {
     /// The policy splits it.
     pub flexible: bool,
     /// No payload of it may begin twice.
@@ -50,7 +50,7 @@ pub struct Asked {
     pub shares: Vec<u64>,
 }
 
-impl Asked {
+impl RequestedJob {
     fn of(job: &Value) -> Self {
         let (document, sweep) = (&job["document"], &job["sweep"]);
         let inputs = document["component"][0]["input"]
@@ -94,15 +94,15 @@ pub struct SiteTruth {
 
 /// Everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct RunEvidence {
     /// The instance of the control plane.
     pub instance: String,
     /// What clients were told.
-    pub promises: Promises,
+    pub promises: ClientPromises,
     /// All jobs that the server has.
     pub jobs: Vec<JobTruth>,
     /// What payloads wrote.
-    pub ledger: Ledger,
+    pub ledger: PayloadLedger,
     /// The sites.
     pub sites: Vec<SiteTruth>,
     /// Processes that carry a tag below these sites.
@@ -113,7 +113,7 @@ pub struct Evidence {
 
 /// An attempt of another control plane: directory and a process.
 #[derive(Debug)]
-pub struct Foreign {
+pub struct ForeignAttempt {
     place: PathBuf,
     before: BTreeMap<String, Vec<u8>>,
     child: Child,
@@ -125,7 +125,7 @@ const GATE: &str = "gate";
 pub(crate) const FOREIGN: &str = "cabcdefgh";
 const FOREIGN_TAG: &str = "cabcdefgh-1-0-1";
 
-impl Foreign {
+impl ForeignAttempt {
     /// Plants one at a site.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Foreign {
     }
 }
 
-impl Drop for Foreign {
+impl Drop for ForeignAttempt {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -231,24 +231,24 @@ pub fn carriers(root: &Path) -> Vec<(u32, String)> {
 pub fn gather(
     environment: &TestEnvironment,
     api: &Api,
-    promises: &Promises,
-    foreign: &mut [Foreign],
-) -> Result<Evidence> {
+    promises: &ClientPromises,
+    foreign: &mut [ForeignAttempt],
+) -> Result<RunEvidence> {
     let store = api.want("/v1/store")?;
     let rows = api.jobs()?;
     let jobs = rows
         .iter()
         .map(|row| job_truth(environment, api, row))
         .collect::<Result<_>>()?;
-    Ok(Evidence {
+    Ok(RunEvidence {
         instance: store["instance"]
             .as_str()
             .context("a store without an instance")?
             .into(),
         promises: promises.clone(),
         jobs,
-        ledger: Ledger::read(&environment.ledger())?,
-        foreign: foreign.iter_mut().flat_map(Foreign::judge).collect(),
+        ledger: PayloadLedger::read(&environment.ledger())?,
+        foreign: foreign.iter_mut().flat_map(ForeignAttempt::judge).collect(),
         ..gather_places(environment, api)?
     })
 }
@@ -257,7 +257,7 @@ pub fn gather(
 ///
 /// # Errors
 /// The server does not answer.
-pub fn gather_places(environment: &TestEnvironment, api: &Api) -> Result<Evidence> {
+pub fn gather_places(environment: &TestEnvironment, api: &Api) -> Result<RunEvidence> {
     let files = api.files()?;
     let reported = api.want("/v1/sites")?;
     let sites = environment
@@ -268,13 +268,13 @@ pub fn gather_places(environment: &TestEnvironment, api: &Api) -> Result<Evidenc
         .sites
         .iter()
         .flat_map(|site| carriers(&site.root.join("attempts")));
-    Ok(Evidence {
+    Ok(RunEvidence {
         sites: sites.collect(),
         processes: carried
             .filter(|(_, tag)| !tag.starts_with(FOREIGN))
             .map(|(pid, tag)| format!("{tag} ({pid})"))
             .collect(),
-        ..Evidence::default()
+        ..RunEvidence::default()
     })
 }
 
@@ -304,7 +304,7 @@ fn job_truth(environment: &TestEnvironment, api: &Api, row: &Value) -> Result<Jo
         name: row["name"].as_str().unwrap_or_default().into(),
         state,
         components,
-        asked: Asked::of(&job),
+        asked: RequestedJob::of(&job),
         events: history::events(&history)?,
         shortened: history["shortened"] == true,
         outputs,
@@ -328,7 +328,7 @@ fn collected_line(environment: &TestEnvironment, site: &str, digest: Option<&str
 
 fn fetched_line(api: &Api, id: u64, index: u32) -> String {
     match api.get(&format!("/v1/jobs/{id}/outputs/c{index}/out")) {
-        Reply::Answered(200, Value::String(text)) => first_line(&text),
+        ApiReply::Answered(200, Value::String(text)) => first_line(&text),
         other => format!("{other:?}"),
     }
 }

@@ -10,20 +10,20 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::crowd::Promises;
-use crate::evidence::{self, Foreign};
+use crate::crowd::ClientPromises;
+use crate::evidence::{self, ForeignAttempt};
 use crate::points;
-use crate::server::{Chaos, Server};
+use crate::server::{Chaos, ServerProcess};
 use crate::settle;
 use crate::stimulus::signal;
 use crate::test_environment::{Layout, TestEnvironment};
 use crate::webhook::Receiver;
 
 /// A scenario.
-pub type Scenario = fn(&mut Scene) -> Result<()>;
+pub type FaultScenario = fn(&mut FaultScene) -> Result<()>;
 
 /// All scenarios by name.
-pub const ALL: [(&str, Scenario); 6] = [
+pub const ALL: [(&str, FaultScenario); 6] = [
     ("a-site-vanishes-and-returns", vanishes_and_returns),
     ("a-wrapper-is-killed", wrapper_is_killed),
     ("a-payload-is-killed", payload_is_killed),
@@ -33,18 +33,18 @@ pub const ALL: [(&str, Scenario); 6] = [
 ];
 
 /// Scenarios for a build with planted faults, in which answers of sites go wrong.
-pub const INJECTED: [(&str, Scenario); 6] = injected::ALL;
+pub const INJECTED: [(&str, FaultScenario); 6] = injected::ALL;
 
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server with sites, and what it was asked for.
 #[derive(Debug)]
-pub struct Scene {
+pub struct FaultScene {
     environment: TestEnvironment,
-    server: Server,
+    server: ServerProcess,
     api: Api,
-    promises: Promises,
+    promises: ClientPromises,
     receiver: Receiver,
 }
 
@@ -64,8 +64,8 @@ pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
             .as_ref()
             .map_err(|problem| anyhow!("{name}: {problem}"))?;
     }
-    let mut scene = Scene::open(binary, base, planted.is_ok())?;
-    let mut foreign = vec![Foreign::plant(&scene.environment.sites[0])?];
+    let mut scene = FaultScene::open(binary, base, planted.is_ok())?;
+    let mut foreign = vec![ForeignAttempt::plant(&scene.environment.sites[0])?];
     let result = scenario(&mut scene).and_then(|()| scene.judge(&mut foreign));
     scene.server.kill()?;
     if result.is_err() {
@@ -74,7 +74,7 @@ pub fn play(binary: &Path, base: &Path, name: &str) -> Result<()> {
     result.with_context(|| format!("{name}: see {}", scene.environment.path().display()))
 }
 
-impl Scene {
+impl FaultScene {
     fn open(binary: &Path, base: &Path, planted: bool) -> Result<Self> {
         let receiver = Receiver::start()?;
         let layout = Layout {
@@ -88,7 +88,7 @@ impl Scene {
             ..Layout::default()
         };
         let environment = TestEnvironment::new(base, &layout)?;
-        let mut server = Server::new(binary, &environment);
+        let mut server = ServerProcess::new(binary, &environment);
         server.chaos = planted.then(|| Chaos {
             plan: String::new(),
             coverage: environment.coverage(),
@@ -99,7 +99,7 @@ impl Scene {
             environment,
             server,
             api,
-            promises: Promises::default(),
+            promises: ClientPromises::default(),
             receiver,
         };
         scene.wait("all sites usable", |scene| {
@@ -220,7 +220,7 @@ impl Scene {
         })
     }
 
-    fn judge(&self, foreign: &mut [Foreign]) -> Result<()> {
+    fn judge(&self, foreign: &mut [ForeignAttempt]) -> Result<()> {
         let judged = settle::settle_and_judge(
             &self.environment,
             &self.api,
@@ -240,7 +240,7 @@ impl Scene {
     }
 }
 
-fn vanishes_and_returns(scene: &mut Scene) -> Result<()> {
+fn vanishes_and_returns(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("stays", &["s2", "s3"], "4", 0)?;
     scene.await_state(id, "running")?;
     scene.take_away(1)?;
@@ -268,7 +268,7 @@ fn vanishes_and_returns(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-fn wrapper_is_killed(scene: &mut Scene) -> Result<()> {
+fn wrapper_is_killed(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("killed", &["", ""], "3", 1)?;
     scene.await_state(id, "running")?;
     let index = (0..3).find(|index| !scene.processes(*index).1.is_empty());
@@ -291,7 +291,7 @@ fn wrapper_is_killed(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-fn payload_is_killed(scene: &mut Scene) -> Result<()> {
+fn payload_is_killed(scene: &mut FaultScene) -> Result<()> {
     for (name, retries, end) in [("gives-up", 0, "failed"), ("tries-again", 1, "finished")] {
         let id = scene.submit(name, &["s1", "s2"], "3", retries)?;
         scene.await_state(id, "running")?;
@@ -310,7 +310,7 @@ fn payload_is_killed(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-fn is_frozen(scene: &mut Scene) -> Result<()> {
+fn is_frozen(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("frozen", &["s2", "s3"], "1", 0)?;
     scene.await_state(id, "running")?;
     let (payload, wrapper) = scene.processes(1);
@@ -332,7 +332,7 @@ fn is_frozen(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-fn all_vanish(scene: &mut Scene) -> Result<()> {
+fn all_vanish(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("isolated", &["s1", "s2", "s3"], "3", 0)?;
     scene.await_state(id, "running")?;
     (0..3).try_for_each(|index| scene.take_away(index))?;
@@ -382,7 +382,7 @@ fn wrapper_at(root: &Path) -> Result<PathBuf> {
     bail!("no wrapper in {}", root.display())
 }
 
-fn fails_again_and_again(scene: &mut Scene) -> Result<()> {
+fn fails_again_and_again(scene: &mut FaultScene) -> Result<()> {
     // What starts payloads there runs nothing, ours no more than others'.
     let wrapper = wrapper_at(scene.root(0))?;
     let whole = std::fs::read(&wrapper)?;
@@ -400,8 +400,9 @@ fn fails_again_and_again(scene: &mut Scene) -> Result<()> {
         ids.iter()
             .try_for_each(|id| scene.await_state(*id, "finished"))?;
     }
-    let told =
-        |scene: &Scene, site: &str| scene.receiver.received().iter().any(|n| n["site"] == site);
+    let told = |scene: &FaultScene, site: &str| {
+        scene.receiver.received().iter().any(|n| n["site"] == site)
+    };
     scene.wait("the administrator told", |scene| Ok(told(scene, "s1")))?;
     let before = scene.receiver.received().len();
     std::fs::write(&wrapper, whole)?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// One event of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct HistoryEvent {
     /// When it was decided, in milliseconds since 1970.
     pub at_ms: u64,
     /// Its name.
@@ -26,7 +26,7 @@ pub struct Event {
 
 /// One co-allocation of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct JobRound {
     /// Its number.
     pub number: u32,
     /// Components that were ready, by now or when the start was decided.
@@ -42,7 +42,7 @@ pub struct Round {
     pub aborted_ms: Option<u64>,
 }
 
-impl Round {
+impl JobRound {
     /// From when on an attempt may start, if it may.
     pub fn may_start(&self, component: u32, attempt: u32) -> Option<u64> {
         match self.attempts.get(&component) == Some(&attempt) {
@@ -63,14 +63,14 @@ impl Round {
 ///
 /// # Errors
 /// An event has no name, or its time is none.
-pub fn events(history: &Value) -> Result<Vec<Event>> {
+pub fn events(history: &Value) -> Result<Vec<HistoryEvent>> {
     let list = history["events"]
         .as_array()
         .context("a history without events")?;
     let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
     list.iter()
         .map(|event| {
-            Ok(Event {
+            Ok(HistoryEvent {
                 at_ms: time_ms(&event["at"])?,
                 name: event["event"]
                     .as_str()
@@ -110,14 +110,14 @@ pub fn time_ms(value: &Value) -> Result<u64> {
 }
 
 /// Follows the events of a job; each round of a flexible one has components of its own.
-pub fn rounds(flexible: bool, events: &[Event]) -> Vec<Round> {
+pub fn rounds(flexible: bool, events: &[HistoryEvent]) -> Vec<JobRound> {
     let mut attempts: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut rounds: Vec<Round> = Vec::new();
+    let mut rounds: Vec<JobRound> = Vec::new();
     for event in events {
         if event.name == "JobPlaced" {
-            rounds.push(Round {
+            rounds.push(JobRound {
                 number: event.round.unwrap_or(0),
-                ..Round::default()
+                ..JobRound::default()
             });
             attempts = placed(flexible, &attempts, event.sites.len());
             continue;
@@ -180,13 +180,13 @@ mod tests {
 
     #[test]
     fn attempts_are_counted_over_rounds_and_renewals() {
-        let event = |name: &str, component: Option<u32>| Event {
+        let event = |name: &str, component: Option<u32>| HistoryEvent {
             at_ms: 5,
             name: name.into(),
             component,
             round: (name == "JobPlaced").then_some(1),
             sites: vec!["s1".into(); if name == "JobPlaced" { 2 } else { 0 }],
-            ..Event::default()
+            ..HistoryEvent::default()
         };
         let events = [
             event("JobPlaced", None),
@@ -209,14 +209,15 @@ mod tests {
 
     #[test]
     fn what_was_given_back_is_claimed_anew_and_another_split_counts_on() {
-        let event = |name: &str, component: Option<u32>, sites: usize, claimed: &[u32]| Event {
-            at_ms: 5,
-            name: name.into(),
-            component,
-            components: claimed.into(),
-            sites: vec!["s1".into(); sites],
-            ..Event::default()
-        };
+        let event =
+            |name: &str, component: Option<u32>, sites: usize, claimed: &[u32]| HistoryEvent {
+                at_ms: 5,
+                name: name.into(),
+                component,
+                components: claimed.into(),
+                sites: vec!["s1".into(); sites],
+                ..HistoryEvent::default()
+            };
         let events = [
             event("JobPlaced", None, 3, &[]),
             event("ComponentsClaimed", None, 0, &[0, 2]),
@@ -238,14 +239,15 @@ mod tests {
 
     #[test]
     fn a_component_that_is_restarted_alone_starts_once_it_is_ready_again() {
-        let event = |at_ms: u64, name: &str, component: Option<u32>, claimed: &[u32]| Event {
-            at_ms,
-            name: name.into(),
-            component,
-            components: claimed.into(),
-            sites: vec!["s1".into(); if name == "JobPlaced" { 2 } else { 0 }],
-            ..Event::default()
-        };
+        let event =
+            |at_ms: u64, name: &str, component: Option<u32>, claimed: &[u32]| HistoryEvent {
+                at_ms,
+                name: name.into(),
+                component,
+                components: claimed.into(),
+                sites: vec!["s1".into(); if name == "JobPlaced" { 2 } else { 0 }],
+                ..HistoryEvent::default()
+            };
         let events = [
             event(1, "JobPlaced", None, &[]),
             event(2, "ClaimBegun", None, &[]),

@@ -10,16 +10,16 @@ use rand::{Rng, SeedableRng};
 use serde_json::json;
 
 use crate::api::Api;
-use crate::crowd::Crowd;
-use crate::evidence::Foreign;
+use crate::crowd::ClientCrowd;
+use crate::evidence::ForeignAttempt;
 use crate::locals::Locals;
-use crate::oracle::Verdict;
+use crate::oracle::OracleVerdict;
 use crate::payload::grain;
-use crate::server::Server;
+use crate::server::ServerProcess;
 use crate::settle;
-use crate::table::Table;
+use crate::table::KillTable;
 use crate::test_environment::{Layout, TestEnvironment};
-use crate::workload::{GRAIN, SHARED, Workload};
+use crate::workload::{DrawnWorkload, GRAIN, SHARED};
 
 /// Kills of a run that must have met all of [`CLAIMS_MEET`].
 const MANY_KILLS: u32 = 200;
@@ -28,7 +28,7 @@ const CLAIMS_MEET: [&str; 2] = ["ClaimMissed", "ComponentMoved"];
 
 /// What a run is to do.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct KillOptions {
     /// The program under test.
     pub binary: PathBuf,
     /// Where directories are made; on a disk.
@@ -49,13 +49,13 @@ pub struct Options {
 
 /// What came of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct KillOutcome {
     /// States struck.
-    pub table: Table,
+    pub table: KillTable,
     /// Time to be ready again, one entry a kill, sorted.
     pub restarts: Vec<Duration>,
     /// The oracle's.
-    pub verdict: Verdict,
+    pub verdict: OracleVerdict,
     /// How often local users took processors.
     pub taken: u32,
     /// States that were struck too rarely.
@@ -70,7 +70,7 @@ pub struct Outcome {
     pub file_system: String,
 }
 
-impl Outcome {
+impl KillOutcome {
     /// Whether it shows what it was to show.
     pub fn is_good(&self) -> bool {
         self.verdict.violations.is_empty() && self.rare.is_empty() && self.missed.is_empty()
@@ -153,37 +153,37 @@ fn layout() -> Layout {
 ///
 /// # Errors
 /// The server does not start, or the harness cannot work.
-pub fn run(options: &Options) -> Result<Outcome> {
+pub fn run(options: &KillOptions) -> Result<KillOutcome> {
     let begun = Instant::now();
     let mut environment = TestEnvironment::new(&options.base, &layout())?;
-    let mut server = Server::new(&options.binary, &environment);
+    let mut server = ServerProcess::new(&options.binary, &environment);
     let outcome = run_on(options, &environment, &mut server, begun);
     server.kill()?;
-    if options.keep || !outcome.as_ref().is_ok_and(Outcome::is_good) {
+    if options.keep || !outcome.as_ref().is_ok_and(KillOutcome::is_good) {
         environment.keep();
     }
     outcome.with_context(|| format!("see {}", environment.path().display()))
 }
 
 fn run_on(
-    options: &Options,
+    options: &KillOptions,
     environment: &TestEnvironment,
-    server: &mut Server,
+    server: &mut ServerProcess,
     begun: Instant,
-) -> Result<Outcome> {
+) -> Result<KillOutcome> {
     const SETTLE_MAX: Duration = Duration::from_secs(180);
     server.start()?;
     let api = server.api()?;
     register_shared(environment, &api)?;
     let mut foreign = vec![
-        Foreign::plant(&environment.sites[0])?,
-        Foreign::plant(&environment.sites[1])?,
+        ForeignAttempt::plant(&environment.sites[0])?,
+        ForeignAttempt::plant(&environment.sites[1])?,
     ];
     let mut random = StdRng::seed_from_u64(options.seed);
-    let workload = Workload::new(environment, "job");
+    let workload = DrawnWorkload::new(environment, "job");
     let locals = Locals::start(environment, api.clone(), random.random());
-    let crowd = Crowd::start(api.clone(), workload, options.depth, random.random());
-    let (mut table, mut restarts) = (Table::default(), Vec::new());
+    let crowd = ClientCrowd::start(api.clone(), workload, options.depth, random.random());
+    let (mut table, mut restarts) = (KillTable::default(), Vec::new());
     let mut counted = 0;
     while counted < options.kills {
         ensure!(
@@ -213,7 +213,7 @@ fn run_on(
         true => Vec::new(),
         false => missed(&verdict.claims, taken),
     };
-    Ok(Outcome {
+    Ok(KillOutcome {
         rare: table.rare(options.least_strikes),
         missed,
         table,
@@ -237,7 +237,7 @@ fn missed(claims: &BTreeMap<&'static str, usize>, taken: u32) -> Vec<&'static st
 }
 
 /// Rows of all jobs that may be in flight.
-fn in_flight(crowd: &Crowd, api: &Api) -> Result<Vec<serde_json::Value>> {
+fn in_flight(crowd: &ClientCrowd, api: &Api) -> Result<Vec<serde_json::Value>> {
     match crowd.oldest_open() {
         Some(oldest) => {
             let after = oldest.saturating_sub(1);
@@ -249,7 +249,7 @@ fn in_flight(crowd: &Crowd, api: &Api) -> Result<Vec<serde_json::Value>> {
 }
 
 /// Waits until enough jobs are in flight.
-fn await_load(crowd: &Crowd, api: &Api, options: &Options) -> Result<()> {
+fn await_load(crowd: &ClientCrowd, api: &Api, options: &KillOptions) -> Result<()> {
     let begun = Instant::now();
     loop {
         crowd.seen(&in_flight(crowd, api)?);

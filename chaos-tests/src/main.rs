@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use cospan_chaos_tests::command::bench::bench;
 use cospan_chaos_tests::command::deaths::{self, DeathsArgs};
-use cospan_chaos_tests::command::run::{self, RunArgs};
+use cospan_chaos_tests::command::run::{self, SeedsArgs};
 use cospan_chaos_tests::{at_once, bugs, differ, faults, kills, points, power, shared_points};
 use cospan_domain::planted::{Bug, RARE};
 use rand::rngs::StdRng;
@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 
 /// Kills, crash points and site faults against a real server.
 #[derive(Debug, Parser)]
-struct Cli {
+struct ChaosCli {
     /// The program under test
     #[arg(long, default_value = "target/release/cospan")]
     binary: PathBuf,
@@ -31,11 +31,11 @@ struct Cli {
     #[arg(long)]
     keep: bool,
     #[command(subcommand)]
-    what: What,
+    what: ChaosSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ChaosSubcommand {
     /// Run the control plane through drawn trouble, on simulated sites, and judge it
     #[command(after_help = "\
 Nothing real is touched: sites, links, users, time and chance are simulated, the control plane is
@@ -50,7 +50,7 @@ A seed is the same run every time. Exit code 1 if a seed broke a rule.
 Examples:
   cospan-chaos run --seeds 100
   cospan-chaos run --first 4711 --seeds 1 --timeline")]
-    Run(RunArgs),
+    Run(SeedsArgs),
     /// Measure seeds a minute, what struck, and whether a seed is the same run every time
     Bench {
         /// How many seeds
@@ -156,7 +156,7 @@ Examples:
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
+    match run(&ChaosCli::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -179,7 +179,7 @@ fn show(text: &str) {
     eprintln!("{text}");
 }
 
-fn run(cli: &Cli) -> Result<bool> {
+fn run(cli: &ChaosCli) -> Result<bool> {
     let drawn = || {
         let seed = cli.seed.unwrap_or_else(|| StdRng::from_os_rng().random());
         say(&format!("seed {seed}"));
@@ -190,17 +190,17 @@ fn run(cli: &Cli) -> Result<bool> {
         std::path::absolute(&cli.base)?,
     );
     match cli.what {
-        What::Run(ref args) => run::run(args, &say, &show),
-        What::Bench { seeds } => {
+        ChaosSubcommand::Run(ref args) => run::run(args, &say, &show),
+        ChaosSubcommand::Bench { seeds } => {
             say(&serde_json::to_string_pretty(&bench(seeds, &show)?)?);
             Ok(true)
         }
-        What::Kills {
+        ChaosSubcommand::Kills {
             kills,
             depth,
             least_strikes,
         } => {
-            let outcome = kills::run(&kills::Options {
+            let outcome = kills::run(&kills::KillOptions {
                 binary,
                 base,
                 kills,
@@ -213,10 +213,10 @@ fn run(cli: &Cli) -> Result<bool> {
             say(&outcome.report());
             Ok(outcome.is_good())
         }
-        What::Power { cuts, at_once } => {
+        ChaosSubcommand::Power { cuts, at_once } => {
             power::machine::go_apart()?;
             let (keep, seed) = (cli.keep, drawn());
-            let options = power::Options {
+            let options = power::PowerOptions {
                 binary,
                 base,
                 cuts,
@@ -228,19 +228,21 @@ fn run(cli: &Cli) -> Result<bool> {
             say(&outcome.report());
             Ok(outcome.is_good())
         }
-        What::Deaths(ref args) => deaths::run(args, &say, &show),
-        What::Faults { ref only, at_once } => Ok(play_faults(&binary, &base, only, at_once)),
-        What::Points { ref only, at_once } => {
+        ChaosSubcommand::Deaths(ref args) => deaths::run(args, &say, &show),
+        ChaosSubcommand::Faults { ref only, at_once } => {
+            Ok(play_faults(&binary, &base, only, at_once))
+        }
+        ChaosSubcommand::Points { ref only, at_once } => {
             points::check_build(&binary)?;
             Ok(strike_points(&binary, &base, only, at_once, drawn()))
         }
-        What::Differ {
+        ChaosSubcommand::Differ {
             scenarios,
             only,
             at_once,
         } => {
             let (keep, seed) = (cli.keep, drawn());
-            let options = differ::Options {
+            let options = differ::DifferOptions {
                 binary,
                 base,
                 seed,
@@ -251,7 +253,7 @@ fn run(cli: &Cli) -> Result<bool> {
             };
             Ok(differ::run(&options, &say))
         }
-        What::Bugs {
+        ChaosSubcommand::Bugs {
             ref only,
             pick,
             rotation,

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 
-use crate::evidence::{Evidence, JobTruth, SiteTruth};
-use crate::history::{self, Round};
-use crate::payload::Run;
+use crate::evidence::{JobTruth, RunEvidence, SiteTruth};
+use crate::history::{self, JobRound};
+use crate::payload::PayloadRun;
 
 mod asked;
 #[cfg(test)]
@@ -15,7 +15,7 @@ mod tests;
 
 /// What must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
+pub enum OracleRule {
     /// Every acknowledged job is there and reached a final state.
     NothingLost,
     /// A request is one job, however often it was sent.
@@ -66,7 +66,7 @@ pub enum Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// Which.
-    pub rule: Rule,
+    pub rule: OracleRule,
     /// How.
     pub what: String,
 }
@@ -79,7 +79,7 @@ impl fmt::Display for Violation {
 
 /// What the oracle saw, so that a run over nothing does not pass for a proof.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct OracleVerdict {
     /// Rules that were broken.
     pub violations: Vec<Violation>,
     /// Jobs by final state.
@@ -92,8 +92,8 @@ pub struct Verdict {
     pub claims: BTreeMap<&'static str, usize>,
 }
 
-impl Verdict {
-    pub(crate) fn blame(&mut self, rule: Rule, what: impl Into<String>) {
+impl OracleVerdict {
+    pub(crate) fn blame(&mut self, rule: OracleRule, what: impl Into<String>) {
         self.violations.push(Violation {
             rule,
             what: what.into(),
@@ -102,10 +102,10 @@ impl Verdict {
 }
 
 /// Judges.
-pub fn judge(evidence: &Evidence) -> Verdict {
-    let mut verdict = Verdict {
+pub fn judge(evidence: &RunEvidence) -> OracleVerdict {
+    let mut verdict = OracleVerdict {
         payloads: evidence.ledger.runs.len(),
-        ..Verdict::default()
+        ..OracleVerdict::default()
     };
     promises(evidence, &mut verdict);
     let by_job = runs_by_job(evidence, &mut verdict);
@@ -127,26 +127,29 @@ fn is_final(state: &str) -> bool {
     matches!(state, "finished" | "failed" | "cancelled")
 }
 
-fn promises(evidence: &Evidence, verdict: &mut Verdict) {
+fn promises(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     let jobs: BTreeMap<u64, &JobTruth> = evidence.jobs.iter().map(|job| (job.id, job)).collect();
     for (name, ids) in &evidence.promises.acknowledged {
         let distinct: BTreeSet<u64> = ids.iter().copied().collect();
         if distinct.len() > 1 {
             verdict.blame(
-                Rule::NothingDoubled,
+                OracleRule::NothingDoubled,
                 format!("{name} was acknowledged as {distinct:?}"),
             );
         }
         for id in distinct {
             match jobs.get(&id) {
-                None => verdict.blame(Rule::NothingLost, format!("job {id} ({name}) is not there")),
+                None => verdict.blame(
+                    OracleRule::NothingLost,
+                    format!("job {id} ({name}) is not there"),
+                ),
                 Some(job) if job.name != *name => verdict.blame(
-                    Rule::NothingLost,
+                    OracleRule::NothingLost,
                     format!("job {id} is {}, not {name}", job.name),
                 ),
                 Some(job) if !is_final(&job.state) => {
                     verdict.blame(
-                        Rule::NothingLost,
+                        OracleRule::NothingLost,
                         format!("job {id} is still {}", job.state),
                     );
                 }
@@ -158,17 +161,17 @@ fn promises(evidence: &Evidence, verdict: &mut Verdict) {
     for job in &evidence.jobs {
         if let Some(other) = names.insert(&job.name, job.id) {
             let what = format!("{} is job {other} and job {}", job.name, job.id);
-            verdict.blame(Rule::NothingDoubled, what);
+            verdict.blame(OracleRule::NothingDoubled, what);
         }
     }
     for answer in &evidence.promises.refused {
-        verdict.blame(Rule::NothingRefused, answer.clone());
+        verdict.blame(OracleRule::NothingRefused, answer.clone());
     }
     for id in &evidence.promises.cancelled {
         // Cancelled while it was failing it has failed; it never finishes.
         if jobs.get(id).is_some_and(|job| job.state == "finished") {
             verdict.blame(
-                Rule::CancelHolds,
+                OracleRule::CancelHolds,
                 format!("job {id} was cancelled and finished"),
             );
         }
@@ -176,22 +179,25 @@ fn promises(evidence: &Evidence, verdict: &mut Verdict) {
 }
 
 fn runs_by_job<'a>(
-    evidence: &'a Evidence,
-    verdict: &mut Verdict,
-) -> BTreeMap<u64, Vec<(Tag, &'a Run)>> {
-    let mut by_job: BTreeMap<u64, Vec<(Tag, &Run)>> = BTreeMap::new();
+    evidence: &'a RunEvidence,
+    verdict: &mut OracleVerdict,
+) -> BTreeMap<u64, Vec<(AttemptTag, &'a PayloadRun)>> {
+    let mut by_job: BTreeMap<u64, Vec<(AttemptTag, &PayloadRun)>> = BTreeMap::new();
     for run in &evidence.ledger.runs {
-        match run.tag.parse::<Tag>() {
+        match run.tag.parse::<AttemptTag>() {
             Ok(tag) if tag.instance.to_string() == evidence.instance => {
                 by_job.entry(tag.job.0).or_default().push((tag, run));
             }
             Ok(_) | Err(_) => {
-                verdict.blame(Rule::GoFirst, format!("{} is no tag of ours", run.tag));
+                verdict.blame(
+                    OracleRule::GoFirst,
+                    format!("{} is no tag of ours", run.tag),
+                );
             }
         }
         for input in &run.bad_inputs {
             verdict.blame(
-                Rule::WholeInput,
+                OracleRule::WholeInput,
                 format!("{} found a wrong {input}", run.tag),
             );
         }
@@ -199,7 +205,7 @@ fn runs_by_job<'a>(
     for id in by_job.keys() {
         if !evidence.jobs.iter().any(|job| job.id == *id) {
             verdict.blame(
-                Rule::GoFirst,
+                OracleRule::GoFirst,
                 format!("a payload of job {id} ran, which is not there"),
             );
         }
@@ -208,32 +214,43 @@ fn runs_by_job<'a>(
 }
 
 /// (a), (b), and that nothing starts after a cancellation.
-fn starts(job: &JobTruth, runs: &[(Tag, &Run)], evidence: &Evidence, verdict: &mut Verdict) {
+fn starts(
+    job: &JobTruth,
+    runs: &[(AttemptTag, &PayloadRun)],
+    evidence: &RunEvidence,
+    verdict: &mut OracleVerdict,
+) {
     let rounds = history::rounds(job.asked.flexible, &job.events);
     let mut seen = BTreeSet::new();
     let cancelled = job.events.iter().find(|event| event.name == "JobCancelled");
     for (tag, run) in runs {
         if !seen.insert(tag) {
-            verdict.blame(Rule::StartsOnce, format!("{tag} started twice"));
+            verdict.blame(OracleRule::StartsOnce, format!("{tag} started twice"));
         }
         if let Some(cancelled) = cancelled
             && run.start_ms > cancelled.at_ms
         {
             let late = run.start_ms - cancelled.at_ms;
             verdict.blame(
-                Rule::CancelHolds,
+                OracleRule::CancelHolds,
                 format!("{tag} started {late} ms after the end"),
             );
         }
         if job.shortened {
             continue;
         }
-        let may_start = |round: &Round| round.may_start(tag.component.0, tag.attempt.0);
+        let may_start = |round: &JobRound| round.may_start(tag.component.0, tag.attempt.0);
         match rounds.iter().find_map(may_start) {
-            None => verdict.blame(Rule::GoFirst, format!("{tag} started without a decision")),
+            None => verdict.blame(
+                OracleRule::GoFirst,
+                format!("{tag} started without a decision"),
+            ),
             Some(go) if run.start_ms < go => {
                 let early = go - run.start_ms;
-                verdict.blame(Rule::GoFirst, format!("{tag} started {early} ms too early"));
+                verdict.blame(
+                    OracleRule::GoFirst,
+                    format!("{tag} started {early} ms too early"),
+                );
             }
             Some(_) => {}
         }
@@ -245,13 +262,18 @@ fn starts(job: &JobTruth, runs: &[(Tag, &Run)], evidence: &Evidence, verdict: &m
     }
 }
 
-fn all_ready(job: &JobTruth, round: &Round, evidence: &Evidence, verdict: &mut Verdict) {
+fn all_ready(
+    job: &JobTruth,
+    round: &JobRound,
+    evidence: &RunEvidence,
+    verdict: &mut OracleVerdict,
+) {
     let Some(go) = round.go_ms else { return };
     for (component, attempt) in &round.attempts {
         let tag = format!("c{}-{}-{component}-{attempt}", evidence.instance, job.id);
         if !round.ready.contains(component) {
             verdict.blame(
-                Rule::AllReady,
+                OracleRule::AllReady,
                 format!("{tag} was not ready at the decision"),
             );
         }
@@ -261,10 +283,13 @@ fn all_ready(job: &JobTruth, round: &Round, evidence: &Evidence, verdict: &mut V
             .iter()
             .find_map(|site| site.ready_ms.get(&tag));
         match at {
-            None => verdict.blame(Rule::AllReady, format!("{tag} left no `ready` at any site")),
+            None => verdict.blame(
+                OracleRule::AllReady,
+                format!("{tag} left no `ready` at any site"),
+            ),
             Some(at) if *at > go => {
                 verdict.blame(
-                    Rule::AllReady,
+                    OracleRule::AllReady,
                     format!("{tag} was ready {} ms late", at - go),
                 );
             }
@@ -278,7 +303,7 @@ fn all_ready(job: &JobTruth, round: &Round, evidence: &Evidence, verdict: &mut V
 const APART_MAX_MS: u64 = 31_000;
 
 /// (c) and (e).
-fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
+fn ends(job: &JobTruth, runs: &[(AttemptTag, &PayloadRun)], verdict: &mut OracleVerdict) {
     if job.state != "finished" || job.shortened {
         return;
     }
@@ -286,18 +311,19 @@ fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
     let rounds = history::rounds(job.asked.flexible, &job.events);
     let Some(last) = rounds.last() else {
         return verdict.blame(
-            Rule::FinishedIsDone,
+            OracleRule::FinishedIsDone,
             format!("job {id} finished without a round"),
         );
     };
     if last.aborted_ms.is_some() {
         verdict.blame(
-            Rule::FinishedIsDone,
+            OracleRule::FinishedIsDone,
             format!("job {id} finished with an aborted round"),
         );
     }
-    let first =
-        |(tag, _): &&(Tag, &Run)| last.attempts.get(&tag.component.0) == Some(&tag.attempt.0);
+    let first = |(tag, _): &&(AttemptTag, &PayloadRun)| {
+        last.attempts.get(&tag.component.0) == Some(&tag.attempt.0)
+    };
     let began = || runs.iter().filter(first).map(|(_, run)| run.start_ms);
     let apart = began()
         .max()
@@ -305,16 +331,17 @@ fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
         .map_or(0, |(last, first)| last - first);
     if apart > APART_MAX_MS {
         let what = format!("components of finished job {id} began {apart} ms apart");
-        verdict.blame(Rule::FinishedIsDone, what);
+        verdict.blame(OracleRule::FinishedIsDone, what);
     }
     let latest = last.latest();
     for (component, attempt) in &latest {
-        let of_it =
-            |(tag, _): &&(Tag, &Run)| (tag.component.0, tag.attempt.0) == (*component, *attempt);
+        let of_it = |(tag, _): &&(AttemptTag, &PayloadRun)| {
+            (tag.component.0, tag.attempt.0) == (*component, *attempt)
+        };
         let end = runs.iter().find(of_it).map(|(_, run)| run.end);
         if !matches!(end, Some(Some((_, 0)))) {
             let what = format!("component {component} of finished job {id} ended as {end:?}");
-            verdict.blame(Rule::FinishedIsDone, what);
+            verdict.blame(OracleRule::FinishedIsDone, what);
         }
     }
     for (component, line) in &job.outputs {
@@ -322,17 +349,20 @@ fn ends(job: &JobTruth, runs: &[(Tag, &Run)], verdict: &mut Verdict) {
         let own = format!("-{id}-{component}-{attempt}");
         if !line.ends_with(&own) {
             let what = format!("output of component {component} of job {id} is of {line:?}");
-            verdict.blame(Rule::OneRoundsOutput, what);
+            verdict.blame(OracleRule::OneRoundsOutput, what);
         }
     }
 }
 
 /// (d): what payloads saw, and what their times say.
-fn overlaps(evidence: &Evidence, verdict: &mut Verdict) {
-    let mut by_component: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+fn overlaps(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
+    let mut by_component: BTreeMap<&str, Vec<&PayloadRun>> = BTreeMap::new();
     for run in &evidence.ledger.runs {
         for other in &run.beside {
-            verdict.blame(Rule::NoOverlap, format!("{} saw {other} alive", run.tag));
+            verdict.blame(
+                OracleRule::NoOverlap,
+                format!("{} saw {other} alive", run.tag),
+            );
         }
         if let Some((component, _)) = run.tag.rsplit_once('-') {
             by_component.entry(component).or_default().push(run);
@@ -340,14 +370,14 @@ fn overlaps(evidence: &Evidence, verdict: &mut Verdict) {
     }
     for runs in by_component.values() {
         for run in runs {
-            let inside = |other: &&&Run| {
+            let inside = |other: &&&PayloadRun| {
                 run.tag != other.tag
                     && other.start_ms > run.start_ms
                     && run.end.is_some_and(|(end, _)| end > other.start_ms)
             };
             for other in runs.iter().filter(inside) {
                 verdict.blame(
-                    Rule::NoOverlap,
+                    OracleRule::NoOverlap,
                     format!("{} ran beside {}", other.tag, run.tag),
                 );
             }
@@ -356,48 +386,51 @@ fn overlaps(evidence: &Evidence, verdict: &mut Verdict) {
 }
 
 /// Nothing is left that nobody needs.
-fn remains(evidence: &Evidence, verdict: &mut Verdict) {
+fn remains(evidence: &RunEvidence, verdict: &mut OracleVerdict) {
     evidence
         .sites
         .iter()
         .for_each(|site| left_at(site, verdict));
     for process in &evidence.processes {
-        verdict.blame(Rule::NothingRuns, format!("a process of {process} lives"));
+        verdict.blame(
+            OracleRule::NothingRuns,
+            format!("a process of {process} lives"),
+        );
     }
     for what in &evidence.foreign {
-        verdict.blame(Rule::OthersLeftAlone, what.clone());
+        verdict.blame(OracleRule::OthersLeftAlone, what.clone());
     }
 }
 
-fn left_at(site: &SiteTruth, verdict: &mut Verdict) {
+fn left_at(site: &SiteTruth, verdict: &mut OracleVerdict) {
     let (name, (idle, total)) = (&site.name, site.processors);
     if idle != total {
         verdict.blame(
-            Rule::NothingHeld,
+            OracleRule::NothingHeld,
             format!("{idle} of {total} processors idle at {name}"),
         );
     }
     for tag in &site.live {
         verdict.blame(
-            Rule::NothingHeld,
+            OracleRule::NothingHeld,
             format!("{tag} holds processors at {name}"),
         );
     }
     for digest in site.store.difference(&site.pinned) {
         verdict.blame(
-            Rule::NothingStaged,
+            OracleRule::NothingStaged,
             format!("{digest} is left in the store of {name}"),
         );
     }
     for digest in site.pinned.difference(&site.store) {
         verdict.blame(
-            Rule::NothingLost,
+            OracleRule::NothingLost,
             format!("{digest} is registered at {name}, not there"),
         );
     }
     for partial in &site.incoming {
         verdict.blame(
-            Rule::NothingStaged,
+            OracleRule::NothingStaged,
             format!("{partial} is left of a copy to {name}"),
         );
     }

@@ -77,7 +77,7 @@ exit "$code"
 
 /// One payload that started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct PayloadRun {
     /// The attempt's tag.
     pub tag: String,
     /// Drawn by the payload itself: tells two runs of one tag apart.
@@ -101,12 +101,12 @@ pub struct Run {
 
 /// Everything that payloads wrote, in the order of their starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ledger {
+pub struct PayloadLedger {
     /// The payloads.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PayloadRun>,
 }
 
-impl Ledger {
+impl PayloadLedger {
     /// Reads the file.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Ledger {
                     .parse()
                     .with_context(|| format!("no process in {line:?}"))?;
                 at.insert(nonce.to_owned(), ledger.runs.len());
-                ledger.runs.push(Run {
+                ledger.runs.push(PayloadRun {
                     tag: tag.into(),
                     nonce: nonce.into(),
                     pid,
@@ -190,7 +190,7 @@ mod tests {
             .status()
             .unwrap();
         assert_eq!(status.code(), Some(3));
-        let ledger = Ledger::read(&directory.path().join("ledger")).unwrap();
+        let ledger = PayloadLedger::read(&directory.path().join("ledger")).unwrap();
         let run = &ledger.runs[0];
         assert_eq!(run.tag, "ca-1-0-1");
         assert_eq!(run.end.map(|(_, code)| code), Some(3));
@@ -209,7 +209,7 @@ mod tests {
             let mut command = payload(directory.path(), tag, &arguments);
             let chunks = format!("0 5 {} other\n1003 10 {} in", all.len(), all.len());
             command.env("COSPAN_CHUNKS", chunks).status().unwrap();
-            let ledger = Ledger::read(&directory.path().join("ledger")).unwrap();
+            let ledger = PayloadLedger::read(&directory.path().join("ledger")).unwrap();
             let run = ledger.runs.into_iter().find(|run| run.tag == tag).unwrap();
             assert_eq!(run.chunks, [(1_003, 10)]);
             run.bad_inputs.is_empty()
@@ -232,7 +232,7 @@ mod tests {
             .unwrap();
         let ledger = directory.path().join("ledger");
         let started = std::time::Instant::now();
-        while Ledger::read(&ledger).map_or(0, |ledger| ledger.runs.len()) < 2 {
+        while PayloadLedger::read(&ledger).map_or(0, |ledger| ledger.runs.len()) < 2 {
             assert!(started.elapsed().as_secs() < 60);
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -247,7 +247,7 @@ mod tests {
         payload(directory.path(), "ca-1-0-3", &short)
             .status()
             .unwrap();
-        let ledger = Ledger::read(&ledger).unwrap();
+        let ledger = PayloadLedger::read(&ledger).unwrap();
         let beside = |tag: &str| {
             ledger
                 .runs

@@ -10,16 +10,16 @@ use cospan_domain::job::due::EffectKind;
 use cospan_domain::transfer::due::CopyEffect;
 
 use crate::api::Api;
-use crate::crowd::{Crowd, Promises};
-use crate::evidence::Foreign;
+use crate::crowd::{ClientCrowd, ClientPromises};
+use crate::evidence::ForeignAttempt;
 use crate::kills::register_shared;
-use crate::oracle::Verdict;
-use crate::server::{Chaos, Server};
+use crate::oracle::OracleVerdict;
+use crate::server::{Chaos, ServerProcess};
 use crate::settle;
 use crate::shared_points;
 use crate::stimulus::{self, Stimulus};
 use crate::test_environment::{Layout, TestEnvironment};
-use crate::workload::Workload;
+use crate::workload::DrawnWorkload;
 
 /// A panic is to strike with at least so many jobs in flight.
 const LOAD: usize = 50;
@@ -226,7 +226,7 @@ fn dealt(strikes: Vec<Strike>, most: usize) -> Vec<Vec<Strike>> {
 
 /// What came of the strikes of one life.
 #[derive(Debug)]
-pub struct Struck {
+pub struct StruckPoint {
     /// Which.
     pub name: String,
     /// Each point was reached, and the server failed as planned.
@@ -236,14 +236,14 @@ pub struct Struck {
     /// It ended in another way than allowed.
     pub wrong_end: Option<String>,
     /// The oracle's.
-    pub verdict: Verdict,
+    pub verdict: OracleVerdict,
     /// How long all took.
     pub took: Duration,
     /// Left behind if something was wrong.
     pub directory: PathBuf,
 }
 
-impl Struck {
+impl StruckPoint {
     /// Whether it shows what it was to show.
     pub fn is_good(&self) -> bool {
         let is_loaded = self.in_flight.is_none_or(|jobs| jobs >= LOAD);
@@ -314,7 +314,7 @@ pub fn name(life: &[Strike]) -> String {
 ///
 /// # Errors
 /// The harness cannot work.
-pub fn strike(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<Struck> {
+pub fn strike(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<StruckPoint> {
     if let [what] = life
         && shared_points::plays(what)
     {
@@ -336,10 +336,10 @@ pub fn strike(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<
         ..Layout::default()
     };
     let mut environment = TestEnvironment::new(base, &layout)?;
-    let mut server = Server::new(binary, &environment);
+    let mut server = ServerProcess::new(binary, &environment);
     let struck = strike_on(&environment, &mut server, life, seed, begun);
     server.kill()?;
-    if !struck.as_ref().is_ok_and(Struck::is_good) {
+    if !struck.as_ref().is_ok_and(StruckPoint::is_good) {
         environment.keep();
     }
     struck.with_context(|| format!("{}: see {}", name(life), environment.path().display()))
@@ -347,11 +347,11 @@ pub fn strike(binary: &Path, base: &Path, life: &[Strike], seed: u64) -> Result<
 
 fn strike_on(
     environment: &TestEnvironment,
-    server: &mut Server,
+    server: &mut ServerProcess,
     life: &[Strike],
     seed: u64,
     begun: Instant,
-) -> Result<Struck> {
+) -> Result<StruckPoint> {
     /// Long enough on a machine with much else to do.
     const SETTLE_MAX: Duration = Duration::from_secs(240);
     // Some end while others are on their way in.
@@ -369,9 +369,14 @@ fn strike_on(
     server.start()?;
     let api = server.api()?;
     register_shared(environment, &api)?;
-    let mut foreign = vec![Foreign::plant(&environment.sites[0])?];
+    let mut foreign = vec![ForeignAttempt::plant(&environment.sites[0])?];
     server.kill()?;
-    let crowd = Crowd::start(api.clone(), Workload::new(environment, "job"), depth, seed);
+    let crowd = ClientCrowd::start(
+        api.clone(),
+        DrawnWorkload::new(environment, "job"),
+        depth,
+        seed,
+    );
     let (ended, came_to_all) = strike_in_turn(environment, server, &api, &crowd, life)?;
     environment.hold(false)?;
     let panics = panicked_with(environment);
@@ -397,9 +402,9 @@ fn strike_on(
         server.start()?;
     }
     std::thread::sleep(Duration::from_millis(500));
-    let promises: Promises = crowd.finish();
+    let promises: ClientPromises = crowd.finish();
     let judged = settle::settle_and_judge(environment, &api, &promises, &mut foreign, SETTLE_MAX)?;
-    Ok(Struck {
+    Ok(StruckPoint {
         name: name(life),
         reached,
         in_flight,
@@ -414,9 +419,9 @@ fn strike_on(
 /// crashed each time.
 fn strike_in_turn(
     environment: &TestEnvironment,
-    server: &mut Server,
+    server: &mut ServerProcess,
     api: &Api,
-    crowd: &Crowd,
+    crowd: &ClientCrowd,
     life: &[Strike],
 ) -> Result<(Option<i32>, bool)> {
     let together = if life.iter().any(|what| what.kind == "panic") {
@@ -448,9 +453,9 @@ const EXIT_FATAL: i32 = 70;
 /// Loads the server until it has failed as planned, or long enough. How it ended, if it did.
 fn await_strike(
     environment: &TestEnvironment,
-    server: &mut Server,
+    server: &mut ServerProcess,
     api: &Api,
-    crowd: &Crowd,
+    crowd: &ClientCrowd,
     life: &[Strike],
 ) -> Result<Option<i32>> {
     use std::os::unix::process::ExitStatusExt;
@@ -537,12 +542,12 @@ mod tests {
 
     #[test]
     fn a_panic_among_too_few_jobs_shows_nothing() {
-        let struck = |in_flight| Struck {
+        let struck = |in_flight| StruckPoint {
             name: "panic".into(),
             reached: true,
             in_flight,
             wrong_end: None,
-            verdict: Verdict::default(),
+            verdict: OracleVerdict::default(),
             took: Duration::ZERO,
             directory: PathBuf::new(),
         };

@@ -15,13 +15,13 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-pub use self::report::{Cut, Outcome};
+pub use self::report::{CutResult, PowerRunResult};
 use self::series::Series;
 use crate::at_once::at_once;
 
 /// What goes on when the power is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum PowerStage {
     /// A new server starts for the first time.
     FirstStart,
     /// Jobs are submitted.
@@ -34,32 +34,32 @@ pub enum Stage {
     Exports,
 }
 
-impl Stage {
+impl PowerStage {
     /// In this order on each disk.
-    const ALL: [Stage; 5] = [
-        Stage::FirstStart,
-        Stage::Submissions,
-        Stage::Keys,
-        Stage::Uploads,
-        Stage::Exports,
+    const ALL: [PowerStage; 5] = [
+        PowerStage::FirstStart,
+        PowerStage::Submissions,
+        PowerStage::Keys,
+        PowerStage::Uploads,
+        PowerStage::Exports,
     ];
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for PowerStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Stage::FirstStart => "first start",
-            Stage::Submissions => "submissions",
-            Stage::Keys => "key changes",
-            Stage::Uploads => "uploads",
-            Stage::Exports => "exports",
+            PowerStage::FirstStart => "first start",
+            PowerStage::Submissions => "submissions",
+            PowerStage::Keys => "key changes",
+            PowerStage::Uploads => "uploads",
+            PowerStage::Exports => "exports",
         })
     }
 }
 
 /// What a run is to do.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct PowerOptions {
     /// The program under test.
     pub binary: PathBuf,
     /// Where images are made; on a disk.
@@ -81,19 +81,19 @@ pub type Show<'a> = &'a (dyn Fn(&str) + Sync);
 ///
 /// # Errors
 /// It was interrupted.
-pub fn run(options: &Options, show: Show<'_>) -> Result<Outcome> {
+pub fn run(options: &PowerOptions, show: Show<'_>) -> Result<PowerRunResult> {
     let begun = Instant::now();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let each = Stage::ALL.len() as u32;
+    let each = PowerStage::ALL.len() as u32;
     let series: Vec<(u32, u32)> = (0..options.cuts)
-        .step_by(Stage::ALL.len())
+        .step_by(PowerStage::ALL.len())
         .map(|first| (first, each.min(options.cuts - first)))
         .collect();
-    let mut outcome = Outcome::default();
+    let mut outcome = PowerRunResult::default();
     let work = |(first, cuts): &(u32, u32)| Series::run(options, *first, *cuts, &stop, show);
     at_once(&series, options.at_once, work, |_, series| {
         outcome.add(series)

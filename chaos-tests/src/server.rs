@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::api::{Api, Reply};
+use crate::api::{Api, ApiReply};
 use crate::test_environment::TestEnvironment;
 
 /// Longest that a start may take before the run fails.
@@ -33,7 +33,7 @@ pub fn may_serve() -> Option<(&'static str, OsString)> {
 
 /// A server that runs, or did.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerProcess {
     binary: PathBuf,
     config: PathBuf,
     home: PathBuf,
@@ -45,7 +45,7 @@ pub struct Server {
     child: Option<Child>,
 }
 
-impl Server {
+impl ServerProcess {
     /// One that was not started yet.
     pub fn new(binary: &Path, environment: &TestEnvironment) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Server {
         let begun = Instant::now();
         let probe = Api::new(self.port, String::new());
         loop {
-            if let Reply::Answered(200, _) = probe.get("/readyz") {
+            if let ApiReply::Answered(200, _) = probe.get("/readyz") {
                 return Ok(());
             }
             if let Some(status) = self.ended()? {
@@ -130,7 +130,7 @@ impl Server {
     /// Whether it takes work now.
     pub fn is_ready(&self) -> bool {
         let probe = Api::new(self.port, String::new());
-        matches!(probe.get("/readyz"), Reply::Answered(200, _))
+        matches!(probe.get("/readyz"), ApiReply::Answered(200, _))
     }
 
     /// A client of it, once it was ready.
@@ -172,7 +172,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Nothing may be left behind by a run that fails.
         let _ = self.kill();

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::api::Api;
-use crate::crowd::Promises;
-use crate::evidence::{self, Evidence, Foreign};
-use crate::oracle::{self, Rule, Verdict};
+use crate::crowd::ClientPromises;
+use crate::evidence::{self, ForeignAttempt, RunEvidence};
+use crate::oracle::{self, OracleRule, OracleVerdict};
 use crate::test_environment::TestEnvironment;
 
 /// Between two looks, which cost the server more than it has to do meanwhile.
@@ -21,10 +21,10 @@ const LOOK: Duration = Duration::from_millis(500);
 pub fn settle_and_judge(
     environment: &TestEnvironment,
     api: &Api,
-    promises: &Promises,
-    foreign: &mut [Foreign],
+    promises: &ClientPromises,
+    foreign: &mut [ForeignAttempt],
     patience: Duration,
-) -> Result<(Verdict, Evidence)> {
+) -> Result<(OracleVerdict, RunEvidence)> {
     let begun = Instant::now();
     while begun.elapsed() < patience {
         let rows = api.jobs()?;
@@ -61,12 +61,12 @@ fn at_rest(environment: &TestEnvironment, api: &Api) -> Result<bool> {
 
 /// Whether something is amiss that is in order after a while: copies that nobody needs, idle
 /// counts, processes.
-fn takes_its_time(verdict: &Verdict) -> bool {
+fn takes_its_time(verdict: &OracleVerdict) -> bool {
     let waits = [
-        Rule::NothingHeld,
-        Rule::NothingRuns,
-        Rule::NothingStaged,
-        Rule::NothingLost,
+        OracleRule::NothingHeld,
+        OracleRule::NothingRuns,
+        OracleRule::NothingStaged,
+        OracleRule::NothingLost,
     ];
     verdict
         .violations

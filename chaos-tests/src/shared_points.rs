@@ -13,12 +13,12 @@ use anyhow::{Context, Result, bail, ensure};
 use cospan_domain::site::shared::SharedQuestion;
 use serde_json::{Value, json};
 
-use crate::api::{Api, Reply};
-use crate::crowd::Promises;
-use crate::evidence::{Foreign, names};
-use crate::oracle::{Rule, Verdict};
-use crate::points::{ABORTED, AROUND, Strike, Struck};
-use crate::server::{Chaos, Server};
+use crate::api::{Api, ApiReply};
+use crate::crowd::ClientPromises;
+use crate::evidence::{ForeignAttempt, names};
+use crate::oracle::{OracleRule, OracleVerdict};
+use crate::points::{ABORTED, AROUND, Strike, StruckPoint};
+use crate::server::{Chaos, ServerProcess};
 use crate::settle;
 use crate::test_environment::{EnvironmentSite, Layout, TestEnvironment};
 
@@ -58,7 +58,7 @@ pub fn plays(what: &Strike) -> bool {
 ///
 /// # Errors
 /// The harness cannot work, or what was asked for does not come about.
-pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<Struck> {
+pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<StruckPoint> {
     let begun = Instant::now();
     let layout = Layout {
         sites: 2,
@@ -66,10 +66,10 @@ pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<Struck> {
         ..Layout::default()
     };
     let mut environment = TestEnvironment::new(base, &layout)?;
-    let mut server = Server::new(binary, &environment);
+    let mut server = ServerProcess::new(binary, &environment);
     let played = play(&environment, &mut server, what);
     server.kill()?;
-    let struck = played.map(|(ended, verdict)| Struck {
+    let struck = played.map(|(ended, verdict)| StruckPoint {
         name: what.name(),
         reached: ended == Some(ABORTED),
         in_flight: None,
@@ -80,7 +80,7 @@ pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<Struck> {
         took: begun.elapsed(),
         directory: environment.path().into(),
     });
-    if !struck.as_ref().is_ok_and(Struck::is_good) {
+    if !struck.as_ref().is_ok_and(StruckPoint::is_good) {
         environment.keep();
     }
     struck.with_context(|| format!("{}: see {}", what.name(), environment.path().display()))
@@ -88,9 +88,9 @@ pub fn strike(binary: &Path, base: &Path, what: &Strike) -> Result<Struck> {
 
 fn play(
     environment: &TestEnvironment,
-    server: &mut Server,
+    server: &mut ServerProcess,
     what: &Strike,
-) -> Result<(Option<i32>, Verdict)> {
+) -> Result<(Option<i32>, OracleVerdict)> {
     let quiet = Chaos {
         plan: String::new(),
         coverage: environment.coverage(),
@@ -101,9 +101,9 @@ fn play(
     });
     server.start()?;
     let api = server.api()?;
-    let mut foreign = vec![Foreign::plant(&environment.sites[0])?];
-    let (ended, watch) = (None, Watch::new(&environment.sites));
-    let mut scene = Scene {
+    let mut foreign = vec![ForeignAttempt::plant(&environment.sites[0])?];
+    let (ended, watch) = (None, SitesWatch::new(&environment.sites));
+    let mut scene = PointScene {
         environment,
         server,
         quiet,
@@ -112,14 +112,17 @@ fn play(
         watch,
     };
     let promises = scene.play()?;
-    let Scene {
+    let PointScene {
         api, ended, watch, ..
     } = scene;
     let settled = settle::settle_and_judge(environment, &api, &promises, &mut foreign, PATIENCE)?;
     let (mut verdict, evidence) = settled;
     for run in &evidence.ledger.runs {
         if !watch.under.contains_key(&run.tag) {
-            verdict.blame(Rule::RunsWithin, format!("{} ran under none", run.tag));
+            verdict.blame(
+                OracleRule::RunsWithin,
+                format!("{} ran under none", run.tag),
+            );
         }
     }
     verdict.violations.extend(watch.verdict.violations);
@@ -128,7 +131,7 @@ fn play(
 
 /// What has been asked for so far, and so must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum PointStage {
     /// It is being made.
     Making,
     /// It was said to be confirmed, and nobody has wanted it back yet.
@@ -138,21 +141,21 @@ enum Stage {
 }
 
 /// What sites keep, looked at again and again.
-struct Watch<'a> {
+struct SitesWatch<'a> {
     sites: &'a [EnvironmentSite],
-    stage: Stage,
+    stage: PointStage,
     /// The reservation under which each attempt held its processors.
     under: BTreeMap<String, String>,
-    verdict: Verdict,
+    verdict: OracleVerdict,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> SitesWatch<'a> {
     fn new(sites: &'a [EnvironmentSite]) -> Self {
         Self {
             sites,
-            stage: Stage::Making,
+            stage: PointStage::Making,
             under: BTreeMap::new(),
-            verdict: Verdict::default(),
+            verdict: OracleVerdict::default(),
         }
     }
 
@@ -168,15 +171,15 @@ impl<'a> Watch<'a> {
             let all = held.len();
             let wrong = match self.stage {
                 _ if all > 1 => Some("there is more than one"),
-                Stage::Making if all == 0 && before_keeps => {
+                PointStage::Making if all == 0 && before_keeps => {
                     Some("another site keeps its part, and it has granted none")
                 }
-                Stage::Kept if confirmed != 1 => Some("what was confirmed is not kept"),
+                PointStage::Kept if confirmed != 1 => Some("what was confirmed is not kept"),
                 _ => None,
             };
             if let Some(wrong) = wrong {
                 let what = format!("at {}: {wrong}: {held:?}", site.name);
-                self.verdict.blame(Rule::ReservationKept, what);
+                self.verdict.blame(OracleRule::ReservationKept, what);
             }
             before_keeps = confirmed > 0;
             self.under.extend(running_under(site));
@@ -217,21 +220,21 @@ fn running_under(site: &EnvironmentSite) -> Vec<(String, String)> {
     names(&live).into_iter().filter_map(under).collect()
 }
 
-struct Scene<'a> {
+struct PointScene<'a> {
     environment: &'a TestEnvironment,
-    server: &'a mut Server,
+    server: &'a mut ServerProcess,
     quiet: Chaos,
     api: Api,
     /// How the server ended, once it has.
     ended: Option<i32>,
-    watch: Watch<'a>,
+    watch: SitesWatch<'a>,
 }
 
-impl Scene<'_> {
+impl PointScene<'_> {
     /// All that is asked for, one after the other; what was promised.
-    fn play(&mut self) -> Result<Promises> {
+    fn play(&mut self) -> Result<ClientPromises> {
         self.until("all sites usable", |scene| {
-            let Reply::Answered(200, sites) = scene.api.get("/v1/sites") else {
+            let ApiReply::Answered(200, sites) = scene.api.get("/v1/sites") else {
                 return Ok(false);
             };
             let list = sites["sites"].as_array().context("no sites")?;
@@ -250,9 +253,9 @@ impl Scene<'_> {
         })?;
         self.give_back()?;
         let acknowledged = [("within".to_owned(), vec![id])].into();
-        Ok(Promises {
+        Ok(ClientPromises {
             acknowledged,
-            ..Promises::default()
+            ..ClientPromises::default()
         })
     }
 
@@ -267,10 +270,10 @@ impl Scene<'_> {
         // Whoever has no answer looks whether it is there before it asks again.
         self.until("it is taken", |scene| {
             let taken = scene.is_done("/v1/shared-reservations", &wanted);
-            Ok(taken || matches!(scene.api.get(COURSE), Reply::Answered(200, _)))
+            Ok(taken || matches!(scene.api.get(COURSE), ApiReply::Answered(200, _)))
         })?;
         self.await_state("confirmed")?;
-        self.watch.stage = Stage::Kept;
+        self.watch.stage = PointStage::Kept;
         Ok(())
     }
 
@@ -288,7 +291,9 @@ impl Scene<'_> {
         });
         let mut id = None;
         self.until("the job is taken", |scene| {
-            if let Reply::Answered(200 | 201, taken) = scene.api.post("/v1/jobs", Some("a"), &job) {
+            if let ApiReply::Answered(200 | 201, taken) =
+                scene.api.post("/v1/jobs", Some("a"), &job)
+            {
                 id = taken["jobs"][0]["id"].as_u64();
             }
             Ok(id.is_some())
@@ -305,7 +310,7 @@ impl Scene<'_> {
         let before = self.state(COURSE, |course| &course["until"])?;
         let mut taken = false;
         self.until("it lasts longer", |scene| {
-            let Reply::Answered(200, course) = scene.api.get(COURSE) else {
+            let ApiReply::Answered(200, course) = scene.api.get(COURSE) else {
                 return Ok(false);
             };
             let (is_same, state) = (course["until"] == before.as_str(), &course["state"]);
@@ -322,7 +327,7 @@ impl Scene<'_> {
     }
 
     fn give_back(&mut self) -> Result<()> {
-        self.watch.stage = Stage::Over;
+        self.watch.stage = PointStage::Over;
         let mut taken = false;
         self.until("it is given back", |scene| {
             let state = scene.state(COURSE, |course| &course["state"])?;
@@ -356,16 +361,18 @@ impl Scene<'_> {
     /// It is not there, though it was acknowledged.
     fn state(&self, path: &str, member: impl Fn(&Value) -> &Value) -> Result<String> {
         match self.api.get(path) {
-            Reply::Answered(200, shown) => Ok(member(&shown).as_str().unwrap_or_default().into()),
-            Reply::Answered(404, told) => bail!("{path} was acknowledged, and is gone: {told}"),
-            Reply::Answered(..) | Reply::Silent(_) => Ok(String::new()),
+            ApiReply::Answered(200, shown) => {
+                Ok(member(&shown).as_str().unwrap_or_default().into())
+            }
+            ApiReply::Answered(404, told) => bail!("{path} was acknowledged, and is gone: {told}"),
+            ApiReply::Answered(..) | ApiReply::Silent(_) => Ok(String::new()),
         }
     }
 
     fn is_done(&self, path: &str, body: &Value) -> bool {
         matches!(
             self.api.post(path, None, body),
-            Reply::Answered(200 | 201, _)
+            ApiReply::Answered(200 | 201, _)
         )
     }
 
@@ -437,41 +444,44 @@ mod tests {
                 .iter()
                 .zip(leases)
                 .for_each(|(site, leases)| keep(site, leases));
-            let mut watch = Watch {
+            let mut watch = SitesWatch {
                 stage,
-                ..Watch::new(&sites)
+                ..SitesWatch::new(&sites)
             };
             watch.look().unwrap();
             watch.verdict.violations.len()
         };
         let both = |lease: &Value| [json!({ "a": lease }), json!({ "a": lease })];
-        assert_eq!(blamed(Stage::Making, both(&granted)), 0);
+        assert_eq!(blamed(PointStage::Making, both(&granted)), 0);
         assert_eq!(
             blamed(
-                Stage::Making,
+                PointStage::Making,
                 [json!({ "a": kept }), json!({ "a": granted })]
             ),
             0
         );
         assert_eq!(
-            blamed(Stage::Making, [json!({ "a": kept }), json!({})]),
+            blamed(PointStage::Making, [json!({ "a": kept }), json!({})]),
             1,
             "too early"
         );
         assert_eq!(
             blamed(
-                Stage::Making,
+                PointStage::Making,
                 [json!({ "a": granted, "b": granted }), json!({})]
             ),
             1
         );
-        assert_eq!(blamed(Stage::Kept, both(&kept)), 0);
+        assert_eq!(blamed(PointStage::Kept, both(&kept)), 0);
         assert_eq!(
-            blamed(Stage::Kept, [json!({ "a": kept }), json!({})]),
+            blamed(PointStage::Kept, [json!({ "a": kept }), json!({})]),
             1,
             "no more"
         );
-        assert_eq!(blamed(Stage::Over, [json!({ "a": kept }), json!({})]), 0);
+        assert_eq!(
+            blamed(PointStage::Over, [json!({ "a": kept }), json!({})]),
+            0
+        );
     }
 
     #[test]

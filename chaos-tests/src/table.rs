@@ -16,7 +16,7 @@ pub const LIVING: [&str; 7] = [
 
 /// Kills by the states of the jobs that were in flight.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub struct KillTable {
     /// Kills at which at least one job was in the state, with enough jobs in flight.
     pub kills: BTreeMap<String, u32>,
     /// Jobs that were in the state, over all kills.
@@ -25,7 +25,7 @@ pub struct Table {
     pub sparse: u32,
 }
 
-impl Table {
+impl KillTable {
     /// Counts one kill; `states`: of the jobs in flight. False if there were too few.
     pub fn count(&mut self, states: &[String], least: usize) -> bool {
         let living: Vec<&String> = states
@@ -59,7 +59,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for KillTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<12} {:>6} {:>8}", "state", "kills", "jobs")?;
         for state in LIVING {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_kill_with_few_jobs_in_flight_does_not_count() {
-        let mut table = Table::default();
+        let mut table = KillTable::default();
         let states = |n: usize| vec!["running".to_owned(); n];
         assert!(!table.count(&states(19), 20));
         assert!(table.count(&states(20), 20));

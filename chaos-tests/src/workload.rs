@@ -1,7 +1,7 @@
 //! Jobs that are drawn: of every type of request, under every policy, by every runner, in
 //! every class; with inputs, shared whole or in chunks, outputs and failures.
 
-use cospan_domain::job::spec::{Flexible, Request};
+use cospan_domain::job::spec::{Flexible, RequestType};
 use cospan_domain::placement::policy::POLICIES;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -23,7 +23,7 @@ const COMPONENTS_MAX: u32 = 3;
 
 /// A job, or a sweep, about to be submitted.
 #[derive(Debug, Clone)]
-pub struct Drawn {
+pub struct DrawnSubmission {
     /// The names of its jobs, each used once.
     pub names: Vec<String>,
     /// The document.
@@ -38,7 +38,7 @@ pub struct Drawn {
 
 /// What a job asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum DrawnKind {
     /// Components that the policy places.
     NonFixed,
     /// Components that name their sites.
@@ -51,21 +51,21 @@ enum Kind {
     Sweep,
 }
 
-impl Kind {
+impl DrawnKind {
     fn draw(random: &mut StdRng) -> Self {
         match random.random_range(0..20) {
-            0..4 => Kind::Fixed,
-            4..7 => Kind::Flexible,
-            7..10 => Kind::Parallel,
-            10 => Kind::Sweep,
-            _ => Kind::NonFixed,
+            0..4 => DrawnKind::Fixed,
+            4..7 => DrawnKind::Flexible,
+            7..10 => DrawnKind::Parallel,
+            10 => DrawnKind::Sweep,
+            _ => DrawnKind::NonFixed,
         }
     }
 }
 
 /// Draws jobs.
 #[derive(Debug)]
-pub struct Workload {
+pub struct DrawnWorkload {
     prefix: String,
     sites: Vec<String>,
     /// Processors of the smallest site.
@@ -75,7 +75,7 @@ pub struct Workload {
     count: u64,
 }
 
-impl Workload {
+impl DrawnWorkload {
     /// Jobs for the sites of this environment. Names begin with `prefix`.
     pub fn new(environment: &TestEnvironment, prefix: &str) -> Self {
         Self {
@@ -98,27 +98,27 @@ impl Workload {
     }
 
     /// The next job, or sweep.
-    pub fn draw(&mut self, random: &mut StdRng) -> Drawn {
+    pub fn draw(&mut self, random: &mut StdRng) -> DrawnSubmission {
         self.count += 1;
         let (kind, name) = (
-            Kind::draw(random),
+            DrawnKind::draw(random),
             format!("{}-{}", self.prefix, self.count),
         );
         let key = random.random_bool(0.9).then(|| format!("key-{name}"));
         let runs = random.random_range(2..=RUNS_MAX);
         let (names, title) = match kind {
-            Kind::Sweep => (
+            DrawnKind::Sweep => (
                 (1..=runs).map(|run| format!("{name}.{run}")).collect(),
                 format!("{name}.{{{{index}}}}"),
             ),
             _ => (vec![name.clone()], name),
         };
         let mut document = self.document(&title, kind, random);
-        if kind == Kind::Sweep {
+        if kind == DrawnKind::Sweep {
             let at_once = random.random_range(1..=2);
             document["sweep"] = json!({ "array": format!("1-{runs}"), "at_once": at_once });
         }
-        Drawn {
+        DrawnSubmission {
             repeated: key.is_some() && random.random_bool(0.2),
             cancel_after_ms: random
                 .random_bool(0.15)
@@ -129,16 +129,16 @@ impl Workload {
         }
     }
 
-    fn document(&self, name: &str, kind: Kind, random: &mut StdRng) -> Value {
+    fn document(&self, name: &str, kind: DrawnKind, random: &mut StdRng) -> Value {
         let count = match kind {
-            Kind::Flexible => 1,
-            Kind::Parallel => random.random_range(2..=COMPONENTS_MAX),
+            DrawnKind::Flexible => 1,
+            DrawnKind::Parallel => random.random_range(2..=COMPONENTS_MAX),
             _ => random.random_range(1..=COMPONENTS_MAX),
         };
         let mut components: Vec<Value> = (0..count)
             .map(|index| self.component(name, index, kind, random))
             .collect();
-        if kind == Kind::Parallel {
+        if kind == DrawnKind::Parallel {
             let peers = json!({ "PEERS": count.to_string() });
             components
                 .iter_mut()
@@ -161,7 +161,7 @@ impl Workload {
         if random.random_bool(0.2) {
             document["warning"] = json!({ "signal": "USR1", "before": "59s" });
         }
-        if rerunnable && kind == Kind::NonFixed && random.random_bool(0.3) {
+        if rerunnable && kind == DrawnKind::NonFixed && random.random_bool(0.3) {
             document["restart_scope"] = json!("component");
         }
         if random.random_bool(0.6) {
@@ -171,17 +171,17 @@ impl Workload {
             document["policy"] = json!(policies(kind).choose(random));
         }
         match kind {
-            Kind::Flexible => {
+            DrawnKind::Flexible => {
                 let least = random.random_range(1..=2);
                 document["flexible"] = json!({ "min_component_size": least, "max_components": 3 });
             }
-            Kind::Parallel => document["runner"] = json!("parallel"),
-            Kind::NonFixed | Kind::Fixed | Kind::Sweep => {}
+            DrawnKind::Parallel => document["runner"] = json!("parallel"),
+            DrawnKind::NonFixed | DrawnKind::Fixed | DrawnKind::Sweep => {}
         }
         document
     }
 
-    fn component(&self, job: &str, index: u32, kind: Kind, random: &mut StdRng) -> Value {
+    fn component(&self, job: &str, index: u32, kind: DrawnKind, random: &mut StdRng) -> Value {
         // One in eight ignores TERM and must be killed.
         let rude = random.random_bool(0.12);
         let seconds = match rude {
@@ -194,7 +194,7 @@ impl Workload {
             seconds
         };
         let code = if random.random_bool(0.06) { "3" } else { "0" };
-        let leaves = kind != Kind::Flexible;
+        let leaves = kind != DrawnKind::Flexible;
         let collects = leaves && random.random_bool(0.4);
         let output = if collects || (leaves && random.random_bool(0.3)) {
             "out"
@@ -227,9 +227,9 @@ impl Workload {
             }
         }
         let processors = match kind {
-            Kind::Flexible => random.random_range(3..=9),
+            DrawnKind::Flexible => random.random_range(3..=9),
             // All of a job may name one site, which must be able to hold them together.
-            Kind::Fixed => random.random_range(1..=(self.least / COMPONENTS_MAX).clamp(1, 3)),
+            DrawnKind::Fixed => random.random_range(1..=(self.least / COMPONENTS_MAX).clamp(1, 3)),
             _ => random.random_range(1..=3),
         };
         let mut component = json!({
@@ -239,7 +239,7 @@ impl Workload {
             "arguments": arguments,
             "input": inputs,
         });
-        if kind == Kind::Fixed {
+        if kind == DrawnKind::Fixed {
             component["site"] = json!(self.sites.choose(random));
         }
         if output == "out" {
@@ -255,10 +255,10 @@ impl Workload {
 }
 
 /// Every policy that serves such jobs.
-fn policies(kind: Kind) -> Vec<&'static str> {
+fn policies(kind: DrawnKind) -> Vec<&'static str> {
     let request = match kind {
-        Kind::Flexible => Request::Flexible(Flexible::default()),
-        _ => Request::NonFixed,
+        DrawnKind::Flexible => RequestType::Flexible(Flexible::default()),
+        _ => RequestType::NonFixed,
     };
     let serving = POLICIES.iter().filter(|policy| policy.serves(&request));
     serving.map(|policy| policy.name()).collect()
@@ -295,8 +295,8 @@ mod tests {
 
     use super::*;
 
-    fn workload() -> Workload {
-        Workload {
+    fn workload() -> DrawnWorkload {
+        DrawnWorkload {
             prefix: "job".into(),
             sites: ["s1", "s2", "s3"].map(String::from).into(),
             least: 8,

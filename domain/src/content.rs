@@ -25,7 +25,7 @@ pub struct Chunk {
 
 /// The parts of a file that go to one of several, by number of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct FilePart {
     /// Those of the components before this one.
     pub before: u64,
     /// Its own.
@@ -36,7 +36,7 @@ pub struct Part {
 
 impl Chunk {
     /// The chunk of a part. Chunks of all parts follow each other without gap or overlap.
-    pub fn of_part(of: Content, part: Part) -> Self {
+    pub fn of_part(of: Content, part: FilePart) -> Self {
         let cut = |processors: u64| {
             let exact = u128::from(of.size.0) * u128::from(processors.min(part.total));
             let at = exact.checked_div(u128::from(part.total)).unwrap_or(0);
@@ -101,7 +101,7 @@ mod tests {
         let chunk = |before, own| {
             Chunk::of_part(
                 file(100),
-                Part {
+                FilePart {
                     before,
                     own,
                     total: 16,
@@ -130,7 +130,7 @@ mod tests {
         fn no_chunk_is_longer_than_the_longest_of_as_many_processors(
             size in 0..1_000u64, before in 0..99u64, own in 0..99u64,
         ) {
-            let length = Chunk::of_part(file(size), Part { before, own, total: 99 }).length;
+            let length = Chunk::of_part(file(size), FilePart { before, own, total: 99 }).length;
             let longest = Chunk::longest(file(size), own, 99);
             prop_assert!(length <= longest);
             prop_assert!(longest.0 <= (size * own).div_ceil(99));

@@ -281,7 +281,7 @@ impl FromStr for InstanceId {
 /// At most 63 bytes of `[a-z0-9-]`, starting with a letter, because Grid Engine
 /// refuses names that begin with a digit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag {
+pub struct AttemptTag {
     /// The control plane that submitted it.
     pub instance: InstanceId,
     /// Its job.
@@ -292,7 +292,7 @@ pub struct Tag {
     pub attempt: Attempt,
 }
 
-impl fmt::Display for Tag {
+impl fmt::Display for AttemptTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -302,13 +302,13 @@ impl fmt::Display for Tag {
     }
 }
 
-impl FromStr for Tag {
+impl FromStr for AttemptTag {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let parse = || {
             let mut parts = text.strip_prefix('c')?.split('-');
-            let tag = Tag {
+            let tag = AttemptTag {
                 instance: parts.next()?.parse().ok()?,
                 job: parts.next()?.parse().ok()?,
                 component: parts.next()?.parse().ok()?,
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_tag_is_read_back_as_it_was_written() {
-        let tag = Tag {
+        let tag = AttemptTag {
             instance: InstanceId::from_random(0x1234_5678_9abc),
             job: JobId(u64::MAX),
             component: ComponentIndex(999),
@@ -487,7 +487,7 @@ mod tests {
             "xabcdefgh-1-2-3",
             "cABCDEFGH-1-2-3",
         ] {
-            assert!(text.parse::<Tag>().is_err(), "{text}");
+            assert!(text.parse::<AttemptTag>().is_err(), "{text}");
         }
     }
 

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use crate::job::state::{Job, Phase, PhaseKind, Run};
+use crate::job::state::{AttemptState, Job, JobPhase, PhaseKind};
 
 /// A rule that a record breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Broken {
+pub enum BrokenInvariant {
     /// J1: a job that waits in its queue, or has ended, has nothing alive at any site.
     AliveAtRest,
     /// J2: a job past its queue has a place for each component.
@@ -27,7 +27,7 @@ pub enum Broken {
     StrangeRestart,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenInvariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = *self as u8 + 1;
         write!(f, "J{number} {self:?}")
@@ -35,45 +35,56 @@ impl fmt::Display for Broken {
 }
 
 /// All rules that a job's record breaks; none, if all is well.
-pub fn broken(job: &Job) -> Vec<Broken> {
+pub fn broken(job: &Job) -> Vec<BrokenInvariant> {
     let kind = job.phase.kind();
     let rests = kind == PhaseKind::Queued || kind.is_final();
     let placed = !rests;
     let decided = job.start_at.is_some();
-    let open = |run: &Run| matches!(run, Run::Opened { .. } | Run::Running { .. });
+    let open = |run: &AttemptState| {
+        matches!(
+            run,
+            AttemptState::Opened { .. } | AttemptState::Running { .. }
+        )
+    };
     let components = || job.components.iter();
     let all_begun =
         components().all(|component| component.run.has_begun() || component.restart.is_some());
     let checks = [
-        (rests && job.may_live_anywhere(), Broken::AliveAtRest),
+        (
+            rests && job.may_live_anywhere(),
+            BrokenInvariant::AliveAtRest,
+        ),
         (
             placed && components().any(|c| c.placement.is_none()),
-            Broken::NoPlace,
+            BrokenInvariant::NoPlace,
         ),
         (
             !decided && components().any(|c| open(&c.run)),
-            Broken::BegunBeforeGo,
+            BrokenInvariant::BegunBeforeGo,
         ),
         (
             placed && decided && !job.inputs_here,
-            Broken::GoWithoutInput,
+            BrokenInvariant::GoWithoutInput,
         ),
         (
             components().any(|c| c.run.may_live() && c.attempt.0 == 0),
-            Broken::NoAttempt,
+            BrokenInvariant::NoAttempt,
         ),
-        (begun_by_now(&job.phase) && !all_begun, Broken::NotAllBegun),
+        (
+            begun_by_now(&job.phase) && !all_begun,
+            BrokenInvariant::NotAllBegun,
+        ),
         (
             components().any(|c| match (&c.charge, &c.placement) {
                 (Some(charge), Some(placement)) => charge.site != placement.site,
                 (Some(_), None) => true,
                 (None, _) => false,
             }),
-            Broken::StrangeCharge,
+            BrokenInvariant::StrangeCharge,
         ),
         (
             kind != PhaseKind::Running && components().any(|c| c.restart.is_some()),
-            Broken::StrangeRestart,
+            BrokenInvariant::StrangeRestart,
         ),
     ];
     checks
@@ -83,6 +94,9 @@ pub fn broken(job: &Job) -> Vec<Broken> {
         .collect()
 }
 
-fn begun_by_now(phase: &Phase) -> bool {
-    matches!(phase, Phase::Running { .. } | Phase::Collecting { .. })
+fn begun_by_now(phase: &JobPhase) -> bool {
+    matches!(
+        phase,
+        JobPhase::Running { .. } | JobPhase::Collecting { .. }
+    )
 }

@@ -25,12 +25,12 @@ pub struct Constraint {
     /// The label's key.
     pub key: Arc<str>,
     /// What its values must be.
-    pub rule: Rule,
+    pub rule: LabelRule,
 }
 
 /// How a label must be.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
+pub enum LabelRule {
     /// The site has this value.
     Is(Arc<str>),
     /// The site has one of these values.
@@ -47,10 +47,10 @@ impl Constraint {
         let values = labels.get(&self.key);
         let has = |value: &str| values.is_some_and(|values| values.contains(value));
         match &self.rule {
-            Rule::Is(value) => has(value) || has(ANY),
-            Rule::OneOf(accepted) => accepted.iter().any(|value| has(value)) || has(ANY),
-            Rule::IsNot(value) => !has(value),
-            Rule::AtLeast(least) => {
+            LabelRule::Is(value) => has(value) || has(ANY),
+            LabelRule::OneOf(accepted) => accepted.iter().any(|value| has(value)) || has(ANY),
+            LabelRule::IsNot(value) => !has(value),
+            LabelRule::AtLeast(least) => {
                 let enough = |value: &Arc<str>| value.parse().is_ok_and(|n: u64| n >= *least);
                 values.is_some_and(|values| values.iter().any(enough)) || has(ANY)
             }
@@ -61,10 +61,10 @@ impl Constraint {
 impl fmt::Display for Constraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rule {
-            Rule::Is(value) => write!(f, "{} = {value}", self.key),
-            Rule::IsNot(value) => write!(f, "{} is not {value}", self.key),
-            Rule::AtLeast(least) => write!(f, "{} is at least {least}", self.key),
-            Rule::OneOf(accepted) => {
+            LabelRule::Is(value) => write!(f, "{} = {value}", self.key),
+            LabelRule::IsNot(value) => write!(f, "{} is not {value}", self.key),
+            LabelRule::AtLeast(least) => write!(f, "{} is at least {least}", self.key),
+            LabelRule::OneOf(accepted) => {
                 let accepted: Vec<&str> = accepted.iter().map(AsRef::as_ref).collect();
                 write!(f, "{} is one of {}", self.key, accepted.join(", "))
             }
@@ -86,9 +86,9 @@ mod tests {
             key: "software".into(),
             rule,
         };
-        assert!(demand(Rule::Is("mpi".into())).holds(&labels()));
-        assert!(demand(Rule::OneOf(["icc".into(), "gcc".into()].into())).holds(&labels()));
-        assert!(!demand(Rule::IsNot("gcc".into())).holds(&labels()));
+        assert!(demand(LabelRule::Is("mpi".into())).holds(&labels()));
+        assert!(demand(LabelRule::OneOf(["icc".into(), "gcc".into()].into())).holds(&labels()));
+        assert!(!demand(LabelRule::IsNot("gcc".into())).holds(&labels()));
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
         let holds = |least| {
             Constraint {
                 key: "nodes".into(),
-                rule: Rule::AtLeast(least),
+                rule: LabelRule::AtLeast(least),
             }
             .holds(&labels)
         };
@@ -115,9 +115,9 @@ mod tests {
             key: "account".into(),
             rule,
         };
-        assert!(demand(Rule::Is("physics".into())).holds(&labels));
-        assert!(demand(Rule::OneOf(["a".into(), "b".into()].into())).holds(&labels));
-        assert!(demand(Rule::IsNot("physics".into())).holds(&labels));
+        assert!(demand(LabelRule::Is("physics".into())).holds(&labels));
+        assert!(demand(LabelRule::OneOf(["a".into(), "b".into()].into())).holds(&labels));
+        assert!(demand(LabelRule::IsNot("physics".into())).holds(&labels));
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             key: "arch".into(),
             rule,
         };
-        assert!(!demand(Rule::Is("arm64".into())).holds(&labels()));
-        assert!(demand(Rule::IsNot("arm64".into())).holds(&labels()));
+        assert!(!demand(LabelRule::Is("arm64".into())).holds(&labels()));
+        assert!(demand(LabelRule::IsNot("arm64".into())).holds(&labels()));
     }
 }

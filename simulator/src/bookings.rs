@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::state::Job;
 use cospan_domain::placed::Placement;
 use cospan_domain::units::Timestamp;
 
 /// A reservation that a component had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Booking {
+pub struct ComponentBooking {
     /// Whose.
     pub job: JobId,
     /// Of which component.
@@ -32,24 +32,24 @@ pub struct Booking {
 
 /// All of them, and how often one took the place of another.
 #[derive(Debug, Clone, Default)]
-pub struct Bookings {
-    all: Vec<Booking>,
+pub struct BookingLog {
+    all: Vec<ComponentBooking>,
     /// Places of those that each job has now.
     present: BTreeMap<JobId, Vec<usize>>,
     moves: u64,
 }
 
-impl Bookings {
+impl BookingLog {
     /// What happened to a job, which is as it was after it.
     pub(crate) fn note(&mut self, job: &Job, events: &[JobEvent]) {
         for event in events {
             match &event.what {
-                Happened::JobPlaced { placements, .. } => {
+                JobEventKind::JobPlaced { placements, .. } => {
                     self.leave(job.id, event.at);
                     self.add(job, placements, event.at);
                 }
-                Happened::RoundAborted { .. } => self.leave(job.id, event.at),
-                Happened::ReservationMoved => self.moves += 1,
+                JobEventKind::RoundAborted { .. } => self.leave(job.id, event.at),
+                JobEventKind::ReservationMoved => self.moves += 1,
                 _ => {}
             }
         }
@@ -64,7 +64,7 @@ impl Bookings {
                 continue;
             };
             self.present.entry(job.id).or_default().push(self.all.len());
-            self.all.push(Booking {
+            self.all.push(ComponentBooking {
                 job: job.id,
                 component: index,
                 site: placement.site.clone(),
@@ -91,7 +91,7 @@ impl Bookings {
     }
 
     /// All of them, in the order in which they were confirmed.
-    pub fn all(&self) -> &[Booking] {
+    pub fn all(&self) -> &[ComponentBooking] {
         &self.all
     }
 }

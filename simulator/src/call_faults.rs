@@ -10,36 +10,36 @@ use cospan_sites::port::CallKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::kinds::Kind;
-use super::tally::Tally;
+use super::kinds::FaultKind;
+use super::tally::StrikeTally;
 
 /// What is so of faults of single calls.
-impl Kind {
+impl FaultKind {
     /// Whether the site carries out what it strikes, before the caller has given up.
     pub(super) fn is_carried_out(self) -> bool {
         matches!(
             self,
-            Kind::ReplyLost
-                | Kind::Doubled
-                | Kind::Garbage
-                | Kind::Truncated
-                | Kind::WrongIdle
-                | Kind::WrongStart
+            FaultKind::ReplyLost
+                | FaultKind::Doubled
+                | FaultKind::Garbage
+                | FaultKind::Truncated
+                | FaultKind::WrongIdle
+                | FaultKind::WrongStart
         )
     }
 
     /// Whether it strikes whatever the call is about. The others are counted where it shows
     /// that something has become of them.
     pub(super) fn always_strikes(self) -> bool {
-        !matches!(self, Kind::Truncated | Kind::WrongIdle)
+        !matches!(self, FaultKind::Truncated | FaultKind::WrongIdle)
     }
 
     /// Some faults make sense for some calls only.
     pub fn concerns(self, call: CallKind) -> bool {
         match self {
-            Kind::Truncated | Kind::WrongIdle => call == CallKind::Status,
+            FaultKind::Truncated | FaultKind::WrongIdle => call == CallKind::Status,
             // A refusal is an answer: those that only ask are not refused.
-            Kind::Refused => {
+            FaultKind::Refused => {
                 matches!(
                     call,
                     CallKind::Submit
@@ -53,15 +53,15 @@ impl Kind {
             // the resource manager has in its hands is carried out whenever it comes to it.
             // A gate is decided by a file as well, but nobody may rely on when: a machine that
             // is frozen holds its time-outs up with everything else.
-            Kind::Late => matches!(
+            FaultKind::Late => matches!(
                 call,
                 CallKind::Submit | CallKind::Cancel | CallKind::DecideGate | CallKind::Reserve
             ),
             // Whatever else comes twice changes nothing the second time, and no answer.
-            Kind::Doubled => matches!(call, CallKind::Submit | CallKind::Reserve),
-            Kind::WrongStart => call == CallKind::Reserve,
+            FaultKind::Doubled => matches!(call, CallKind::Submit | CallKind::Reserve),
+            FaultKind::WrongStart => call == CallKind::Reserve,
             // What becomes of those shows in the next status; who deletes is believed.
-            Kind::NoEffect => {
+            FaultKind::NoEffect => {
                 matches!(
                     call,
                     CallKind::Submit | CallKind::StartCopy | CallKind::Cancel
@@ -78,7 +78,7 @@ pub struct FaultRates {
     /// Longest way to a site, and back.
     pub way_max: DurationMs,
     /// Share of calls that each kind of fault strikes, in parts per million.
-    pub faults: BTreeMap<Kind, u32>,
+    pub faults: BTreeMap<FaultKind, u32>,
     /// Longest time that the disk takes to sync; 0: none at all.
     pub sync_max: DurationMs,
     /// Share of syncs that fail, in parts per million.
@@ -113,10 +113,10 @@ impl DiskTrouble {
 
 /// What becomes of one call.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fate {
+pub(super) struct CallFate {
     pub(super) there: DurationMs,
     pub(super) back: DurationMs,
-    pub(super) fault: Option<Kind>,
+    pub(super) fault: Option<FaultKind>,
     /// Decides what a fault looks like.
     pub(super) dice: u64,
 }
@@ -144,12 +144,12 @@ pub struct Called {
 /// Draws what becomes of calls and of the disk, and counts what struck with effect.
 #[derive(Debug)]
 pub struct CallFaultModel {
-    state: Mutex<State>,
-    tally: Arc<Tally>,
+    state: Mutex<CallFaultState>,
+    tally: Arc<StrikeTally>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CallFaultState {
     fault_rates: FaultRates,
     chance: StdRng,
     /// Messages that arrived, and when they did last.
@@ -167,7 +167,7 @@ impl CallFaultModel {
     pub fn new(fault_rates: FaultRates, seed: u64) -> Self {
         let chance = StdRng::seed_from_u64(seed);
         let (arrived, told, idle_talk, calls) = Default::default();
-        let state = State {
+        let state = CallFaultState {
             fault_rates,
             chance,
             arrived,
@@ -190,7 +190,7 @@ impl CallFaultModel {
     }
 
     /// Whether calls may be struck by this.
-    pub fn may_strike(&self, kind: Kind) -> bool {
+    pub fn may_strike(&self, kind: FaultKind) -> bool {
         self.lock().fault_rates.faults.contains_key(&kind)
     }
 
@@ -215,17 +215,17 @@ impl CallFaultModel {
     }
 
     /// Where strikes are counted.
-    pub fn tally(&self) -> &Arc<Tally> {
+    pub fn tally(&self) -> &Arc<StrikeTally> {
         &self.tally
     }
 
-    pub(super) fn note(&self, fault: Kind, call: &'static str) {
+    pub(super) fn note(&self, fault: FaultKind, call: &'static str) {
         self.tally.count(fault, call);
     }
 
-    pub(super) fn draw(&self) -> Fate {
+    pub(super) fn draw(&self) -> CallFate {
         let mut state = self.lock();
-        let State {
+        let CallFaultState {
             fault_rates,
             chance,
             ..
@@ -251,7 +251,7 @@ impl CallFaultModel {
         });
         let fault = fault.map(|(fault, _)| *fault);
         let dice = if fault.is_some() { chance.random() } else { 0 };
-        Fate {
+        CallFate {
             there,
             back,
             fault,
@@ -266,7 +266,7 @@ impl CallFaultModel {
     /// How long a sync takes, and whether it fails.
     pub(super) fn draw_sync(&self) -> (DurationMs, bool) {
         let mut state = self.lock();
-        let State {
+        let CallFaultState {
             fault_rates,
             chance,
             ..
@@ -281,7 +281,7 @@ impl CallFaultModel {
     /// What strikes a record that is to be written, if anything does.
     pub(super) fn draw_write(&self, now: Timestamp) -> Option<WriteFault> {
         let mut state = self.lock();
-        let State {
+        let CallFaultState {
             fault_rates,
             chance,
             ..
@@ -354,7 +354,7 @@ impl CallFaultModel {
         self.lock().chance.random_range(0..bound)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CallFaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,7 +14,7 @@ use cospan_actors::journal::view_of;
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
 use cospan_actors::settings::Settings;
-use cospan_actors::shared::Parts;
+use cospan_actors::shared::SharedParts;
 use cospan_actors::supervision::ActorKind;
 use cospan_actors::wiring::{report_channel, start};
 use cospan_domain::ids::{InstanceId, JobId};
@@ -31,9 +31,9 @@ use super::call_faults::CallFaultModel;
 use super::clock::{WorldClock, rested};
 use super::handle::WorldHandle;
 use super::hash::EventHash;
-use super::journal::{Disk, Hasty, MortalJournal, StoreDisk};
+use super::journal::{Hasty, MortalJournal, SimulatedDisk, StoreDisk};
 use super::kill_switch::{KillPoint, KillSwitch};
-use super::kinds::Kind;
+use super::kinds::FaultKind;
 use super::lives::{self, Lived, Lives};
 use super::panics::{self, Panics};
 use super::site::SimulatedSite;
@@ -83,7 +83,7 @@ impl SimEnvironment {
 
 /// What a run of the control plane is to be.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
+pub struct RunPlan {
     /// When it begins.
     pub begins: Timestamp,
     /// When it is killed at the latest, unless its work ends before.
@@ -101,7 +101,7 @@ pub struct Plan {
     pub stalls: Option<Stalls>,
 }
 
-impl Plan {
+impl RunPlan {
     /// One that nothing happens to.
     pub fn undisturbed(begins: Timestamp, seed: u64) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl Plan {
 
 /// How a run of the control plane ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End<T> {
+pub enum RunEnd<T> {
     /// Its work was done at this time.
     Done(Timestamp, T),
     /// It was killed at this time.
@@ -220,9 +220,9 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
 /// The store cannot be opened: what was acknowledged is damaged.
 pub fn run_control_plane<T: 'static, W>(
     environment: &SimEnvironment,
-    plan: Plan,
+    plan: RunPlan,
     work: impl FnOnce(ControlPlaneRun) -> W + 'static,
-) -> Result<End<T>>
+) -> Result<RunEnd<T>>
 where
     W: Future<Output = T> + 'static,
 {
@@ -236,9 +236,9 @@ where
 
 async fn live<T, W>(
     environment: SimEnvironment,
-    plan: Plan,
+    plan: RunPlan,
     work: impl FnOnce(ControlPlaneRun) -> W + 'static,
-) -> Result<End<T>>
+) -> Result<RunEnd<T>>
 where
     W: Future<Output = T> + 'static,
 {
@@ -253,10 +253,10 @@ where
             environment
                 .call_faults
                 .tally()
-                .count(Kind::StoreFull, "start");
+                .count(FaultKind::StoreFull, "start");
             lives::clear();
             its_lives.end(plan.begins, 0);
-            return Ok(End::Killed(plan.begins));
+            return Ok(RunEnd::Killed(plan.begins));
         }
         opened => opened?,
     };
@@ -288,15 +288,15 @@ where
     };
     let end = tokio::select! {
         biased;
-        () = kill_switch.struck() => End::Killed(clock.now()),
-        () = killed_at => End::Killed(clock.now()),
-        done = work(plane_run.clone()) => End::Done(clock.now(), done),
+        () = kill_switch.struck() => RunEnd::Killed(clock.now()),
+        () = killed_at => RunEnd::Killed(clock.now()),
+        done = work(plane_run.clone()) => RunEnd::Done(clock.now(), done),
     };
     kill_switch.strike();
     panics::clear();
     lives::clear();
     its_lives.end(clock.now(), deaths(&plane_run));
-    disk.fall(Kind::LostSuffix);
+    disk.fall(FaultKind::LostSuffix);
     driver.abort();
     staller.abort();
     // Actors that were just built begin, in vain, while there is a runtime for their timers.
@@ -332,10 +332,10 @@ fn deaths(plane_run: &ControlPlaneRun) -> u64 {
 
 fn open(
     environment: &SimEnvironment,
-    plan: Plan,
+    plan: RunPlan,
     clock: &Arc<dyn Clock>,
     kill_switch: &Arc<KillSwitch>,
-) -> Result<(ControlPlane, Arc<Disk>)> {
+) -> Result<(ControlPlane, Arc<SimulatedDisk>)> {
     let (sink, reports) = report_channel();
     let (mut loader, mut damage) = (Loader::default(), None);
     let mut load = |stored| {
@@ -357,7 +357,7 @@ fn open(
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
-    let disk = Arc::new(Disk {
+    let disk = Arc::new(SimulatedDisk {
         inner: opened.journal,
         sink,
         kill_switch: kill_switch.clone(),
@@ -374,7 +374,7 @@ fn open(
     let its_clock = Timestamp(plan.begins.0.saturating_add_signed(plan.clock_ahead_ms));
     let (fatal, registry) = (kill_switch.clone(), prometheus::Registry::new());
     let (lives, true_clock) = (environment.lives.clone(), clock.clone());
-    let parts = Parts {
+    let parts = SharedParts {
         clock: Arc::new(WorldClock::starting_at(its_clock)),
         seed: plan.seed,
         settings: environment.settings.clone(),

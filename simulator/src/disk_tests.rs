@@ -7,10 +7,10 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::fault::FaultDisk;
 
 use super::call_faults::{CallFaultModel, DiskTrouble, FaultRates};
-use super::control_plane_run::{End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{RunEnd, RunPlan, SimEnvironment, run_control_plane};
 use super::journal::StoreDisk;
 use super::kill_switch::KillPoint;
-use super::kinds::Kind;
+use super::kinds::FaultKind;
 use super::probe_tests::{BEGINS, SECOND, environment, submit};
 
 const MINUTE: DurationMs = DurationMs(60_000);
@@ -29,15 +29,15 @@ fn on_faulty_disk(disk: DiskTrouble, sync_max: DurationMs) -> SimEnvironment {
     }
 }
 
-fn plan(begins: Timestamp, moment: Option<KillPoint>) -> Plan {
-    Plan {
+fn plan(begins: Timestamp, moment: Option<KillPoint>) -> RunPlan {
+    RunPlan {
         moment,
-        ..Plan::undisturbed(begins, 1)
+        ..RunPlan::undisturbed(begins, 1)
     }
 }
 
 /// Submits one job, and counts those that are there a minute after the start.
-fn minute(environment: &SimEnvironment, plan: Plan) -> End<usize> {
+fn minute(environment: &SimEnvironment, plan: RunPlan) -> RunEnd<usize> {
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         plane_run.until(plan.begins + SECOND).await;
         let submitted = tokio::time::timeout(
@@ -61,9 +61,9 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
     let environment = on_faulty_disk(disk, DurationMs::ZERO);
     assert_eq!(
         minute(&environment, plan(BEGINS, None)),
-        End::Done(BEGINS + MINUTE, 1)
+        RunEnd::Done(BEGINS + MINUTE, 1)
     );
-    let End::Killed(at) = minute(&environment, plan(BEGINS + MINUTE, None)) else {
+    let RunEnd::Killed(at) = minute(&environment, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
     assert!(
@@ -72,10 +72,10 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
     );
     assert_eq!(
         minute(&environment, plan(at + SECOND, None)),
-        End::Killed(at + SECOND),
+        RunEnd::Killed(at + SECOND),
         "and at start"
     );
-    let End::Done(_, jobs) = minute(&environment, plan(room, None)) else {
+    let RunEnd::Done(_, jobs) = minute(&environment, plan(room, None)) else {
         panic!("there is room")
     };
     assert_eq!(
@@ -83,11 +83,11 @@ fn a_full_disk_ends_the_control_plane_which_goes_on_when_there_is_room() {
         "what was acknowledged is there, what was not is not"
     );
     let struck = environment.call_faults.tally().struck();
-    assert_eq!(struck[&(Kind::StoreFull, "start")], 1);
+    assert_eq!(struck[&(FaultKind::StoreFull, "start")], 1);
     assert!(
         struck
             .keys()
-            .any(|(kind, step)| *kind == Kind::StoreFull && *step != "start")
+            .any(|(kind, step)| *kind == FaultKind::StoreFull && *step != "start")
     );
 }
 
@@ -96,7 +96,7 @@ fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
     let environment = on_faulty_disk(DiskTrouble::default(), DurationMs::ZERO);
     assert_eq!(
         minute(&environment, plan(BEGINS, None)),
-        End::Done(BEGINS + MINUTE, 1)
+        RunEnd::Done(BEGINS + MINUTE, 1)
     );
     let disk = DiskTrouble {
         failing_writes: 1_000_000,
@@ -113,7 +113,7 @@ fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
         call_faults,
         ..environment.clone()
     };
-    let End::Killed(at) = minute(&failing, plan(BEGINS + MINUTE, None)) else {
+    let RunEnd::Killed(at) = minute(&failing, plan(BEGINS + MINUTE, None)) else {
         panic!("it goes on without a disk")
     };
     assert!(
@@ -122,9 +122,9 @@ fn a_failing_write_ends_the_control_plane_and_loses_nothing_acknowledged() {
             .tally()
             .struck()
             .keys()
-            .all(|(kind, _)| *kind == Kind::WriteFails)
+            .all(|(kind, _)| *kind == FaultKind::WriteFails)
     );
-    let End::Done(_, jobs) = minute(&environment, plan(at, None)) else {
+    let RunEnd::Done(_, jobs) = minute(&environment, plan(at, None)) else {
         panic!("it is well again")
     };
     assert_eq!(jobs, 2);
@@ -144,16 +144,16 @@ fn a_record_that_a_death_tears_is_as_if_it_had_never_been_written() {
             plan(begins, Some(KillPoint::BeforeAppend(append))),
         );
         begins = match end {
-            End::Killed(at) | End::Done(at, _) => at + SECOND,
+            RunEnd::Killed(at) | RunEnd::Done(at, _) => at + SECOND,
         };
     }
     let struck = environment.call_faults.tally().struck();
     let torn = struck
         .iter()
-        .filter(|((kind, _), _)| *kind == Kind::TornTail);
+        .filter(|((kind, _), _)| *kind == FaultKind::TornTail);
     assert!(torn.map(|(_, count)| count).sum::<u64>() > 4, "{struck:?}");
     assert!(
-        matches!(minute(&environment, plan(begins, None)), End::Done(..)),
+        matches!(minute(&environment, plan(begins, None)), RunEnd::Done(..)),
         "it opens"
     );
 }

@@ -1,9 +1,9 @@
 //! Flexible jobs that are promised a start: divided over two sites, and divided anew when local
 //! jobs end early, under control planes that die.
 
-use cospan_domain::acquire::{Molding, OtherShape, ReservationWish};
-use cospan_domain::job::spec::{Flexible, JobSpec, Request};
-use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::acquire::{Molding, OtherShape, ReservationTerms};
+use cospan_domain::job::spec::{Flexible, JobSpec, RequestType};
+use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::PerMillion;
 
@@ -17,9 +17,9 @@ use super::jobs::job;
 /// both sites, within ten hours from now.
 fn divided(processors: u32, flexible: bool, molds: bool) -> JobSpec {
     let mut spec = job(&[processors], MINUTE, minutes(10), 0).unwrap();
-    spec.request = Request::Flexible(Flexible::default());
+    spec.request = RequestType::Flexible(Flexible::default());
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
-    let wish = ReservationWish {
+    let wish = ReservationTerms {
         window,
         tolerance: MINUTE,
         flexible,
@@ -149,10 +149,10 @@ fn a_job_that_its_users_bound_keeps_from_any_division_is_told_so() {
             .phase
             .clone()
     };
-    let Phase::Failed { reason, .. } = ended(250_000) else {
+    let JobPhase::Failed { reason, .. } = ended(250_000) else {
         panic!("it asks for too much")
     };
     assert!(reason.contains("have 4 for it altogether"), "{reason}");
     assert!(reason.contains("reservations.most_share"), "{reason}");
-    assert!(matches!(ended(1_000_000), Phase::Finished { .. }));
+    assert!(matches!(ended(1_000_000), JobPhase::Finished { .. }));
 }

@@ -8,21 +8,23 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use cospan_actors::api::ControlPlane;
-use cospan_actors::api::command::{ApiCommand, ApiRefusal, Ask, Submission};
-use cospan_actors::journal::Change;
+use cospan_actors::api::command::{ApiCommand, ApiRefusal, ApiRequest, Submission};
+use cospan_actors::journal::JournalChange;
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::{
     Attempt, ComponentIndex, JobId, KeyName, LogicalName, RelPath, Round, SiteName,
 };
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::bookings::Bookings;
+use super::bookings::BookingLog;
 use super::call_faults::CallFaultModel;
-use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
+};
 use super::handle::WorldHandle;
 use crate::world::World;
 
@@ -95,7 +97,7 @@ pub struct NodeFailure {
 }
 
 /// What came of it; of each job what the caller keeps.
-pub struct Outcome<T> {
+pub struct ExperimentOutcome<T> {
     /// When the last job had ended, or it all did.
     pub ended: Timestamp,
     /// The jobs as they ended, in order of their ends, and then those that had not.
@@ -115,14 +117,14 @@ pub struct Outcome<T> {
     /// The round that each attempt belongs to, as far as its site answered.
     pub rounds: BTreeMap<AttemptKey, Round>,
     /// The reservations that jobs had.
-    pub bookings: Bookings,
+    pub bookings: BookingLog,
 }
 
 /// An attempt of a component of a job.
 pub type AttemptKey = (JobId, ComponentIndex, Attempt);
 
 /// Called with the time of the world, and jobs that have ended.
-pub type Progress = Rc<dyn Fn(Timestamp, usize)>;
+pub type ProgressCallback = Rc<dyn Fn(Timestamp, usize)>;
 
 /// Runs an experiment to its end, with what happens around it. Of each job that ends
 /// only what `keep` makes of it is kept: there may be very many.
@@ -133,8 +135,8 @@ pub fn run<T: 'static>(
     experiment: Experiment,
     surroundings: Surroundings,
     keep: fn(&Job) -> T,
-    progress: Progress,
-) -> Result<Outcome<T>> {
+    progress: ProgressCallback,
+) -> Result<ExperimentOutcome<T>> {
     let Experiment {
         world,
         settings,
@@ -145,9 +147,9 @@ pub fn run<T: 'static>(
         call_faults,
     } = experiment;
     let environment = SimEnvironment::new(world, call_faults, settings);
-    let plan = Plan::undisturbed(begins, seed);
+    let plan = RunPlan::undisturbed(begins, seed);
     let messages = cospan_actors::chaos::messages();
-    let watched = Rc::new(RefCell::new(Watched::new(keep)));
+    let watched = Rc::new(RefCell::new(WatchedJobs::new(keep)));
     watched.borrow_mut().first_counts = surroundings.first_counts;
     let seen = watched.clone();
     let world = environment.world.clone();
@@ -185,10 +187,10 @@ pub fn run<T: 'static>(
         done
     })?;
     let ended = match end {
-        End::Done(at, done) => done.map(|()| at)?,
-        End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
+        RunEnd::Done(at, done) => done.map(|()| at)?,
+        RunEnd::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
     };
-    let Watched {
+    let WatchedJobs {
         ended: mut jobs,
         live,
         queue,
@@ -197,9 +199,9 @@ pub fn run<T: 'static>(
         rounds,
         bookings,
         ..
-    } = watched.replace(Watched::new(keep));
+    } = watched.replace(WatchedJobs::new(keep));
     jobs.extend(live.into_values().map(|job| keep(&job)));
-    Ok(Outcome {
+    Ok(ExperimentOutcome {
         ended,
         jobs,
         queue,
@@ -214,7 +216,7 @@ pub fn run<T: 'static>(
 }
 
 /// What is noted while jobs come and go.
-struct Watched<T> {
+struct WatchedJobs<T> {
     keep: fn(&Job) -> T,
     waiting: BTreeSet<JobId>,
     live: BTreeMap<JobId, Arc<Job>>,
@@ -223,18 +225,18 @@ struct Watched<T> {
     changes: u64,
     moved: u64,
     rounds: BTreeMap<AttemptKey, Round>,
-    bookings: Bookings,
+    bookings: BookingLog,
     first_counts: bool,
     /// Copies of jobs that have finished.
     superfluous: Vec<JobId>,
 }
 
-impl<T> Watched<T> {
+impl<T> WatchedJobs<T> {
     fn new(keep: fn(&Job) -> T) -> Self {
         let (waiting, live) = (BTreeSet::new(), BTreeMap::new());
         let (ended, queue, rounds) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (first_counts, superfluous) = (false, Vec::new());
-        let (changes, moved, bookings) = (0, 0, Bookings::default());
+        let (changes, moved, bookings) = (0, 0, BookingLog::default());
         Self {
             keep,
             waiting,
@@ -250,21 +252,21 @@ impl<T> Watched<T> {
         }
     }
 
-    fn note(&mut self, change: &Change, now: Timestamp) {
+    fn note(&mut self, change: &JournalChange, now: Timestamp) {
         self.changes += 1;
         match change {
-            Change::NewJobs(jobs) => {
+            JournalChange::NewJobs(jobs) => {
                 self.waiting.extend(jobs.iter().map(|job| job.id));
                 self.live
                     .extend(jobs.iter().map(|job| (job.id, job.clone())));
             }
-            Change::Job { old, new, events } => {
+            JournalChange::Job { old, new, events } => {
                 let moves =
-                    |event: &&JobEvent| matches!(event.what, Happened::ComponentMoved { .. });
+                    |event: &&JobEvent| matches!(event.what, JobEventKind::ComponentMoved { .. });
                 self.moved += events.iter().filter(moves).count() as u64;
                 self.note_rounds(new, events);
                 self.bookings.note(new, events);
-                match matches!(new.phase, Phase::Queued { .. }) {
+                match matches!(new.phase, JobPhase::Queued { .. }) {
                     true => self.waiting.insert(new.id),
                     false => self.waiting.remove(&new.id),
                 };
@@ -288,10 +290,10 @@ impl<T> Watched<T> {
     }
 }
 
-impl<T> Watched<T> {
+impl<T> WatchedJobs<T> {
     /// Copies of one that has finished are not needed.
     fn note_copies(&mut self, job: &Job) {
-        if self.first_counts && matches!(job.phase, Phase::Finished { .. }) {
+        if self.first_counts && matches!(job.phase, JobPhase::Finished { .. }) {
             let of_name = self
                 .live
                 .values()
@@ -303,8 +305,8 @@ impl<T> Watched<T> {
     /// To which round what was submitted belongs.
     fn note_rounds(&mut self, job: &Job, events: &[JobEvent]) {
         for event in events {
-            let (Happened::AttemptSubmitted { component, .. }
-            | Happened::SubmissionUncertain { component, .. }) = &event.what
+            let (JobEventKind::AttemptSubmitted { component, .. }
+            | JobEventKind::SubmissionUncertain { component, .. }) = &event.what
             else {
                 continue;
             };
@@ -318,9 +320,9 @@ impl<T> Watched<T> {
 
 async fn watch<T>(
     plane_run: ControlPlaneRun,
-    watched: Rc<RefCell<Watched<T>>>,
+    watched: Rc<RefCell<WatchedJobs<T>>>,
     count: usize,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> Result<()> {
     const TELL_EVERY: usize = 256;
     let mut changes = plane_run.plane.subscribe();
@@ -355,7 +357,7 @@ async fn cancel(plane: ControlPlane, jobs: Vec<JobId>) {
         let _ = plane
             .command(ApiCommand {
                 by,
-                what: Ask::Cancel(jobs),
+                what: ApiRequest::Cancel(jobs),
             })
             .await;
     }
@@ -400,7 +402,7 @@ async fn register_all(
     ready(plane_run).await;
     let by = KeyName::new("simulated")?;
     for (name, site, path) in files {
-        let what = Ask::AddFile {
+        let what = ApiRequest::AddFile {
             name: name.clone(),
             site,
             path,
@@ -441,7 +443,7 @@ async fn submit_all(plane_run: &ControlPlaneRun, jobs: PlannedJobs) -> Result<()
         };
         let submissions: Vec<Submission> = together.into_iter().map(submission).collect();
         loop {
-            let what = Ask::Submit(submissions.clone());
+            let what = ApiRequest::Submit(submissions.clone());
             match plane_run
                 .plane
                 .command(ApiCommand {

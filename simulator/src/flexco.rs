@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::reserve::flexco::{MetaJob, Moved, Operations, Plans, Shape, SplitBounds};
+use cospan_domain::reserve::flexco::{JobShape, MetaJob, MovedJob, Operations, Plans, SplitBounds};
 use cospan_domain::reserve::timeline::{FOREVER, KindsError, Timeline};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
@@ -72,7 +72,7 @@ struct Whose {
     place: usize,
 }
 
-struct Run<'a> {
+struct FlexCoRun<'a> {
     sites: &'a [FlexSite],
     jobs: &'a [FlexJob],
     allowed: Operations,
@@ -94,7 +94,7 @@ pub fn run(
     jobs: &[FlexJob],
     allowed: Operations,
 ) -> Result<Flexed, KindsError> {
-    let mut run = Run::new(sites, jobs, allowed)?;
+    let mut run = FlexCoRun::new(sites, jobs, allowed)?;
     let mut next_arrival = 0;
     while let Some(now) = run.next(next_arrival) {
         run.end_due(now);
@@ -109,7 +109,7 @@ pub fn run(
     Ok(run.done)
 }
 
-impl<'a> Run<'a> {
+impl<'a> FlexCoRun<'a> {
     fn new(
         sites: &'a [FlexSite],
         jobs: &'a [FlexJob],
@@ -194,8 +194,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn follow(&mut self, moved: &[Moved]) {
-        for Moved { job, from, to } in moved {
+    fn follow(&mut self, moved: &[MovedJob]) {
+        for MovedJob { job, from, to } in moved {
             self.starts.remove(&(*from, *job));
             self.starts.insert((*to, *job));
             *self.moves.entry(*job).or_default() += 1;
@@ -271,7 +271,7 @@ impl<'a> Run<'a> {
             None => self.jobs.get(of.place).and_then(|job| {
                 let resources = Resources::processors(job.processors);
                 let job = MetaJob {
-                    shapes: vec![Shape {
+                    shapes: vec![JobShape {
                         resources,
                         run_time: job.estimate,
                     }],

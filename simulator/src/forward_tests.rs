@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use cospan_actors::api::command::{ApiCommand, Ask, Submission};
-use cospan_domain::acquire::ReservationWish;
+use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::{Idempotency, Job, PhaseKind};
@@ -13,13 +13,15 @@ use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::call_faults::{CallFaultModel, FaultRates};
-use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
+};
 use super::jobs::job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
-use crate::world::ledger::Deed;
-use crate::world::{Pace, World};
+use crate::world::ledger::LedgerEvent;
+use crate::world::{SimulatedPace, World};
 
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
 pub(super) const MINUTE: DurationMs = DurationMs(60_000);
@@ -57,7 +59,7 @@ pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment 
         files: BTreeMap::new(),
     };
     let sites = ["delft", "leiden"].into_iter().zip(local_jobs).map(site);
-    let world = World::new(sites.collect(), &[], Pace::default(), seed, BEGINS);
+    let world = World::new(sites.collect(), &[], SimulatedPace::default(), seed, BEGINS);
     SimEnvironment {
         hints: false,
         ..SimEnvironment::new(
@@ -72,7 +74,7 @@ pub(super) fn busy(local_jobs: [Vec<LocalJob>; 2], seed: u64) -> SimEnvironment 
 pub(super) fn wide(components: usize, flexible: bool) -> JobSpec {
     let mut spec = job(&vec![6; components], MINUTE, minutes(10), 0).unwrap();
     let window = StartWindow::new(BEGINS, BEGINS + minutes(600));
-    let wish = ReservationWish {
+    let wish = ReservationTerms {
         window,
         tolerance: MINUTE,
         flexible,
@@ -96,7 +98,7 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     };
     let (by, what) = (
         KeyName::new("alice").unwrap(),
-        Ask::Submit(vec![submission]),
+        ApiRequest::Submit(vec![submission]),
     );
     plane_run
         .plane
@@ -124,9 +126,9 @@ pub(super) fn run(
     let mut begins = BEGINS;
     let promised = Arc::new(Mutex::new(Vec::new()));
     loop {
-        let plan = Plan {
+        let plan = RunPlan {
             killed_at: deaths.next(),
-            ..Plan::undisturbed(begins, seed)
+            ..RunPlan::undisturbed(begins, seed)
         };
         let (spec, promised) = (spec.clone(), promised.clone());
         let seen = promised.clone();
@@ -154,11 +156,11 @@ pub(super) fn run(
             job()
         });
         match end.unwrap() {
-            End::Done(_, job) => {
+            RunEnd::Done(_, job) => {
                 let promised = promised.lock().unwrap().clone();
                 return Story { job, promised };
             }
-            End::Killed(at) => begins = at + DurationMs::from_secs(20),
+            RunEnd::Killed(at) => begins = at + DurationMs::from_secs(20),
         }
     }
 }
@@ -177,7 +179,7 @@ pub(super) fn began(environment: &SimEnvironment) -> Vec<Timestamp> {
         let entries = world.ledger().entries();
         entries
             .iter()
-            .filter(|entry| entry.deed == Deed::Began)
+            .filter(|entry| entry.deed == LedgerEvent::Began)
             .map(|entry| entry.at)
             .collect()
     })

@@ -7,11 +7,11 @@ use twox_hash::XxHash3_128;
 /// What happened in a run, as one number: equal seeds give equal hashes.
 #[derive(Default)]
 pub struct EventHash {
-    state: Mutex<State>,
+    state: Mutex<HashState>,
 }
 
 #[derive(Default)]
-struct State {
+struct HashState {
     hasher: XxHash3_128,
     /// What is still to go in: much at once takes a fraction of the time.
     waiting: Vec<u8>,
@@ -21,7 +21,7 @@ impl EventHash {
     /// Small enough to stay in the processor's nearest cache.
     const MANY_BYTES: usize = 8 * 1_024;
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HashState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,7 +45,7 @@ impl EventHash {
     }
 }
 
-impl State {
+impl HashState {
     fn take_in(&mut self) {
         self.hasher.write(&self.waiting);
         self.waiting.clear();

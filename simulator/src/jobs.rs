@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use cospan_domain::ids::ComponentName;
 use cospan_domain::job::spec::{
-    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
+    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, RequestType,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
@@ -52,7 +52,7 @@ pub fn job(
         .collect::<Result<_>>()?;
     Ok(JobSpec {
         name: None,
-        request: Request::NonFixed,
+        request: RequestType::NonFixed,
         components,
         policy: None,
         priority: Priority::Low,

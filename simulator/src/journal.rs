@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use cospan_actors::clock::Clock;
 use cospan_domain::ids::{Epoch, InstanceId};
-use cospan_storage::fault::{self, Fault, FaultDisk};
+use cospan_storage::fault::{self, DiskFault, FaultDisk};
 use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::port::{
-    Journal, Opened, Report, Sink, StoreError, StoreSize, Stored, Token, Unit,
+    CommitReport, Journal, Opened, Sink, StoreError, StoreSize, Stored, Unit, UnitToken,
 };
 use cospan_storage::record::keys;
 
 use super::call_faults::{CallFaultModel, WriteFault};
 use super::hash::EventHash;
 use super::kill_switch::KillSwitch;
-use super::kinds::Kind;
+use super::kinds::FaultKind;
 use super::lives::{Lived, Lives};
 
 /// What a unit is about, for tables: that of its first change.
@@ -79,10 +79,10 @@ impl StoreDisk {
 
 /// A journal that stops with its control plane.
 #[derive(Clone)]
-pub(super) struct MortalJournal(pub(super) Arc<Disk>);
+pub(super) struct MortalJournal(pub(super) Arc<SimulatedDisk>);
 
 /// What lies under it.
-pub(super) struct Disk {
+pub(super) struct SimulatedDisk {
     pub(super) inner: Arc<dyn Journal>,
     pub(super) sink: Sink,
     pub(super) kill_switch: Arc<KillSwitch>,
@@ -90,7 +90,7 @@ pub(super) struct Disk {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) lives: Arc<Lives>,
     pub(super) hash: Arc<EventHash>,
-    pub(super) waiting: Mutex<Waiting>,
+    pub(super) waiting: Mutex<UnsyncedUnits>,
     pub(super) store: StoreDisk,
     /// It takes no more.
     pub(super) broken: AtomicBool,
@@ -125,13 +125,13 @@ impl Hasty {
 
 /// Written and not yet on the disk.
 #[derive(Default)]
-pub(super) struct Waiting {
-    units: VecDeque<(Epoch, Token, Unit)>,
+pub(super) struct UnsyncedUnits {
+    units: VecDeque<(Epoch, UnitToken, Unit)>,
     syncing: bool,
 }
 
-impl Disk {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl SimulatedDisk {
+    fn waiting(&self) -> MutexGuard<'_, UnsyncedUnits> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,12 +154,12 @@ impl Disk {
         };
         let fault = match fault {
             WriteFault::Fails { written } => {
-                disk.strike_after(0, Fault::WriteError { written });
-                Kind::WriteFails
+                disk.strike_after(0, DiskFault::WriteError { written });
+                FaultKind::WriteFails
             }
             WriteFault::Full => {
                 disk.set_capacity(Some(0));
-                Kind::StoreFull
+                FaultKind::StoreFull
             }
         };
         if !self.strikes(disk) {
@@ -212,10 +212,10 @@ impl Disk {
                 return;
             }
             if fails {
-                self.fall(Kind::SyncFails);
+                self.fall(FaultKind::SyncFails);
                 self.broken.store(true, Ordering::Relaxed);
                 self.lives.note(self.clock.now(), Lived::DiskFailed);
-                return (self.sink)(Report::Fatal("the disk does not take it".into()));
+                return (self.sink)(CommitReport::Fatal("the disk does not take it".into()));
             }
             self.harden(count);
             if self.broken.load(Ordering::Relaxed) {
@@ -231,7 +231,7 @@ impl Disk {
 
     /// The machine stops: of what was not yet on the disk a beginning may be there, the last
     /// of it torn.
-    pub(super) fn fall(&self, kind: Kind) {
+    pub(super) fn fall(&self, kind: FaultKind) {
         let count = self.waiting().units.len();
         self.keep(self.call_faults.draw_below(count + 1));
         self.tear();
@@ -241,7 +241,7 @@ impl Disk {
     }
 
     /// The machine stops as this unit is about to be written: there may be a part of it.
-    fn lose(&self, unit: (Epoch, Token, Unit)) {
+    fn lose(&self, unit: (Epoch, UnitToken, Unit)) {
         if self.waiting().units.is_empty() {
             self.waiting().units.push_back(unit);
             self.lives.note(self.clock.now(), Lived::DiskFailed);
@@ -259,15 +259,15 @@ impl Disk {
         let Some((kind, kept)) = kind.zip(self.call_faults.draw_tear()) else {
             return;
         };
-        disk.strike_after(0, Fault::PowerCut { kept });
+        disk.strike_after(0, DiskFault::PowerCut { kept });
         if self.strikes(disk) {
-            self.call_faults.tally().count(Kind::TornTail, kind);
+            self.call_faults.tally().count(FaultKind::TornTail, kind);
         }
     }
 }
 
 impl Journal for MortalJournal {
-    fn append(&self, epoch: Epoch, token: Token, unit: Unit) {
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
         let disk = &self.0;
         let lived = !disk.kill_switch.is_dead();
         let (lives, last) = disk.kill_switch.append(kind_of(&unit));

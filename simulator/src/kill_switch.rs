@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-use super::kinds::Kind;
-use super::tally::Tally;
+use super::kinds::FaultKind;
+use super::tally::StrikeTally;
 
 /// Where exactly a control plane is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +27,13 @@ pub enum KillPoint {
 }
 
 impl KillPoint {
-    fn kind(self) -> Kind {
+    fn kind(self) -> FaultKind {
         match self {
-            KillPoint::BeforeAppend(_) => Kind::KilledBeforeAppend,
-            KillPoint::AfterAppend(_) => Kind::KilledAfterAppend,
-            KillPoint::BeforeCall(_) => Kind::KilledBeforeCall,
-            KillPoint::AfterCall(_) => Kind::KilledAfterCall,
-            KillPoint::BetweenGates(_) => Kind::KilledBetweenGates,
+            KillPoint::BeforeAppend(_) => FaultKind::KilledBeforeAppend,
+            KillPoint::AfterAppend(_) => FaultKind::KilledAfterAppend,
+            KillPoint::BeforeCall(_) => FaultKind::KilledBeforeCall,
+            KillPoint::AfterCall(_) => FaultKind::KilledAfterCall,
+            KillPoint::BetweenGates(_) => FaultKind::KilledBetweenGates,
         }
     }
 }
@@ -47,12 +47,12 @@ pub struct KillSwitch {
     calls: AtomicU64,
     gates: AtomicU64,
     told: Notify,
-    tally: Arc<Tally>,
+    tally: Arc<StrikeTally>,
 }
 
 impl KillSwitch {
     /// Dies at `moment`, if one is given, and when it is told to.
-    pub fn at(moment: Option<KillPoint>, tally: Arc<Tally>) -> Arc<Self> {
+    pub fn at(moment: Option<KillPoint>, tally: Arc<StrikeTally>) -> Arc<Self> {
         Arc::new(Self {
             moment,
             tally,
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn who_is_to_die_after_a_call_dies_after_the_first_one_carried_out() {
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(StrikeTally::default());
         let kill_switch = KillSwitch::at(Some(KillPoint::AfterCall(2)), tally.clone());
         assert!(kill_switch.call("status") && kill_switch.carried_out("status"));
         assert!(
@@ -149,13 +149,13 @@ mod tests {
         assert!(!kill_switch.call("status"), "the dead call nobody");
         assert_eq!(
             tally.struck(),
-            [((Kind::KilledAfterCall, "cancel"), 1)].into()
+            [((FaultKind::KilledAfterCall, "cancel"), 1)].into()
         );
     }
 
     #[test]
     fn who_is_to_die_between_two_gates_calls_nobody_after_the_first() {
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(StrikeTally::default());
         let kill_switch = KillSwitch::at(Some(KillPoint::BetweenGates(1)), tally.clone());
         assert!(
             kill_switch.call("decide-gate") && kill_switch.carried_out("decide-gate"),
@@ -170,7 +170,7 @@ mod tests {
         assert!(!kill_switch.call("decide-gate"), "the other one stays shut");
         assert_eq!(
             tally.struck(),
-            [((Kind::KilledBetweenGates, "decide-gate"), 1)].into()
+            [((FaultKind::KilledBetweenGates, "decide-gate"), 1)].into()
         );
     }
 }

@@ -6,25 +6,25 @@ macro_rules! kinds {
     ($($place:ident { $($(#[$doc:meta])* $kind:ident = $name:literal,)* })*) => {
         /// A kind of trouble.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Kind {
+        pub enum FaultKind {
             $($($(#[$doc])* $kind,)*)*
         }
 
-        impl Kind {
+        impl FaultKind {
             /// All of them.
-            pub const ALL: &[Kind] = &[$($(Kind::$kind,)*)*];
+            pub const ALL: &[FaultKind] = &[$($(FaultKind::$kind,)*)*];
 
             /// Its name, for tables.
             pub fn as_str(self) -> &'static str {
                 match self {
-                    $($(Kind::$kind => $name,)*)*
+                    $($(FaultKind::$kind => $name,)*)*
                 }
             }
 
             /// Where it strikes.
-            pub fn place(self) -> Place {
+            pub fn place(self) -> FaultTarget {
                 match self {
-                    $($(Kind::$kind)|* => Place::$place,)*
+                    $($(FaultKind::$kind)|* => FaultTarget::$place,)*
                 }
             }
         }
@@ -33,7 +33,7 @@ macro_rules! kinds {
 
 /// Where trouble strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FaultTarget {
     /// One call to a site, on its way there or back.
     Call,
     /// A site, or a link from it.
@@ -161,10 +161,10 @@ kinds! {
     }
 }
 
-impl Kind {
+impl FaultKind {
     /// The kinds that strike there.
-    pub fn of(place: Place) -> impl Iterator<Item = Kind> {
-        Kind::ALL
+    pub fn of(place: FaultTarget) -> impl Iterator<Item = FaultKind> {
+        FaultKind::ALL
             .iter()
             .copied()
             .filter(move |kind| kind.place() == place)
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_trouble_has_a_name_of_its_own() {
-        let names: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
-        assert_eq!(names.len(), Kind::ALL.len());
+        let names: BTreeSet<&str> = FaultKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!(names.len(), FaultKind::ALL.len());
     }
 }

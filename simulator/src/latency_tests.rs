@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
 use cospan_domain::ids::{HostName, KeyName, PolicyName};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
-use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
+};
 use super::jobs::job;
 use super::probe_tests::{BEGINS, SECOND, linked, name, until};
 use crate::world::LinkSpec;
-use crate::world::trouble::Trouble;
+use crate::world::trouble::SiteFault;
 
 const SITES: [&str; 3] = ["delft", "leiden", "utrecht"];
 const GIGABIT: BitsPerSecond = BitsPerSecond(1_000_000_000);
@@ -64,7 +66,7 @@ async fn submit(plane_run: &ControlPlaneRun) {
     };
     let (by, what) = (
         KeyName::new("alice").unwrap(),
-        Ask::Submit(vec![submission]),
+        ApiRequest::Submit(vec![submission]),
     );
     plane_run
         .plane
@@ -86,7 +88,7 @@ async fn placed(plane_run: &ControlPlaneRun) -> BTreeSet<String> {
             .cloned()
             .unwrap()
     };
-    let runs = |job: &Job| matches!(job.phase, Phase::Running { .. });
+    let runs = |job: &Job| matches!(job.phase, JobPhase::Running { .. });
     assert!(
         until(plane_run, || runs(&latest())).await,
         "{:?}",
@@ -120,7 +122,7 @@ fn latency(plane_run: &ControlPlaneRun, from: &str, to: &str) -> (Option<Duratio
 fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
     let environment = three_sites();
     let world = environment.world.clone();
-    let plan = Plan::undisturbed(BEGINS, 1);
+    let plan = RunPlan::undisturbed(BEGINS, 1);
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
         assert_eq!(
@@ -144,7 +146,7 @@ fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
             for from in SITES {
                 let site = world.index_of(&name(from)).unwrap();
                 for to in SITES.into_iter().filter(|to| *to != from) {
-                    let cut = Trouble::Link {
+                    let cut = SiteFault::Link {
                         to: name(to),
                         bandwidth: BitsPerSecond(0),
                     };
@@ -165,5 +167,5 @@ fn a_connected_policy_chooses_the_sites_that_were_found_to_be_near() {
             "nothing has come back for too long"
         );
     });
-    assert!(matches!(end.unwrap(), End::Done(..)));
+    assert!(matches!(end.unwrap(), RunEnd::Done(..)));
 }

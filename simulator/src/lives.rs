@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_actors::clock::Clock;
-use cospan_actors::supervision::witness::{Turn, watch_lives};
-use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
+use cospan_actors::supervision::witness::{ActorTurn, watch_lives};
+use cospan_actors::supervision::{ActorId, ActorKind, SupervisorVerdict};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 /// Something that happened to actors or to their process.
@@ -19,7 +19,7 @@ pub enum Lived {
     /// An actor was to be built: for the first time, or anew after a death.
     Built(ActorId, bool),
     /// This was carried out because an actor died.
-    Judged(ActorId, Verdict),
+    Judged(ActorId, SupervisorVerdict),
     /// It was made to take no message for so long, with its mailbox full or not.
     Stalled(ActorId, DurationMs, bool),
     /// The disk failed.
@@ -129,9 +129,9 @@ pub(super) fn watch(lives: Arc<Lives>, clock: Arc<dyn Clock>) {
     watch_lives(Some(Box::new(move |id, turn| {
         let id = id.clone();
         let lived = match turn {
-            Turn::Built { anew } => Lived::Built(id, anew),
-            Turn::Died => Lived::Died(id),
-            Turn::Judged(verdict) => Lived::Judged(id, verdict),
+            ActorTurn::Built { anew } => Lived::Built(id, anew),
+            ActorTurn::Died => Lived::Died(id),
+            ActorTurn::Judged(verdict) => Lived::Judged(id, verdict),
         };
         lives.note(clock.now(), lived);
     })));

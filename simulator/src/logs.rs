@@ -20,7 +20,7 @@ use std::io;
 use thiserror::Error;
 
 pub use complaints::{Complaint, ComplaintKind, Complaints, Treatment};
-pub use failures::{FailureCause, FailureReader, NodeFailure};
+pub use failures::{FailureCause, FailureReader, LoggedFailure};
 pub use source::LINE_BYTES_MAX;
 pub use swf::{JobStatus, SwfHeader, SwfJob, SwfLog, SwfReader, read_swf};
 
@@ -38,14 +38,14 @@ pub enum OnBad {
 
 /// How one log is to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct LogReading {
     /// The log's name, for messages only.
     pub file: String,
     /// What to do with a line that cannot be used.
     pub on_bad: OnBad,
 }
 
-impl Reading {
+impl LogReading {
     /// Skips bad lines and keeps the first ten complaints of each kind.
     pub fn skipping(file: impl Into<String>) -> Self {
         Self {

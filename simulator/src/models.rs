@@ -30,7 +30,7 @@ pub struct GeneratedJob {
 /// A parameter that a model cannot work with.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{parameter} is {value}; it must be {allowed}")]
-pub struct ParameterError {
+pub struct ModelParameterError {
     /// What the parameter is called.
     pub parameter: &'static str,
     /// Its value.
@@ -45,11 +45,11 @@ fn check(
     parameter: &'static str,
     value: f64,
     allowed: &'static str,
-) -> Result<(), ParameterError> {
+) -> Result<(), ModelParameterError> {
     if is_allowed {
         Ok(())
     } else {
-        Err(ParameterError {
+        Err(ModelParameterError {
             parameter,
             value,
             allowed,

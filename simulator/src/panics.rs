@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cospan_actors::clock::Clock;
 
 use super::lives::Lives;
-use super::tally::Tally;
+use super::tally::StrikeTally;
 
 /// How often actors panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +22,11 @@ pub struct Panics {
 pub(super) fn plant(
     panics: Panics,
     seed: u64,
-    tally: Arc<Tally>,
+    tally: Arc<StrikeTally>,
     lives: Arc<Lives>,
     clock: Arc<dyn Clock>,
 ) {
-    use cospan_actors::chaos::{Point, panic_when};
+    use cospan_actors::chaos::{CrashPoint, panic_when};
     use cospan_actors::supervision::ActorKind;
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
@@ -34,17 +34,17 @@ pub(super) fn plant(
     use super::lives::Lived;
 
     let mut chance = StdRng::seed_from_u64(seed ^ 0x0070_616e_6963);
-    let mut again: Option<(String, Point, u32)> = None;
+    let mut again: Option<(String, CrashPoint, u32)> = None;
     // Every handler tells first of what kind its actor is.
     let mut entered = None;
     panic_when(Some(Box::new(move |effect, point| {
-        if point == Point::HandlerEntry && !effect.is_empty() {
+        if point == CrashPoint::HandlerEntry && !effect.is_empty() {
             entered = ActorKind::ALL
                 .into_iter()
                 .find(|kind| kind.as_str() == effect);
         }
         // Who cannot be built is not built anew: nothing would come of that site or job.
-        if point == Point::Factory || point == Point::BeforeAnswer {
+        if point == CrashPoint::Factory || point == CrashPoint::BeforeAnswer {
             return false;
         }
         let repeats = again.as_mut().is_some_and(|(at_effect, at, left)| {
@@ -58,8 +58,8 @@ pub(super) fn plant(
             again = Some((effect.to_owned(), point, times));
         }
         if strikes {
-            tally.count(super::kinds::Kind::ActorPanics, point.as_str());
-            let whose = entered.filter(|_| point == Point::HandlerEntry);
+            tally.count(super::kinds::FaultKind::ActorPanics, point.as_str());
+            let whose = entered.filter(|_| point == CrashPoint::HandlerEntry);
             lives.note(clock.now(), Lived::Planted(whose));
         }
         strikes
@@ -74,7 +74,7 @@ pub(super) fn clear() {
 
 /// No point of this build panics.
 #[cfg(not(cospan_chaos))]
-pub(super) fn plant(_: Panics, _: u64, _: Arc<Tally>, _: Arc<Lives>, _: Arc<dyn Clock>) {}
+pub(super) fn plant(_: Panics, _: u64, _: Arc<StrikeTally>, _: Arc<Lives>, _: Arc<dyn Clock>) {}
 
 /// No point of this build panics.
 #[cfg(not(cospan_chaos))]

@@ -3,23 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::{KeyName, SiteName};
-use cospan_domain::job::state::Phase;
+use cospan_domain::job::state::JobPhase;
 use cospan_domain::runner::RestartScope;
 use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::call_faults::{CallFaultModel, FaultRates};
-use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
+};
 use super::jobs::shared_job;
 use super::settings::default_settings;
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
-use crate::world::{LinkSpec, Pace, World};
+use crate::world::{LinkSpec, SimulatedPace, World};
 
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
 pub(super) const SECOND: DurationMs = DurationMs(1_000);
@@ -46,7 +48,7 @@ pub(super) fn linked(sites: &[&str], links: &[LinkSpec]) -> SimEnvironment {
         files: BTreeMap::new(),
     };
     let sites = sites.iter().map(site).collect();
-    let world = World::new(sites, links, Pace::default(), 1, BEGINS);
+    let world = World::new(sites, links, SimulatedPace::default(), 1, BEGINS);
     let settings = Settings {
         site: SiteParameters {
             site_error_threshold: 1,
@@ -74,7 +76,7 @@ pub(super) async fn submit(
     let submission = Submission::of(spec);
     let (by, what) = (
         KeyName::new("alice").unwrap(),
-        Ask::Submit(vec![submission]),
+        ApiRequest::Submit(vec![submission]),
     );
     plane_run
         .plane
@@ -112,7 +114,7 @@ pub(super) fn fail_node(plane_run: &ControlPlaneRun, world: &WorldHandle, site: 
 fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
     let environment = environment(&["delft", "leiden"]);
     let world = environment.world.clone();
-    let plan = Plan::undisturbed(BEGINS, 1);
+    let plan = RunPlan::undisturbed(BEGINS, 1);
     let end = run_control_plane(&environment, plan, move |plane_run| async move {
         plane_run.until(BEGINS + SECOND).await;
         // Two components of the size of a site: each has one.
@@ -121,7 +123,7 @@ fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
             let view = plane_run.plane.view();
             view.jobs
                 .values()
-                .all(|job| matches!(job.phase, Phase::Running { .. }))
+                .all(|job| matches!(job.phase, JobPhase::Running { .. }))
         };
         assert!(until(&plane_run, runs).await, "both sites take a component");
         fail_node(&plane_run, &world, "leiden");
@@ -146,5 +148,5 @@ fn a_probe_whose_job_another_site_ended_makes_room_for_the_next_at_once() {
             breaker(&plane_run, "leiden")
         );
     });
-    assert!(matches!(end.unwrap(), End::Done(..)));
+    assert!(matches!(end.unwrap(), RunEnd::Done(..)));
 }

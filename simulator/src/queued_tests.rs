@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
 use cospan_domain::acquire::{AcquisitionMode, QueueLimits};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
@@ -12,13 +12,15 @@ use cospan_domain::job::state::{Idempotency, Job, PhaseKind};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::call_faults::{CallFaultModel, FaultRates};
-use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
+};
 use super::jobs::job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
-use crate::world::ledger::{Deed, Entry};
-use crate::world::{Pace, World};
+use crate::world::ledger::{LedgerEntry, LedgerEvent};
+use crate::world::{SimulatedPace, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const RUN_TIME: DurationMs = DurationMs(60_000);
@@ -41,7 +43,7 @@ fn environment(minutes: [u64; 2], seed: u64) -> SimEnvironment {
         files: BTreeMap::new(),
     };
     let sites = ["delft", "leiden"].into_iter().zip(minutes).map(site);
-    let world = World::new(sites.collect(), &[], Pace::default(), seed, BEGINS);
+    let world = World::new(sites.collect(), &[], SimulatedPace::default(), seed, BEGINS);
     SimEnvironment {
         hints: false,
         ..SimEnvironment::new(
@@ -76,7 +78,7 @@ async fn submit(plane_run: &ControlPlaneRun, spec: JobSpec) {
     };
     let (by, what) = (
         KeyName::new("alice").unwrap(),
-        Ask::Submit(vec![submission]),
+        ApiRequest::Submit(vec![submission]),
     );
     plane_run
         .plane
@@ -92,9 +94,9 @@ fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) 
         .map(|secs| BEGINS + DurationMs::from_secs(*secs));
     let mut begins = BEGINS;
     loop {
-        let plan = Plan {
+        let plan = RunPlan {
             killed_at: deaths.next(),
-            ..Plan::undisturbed(begins, seed)
+            ..RunPlan::undisturbed(begins, seed)
         };
         let spec = spec.clone();
         let end = run_control_plane(environment, plan, move |plane_run| async move {
@@ -120,8 +122,8 @@ fn run(environment: &SimEnvironment, spec: &JobSpec, deaths: &[u64], seed: u64) 
             job()
         });
         match end.unwrap() {
-            End::Done(_, job) => return job,
-            End::Killed(at) => begins = at + DurationMs::from_secs(20),
+            RunEnd::Done(_, job) => return job,
+            RunEnd::Killed(at) => begins = at + DurationMs::from_secs(20),
         }
     }
 }
@@ -132,9 +134,9 @@ fn ledger(environment: &SimEnvironment) -> (Vec<Timestamp>, usize) {
         let entries = world.ledger().entries();
         let began = entries
             .iter()
-            .filter(|entry| entry.deed == Deed::Began)
+            .filter(|entry| entry.deed == LedgerEvent::Began)
             .map(|entry| entry.at);
-        let submitted = |entry: &&Entry| matches!(entry.deed, Deed::Submitted { .. });
+        let submitted = |entry: &&LedgerEntry| matches!(entry.deed, LedgerEvent::Submitted { .. });
         (began.collect(), entries.iter().filter(submitted).count())
     })
 }

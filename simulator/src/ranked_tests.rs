@@ -4,11 +4,11 @@ use cospan_domain::acquire::{Benchmark, Preferences, Score, Scores};
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::PhaseKind;
-use cospan_domain::reserve::Found;
+use cospan_domain::reserve::CandidateState;
 
 use super::control_plane_run::SimEnvironment;
 use super::forward_tests::{BEGINS, Story, began, environment, held, minutes, run, wide};
-use crate::world::ledger::Deed;
+use crate::world::ledger::LedgerEvent;
 
 /// Two sites that are full for four hours, one of them sixty times as fast as the other.
 fn of_two_speeds(fast: &str, seed: u64) -> SimEnvironment {
@@ -43,7 +43,9 @@ fn preferring() -> JobSpec {
 fn ran_at(environment: &SimEnvironment) -> Vec<String> {
     environment.world.read(|world| {
         let entries = world.ledger().entries();
-        let began = entries.iter().filter(|entry| entry.deed == Deed::Began);
+        let began = entries
+            .iter()
+            .filter(|entry| entry.deed == LedgerEvent::Began);
         began.map(|entry| entry.site.to_string()).collect()
     })
 }
@@ -61,7 +63,7 @@ fn a_job_runs_at_the_site_where_it_is_done_first() {
             .iter()
             .map(|candidate| candidate.found);
         assert!(
-            found.all(|found| matches!(found, Found::Granted(_))),
+            found.all(|found| matches!(found, CandidateState::Granted(_))),
             "{rankings:?}"
         );
         assert_eq!(

@@ -1,16 +1,16 @@
 //! Components that are restarted alone, on sites that have nothing else to do.
 
-use cospan_domain::job::state::{Phase, Run};
+use cospan_domain::job::state::{AttemptState, JobPhase};
 use cospan_domain::runner::RestartScope;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::control_plane_run::{ControlPlaneRun, End, Plan, run_control_plane};
+use super::control_plane_run::{ControlPlaneRun, RunEnd, RunPlan, run_control_plane};
 use super::handle::WorldHandle;
 use super::probe_tests::{BEGINS, SECOND, breaker, environment, fail_node, name, submit, until};
 
-fn plan() -> Plan {
-    Plan::undisturbed(BEGINS, 1)
+fn plan() -> RunPlan {
+    RunPlan::undisturbed(BEGINS, 1)
 }
 
 /// Where the payloads of all jobs run, in order of component; empty unless all do.
@@ -19,11 +19,11 @@ fn run_at(plane_run: &ControlPlaneRun) -> Vec<String> {
     let jobs = view
         .jobs
         .values()
-        .filter(|job| matches!(job.phase, Phase::Running { .. }));
+        .filter(|job| matches!(job.phase, JobPhase::Running { .. }));
     let components: Vec<_> = jobs.flat_map(|job| &job.components).collect();
     let runs = components
         .iter()
-        .all(|component| matches!(component.run, Run::Running { .. }));
+        .all(|component| matches!(component.run, AttemptState::Running { .. }));
     let placed = components
         .iter()
         .filter(|_| runs)
@@ -61,7 +61,7 @@ fn a_component_goes_to_a_site_that_nobody_has_asked_for_hours() {
             run_at(&plane_run)
         );
     });
-    assert!(matches!(end.unwrap(), End::Done(..)));
+    assert!(matches!(end.unwrap(), RunEnd::Done(..)));
 }
 
 #[test]
@@ -91,5 +91,5 @@ fn a_site_whose_probe_fails_is_unusable_again() {
         let state = breaker(&plane_run, "leiden");
         assert!(matches!(state, Some(Breaker::Open { .. })), "{state:?}");
     });
-    assert!(matches!(end.unwrap(), End::Done(..)));
+    assert!(matches!(end.unwrap(), RunEnd::Done(..)));
 }

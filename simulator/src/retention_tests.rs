@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName};
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_storage::record::keys;
 
 use super::call_faults::{CallFaultModel, FaultRates};
-use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
+};
 use super::jobs::shared_job;
 use super::settings::default_settings;
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
-use crate::world::{Pace, World};
+use crate::world::{SimulatedPace, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const DAY: DurationMs = DurationMs(86_400_000);
@@ -25,7 +27,7 @@ const JOBS_A_DAY: u64 = 12;
 
 /// What is kept at the end of a day.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Kept {
+struct DayEndCounts {
     live_jobs: usize,
     keys_but_archive: usize,
     attempts_at_sites: usize,
@@ -45,7 +47,7 @@ fn environment() -> SimEnvironment {
     let world = World::new(
         ["delft", "leiden"].map(site).into(),
         &[],
-        Pace::default(),
+        SimulatedPace::default(),
         1,
         BEGINS,
     );
@@ -72,7 +74,7 @@ async fn submit(plane_run: &ControlPlaneRun, number: u64) {
         ..Submission::of(spec)
     };
     let by = KeyName::new("alice").unwrap();
-    let what = Ask::Submit(vec![submission]);
+    let what = ApiRequest::Submit(vec![submission]);
     plane_run
         .plane
         .command(ApiCommand { by, what })
@@ -80,10 +82,10 @@ async fn submit(plane_run: &ControlPlaneRun, number: u64) {
         .unwrap();
 }
 
-fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> Kept {
+fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> DayEndCounts {
     let all = plane_run.plane.scan(&[]).unwrap();
     let archived = |key: &[u8]| key.starts_with(keys::ARCHIVE);
-    Kept {
+    DayEndCounts {
         live_jobs: plane_run.plane.view().jobs.len(),
         keys_but_archive: all.iter().filter(|stored| !archived(&stored.key.0)).count(),
         attempts_at_sites: world.read(|world| {
@@ -100,8 +102,8 @@ fn kept(plane_run: &ControlPlaneRun, world: &WorldHandle) -> Kept {
 fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
     let environment = environment();
     let world = environment.world.clone();
-    let plan = Plan::undisturbed(BEGINS, 1);
-    let end: Result<End<Vec<Kept>>> =
+    let plan = RunPlan::undisturbed(BEGINS, 1);
+    let end: Result<RunEnd<Vec<DayEndCounts>>> =
         run_control_plane(&environment, plan, move |plane_run| async move {
             plane_run.until(BEGINS + DurationMs(1_000)).await;
             let mut days = Vec::new();
@@ -115,10 +117,10 @@ fn what_is_kept_is_the_same_after_thirty_days_as_after_three() {
             }
             days
         });
-    let End::Done(_, days) = end.unwrap() else {
+    let RunEnd::Done(_, days) = end.unwrap() else {
         panic!("it was not to be killed")
     };
-    let most = |days: &[Kept]| Kept {
+    let most = |days: &[DayEndCounts]| DayEndCounts {
         live_jobs: days.iter().map(|day| day.live_jobs).max().unwrap(),
         keys_but_archive: days.iter().map(|day| day.keys_but_archive).max().unwrap(),
         attempts_at_sites: days.iter().map(|day| day.attempts_at_sites).max().unwrap(),

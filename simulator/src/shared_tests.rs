@@ -3,24 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 use cospan_domain::ids::{JobId, KeyName, ReservationName, SiteName};
-use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::command::Operation;
-use cospan_domain::site::shared::{SharedStage, SharedWish};
+use cospan_domain::site::shared::{SharedStage, SharedTerms};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::call_faults::{CallFaultModel, FaultRates};
-use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
+};
 use super::jobs::job;
 use super::journal::StoreDisk;
 use super::settings::default_settings;
 use crate::handle::WorldHandle;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
-use crate::world::{Pace, World};
+use crate::world::{SimulatedPace, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -39,7 +41,7 @@ fn environment() -> SimEnvironment {
         files: BTreeMap::new(),
     };
     let sites = ["delft", "leiden"].map(site);
-    let world = World::new(sites.into(), &[], Pace::default(), 1, BEGINS);
+    let world = World::new(sites.into(), &[], SimulatedPace::default(), 1, BEGINS);
     SimEnvironment {
         world: WorldHandle::new(world),
         disk: StoreDisk::default(),
@@ -57,14 +59,14 @@ fn play<T: 'static>(
     environment: &SimEnvironment,
     acts: impl AsyncFnOnce(&ControlPlaneRun) -> T + 'static,
 ) -> T {
-    let plan = Plan::undisturbed(BEGINS, 1);
+    let plan = RunPlan::undisturbed(BEGINS, 1);
     let end = run_control_plane(environment, plan, move |plane_run| async move {
         plane_run.until(BEGINS + MINUTE).await;
         acts(&plane_run).await
     });
     match end.unwrap() {
-        End::Done(_, result) => result,
-        End::Killed(at) => panic!("it ended by itself at {}", at.0),
+        RunEnd::Done(_, result) => result,
+        RunEnd::Killed(at) => panic!("it ended by itself at {}", at.0),
     }
 }
 
@@ -79,7 +81,7 @@ fn course() -> ReservationName {
 /// Two processors for an hour, in half an hour, for these keys.
 fn wish(now: Timestamp, allowed: &[&str]) -> Operation {
     let allowed: BTreeSet<KeyName> = allowed.iter().map(|name| key(name)).collect();
-    Operation::Reserve(Box::new(SharedWish {
+    Operation::Reserve(Box::new(SharedTerms {
         name: course(),
         allowed,
         resources: Resources::processors(2),
@@ -92,7 +94,11 @@ fn wish(now: Timestamp, allowed: &[&str]) -> Operation {
     }))
 }
 
-async fn ask(plane_run: &ControlPlaneRun, by: &str, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
+async fn ask(
+    plane_run: &ControlPlaneRun,
+    by: &str,
+    what: ApiRequest,
+) -> Result<ApiAnswer, ApiRefusal> {
     plane_run
         .plane
         .command(ApiCommand { by: key(by), what })
@@ -107,7 +113,7 @@ async fn order(
     ask(
         plane_run,
         "operator",
-        Ask::Site(SiteName::new(site).unwrap(), what),
+        ApiRequest::Site(SiteName::new(site).unwrap(), what),
     )
     .await
 }
@@ -154,7 +160,7 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
         let Operation::Reserve(wish) = wish(now, &[]) else {
             unreachable!()
         };
-        Operation::Reserve(Box::new(SharedWish {
+        Operation::Reserve(Box::new(SharedTerms {
             name: ReservationName::new(name).unwrap(),
             parts: parts.into(),
             tolerance: MINUTE,
@@ -179,7 +185,7 @@ fn a_reservation_at_two_sites_is_made_at_both_or_at_none() {
         let held = plane_run.world.read(held);
         let mut spec = job(&[2, 8], MINUTE, MINUTE + MINUTE, 0).unwrap();
         spec.run.within = Some(course());
-        let submit = Ask::Submit(vec![Submission::of(Arc::new(spec))]);
+        let submit = ApiRequest::Submit(vec![Submission::of(Arc::new(spec))]);
         ask(plane_run, "bob", submit).await.unwrap();
         wait(plane_run, HOUR + HOUR).await;
         let view = plane_run.plane.view();
@@ -204,10 +210,10 @@ fn who_waits_is_not_let_into_what_is_not_for_it_by_the_same_name() {
         wait(plane_run, MINUTE).await;
         let mut spec = job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
         spec.run.within = Some(course());
-        let submit = Ask::Submit(vec![Submission::of(Arc::new(spec))]);
+        let submit = ApiRequest::Submit(vec![Submission::of(Arc::new(spec))]);
         ask(plane_run, "bob", submit).await.unwrap();
         // What happens while it is frozen it hears of when it is thawed.
-        ask(plane_run, "bob", Ask::Freeze(vec![JobId(1)]))
+        ask(plane_run, "bob", ApiRequest::Freeze(vec![JobId(1)]))
             .await
             .unwrap();
         let cancel = Operation::CancelReservation { name: course() };
@@ -216,13 +222,13 @@ fn who_waits_is_not_let_into_what_is_not_for_it_by_the_same_name() {
         order(plane_run, "delft", wish(now, &["alice"]))
             .await
             .unwrap();
-        ask(plane_run, "bob", Ask::Thaw(vec![JobId(1)]))
+        ask(plane_run, "bob", ApiRequest::Thaw(vec![JobId(1)]))
             .await
             .unwrap();
         wait(plane_run, HOUR + HOUR).await;
         the_job(plane_run)
     });
-    let Phase::Failed { reason, .. } = &job.phase else {
+    let JobPhase::Failed { reason, .. } = &job.phase else {
         panic!("{:?}", job.phase)
     };
     assert!(reason.contains("is not for its key"), "{reason}");
@@ -240,12 +246,12 @@ fn jobs_of_several_keys_run_in_what_they_share_one_after_the_other() {
         for by in ["alice", "bob", "alice"] {
             let mut spec = job(&[2], MINUTE, MINUTE + MINUTE, 0).unwrap();
             spec.run.within = Some(course());
-            let submit = Ask::Submit(vec![Submission::of(Arc::new(spec))]);
+            let submit = ApiRequest::Submit(vec![Submission::of(Arc::new(spec))]);
             ask(plane_run, by, submit).await.unwrap();
         }
         let refused = job(&[2], MINUTE, MINUTE + MINUTE, 0).map(|mut spec| {
             spec.run.within = Some(course());
-            Ask::Submit(vec![Submission::of(Arc::new(spec))])
+            ApiRequest::Submit(vec![Submission::of(Arc::new(spec))])
         });
         assert!(ask(plane_run, "dora", refused.unwrap()).await.is_err());
         wait(plane_run, HOUR + HOUR).await;

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cospan_actors::clock::Clock;
-use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::port::{
-    AttemptOrder, Attempts, CallKind, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision,
-    GateState, Inspected, Observation, Piece, Readable, Reservations, Site, SiteDescription,
-    SiteError, SiteStatus, Submitted, TagLookup,
+    Attempts, CallKind, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision,
+    GateState, Inspected, Observation, Readable, Reservations, Site, SiteDescription, SiteError,
+    SiteStatus, SubmitRequest, Submitted, TagLookup,
 };
 
-use super::call_faults::{CallFaultModel, Fate};
+use super::call_faults::{CallFate, CallFaultModel};
 use super::handle::WorldHandle;
 use super::kill_switch::KillSwitch;
-use super::kinds::Kind;
+use super::kinds::FaultKind;
 use super::lives::{Lived, Lives};
 use crate::world::trouble::Closed;
 use crate::world::{SiteIndex, World};
@@ -83,7 +83,7 @@ impl SimulatedSite {
     /// The same for a call of which it is known what becomes of it.
     pub(super) async fn meet<T: Send + 'static>(
         &self,
-        fate: Fate,
+        fate: CallFate,
         call: CallKind,
         pretended: Option<T>,
         act: impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static,
@@ -112,7 +112,7 @@ impl SimulatedSite {
                 self.strike(fault, fate.dice, pretended, act).await
             }
         };
-        if fault.is_none_or(Kind::is_carried_out) && !self.kill_switch.carried_out(name) {
+        if fault.is_none_or(FaultKind::is_carried_out) && !self.kill_switch.carried_out(name) {
             return std::future::pending().await;
         }
         pause(fate.back).await;
@@ -167,7 +167,7 @@ impl SimulatedSite {
         }
         // What it has in its hands by then is carried out when it goes on; the rest runs
         // under a time-out there.
-        if Kind::Late.concerns(call) {
+        if FaultKind::Late.concerns(call) {
             let site = self.clone();
             actix_rt::spawn(async move {
                 while site.is_frozen() {
@@ -186,11 +186,11 @@ impl SimulatedSite {
     }
 
     /// Makes a status say what is not so, if that is its fate.
-    fn falsify(&self, fate: Fate, status: &mut SiteStatus) {
+    fn falsify(&self, fate: CallFate, status: &mut SiteStatus) {
         let Some(fault) = fate.fault else { return };
         let is_false = match fault {
-            Kind::Truncated => cut_short(status, fate.dice),
-            Kind::WrongIdle => {
+            FaultKind::Truncated => cut_short(status, fate.dice),
+            FaultKind::WrongIdle => {
                 let total = self
                     .world
                     .read(|world| world.sites()[self.index.index()].processors());
@@ -207,27 +207,27 @@ impl SimulatedSite {
     /// Carries a call out, or not, as its fault has it.
     async fn strike<T: Send + 'static>(
         &self,
-        fault: Kind,
+        fault: FaultKind,
         dice: u64,
         pretended: Option<T>,
         act: Arc<impl Fn(&mut World, SiteIndex) -> Result<T, SiteError> + Send + Sync + 'static>,
     ) -> Result<T, SiteError> {
         match fault {
-            Kind::RequestLost => {
+            FaultKind::RequestLost => {
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            Kind::ReplyLost => {
+            FaultKind::ReplyLost => {
                 let _ = self.carry_out(&*act);
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            Kind::Late => {
+            FaultKind::Late => {
                 self.carry_out_later(DurationMs(DEADLINE.0 + dice % LATEST.0), act);
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            Kind::Doubled => {
+            FaultKind::Doubled => {
                 let answer = self.carry_out(&*act);
                 self.carry_out_later(DurationMs(dice % LATEST.0), act);
                 // A caller who has its answer does not look how often it arrived.
@@ -237,17 +237,17 @@ impl SimulatedSite {
                 pause(DEADLINE).await;
                 Err(lost())
             }
-            Kind::Refused => Err(SiteError::Refused("the site is not well".into())),
-            Kind::NotSent => Err(SiteError::NotSent("connection refused".into())),
-            Kind::Garbage => {
+            FaultKind::Refused => Err(SiteError::Refused("the site is not well".into())),
+            FaultKind::NotSent => Err(SiteError::NotSent("connection refused".into())),
+            FaultKind::Garbage => {
                 let _ = self.carry_out(&*act);
                 Err(SiteError::OutcomeUnknown(
                     "the answer cannot be read".into(),
                 ))
             }
-            Kind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
+            FaultKind::NoEffect if pretended.is_some() => pretended.ok_or_else(lost),
             // Without a word from the hook: it is planned, and there may be many.
-            Kind::AdapterPanics => {
+            FaultKind::AdapterPanics => {
                 self.lives.note(self.clock.now(), Lived::Planted(None));
                 resume_unwind(Box::new("an adapter panicked"))
             }
@@ -269,7 +269,7 @@ fn cut_short(status: &mut SiteStatus, dice: u64) -> bool {
 
 #[async_trait]
 impl Attempts for SimulatedSite {
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let (fate, asked) = (self.call_faults.draw(), tags.to_vec());
         let look = move |world: &mut World, site| Ok(world.status(site, &asked));
         let mut status = self.meet(fate, CallKind::Status, None, look).await?;
@@ -277,7 +277,7 @@ impl Attempts for SimulatedSite {
         Ok(status)
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         let order = order.clone();
         let pretended = LrmId::new(&format!("0.{}", self.name)).ok();
         let pretended = pretended.map(|lrm_id| Submitted { lrm_id });
@@ -287,14 +287,14 @@ impl Attempts for SimulatedSite {
         .await
     }
 
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         self.call(CallKind::FindByTag, move |world, site| {
             Ok(world.find_by_tag(site, tag))
         })
         .await
     }
 
-    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
         let lrm_id = lrm_id.cloned();
         self.call_or_pretend(CallKind::Cancel, Some(()), move |world, site| {
             world.cancel(site, tag, lrm_id.as_ref());
@@ -303,7 +303,7 @@ impl Attempts for SimulatedSite {
         .await
     }
 
-    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
         let lrm_id = lrm_id.clone();
         self.call_or_pretend(CallKind::Cancel, Some(()), move |world, site| {
             world.withdraw(site, tag, &lrm_id);
@@ -312,14 +312,14 @@ impl Attempts for SimulatedSite {
         .await
     }
 
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         self.call(CallKind::RemoveAttempt, move |world, site| {
             world.remove_attempt(site, tag)
         })
         .await
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         self.call(CallKind::ListAttempts, |world, site| {
             Ok(world.list_attempts(site))
         })
@@ -329,7 +329,11 @@ impl Attempts for SimulatedSite {
 
 #[async_trait]
 impl Gate for SimulatedSite {
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         let (decision, kill_switch) = (decision.clone(), self.kill_switch.clone());
         let decide = move |world: &mut World, site| {
             let state = world.decide_gate(site, tag, &decision)?;
@@ -355,7 +359,7 @@ impl Files for SimulatedSite {
         .await
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let order = order.clone();
         self.call_or_pretend(CallKind::StartCopy, Some(()), move |world, site| {
             world.start_copy(site, &order)
@@ -363,7 +367,7 @@ impl Files for SimulatedSite {
         .await
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
         self.call(CallKind::CopyStatus, move |world, site| {
             Ok(world.copy_status(site, &order))
@@ -371,7 +375,7 @@ impl Files for SimulatedSite {
         .await
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let order = order.clone();
         self.call(CallKind::StopCopy, move |world, site| {
             world.stop_copy(site, &order, discard);
@@ -395,7 +399,7 @@ impl Files for SimulatedSite {
         .await
     }
 
-    async fn read(&self, what: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
         let what = what.clone();
         self.call(CallKind::Read, move |world, site| world.read(site, &what))
             .await

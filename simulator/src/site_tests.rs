@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
-use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{AttemptOrder, Attempts, GateDecision, GateState, InQueue, Observation};
+use cospan_sites::port::{Attempts, GateDecision, GateState, InQueue, Observation, SubmitRequest};
 
 use super::call_faults::{CallFaultModel, FaultRates};
 use super::handle::WorldHandle;
 use super::jobs::job;
 use super::kill_switch::{KillPoint, KillSwitch};
-use super::kinds::Kind;
+use super::kinds::FaultKind;
 use super::site::SimulatedSite;
 use crate::world::batch::Discipline;
 use crate::world::cluster::{ClusterSpec, LocalJob};
-use crate::world::ledger::Deed;
-use crate::world::trouble::{Struck, Trouble};
-use crate::world::{Pace, SiteIndex, World};
+use crate::world::ledger::LedgerEvent;
+use crate::world::trouble::{SiteFault, StruckFault};
+use crate::world::{SimulatedPace, SiteIndex, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 
@@ -37,13 +37,17 @@ fn world(nodes: u32, local_jobs: Vec<LocalJob>) -> (World, SiteIndex) {
         reserves: false,
         files: BTreeMap::new(),
     };
-    let world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);
+    let world = World::new(vec![spec], &[], SimulatedPace::default(), 1, BEGINS);
     let index = world.index_of(&name).unwrap();
     (world, index)
 }
 
 /// An empty site of one processor, where everything meets this fault.
-fn site(fault: Option<Kind>, trouble: Option<Trouble>, moment: Option<KillPoint>) -> SimulatedSite {
+fn site(
+    fault: Option<FaultKind>,
+    trouble: Option<SiteFault>,
+    moment: Option<KillPoint>,
+) -> SimulatedSite {
     let (mut world, index) = world(1, Vec::new());
     trouble
         .into_iter()
@@ -77,13 +81,13 @@ fn under_virtual_time(work: impl Future<Output = ()>) {
     System::with_tokio_rt(runtime).block_on(work);
 }
 
-fn struck(site: &SimulatedSite) -> Struck {
+fn struck(site: &SimulatedSite) -> StruckFault {
     site.call_faults.tally().struck()
 }
 
 #[test]
 fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
-    let site = site(Some(Kind::WrongIdle), None, None);
+    let site = site(Some(FaultKind::WrongIdle), None, None);
     let wrong = System::new().block_on(async {
         let mut wrong = 0;
         for _ in 0..100 {
@@ -95,35 +99,38 @@ fn a_wrong_number_is_counted_as_often_as_it_is_wrong() {
         (1..100).contains(&wrong),
         "some numbers drawn are the true one: {wrong}"
     );
-    assert_eq!(struck(&site), [((Kind::WrongIdle, "status"), wrong)].into());
+    assert_eq!(
+        struck(&site),
+        [((FaultKind::WrongIdle, "status"), wrong)].into()
+    );
 }
 
 #[test]
 fn an_answer_that_is_cut_short_and_said_nothing_is_not_counted() {
-    let site = site(Some(Kind::Truncated), None, None);
+    let site = site(Some(FaultKind::Truncated), None, None);
     System::new().block_on(async { site.status(&[]).await.unwrap() });
-    assert_eq!(struck(&site), Struck::new());
+    assert_eq!(struck(&site), StruckFault::new());
 }
 
 #[test]
 fn nobody_is_killed_after_a_call_that_was_turned_away() {
     let site = site(
         None,
-        Some(Trouble::Revoked(true)),
+        Some(SiteFault::Revoked(true)),
         Some(KillPoint::AfterCall(1)),
     );
     System::new().block_on(async { site.status(&[]).await.unwrap_err() });
     assert!(!site.kill_switch.is_dead());
     assert_eq!(
         struck(&site),
-        Struck::new(),
+        StruckFault::new(),
         "neither a kill nor, where nothing stands, trouble"
     );
 }
 
-fn order() -> AttemptOrder {
+fn order() -> SubmitRequest {
     let (instance, component) = (InstanceId::from_random(1), ComponentIndex(0));
-    let tag = Tag {
+    let tag = AttemptTag {
         instance,
         job: JobId(1),
         component,
@@ -131,14 +138,14 @@ fn order() -> AttemptOrder {
     };
     let second = DurationMs(1_000);
     let spec = job(&[1], second, second, 0).unwrap();
-    AttemptOrder::plain(tag, spec.components[0].program.open(), second)
+    SubmitRequest::plain(tag, spec.components[0].program.open(), second)
 }
 
 fn at<T>(site: &SimulatedSite, ms: u64, act: impl FnOnce(&mut World) -> T) -> T {
     site.world.at(BEGINS + DurationMs(ms), act)
 }
 
-fn deeds(site: &SimulatedSite) -> Vec<Deed> {
+fn deeds(site: &SimulatedSite) -> Vec<LedgerEvent> {
     site.world.read(|world| {
         world
             .ledger()
@@ -176,7 +183,7 @@ fn of_two_submissions_with_one_tag_one_takes_the_directory_the_other_ends() {
     });
     let ready = deeds(&site)
         .into_iter()
-        .filter(|deed| *deed == Deed::Ready)
+        .filter(|deed| *deed == LedgerEvent::Ready)
         .count();
     assert_eq!(ready, 1, "{:?}", deeds(&site));
 }
@@ -228,22 +235,22 @@ fn what_is_taken_back_too_late_ends_nothing() {
 
 #[test]
 fn a_request_that_came_twice_is_submitted_twice() {
-    let (site, order) = (site(Some(Kind::Doubled), None, None), order());
+    let (site, order) = (site(Some(FaultKind::Doubled), None, None), order());
     // Who has the reply, and who has none, is drawn.
     under_virtual_time(async {
         let _ = site.submit(&order).await;
         tokio::time::sleep(Duration::from_secs(20)).await;
     });
     let deeds = deeds(&site);
-    assert!(deeds.contains(&Deed::SubmittedAgain), "{deeds:?}");
-    assert_eq!(struck(&site), [((Kind::Doubled, "submit"), 1)].into());
+    assert!(deeds.contains(&LedgerEvent::SubmittedAgain), "{deeds:?}");
+    assert_eq!(struck(&site), [((FaultKind::Doubled, "submit"), 1)].into());
 }
 
 /// An attempt of the job with this number.
-fn order_of(job: u64) -> AttemptOrder {
+fn order_of(job: u64) -> SubmitRequest {
     let order = order();
-    AttemptOrder {
-        tag: Tag {
+    SubmitRequest {
+        tag: AttemptTag {
             job: JobId(job),
             ..order.tag
         },
@@ -251,7 +258,7 @@ fn order_of(job: u64) -> AttemptOrder {
     }
 }
 
-fn seen(world: &mut World, site: SiteIndex, order: &AttemptOrder) -> Observation {
+fn seen(world: &mut World, site: SiteIndex, order: &SubmitRequest) -> Observation {
     world.status(site, &[order.tag]).attempts[&order.tag].clone()
 }
 

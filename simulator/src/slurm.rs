@@ -9,22 +9,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationUs};
-use cospan_sites::exec::{Command, Ended, Exec, ExecError, Output, Work};
+use cospan_sites::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
 use cospan_sites::port::{
-    AttemptOrder, Attempts, CallKind, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision,
-    GateState, Inspected, Piece, Readable, Site, SiteDescription, SiteError, SiteStatus, Submitted,
-    TagLookup,
+    Attempts, CallKind, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision,
+    GateState, Inspected, Readable, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
+    Submitted, TagLookup,
 };
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 
-use super::kinds::Kind;
+use super::kinds::FaultKind;
 use super::site::SimulatedSite;
 use crate::world::World;
 use crate::world::slurm::ROOT;
-use request::Asked;
+use request::SlurmRequest;
 
 /// A simulated site behind the adapter of Slurm.
 pub(super) struct SlurmCluster {
@@ -72,7 +72,7 @@ fn failed(error: SiteError) -> Result<String, ExecError> {
 }
 
 impl SimulatedExec {
-    async fn answer(&self, asked: Asked) -> Result<String, SiteError> {
+    async fn answer(&self, asked: SlurmRequest) -> Result<String, SiteError> {
         let fate = self.0.call_faults.draw();
         let (call, pretended) = (asked.verb.call(), asked.verb.pretended());
         let idle = self.wrong_idle(fate.fault, fate.dice, call);
@@ -82,7 +82,7 @@ impl SimulatedExec {
     }
 
     /// A number of idle processors that is not so, if that is its fate.
-    fn wrong_idle(&self, fault: Option<Kind>, dice: u64, call: CallKind) -> Option<u32> {
+    fn wrong_idle(&self, fault: Option<FaultKind>, dice: u64, call: CallKind) -> Option<u32> {
         let site = self.0.index.index();
         let (total, idle) = self.0.world.read(|world| {
             let cluster = &world.sites()[site];
@@ -90,9 +90,9 @@ impl SimulatedExec {
         });
         let wrong = (dice % u64::from(total + 1)) as u32;
         let strikes =
-            fault == Some(Kind::WrongIdle) && call == CallKind::Status && idle != Some(wrong);
+            fault == Some(FaultKind::WrongIdle) && call == CallKind::Status && idle != Some(wrong);
         strikes.then(|| {
-            self.0.call_faults.note(Kind::WrongIdle, call.as_str());
+            self.0.call_faults.note(FaultKind::WrongIdle, call.as_str());
             wrong
         })
     }
@@ -100,17 +100,17 @@ impl SimulatedExec {
 
 #[async_trait]
 impl Exec for SimulatedExec {
-    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+    async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let Work::Script { words, .. } = &command.work else {
             return Err(ExecError::NotStarted("there is no such program".to_owned()));
         };
-        let asked = Asked::read(words, &command.input).map_err(ExecError::NotStarted)?;
+        let asked = SlurmRequest::read(words, &command.input).map_err(ExecError::NotStarted)?;
         let stdout = match self.answer(asked).await {
             Ok(answer) => answer + "done\n",
             Err(error) => failed(error)?,
         };
-        Ok(Output {
-            ended: Ended::Code(0),
+        Ok(CommandOutput {
+            ended: CommandExit::Code(0),
             stdout: stdout.into_bytes(),
             stderr: Vec::new(),
         })
@@ -119,38 +119,42 @@ impl Exec for SimulatedExec {
 
 #[async_trait]
 impl Attempts for SlurmCluster {
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.slurm.status(tags).await
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         self.slurm.submit(order).await
     }
 
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         self.slurm.find_by_tag(tag).await
     }
 
-    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
         self.slurm.cancel(tag, lrm_id).await
     }
 
-    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
         self.slurm.withdraw(tag, lrm_id).await
     }
 
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         self.slurm.remove_attempt(tag).await
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         self.slurm.list_attempts().await
     }
 }
 
 #[async_trait]
 impl Gate for SlurmCluster {
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         self.slurm.decide_gate(tag, decision).await
     }
 }
@@ -161,15 +165,15 @@ impl Files for SlurmCluster {
         self.plain.inspect(place).await
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         self.plain.start_copy(order).await
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         self.plain.copy_status(order).await
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         self.plain.stop_copy(order, discard).await
     }
 
@@ -181,7 +185,7 @@ impl Files for SlurmCluster {
         self.plain.delete_content(digest).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         self.plain.read(what, offset, limit).await
     }
 }

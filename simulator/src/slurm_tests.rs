@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix_rt::System;
 use cospan_actors::clock::RuntimeClock;
-use cospan_domain::ids::{HostName, InstanceId, RelPath, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, HostName, InstanceId, RelPath, SiteName};
 use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
 use cospan_sites::contract::{self, SiteFixture, await_seen, order, program, start, tag};
 use cospan_sites::port::{EndedBySite, ExitCause, InQueue, Observation, Site, SiteError};
@@ -19,8 +19,8 @@ use super::slurm::SlurmCluster;
 use crate::world::attempt::PROGRAM;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
-use crate::world::trouble::Trouble;
-use crate::world::{Pace, World};
+use crate::world::trouble::SiteFault;
+use crate::world::{SimulatedPace, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000_000);
 
@@ -42,7 +42,7 @@ impl Fixture {
             reserves: false,
             files: BTreeMap::new(),
         };
-        let world = World::new(vec![spec], &[], Pace::default(), 1, BEGINS);
+        let world = World::new(vec![spec], &[], SimulatedPace::default(), 1, BEGINS);
         let index = world.index_of(&name).unwrap();
         let call_faults = Arc::new(CallFaultModel::new(FaultRates::default(), 1));
         let plain = SimulatedSite {
@@ -59,7 +59,7 @@ impl Fixture {
         Self { plain }
     }
 
-    fn trouble(&self, trouble: Trouble) {
+    fn trouble(&self, trouble: SiteFault) {
         let (index, now) = (self.plain.index, self.plain.clock.now());
         self.plain
             .world
@@ -81,15 +81,15 @@ impl SiteFixture for Fixture {
     }
 
     fn take_away(&self) {
-        self.trouble(Trouble::Revoked(true));
+        self.trouble(SiteFault::Revoked(true));
     }
 
     fn bring_back(&self) {
-        self.trouble(Trouble::Revoked(false));
+        self.trouble(SiteFault::Revoked(false));
     }
 
-    fn lose(&self, _: Tag) {
-        self.trouble(Trouble::SiteDown {
+    fn lose(&self, _: AttemptTag) {
+        self.trouble(SiteFault::SiteDown {
             repair: DurationMs(1_000),
         });
     }
@@ -231,7 +231,7 @@ fn what_ended_is_known_though_its_scheduler_forgot_that_it_started() {
             matches!(seen, Observation::Exited(_))
         })
         .await;
-        fixture.trouble(Trouble::Forgets {
+        fixture.trouble(SiteFault::Forgets {
             window: DurationMs(600_000),
             times: 0,
         });
@@ -258,7 +258,7 @@ fn what_died_with_its_node_is_an_error_of_the_site() {
         let site = fixture.site();
         start(&*site, &order(tag(1), payload("600000", "0"))).await;
         await_seen(&*site, tag(1), |seen| matches!(seen, Observation::Begun(_))).await;
-        fixture.trouble(Trouble::SiteDown {
+        fixture.trouble(SiteFault::SiteDown {
             repair: DurationMs(1_000),
         });
         let over = |seen: &Observation| matches!(seen, Observation::Ended { .. });

@@ -8,27 +8,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
-use cospan_actors::actor_registry::{ActorRegistry, Directory, Look};
+use cospan_actors::actor_registry::{ActorDirectory, ActorRegistry, LookAgain};
 use cospan_actors::claimer::Claimer;
 use cospan_actors::clock::Clock;
-use cospan_actors::cluster::Cluster;
+use cospan_actors::cluster::ClusterActor;
 use cospan_actors::coallocator::CoAllocator;
-use cospan_actors::information::Information;
+use cospan_actors::information::InformationActor;
 use cospan_actors::intake::Intake;
 use cospan_actors::job::JobActor;
-use cospan_actors::journal::Journal;
+use cospan_actors::journal::JournalActor;
 use cospan_actors::notifier::Notifier;
 use cospan_actors::shared::Shared;
 use cospan_actors::supervision::{ActorId, ActorKind};
-use cospan_actors::transfer::{DataManager, Transfer};
+use cospan_actors::transfer::{DataManager, TransferActor};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::kinds::Kind;
+use super::kinds::FaultKind;
 use super::lives::{Lived, Lives};
-use super::tally::Tally;
+use super::tally::StrikeTally;
 
 /// Kinds of actors that take messages; nobody tells a claim timer anything.
 pub const KINDS: [ActorKind; 10] = [
@@ -94,7 +94,7 @@ impl fmt::Display for Stalls {
 pub(super) struct Patient {
     pub(super) shared: Arc<Shared>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) tally: Arc<StrikeTally>,
     pub(super) lives: Arc<Lives>,
     /// Until when the mailbox of the intake is full; who is turned away there tells nobody
     /// else.
@@ -119,11 +119,11 @@ struct Stall {
 /// Takes up room.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Filler;
+struct MailboxFiller;
 
 fn stall<A>(actor: &A, stall: Stall, ctx: &mut Context<A>)
 where
-    A: Actor<Context = Context<A>> + Handler<Filler>,
+    A: Actor<Context = Context<A>> + Handler<MailboxFiller>,
 {
     let Stall {
         lasts,
@@ -147,11 +147,11 @@ where
 /// next but one is turned away.
 fn more_wait_than<A>(count: usize, ctx: &mut Context<A>) -> bool
 where
-    A: Actor<Context = Context<A>> + Handler<Filler>,
+    A: Actor<Context = Context<A>> + Handler<MailboxFiller>,
 {
     ctx.set_mailbox_capacity(count + 2);
     let own = ctx.address();
-    own.try_send(Filler).is_ok() && own.try_send(Filler).is_err()
+    own.try_send(MailboxFiller).is_ok() && own.try_send(MailboxFiller).is_err()
 }
 
 macro_rules! stalls {
@@ -164,24 +164,24 @@ macro_rules! stalls {
             }
         }
 
-        impl Handler<Filler> for $actor {
+        impl Handler<MailboxFiller> for $actor {
             type Result = ();
 
-            fn handle(&mut self, _: Filler, _: &mut Context<Self>) {}
+            fn handle(&mut self, _: MailboxFiller, _: &mut Context<Self>) {}
         }
     )*};
 }
 
 stalls!(
-    Journal,
+    JournalActor,
     Intake,
-    Information,
+    InformationActor,
     DataManager,
     CoAllocator,
     Claimer,
     Notifier
 );
-stalls!(Cluster, JobActor, Transfer);
+stalls!(ClusterActor, JobActor, TransferActor);
 
 /// From now on actors stall, if any do, each at most once at a time.
 pub(super) async fn strike(stalls: Option<Stalls>, seed: u64, patient: Patient) {
@@ -239,9 +239,9 @@ impl Patient {
     fn stall(&self, id: &ActorId, lasts: DurationMs, room: Option<usize>) -> bool {
         let (tally, kind) = (self.tally.clone(), id.kind());
         let fault = if room.is_some() {
-            Kind::MailboxFull
+            FaultKind::MailboxFull
         } else {
-            Kind::ActorStalls
+            FaultKind::ActorStalls
         };
         let struck = move |struck: bool| {
             if struck {
@@ -271,7 +271,8 @@ impl Patient {
         match id {
             ActorId::Journal => {
                 let shared = self.shared.clone();
-                stall.fill = Box::new(move || fill(|| shared.journal().try_send(Filler).is_ok()));
+                stall.fill =
+                    Box::new(move || fill(|| shared.journal().try_send(MailboxFiller).is_ok()));
                 self.shared.journal().do_send(stall);
                 true
             }
@@ -292,19 +293,22 @@ impl Patient {
 
     fn send_to<K, A>(
         &self,
-        of: fn(&ActorRegistry) -> &Directory<K, A>,
+        of: fn(&ActorRegistry) -> &ActorDirectory<K, A>,
         key: K,
         mut stall: Stall,
     ) -> bool
     where
         K: Ord + Clone + Send + 'static,
-        A: Actor<Context = Context<A>> + Handler<Look> + Handler<Stall> + Handler<Filler>,
+        A: Actor<Context = Context<A>>
+            + Handler<LookAgain>
+            + Handler<Stall>
+            + Handler<MailboxFiller>,
     {
         let Some(addr) = of(&self.shared.actors).addr(&key) else {
             return false;
         };
         let shared = self.shared.clone();
-        let offer = move || of(&shared.actors).offer(&key, Filler).is_ok();
+        let offer = move || of(&shared.actors).offer(&key, MailboxFiller).is_ok();
         stall.fill = Box::new(move || fill(offer));
         addr.do_send(stall);
         true

@@ -1,12 +1,12 @@
 //! What senders meet while an actor takes no messages.
 
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest};
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::units::DurationMs;
 use futures_util::future::join_all;
 
-use super::control_plane_run::{ControlPlaneRun, End, Plan, run_control_plane};
+use super::control_plane_run::{ControlPlaneRun, RunEnd, RunPlan, run_control_plane};
 use super::probe_tests::{BEGINS, SECOND, environment};
 use super::stalls::{KINDS, Stalls};
 
@@ -18,12 +18,12 @@ async fn cancel_nothing(plane_run: &ControlPlaneRun) -> Result<ApiAnswer, ApiRef
         .plane
         .command(ApiCommand {
             by,
-            what: Ask::Cancel(vec![JobId(1)]),
+            what: ApiRequest::Cancel(vec![JobId(1)]),
         })
         .await
 }
 
-fn stalled(kind: ActorKind, full: u32) -> Plan {
+fn stalled(kind: ActorKind, full: u32) -> RunPlan {
     let kinds = KINDS.map(|other| other == kind);
     let lasts_max = DurationMs::from_secs(600);
     let until = BEGINS + lasts_max;
@@ -34,9 +34,9 @@ fn stalled(kind: ActorKind, full: u32) -> Plan {
         full,
         until,
     };
-    Plan {
+    RunPlan {
         stalls: Some(stalls),
-        ..Plan::undisturbed(BEGINS, 1)
+        ..RunPlan::undisturbed(BEGINS, 1)
     }
 }
 
@@ -70,5 +70,5 @@ fn an_intake_that_stalls_turns_away_what_is_beyond_its_bound() {
             assert_eq!(answers.len() - at_once, BOUND, "so many wait");
         },
     );
-    assert!(matches!(end.unwrap(), End::Done(..)));
+    assert!(matches!(end.unwrap(), RunEnd::Done(..)));
 }

@@ -7,21 +7,23 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cospan_actors::api::View;
-use cospan_actors::api::command::{ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiCommand, ApiRequest, Submission};
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, RunnerName, SiteName, TargetName};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Idempotency, Phase, PhaseKind};
+use cospan_domain::job::state::{Idempotency, JobPhase, PhaseKind};
 use cospan_domain::runner::{Described, Over, Sweep};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::call_faults::{CallFaultModel, FaultRates};
-use super::control_plane_run::{ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane};
+use super::control_plane_run::{
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
+};
 use super::jobs::job;
 use super::settings::default_settings;
 use crate::world::batch::Discipline;
 use crate::world::cluster::ClusterSpec;
-use crate::world::{Pace, World};
+use crate::world::{SimulatedPace, World};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const RUNS: usize = 9;
@@ -42,7 +44,7 @@ fn environment(seed: u64) -> SimEnvironment {
     let world = World::new(
         ["delft", "leiden"].map(site).into(),
         &[],
-        Pace::default(),
+        SimulatedPace::default(),
         seed,
         BEGINS,
     );
@@ -89,7 +91,7 @@ async fn submit(plane_run: &ControlPlaneRun) {
     });
     let (by, what) = (
         KeyName::new("alice").unwrap(),
-        Ask::Submit(submissions.collect()),
+        ApiRequest::Submit(submissions.collect()),
     );
     plane_run
         .plane
@@ -99,7 +101,7 @@ async fn submit(plane_run: &ControlPlaneRun) {
 }
 
 fn active(view: &View) -> usize {
-    let busy = |phase: &Phase| !phase.kind().is_final() && phase.kind() != PhaseKind::Queued;
+    let busy = |phase: &JobPhase| !phase.kind().is_final() && phase.kind() != PhaseKind::Queued;
     view.jobs.values().filter(|job| busy(&job.phase)).count()
 }
 
@@ -130,9 +132,9 @@ fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
         let mut deaths = (1..=4).map(|death| BEGINS + DurationMs(death * seed * 7_919 + 2_000));
         loop {
             let killed_at = deaths.next();
-            let plan = Plan {
+            let plan = RunPlan {
                 killed_at,
-                ..Plan::undisturbed(begins, seed)
+                ..RunPlan::undisturbed(begins, seed)
             };
             let seen = most.clone();
             let end = run_control_plane(&environment, plan, move |plane_run| async move {
@@ -153,8 +155,8 @@ fn a_sweep_keeps_its_limit_and_comes_to_its_end_though_control_planes_die() {
                 }
             });
             match end.unwrap() {
-                End::Done(..) => break,
-                End::Killed(at) => begins = at + DurationMs(1_000),
+                RunEnd::Done(..) => break,
+                RunEnd::Killed(at) => begins = at + DurationMs(1_000),
             }
         }
         assert_eq!(most.get(), LIMIT, "the limit is used (seed {seed})");

@@ -2,25 +2,25 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::kinds::Kind;
-use crate::world::trouble::{Struck, count};
+use super::kinds::FaultKind;
+use crate::world::trouble::{StruckFault, count};
 
 /// A count that whoever brings trouble adds to.
 #[derive(Debug, Default)]
-pub struct Tally(Mutex<Struck>);
+pub struct StrikeTally(Mutex<StruckFault>);
 
-impl Tally {
+impl StrikeTally {
     /// Counts one strike.
-    pub fn count(&self, kind: Kind, step: &'static str) {
+    pub fn count(&self, kind: FaultKind, step: &'static str) {
         count(&mut self.lock(), kind, step);
     }
 
     /// All strikes so far.
-    pub fn struck(&self) -> Struck {
+    pub fn struck(&self) -> StruckFault {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Struck> {
+    fn lock(&self) -> MutexGuard<'_, StruckFault> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,7 +21,7 @@ use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::files::{AreaConfig, FileArea, agent};
-use cospan_sites::port::{CopyOrder, CopySource, CopyStatus};
+use cospan_sites::port::{CopyRequest, CopySource, CopyStatus};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -81,12 +81,12 @@ fn run(place: &Path, size: usize, rounds: usize) {
     );
 }
 
-fn make_order(source: &Path, size: usize) -> CopyOrder {
+fn make_order(source: &Path, size: usize) -> CopyRequest {
     let mut bytes = vec![0; size];
     blake3::Hasher::new().finalize_xof().fill(&mut bytes);
     std::fs::write(source, &bytes).unwrap();
     let digest = Digest(*blake3::hash(&bytes).as_bytes());
-    CopyOrder {
+    CopyRequest {
         content: Content {
             digest,
             size: Bytes(size as u64),
@@ -102,7 +102,7 @@ fn make_order(source: &Path, size: usize) -> CopyOrder {
 }
 
 /// Seconds of one copy, from the order to `Complete`.
-fn copy(a: &FileArea, b: &FileArea, order: &CopyOrder) -> f64 {
+fn copy(a: &FileArea, b: &FileArea, order: &CopyRequest) -> f64 {
     b.delete_content(order.content.digest).unwrap();
     let started = Instant::now();
     b.start_copy(order, &a.as_source()).unwrap();

@@ -10,13 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, SiteName, Tag};
+use cospan_domain::ids::{
+    Attempt, AttemptTag, ComponentIndex, Epoch, InstanceId, JobId, Round, SiteName,
+};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{
-    AttemptOrder, Attempts, ExitCause, Gate, GateDecision, Go, Observation, Site,
+    Attempts, ExitCause, Gate, GateDecision, Go, Observation, Site, SubmitRequest,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -28,9 +30,9 @@ const LIVE: u64 = 64;
 /// Between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
-fn tag(job: u64) -> Tag {
+fn tag(job: u64) -> AttemptTag {
     let (component, attempt) = (ComponentIndex(0), Attempt(1));
-    Tag {
+    AttemptTag {
         instance: InstanceId::from_random(2),
         job: JobId(job),
         component,
@@ -38,7 +40,7 @@ fn tag(job: u64) -> Tag {
     }
 }
 
-fn order(tag: Tag, executable: &str, argument: Option<&str>) -> AttemptOrder {
+fn order(tag: AttemptTag, executable: &str, argument: Option<&str>) -> SubmitRequest {
     let program = Program {
         executable: Executable::AtSite(executable.into()),
         arguments: argument.into_iter().map(Into::into).collect(),
@@ -46,7 +48,7 @@ fn order(tag: Tag, executable: &str, argument: Option<&str>) -> AttemptOrder {
         directory: None,
         setup: Vec::new(),
     };
-    AttemptOrder::plain(tag, program, DurationMs::from_secs(600))
+    SubmitRequest::plain(tag, program, DurationMs::from_secs(600))
 }
 
 fn go() -> GateDecision {
@@ -63,7 +65,7 @@ fn go() -> GateDecision {
 /// Asks, woken by hints, until the attempt is as awaited.
 async fn await_seen(
     site: &LocalSite,
-    tag: Tag,
+    tag: AttemptTag,
     awaited: impl Fn(&Observation) -> bool,
 ) -> Result<Observation> {
     let mut changes = site.changes().ok_or("no hints")?;
@@ -77,7 +79,7 @@ async fn await_seen(
     }
 }
 
-async fn start(site: &LocalSite, order: &AttemptOrder) -> Result<()> {
+async fn start(site: &LocalSite, order: &SubmitRequest) -> Result<()> {
     site.submit(order).await?;
     await_seen(site, order.tag, |seen| {
         matches!(seen, Observation::Ready(_))
@@ -87,7 +89,7 @@ async fn start(site: &LocalSite, order: &AttemptOrder) -> Result<()> {
     Ok(())
 }
 
-async fn run(site: &LocalSite, tag: Tag) -> Result<()> {
+async fn run(site: &LocalSite, tag: AttemptTag) -> Result<()> {
     start(site, &order(tag, "/bin/true", None)).await?;
     match await_seen(site, tag, |seen| matches!(seen, Observation::Exited(_))).await? {
         Observation::Exited(exit) if exit.cause == ExitCause::Code(0) => Ok(()),
@@ -125,7 +127,7 @@ async fn rate(
 
 /// Share of one core that this process uses while `LIVE` attempts are polled.
 async fn polling_percent(site: &LocalSite, length: Duration) -> Result<f64> {
-    let tags: Vec<Tag> = (1_000_000..1_000_000 + LIVE).map(tag).collect();
+    let tags: Vec<AttemptTag> = (1_000_000..1_000_000 + LIVE).map(tag).collect();
     for tag in &tags {
         start(site, &order(*tag, "/bin/sleep", Some("600"))).await?;
     }

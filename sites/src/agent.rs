@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use cospan_domain::ids::SiteName;
 
-use crate::exec::{Command, Exec, ExecError, Lane, Output, Work};
+use crate::exec::{CommandOutput, Exec, ExecCommand, ExecError, ExecLane, Work};
 use crate::port::SiteError;
 
 /// What failures and the site's root are.
@@ -61,7 +61,7 @@ const ANSWER_MAX: usize = 32 << 20;
 
 /// Has things done at one site.
 #[derive(Debug, Clone)]
-pub(crate) struct Agent {
+pub(crate) struct SiteAgent {
     pub(crate) exec: Arc<dyn Exec>,
     /// See [`text`].
     pub(crate) text: Arc<str>,
@@ -75,18 +75,18 @@ pub(crate) struct Agent {
 
 /// Why a request was not fulfilled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum AgentFailure {
     /// What the port calls it.
     Site(SiteError),
     /// What `install` brings is not there; certainly nothing was done.
     NotInstalled,
 }
 
-impl From<Failure> for SiteError {
-    fn from(failure: Failure) -> Self {
+impl From<AgentFailure> for SiteError {
+    fn from(failure: AgentFailure) -> Self {
         match failure {
-            Failure::Site(error) => error,
-            Failure::NotInstalled => SiteError::NotSent("the wrapper is not there".to_owned()),
+            AgentFailure::Site(error) => error,
+            AgentFailure::NotInstalled => SiteError::NotSent("the wrapper is not there".to_owned()),
         }
     }
 }
@@ -103,9 +103,9 @@ impl From<ExecError> for SiteError {
 
 /// What an agent reads.
 #[derive(Debug, Default)]
-pub(crate) struct Request(Vec<u8>);
+pub(crate) struct AgentRequest(Vec<u8>);
 
-impl Request {
+impl AgentRequest {
     /// A line; what it says must be without line breaks.
     pub(crate) fn line(&mut self, key: &str, rest: &str) {
         self.0
@@ -142,9 +142,9 @@ impl Request {
 
 /// The lines of an answer that was given to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer(pub(crate) String);
+pub(crate) struct AgentAnswer(pub(crate) String);
 
-impl Answer {
+impl AgentAnswer {
     /// What follows a key in each line that begins with it.
     pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
@@ -158,17 +158,17 @@ impl Answer {
     }
 }
 
-impl Agent {
+impl SiteAgent {
     /// Has one thing done.
     pub(crate) async fn ask(
         &self,
         words: &[impl AsRef<OsStr>],
-        request: Request,
-    ) -> Result<Answer, Failure> {
-        let command = self.command(words, request, Lane::Control);
+        request: AgentRequest,
+    ) -> Result<AgentAnswer, AgentFailure> {
+        let command = self.command(words, request, ExecLane::Control);
         match self.exec.run(command).await {
             Ok(output) => read(&output),
-            Err(error) => Err(Failure::Site(error.into())),
+            Err(error) => Err(AgentFailure::Site(error.into())),
         }
     }
 
@@ -181,13 +181,13 @@ impl Agent {
             root,
             ..self.clone()
         };
-        agent.ask(&["initialise"], Request::default()).await?;
+        agent.ask(&["initialise"], AgentRequest::default()).await?;
         Ok(())
     }
 
     /// Has something done that takes as long as the file is.
-    pub(crate) async fn patiently(&self, words: &[&str]) -> Result<Answer, SiteError> {
-        let mut command = self.command(words, Request::default(), Lane::Control);
+    pub(crate) async fn patiently(&self, words: &[&str]) -> Result<AgentAnswer, SiteError> {
+        let mut command = self.command(words, AgentRequest::default(), ExecLane::Control);
         command.deadline = FILE_LONGEST;
         Ok(read(&self.exec.run(command).await?)?)
     }
@@ -210,9 +210,9 @@ impl Agent {
     pub(crate) fn command(
         &self,
         words: &[impl AsRef<OsStr>],
-        request: Request,
-        lane: Lane,
-    ) -> Command {
+        request: AgentRequest,
+        lane: ExecLane,
+    ) -> ExecCommand {
         let root = self.root.clone().into_os_string();
         let first = [
             root,
@@ -221,7 +221,7 @@ impl Agent {
         ];
         let words = words.iter().map(|word| word.as_ref().to_owned());
         let words = first.into_iter().chain(words).collect();
-        Command {
+        ExecCommand {
             work: Work::Script {
                 text: self.text.clone(),
                 words,
@@ -235,18 +235,18 @@ impl Agent {
     }
 }
 
-pub(crate) fn read(output: &Output) -> Result<Answer, Failure> {
+pub(crate) fn read(output: &CommandOutput) -> Result<AgentAnswer, AgentFailure> {
     let text = String::from_utf8_lossy(&output.stdout);
     let body = text.strip_suffix('\n').unwrap_or_default();
     let (body, last) = body.rsplit_once('\n').unwrap_or(("", body));
     if last == "done" {
-        return Ok(Answer(body.to_owned()));
+        return Ok(AgentAnswer(body.to_owned()));
     }
     let failure = last
         .strip_prefix("fail ")
         .and_then(|rest| rest.split_once(' '));
     let site = |error: fn(String) -> SiteError, why: &str| {
-        Err(Failure::Site(error(why.trim_end().to_owned())))
+        Err(AgentFailure::Site(error(why.trim_end().to_owned())))
     };
     match failure {
         Some(("refused", why)) => site(SiteError::Refused, why),
@@ -254,14 +254,14 @@ pub(crate) fn read(output: &Output) -> Result<Answer, Failure> {
         Some(("broken", why)) => site(SiteError::OutOfOrder, why),
         Some(("full", why)) => site(SiteError::SiteFull, why),
         Some(("unknown", why)) => site(SiteError::OutcomeUnknown, why),
-        Some(("missing", _)) => Err(Failure::NotInstalled),
+        Some(("missing", _)) => Err(AgentFailure::NotInstalled),
         _ => {
             let mut why = format!("the answer was cut short ({})", output.ended);
             let stderr = String::from_utf8_lossy(&output.stderr);
             if let Some(line) = stderr.lines().next() {
                 let _ = write!(why, ": {line}");
             }
-            Err(Failure::Site(SiteError::OutcomeUnknown(why)))
+            Err(AgentFailure::Site(SiteError::OutcomeUnknown(why)))
         }
     }
 }
@@ -269,11 +269,11 @@ pub(crate) fn read(output: &Output) -> Result<Answer, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::Ended;
+    use crate::exec::CommandExit;
 
-    fn output(stdout: &str) -> Output {
-        let ended = Ended::Code(0);
-        Output {
+    fn output(stdout: &str) -> CommandOutput {
+        let ended = CommandExit::Code(0);
+        CommandOutput {
             ended,
             stdout: stdout.into(),
             stderr: b"sh: odd\nmore\n".to_vec(),
@@ -292,7 +292,7 @@ mod tests {
         for length in 0..whole.len() {
             let cut = read(&output(&whole[..length]));
             assert!(
-                matches!(cut, Err(Failure::Site(SiteError::OutcomeUnknown(_)))),
+                matches!(cut, Err(AgentFailure::Site(SiteError::OutcomeUnknown(_)))),
                 "{length}"
             );
         }
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn each_failure_is_what_the_agent_called_it() {
         let failed = |text: &str| read(&output(&format!("queue x\n{text}\n"))).unwrap_err();
-        let site = |error: SiteError| Failure::Site(error);
+        let site = |error: SiteError| AgentFailure::Site(error);
         assert_eq!(
             failed("fail refused no such "),
             site(SiteError::Refused("no such".into()))
@@ -311,7 +311,7 @@ mod tests {
             site(SiteError::NotSent("down".into()))
         );
         assert_eq!(failed("fail full 2"), site(SiteError::SiteFull("2".into())));
-        assert_eq!(failed("fail missing it"), Failure::NotInstalled);
+        assert_eq!(failed("fail missing it"), AgentFailure::NotInstalled);
         let cut = site(SiteError::OutcomeUnknown(
             "the answer was cut short (exit code 0): sh: odd".into(),
         ));

@@ -15,18 +15,18 @@ pub fn of_machine() -> Timestamp {
 }
 
 /// Milliseconds since some moment.
-type Reading = Box<dyn Fn() -> i64 + Send + Sync>;
+type ClockSource = Box<dyn Fn() -> i64 + Send + Sync>;
 
 /// The machine's clock, but for the steps in which somebody sets it: deadlines go
 /// on as if it had not been set, until the next start. Small corrections are followed.
 pub struct SteadyClock {
-    system: Reading,
-    steady: Reading,
-    followed: Mutex<Followed>,
+    system: ClockSource,
+    steady: ClockSource,
+    followed: Mutex<FollowedClock>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Followed {
+struct FollowedClock {
     /// From the steady reading to what is shown.
     offset_ms: i64,
     /// Steps that were passed over, in sum.
@@ -56,9 +56,9 @@ impl SteadyClock {
     }
 
     /// Follows `system` by its corrections and `steady` by its length.
-    pub fn new(system: Reading, steady: Reading) -> Self {
+    pub fn new(system: ClockSource, steady: ClockSource) -> Self {
         let read_at = steady();
-        let followed = Followed {
+        let followed = FollowedClock {
             offset_ms: system() - read_at,
             absorbed_ms: 0,
             read_at,
@@ -103,7 +103,7 @@ mod tests {
             Arc::new(AtomicI64::new(1_000_000)),
             Arc::new(AtomicI64::new(0)),
         );
-        let read = |from: &Arc<AtomicI64>| -> Reading {
+        let read = |from: &Arc<AtomicI64>| -> ClockSource {
             let from = from.clone();
             Box::new(move || from.load(Ordering::Relaxed))
         };

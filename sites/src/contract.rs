@@ -29,16 +29,16 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{
-    Attempt, ComponentIndex, Digest, Epoch, HostName, InstanceId, JobId, RelPath, Round, SiteName,
-    Tag,
+    Attempt, AttemptTag, ComponentIndex, Digest, Epoch, HostName, InstanceId, JobId, RelPath,
+    Round, SiteName,
 };
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 
 use crate::port::{
-    AttemptOrder, ExitCause, GateDecision, GateState, Go, Observation, Peer, Readable, Site,
-    SiteError, Stream,
+    ExitCause, GateDecision, GateState, Go, Observation, PayloadStream, Peer, Readable, Site,
+    SiteError, SubmitRequest,
 };
 use crate::wrapper::state;
 
@@ -57,7 +57,7 @@ pub trait SiteFixture: Send + Sync {
     fn bring_back(&self);
 
     /// Ends everything of an attempt that runs, so that it leaves no word.
-    fn lose(&self, tag: Tag);
+    fn lose(&self, tag: AttemptTag);
 
     /// Puts a user's file at the site.
     fn put_user_file(&self, path: &RelPath, bytes: &[u8]);
@@ -73,8 +73,8 @@ pub trait SiteFixture: Send + Sync {
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The tag of the attempt that a test works with.
-pub fn tag(job: u64) -> Tag {
-    Tag {
+pub fn tag(job: u64) -> AttemptTag {
+    AttemptTag {
         instance: InstanceId::from_random(0x5eed),
         job: JobId(job),
         component: ComponentIndex(0),
@@ -99,8 +99,8 @@ pub fn script(text: &str) -> Program {
 }
 
 /// An order of one processor with ordinary limits.
-pub fn order(tag: Tag, program: Program) -> AttemptOrder {
-    AttemptOrder::plain(tag, program, DurationMs::from_secs(600))
+pub fn order(tag: AttemptTag, program: Program) -> SubmitRequest {
+    SubmitRequest::plain(tag, program, DurationMs::from_secs(600))
 }
 
 /// The decision to open.
@@ -124,7 +124,7 @@ pub fn go() -> GateDecision {
 /// Asks until the observation is what is awaited.
 pub async fn await_seen(
     site: &dyn Site,
-    tag: Tag,
+    tag: AttemptTag,
     awaited: impl Fn(&Observation) -> bool,
 ) -> Observation {
     let started = Instant::now();
@@ -143,7 +143,7 @@ pub async fn await_seen(
 }
 
 /// Submits and waits until it waits at the gate.
-pub async fn bring_to_gate(site: &dyn Site, order: &AttemptOrder) {
+pub async fn bring_to_gate(site: &dyn Site, order: &SubmitRequest) {
     site.submit(order).await.unwrap();
     await_seen(site, order.tag, |seen| {
         matches!(seen, Observation::Ready(_))
@@ -152,7 +152,7 @@ pub async fn bring_to_gate(site: &dyn Site, order: &AttemptOrder) {
 }
 
 /// Submits and opens the gate.
-pub async fn start(site: &dyn Site, order: &AttemptOrder) {
+pub async fn start(site: &dyn Site, order: &SubmitRequest) {
     bring_to_gate(site, order).await;
     assert_eq!(
         site.decide_gate(order.tag, &go()).await,
@@ -161,7 +161,7 @@ pub async fn start(site: &dyn Site, order: &AttemptOrder) {
 }
 
 /// Waits for the end.
-pub async fn await_exit(site: &dyn Site, tag: Tag) -> ExitCause {
+pub async fn await_exit(site: &dyn Site, tag: AttemptTag) -> ExitCause {
     match await_seen(site, tag, |seen| matches!(seen, Observation::Exited(_))).await {
         Observation::Exited(exit) => exit.cause,
         other => panic!("{other:?}"),
@@ -169,15 +169,15 @@ pub async fn await_exit(site: &dyn Site, tag: Tag) -> ExitCause {
 }
 
 /// Runs a program from submission to its end.
-pub async fn run(site: &dyn Site, order: &AttemptOrder) -> ExitCause {
+pub async fn run(site: &dyn Site, order: &SubmitRequest) -> ExitCause {
     start(site, order).await;
     await_exit(site, order.tag).await
 }
 
 /// What a payload printed; nothing if it has not come so far.
-pub async fn printed(site: &dyn Site, tag: Tag) -> String {
+pub async fn printed(site: &dyn Site, tag: AttemptTag) -> String {
     match site
-        .read(&Readable::Log(tag, Stream::Stdout), Bytes(0), 60_000)
+        .read(&Readable::Log(tag, PayloadStream::Stdout), Bytes(0), 60_000)
         .await
     {
         Ok(piece) => String::from_utf8(piece.bytes).unwrap(),
@@ -187,7 +187,7 @@ pub async fn printed(site: &dyn Site, tag: Tag) -> String {
 }
 
 /// Waits until a payload printed something with this in it.
-pub async fn await_printed(site: &dyn Site, tag: Tag, awaited: &str) {
+pub async fn await_printed(site: &dyn Site, tag: AttemptTag, awaited: &str) {
     let started = Instant::now();
     while !printed(site, tag).await.contains(awaited) {
         assert!(started.elapsed() < PATIENCE, "{awaited:?} is not printed");
@@ -212,7 +212,7 @@ pub async fn await_idle(site: &dyn Site, processors: u32) {
 }
 
 /// Ends the wrapper and the payload of an attempt that runs on this machine, below this directory.
-pub fn kill_all_of(root: &Path, tag: Tag) {
+pub fn kill_all_of(root: &Path, tag: AttemptTag) {
     let file = |name: &str| std::fs::read(root.join(format!("attempts/{tag}/{name}"))).unwrap();
     let wrapper = state::ready(&file("ready"), tag).unwrap().wrapper.pid;
     let payload = state::begun(&file("begun"), tag).unwrap().pid;

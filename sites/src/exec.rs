@@ -31,7 +31,7 @@ pub enum Work {
 
 /// Which way a command takes to a site that has a narrow one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
+pub enum ExecLane {
     /// Short requests and answers of text without NUL; several at the same time.
     Control,
     /// Contents of files; one after the other, and never in the way of the others.
@@ -40,11 +40,11 @@ pub enum Lane {
 
 /// A command to be run at a site.
 #[derive(Debug, Clone)]
-pub struct Command {
+pub struct ExecCommand {
     /// What is run.
     pub work: Work,
     /// How it gets there.
-    pub lane: Lane,
+    pub lane: ExecLane,
     /// What it reads from its standard input, which then ends. A command may leave it unread.
     pub input: Vec<u8>,
     /// Variables set for it, beside the few that the site gives everyone.
@@ -57,27 +57,27 @@ pub struct Command {
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommandExit {
     /// With an exit code.
     Code(i32),
     /// By a signal.
     Signal(i32),
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for CommandExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ended::Code(code) => write!(f, "exit code {code}"),
-            Ended::Signal(signal) => write!(f, "signal {signal}"),
+            CommandExit::Code(code) => write!(f, "exit code {code}"),
+            CommandExit::Signal(signal) => write!(f, "signal {signal}"),
         }
     }
 }
 
 /// What a command printed, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output {
+pub struct CommandOutput {
     /// How it ended.
-    pub ended: Ended,
+    pub ended: CommandExit,
     /// Standard output, whole.
     pub stdout: Vec<u8>,
     /// Some of standard error, for people.
@@ -103,7 +103,7 @@ pub enum ExecError {
 #[async_trait]
 pub trait Exec: fmt::Debug + Send + Sync {
     /// Runs a command to its end.
-    async fn run(&self, command: Command) -> Result<Output, ExecError>;
+    async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError>;
 
     /// Whether all that a command started ends with its deadline, without a word of its own.
     fn ends_overdue(&self) -> bool {

@@ -14,7 +14,7 @@ mod reservations;
 mod site;
 
 pub use control::ControlError;
-pub use injection::{Injection, Tally};
+pub use injection::{FaultTally, Injection};
 pub use site::FaultySite;
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use crate::port::CallKind;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// `NotSent`, without effect.
     NotSent,
     /// `Refused`, without effect.
@@ -59,22 +59,22 @@ pub enum Fault {
     Hang(Duration),
 }
 
-impl Fault {
+impl InjectedFault {
     /// Its name in plans, reports and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
-            Fault::NotSent => "not-sent",
-            Fault::Refused => "refused",
-            Fault::SiteFull => "site-full",
-            Fault::LostBefore => "request-lost",
-            Fault::LostAfter => "reply-lost",
-            Fault::Delay(_) => "delayed",
-            Fault::Freeze | Fault::Hang(_) => "frozen",
-            Fault::Unknown => "truncated",
-            Fault::Absent => "absent",
-            Fault::NoneIdle => "wrong-idle",
-            Fault::Doubled => "doubled",
-            Fault::LateAnswer(_) => "late",
+            InjectedFault::NotSent => "not-sent",
+            InjectedFault::Refused => "refused",
+            InjectedFault::SiteFull => "site-full",
+            InjectedFault::LostBefore => "request-lost",
+            InjectedFault::LostAfter => "reply-lost",
+            InjectedFault::Delay(_) => "delayed",
+            InjectedFault::Freeze | InjectedFault::Hang(_) => "frozen",
+            InjectedFault::Unknown => "truncated",
+            InjectedFault::Absent => "absent",
+            InjectedFault::NoneIdle => "wrong-idle",
+            InjectedFault::Doubled => "doubled",
+            InjectedFault::LateAnswer(_) => "late",
         }
     }
 }
@@ -82,13 +82,13 @@ impl Fault {
 /// A fault that is switched on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Armed {
-    fault: Fault,
+    fault: InjectedFault,
     /// Calls that it still strikes; `None` for all until it is lifted.
     left: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     armed: BTreeMap<CallKind, Armed>,
     struck: BTreeMap<CallKind, u64>,
     injected: Injected,
@@ -97,7 +97,7 @@ struct State {
 /// The handle by which faults are switched; clones switch the same.
 #[derive(Debug, Clone)]
 pub struct Faults {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultState>>,
     /// Wakes what is frozen.
     changed: Arc<watch::Sender<u64>>,
 }
@@ -118,12 +118,12 @@ impl Faults {
     }
 
     /// Strikes every call of a kind until it is lifted.
-    pub fn arm(&self, call: CallKind, fault: Fault) {
+    pub fn arm(&self, call: CallKind, fault: InjectedFault) {
         self.change(|state| state.armed.extend([(call, Armed { fault, left: None })]));
     }
 
     /// Strikes the next `count` calls of a kind.
-    pub fn arm_next(&self, call: CallKind, fault: Fault, count: u64) {
+    pub fn arm_next(&self, call: CallKind, fault: InjectedFault, count: u64) {
         let armed = Armed {
             fault,
             left: Some(count),
@@ -132,7 +132,7 @@ impl Faults {
     }
 
     /// Strikes calls of every kind.
-    pub fn arm_all(&self, fault: Fault) {
+    pub fn arm_all(&self, fault: InjectedFault) {
         CallKind::ALL
             .into_iter()
             .for_each(|call| self.arm(call, fault));
@@ -159,7 +159,7 @@ impl Faults {
 
     /// What the latest injections came to, by the name of the fault and the kind of call; kept
     /// when they are over.
-    pub fn tallies(&self) -> BTreeMap<(&'static str, CallKind), Tally> {
+    pub fn tallies(&self) -> BTreeMap<(&'static str, CallKind), FaultTally> {
         self.state().injected.tallies().clone()
     }
 
@@ -174,7 +174,7 @@ impl Faults {
     }
 
     /// The fault that strikes a call now, if any; it is counted.
-    fn strike(&self, call: CallKind) -> Option<Fault> {
+    fn strike(&self, call: CallKind) -> Option<InjectedFault> {
         let mut state = self.state();
         let Some(armed) = state.armed.get_mut(&call) else {
             return state.injected.strike(call);
@@ -193,7 +193,7 @@ impl Faults {
         self.state()
             .armed
             .get(&call)
-            .is_some_and(|armed| armed.fault == Fault::Freeze)
+            .is_some_and(|armed| armed.fault == InjectedFault::Freeze)
     }
 
     /// Waits while a kind of call is frozen.
@@ -218,13 +218,13 @@ impl Faults {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut FaultState)) {
         change(&mut self.state());
         self.changed
             .send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         // Every change is one assignment, so a panic elsewhere left nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -38,16 +38,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::state::Stamp;
-use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
+use cospan_domain::catalogue::state::FileStamp;
+use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::sync::Semaphore;
 
-use self::ledger::Ledger;
+use self::ledger::AttemptLedger;
 use self::owner::Hold;
-use self::root::Root;
+use self::root::OwnedRoot;
 use self::sweeper::Sweeper;
 use self::watch::Waker;
 use crate::clock::SteadyClock;
@@ -56,8 +56,8 @@ use crate::files::{AreaConfig, FileArea};
 use crate::ping;
 use crate::place;
 use crate::port::{
-    AttemptOrder, Attempts, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision, GateState,
-    Inspected, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
+    Attempts, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision, GateState,
+    Inspected, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
     Submitted, TagLookup, UploadStep,
 };
 use crate::wrapper::seal::Seal;
@@ -138,20 +138,20 @@ impl LocalConfig {
 /// A site on this machine.
 #[derive(Debug)]
 pub struct LocalSite {
-    shared: Arc<Shared>,
+    shared: Arc<LocalShared>,
     calls: Arc<Semaphore>,
 }
 
 /// What calls, endings and the watcher share.
 #[derive(Debug)]
-struct Shared {
+struct LocalShared {
     config: LocalConfig,
     area: FileArea,
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<AttemptLedger>,
     hold: Hold,
     sweeper: Sweeper,
     /// Attempts whose ending somebody drives.
-    ending: Mutex<BTreeSet<Tag>>,
+    ending: Mutex<BTreeSet<AttemptTag>>,
     changes: tokio::sync::watch::Sender<u64>,
     waker: Waker,
     /// Why nothing can be begun, as the latest status found.
@@ -171,10 +171,10 @@ impl LocalSite {
             agent: config.agent.clone(),
             stall: Duration::from_millis(config.stall.0),
         })?;
-        let shared = Shared {
+        let shared = LocalShared {
             config,
             area,
-            ledger: Mutex::new(Ledger::default()),
+            ledger: Mutex::new(AttemptLedger::default()),
             hold: Hold::default(),
             sweeper: Sweeper::default(),
             ending: Mutex::default(),
@@ -207,7 +207,7 @@ impl LocalSite {
             ))
         };
         place::look(&config.root, &config.name).map_err(|error| refused(&error))?;
-        Root::initialise(&config.root, &config.name).map_err(|error| refused(&error))?;
+        OwnedRoot::initialise(&config.root, &config.name).map_err(|error| refused(&error))?;
         self.shared.area.prepare()
     }
 
@@ -219,8 +219,8 @@ impl LocalSite {
     pub fn take(&self) -> Result<(), SiteError> {
         let config = &self.shared.config;
         // One that cannot be mended says so each time that it is opened.
-        let _ = Root::mend(&config.root, &config.name);
-        let Ok(root) = Root::open(&config.root, &config.name) else {
+        let _ = OwnedRoot::mend(&config.root, &config.name);
+        let Ok(root) = OwnedRoot::open(&config.root, &config.name) else {
             return Ok(());
         };
         // Nor is one that is not in order: it says so in each call.
@@ -236,7 +236,7 @@ impl LocalSite {
     /// was begun is carried through even if nobody waits for it any more.
     async fn call<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Arc<Shared>) -> Result<T, SiteError> + Send + 'static,
+        work: impl FnOnce(&Arc<LocalShared>) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
         let deadline = Duration::from_millis(self.shared.config.deadline.0);
         let turn = tokio::time::timeout(deadline, self.calls.clone().acquire_owned()).await;
@@ -263,9 +263,9 @@ impl LocalSite {
     }
 }
 
-impl Shared {
-    fn root(&self) -> Result<Root, SiteError> {
-        let root = Root::open(&self.config.root, &self.config.name).map_err(|error| {
+impl LocalShared {
+    fn root(&self) -> Result<OwnedRoot, SiteError> {
+        let root = OwnedRoot::open(&self.config.root, &self.config.name).map_err(|error| {
             SiteError::NotSent(format!("{}: {error}", self.config.root.display()))
         })?;
         self.hold(&root)?;
@@ -273,10 +273,10 @@ impl Shared {
     }
 
     /// The same, where all that is ours is what it must be.
-    fn sound_root(&self) -> Result<Root, SiteError> {
+    fn sound_root(&self) -> Result<OwnedRoot, SiteError> {
         let config = &self.config;
         // Before it is locked, which opens a file of it.
-        if let Ok(root) = Root::open(&config.root, &config.name)
+        if let Ok(root) = OwnedRoot::open(&config.root, &config.name)
             && let Some(disorder) = root.disorder().map_err(|e| not_done(&e))?
         {
             return Err(SiteError::OutOfOrder(disorder));
@@ -284,7 +284,7 @@ impl Shared {
         self.root()
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger(&self) -> MutexGuard<'_, AttemptLedger> {
         // A panic while it was held left whole entries; their truth is on disk.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -307,41 +307,45 @@ fn unknown(error: &std::io::Error) -> SiteError {
 
 #[async_trait]
 impl Attempts for LocalSite {
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let tags = tags.to_vec();
         self.call(move |shared| shared.status(&tags)).await
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         let order = order.clone();
         self.call(move |shared| shared.submit(&order)).await
     }
 
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         self.call(move |shared| shared.find_by_tag(tag)).await
     }
 
-    async fn cancel(&self, tag: Tag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: AttemptTag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
         self.call(move |shared| shared.cancel(tag)).await
     }
 
     /// There is no queue: whatever was submitted has been started.
-    async fn withdraw(&self, _tag: Tag, _lrm_id: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, _tag: AttemptTag, _lrm_id: &LrmId) -> Result<(), SiteError> {
         Ok(())
     }
 
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         self.call(move |shared| shared.remove_attempt(tag)).await
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         self.call(|shared| shared.list_attempts()).await
     }
 }
 
 #[async_trait]
 impl Gate for LocalSite {
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         let decision = decision.clone();
         self.call(move |shared| shared.decide_gate(tag, &decision))
             .await
@@ -354,23 +358,23 @@ impl Files for LocalSite {
         self.inspect_file(place).await
     }
 
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let place = place.clone();
         self.call(move |shared| shared.area()?.stamp(&place)).await
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let order = order.clone();
         self.call(move |shared| shared.start_copy(&order)).await
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
         self.call(move |shared| shared.area()?.copy_status(&order))
             .await
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let order = order.clone();
         self.call(move |shared| shared.area()?.stop_copy(&order, discard))
             .await
@@ -391,7 +395,7 @@ impl Files for LocalSite {
         self.call(move |shared| shared.area()?.list(&place)).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let what = what.clone();
         self.call(move |shared| shared.read(&what, offset, limit))
             .await

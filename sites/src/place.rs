@@ -100,7 +100,7 @@ pub enum Unfit {
 
 /// What is at a place that may be a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum RootStanding {
     /// Nothing, or nothing but what we began to make there.
     Free,
     /// It bears the site's mark.
@@ -112,9 +112,9 @@ pub enum Standing {
 ///
 /// # Errors
 /// It may not: what was found, and what to do.
-pub fn look(path: &Path, site: &SiteName) -> Result<Standing, Unfit> {
+pub fn look(path: &Path, site: &SiteName) -> Result<RootStanding, Unfit> {
     if bears_mark(path, site)? {
-        return Ok(Standing::Ours);
+        return Ok(RootStanding::Ours);
     }
     let real = resolve(path)?;
     check_use(&real)?;
@@ -126,7 +126,7 @@ pub fn look(path: &Path, site: &SiteName) -> Result<Standing, Unfit> {
         check_contents(&real)?;
         check_rights(&real, &found)?;
     }
-    Ok(Standing::Free)
+    Ok(RootStanding::Free)
 }
 
 /// Where a path leads, if some of it is there: what is missing is to be made.

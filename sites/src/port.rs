@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cospan_domain::acquire::Lanes;
-use cospan_domain::catalogue::state::Stamp;
+use cospan_domain::acquire::SitePartitions;
+use cospan_domain::catalogue::state::FileStamp;
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, Epoch, HostName, LrmId, RelPath, Round, SiteName};
 use cospan_domain::job::spec::Program;
 use cospan_domain::labels::Labels;
-use cospan_domain::reserve::{Ebb, ReservationTag};
+use cospan_domain::reserve::{IdleDrop, ReservationTag};
 use cospan_domain::resources::Resources;
 pub use cospan_domain::runner::Warning;
 pub use cospan_domain::transfer::place::FilePlace;
@@ -27,11 +27,13 @@ use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use crate::files::listing::Listing;
 
 pub use call_kind::CallKind;
-pub use copies::{CopyBlame, CopyOrder, CopySource, CopyStatus};
+pub use copies::{CopyBlame, CopyRequest, CopySource, CopyStatus};
 pub use error::SiteError;
 pub use gate::{GateDecision, GateState, Go, Peer};
-pub use reservations::{FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved};
-pub use silence::Silence;
+pub use reservations::{
+    FreeSlot, ReservationSeen, Reservations, ReservationsByTag, TaggedReservationRequest,
+};
+pub use silence::PartialAnswer;
 pub use uploads::{UPLOADS, UploadStep};
 
 /// What a site can do, as data.
@@ -57,7 +59,7 @@ pub struct SiteDescription {
     /// What it can do.
     pub capabilities: Capabilities,
     /// Its partitions; `None`: it knows no such difference.
-    pub lanes: Option<Lanes>,
+    pub lanes: Option<SitePartitions>,
     /// Name and version of its resource manager, for people.
     pub manager: String,
 }
@@ -72,11 +74,11 @@ pub struct SiteStatus {
     /// The same of each of its partitions, where it knows such a difference.
     pub idle_in: BTreeMap<Arc<str>, Resources>,
     /// When less of that is left, as it was promised to others.
-    pub ebbs: Vec<Ebb>,
+    pub ebbs: Vec<IdleDrop>,
     /// What each attempt asked about is doing; one entry for every tag asked.
-    pub attempts: BTreeMap<Tag, Observation>,
+    pub attempts: BTreeMap<AttemptTag, Observation>,
     /// Its resource manager did not answer: this is what files of attempts say, and no more.
-    pub silence: Option<Silence>,
+    pub silence: Option<PartialAnswer>,
 }
 
 /// What the site knows of one attempt. The wrapper's files win over the resource manager.
@@ -91,9 +93,9 @@ pub enum Observation {
     /// Waiting at the gate with its processors held.
     Ready(AtGate),
     /// The gate was opened and the payload runs.
-    Begun(Begun),
+    Begun(PayloadBegin),
     /// The wrapper wrote a complete `exit`.
-    Exited(Exit),
+    Exited(PayloadExit),
     /// The gate was decided `void` (by us, or by the wrapper past the longest hold):
     /// the payload never ran and never will.
     Void,
@@ -155,7 +157,7 @@ pub enum EndedBySite {
 
 /// Whose error something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blame {
+pub enum ErrorBlame {
     /// The job's own.
     Job,
     /// The site's, which is charged.
@@ -166,17 +168,17 @@ pub enum Blame {
 
 impl EndedBySite {
     /// Whose error it is.
-    pub fn blame(self) -> Blame {
+    pub fn blame(self) -> ErrorBlame {
         match self {
             EndedBySite::Preempted
             | EndedBySite::Cancelled
             | EndedBySite::TimeLimit
             | EndedBySite::Requeued
-            | EndedBySite::NeverRuns => Blame::Nobody,
+            | EndedBySite::NeverRuns => ErrorBlame::Nobody,
             EndedBySite::OutOfMemory | EndedBySite::Spoiled | EndedBySite::WrapperKilled => {
-                Blame::Job
+                ErrorBlame::Job
             }
-            EndedBySite::NodeFailed | EndedBySite::LaunchFailed => Blame::Site,
+            EndedBySite::NodeFailed | EndedBySite::LaunchFailed => ErrorBlame::Site,
         }
     }
 
@@ -211,7 +213,7 @@ pub struct AtGate {
 
 /// A payload that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Begun {
+pub struct PayloadBegin {
     /// The host it runs on.
     pub host: Arc<str>,
     /// When it began, by the site's clock.
@@ -220,7 +222,7 @@ pub struct Begun {
 
 /// How a payload ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit {
+pub struct PayloadExit {
     /// Code or signal.
     pub cause: ExitCause,
     /// When it began, by the site's clock.
@@ -249,9 +251,9 @@ pub enum ExitCause {
 
 /// Everything that an adapter needs to submit one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AttemptOrder {
+pub struct SubmitRequest {
     /// Its identity at the site; travels in the job's name and comment.
-    pub tag: Tag,
+    pub tag: AttemptTag,
     /// The round it belongs to.
     pub round: Round,
     /// The control plane's epoch.
@@ -280,16 +282,16 @@ pub struct AttemptOrder {
     pub warning: Option<Warning>,
     /// The component's latest attempt here that began, if the job is restarted: the payload
     /// is told where its work directory is, as long as that is there.
-    pub earlier: Option<Tag>,
+    pub earlier: Option<AttemptTag>,
     /// The payload finds a file that lists the hosts of all components.
     pub lists_hosts: bool,
     /// The job's name, for people who look at the site's own queue.
     pub name: Option<Arc<str>>,
 }
 
-impl AttemptOrder {
+impl SubmitRequest {
     /// One processor for this long, and nothing besides; at the gate for ten minutes.
-    pub fn plain(tag: Tag, program: Program, wall_time: DurationMs) -> Self {
+    pub fn plain(tag: AttemptTag, program: Program, wall_time: DurationMs) -> Self {
         Self {
             tag,
             round: Round(1),
@@ -321,7 +323,7 @@ pub struct Submitted {
 
 /// A submission found under a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundAttempt {
     /// The number the resource manager gave.
     pub lrm_id: LrmId,
     /// When it was submitted, by the site's clock.
@@ -332,7 +334,7 @@ pub struct Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagLookup {
     /// What was found; absence counts only under the rules of the protocol.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundAttempt>,
 }
 
 /// What a file at a site was found to be.
@@ -346,7 +348,7 @@ pub struct Inspected {
 
 /// A piece of a file, for logs and outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct Excerpt {
     /// The bytes, at most what was asked for.
     pub bytes: Vec<u8>,
     /// Size of the whole file now.
@@ -355,7 +357,7 @@ pub struct Piece {
 
 /// Which stream of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub enum PayloadStream {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -366,7 +368,7 @@ pub enum Stream {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Readable {
     /// What a payload printed.
-    Log(Tag, Stream),
+    Log(AttemptTag, PayloadStream),
     /// A file at the site.
     File(FilePlace),
 }
@@ -376,30 +378,30 @@ pub enum Readable {
 pub trait Attempts: Send + Sync {
     /// Load, and what the attempts asked about are doing, in one query.
     /// A failure is no information about anything.
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError>;
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError>;
 
     /// Submits one attempt. Repeating it with a tag that the site knows must not
     /// start a second payload.
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError>;
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError>;
 
     /// Looks for submissions under a tag.
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError>;
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError>;
 
     /// Ends an attempt, wherever it stands: resource manager's job and processes.
     /// `Ok` says that the order was taken, not that it is over: see [`Attempts::status`].
-    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError>;
+    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError>;
 
     /// Takes one of several submissions under a tag out of the resource manager's queue: that
     /// with this number, if it has this tag and has not been started. One that has been leaves
     /// by itself, unless it is the one that has the directory: an order that comes late must
     /// not end the attempt.
-    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError>;
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError>;
 
     /// Removes everything that an ended attempt left.
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError>;
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError>;
 
     /// All attempts of any instance that left something at the site.
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError>;
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError>;
 }
 
 /// What holds an attempt that has its processors until all of its round have theirs.
@@ -408,7 +410,11 @@ pub trait Gate: Send + Sync {
     /// Decides the gate of an attempt, or finds it decided. `Refused` if the
     /// attempt has no directory yet and the decision is `Go`; `Void` of an attempt
     /// without directory takes the directory's name, so that a late wrapper finds it taken.
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError>;
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError>;
 }
 
 /// The files of a site: its content store, what users keep there, and what payloads print.
@@ -417,20 +423,20 @@ pub trait Files: Send + Sync {
     /// Digest, size and kind of a file (read as a whole by a process of its own).
     async fn inspect(&self, place: &FilePlace) -> Result<Inspected, SiteError>;
 
-    /// What a file looks like without being read; see [`Stamp`]. `None`: it cannot be told.
+    /// What a file looks like without being read; see [`FileStamp`]. `None`: it cannot be told.
     /// `Refused` if the file is missing.
-    async fn stamp(&self, _place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+    async fn stamp(&self, _place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         Ok(None)
     }
 
     /// Starts a copy to this site, or joins the one that runs under the same nonce.
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError>;
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError>;
 
     /// How the copy under this nonce is doing.
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError>;
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError>;
 
     /// Stops a copy; its partial data stays unless `discard`.
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError>;
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError>;
 
     /// Whether the content store has this content, whole.
     async fn has_content(&self, digest: Digest) -> Result<bool, SiteError>;
@@ -439,7 +445,7 @@ pub trait Files: Send + Sync {
     async fn delete_content(&self, digest: Digest) -> Result<(), SiteError>;
 
     /// Reads a piece of a file; `Refused` if it does not exist.
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError>;
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError>;
 
     /// What is below a directory; `None` if the place is no directory. `Refused` if there is
     /// nothing, or something below it that can be neither read nor made anew. Sites of some kinds

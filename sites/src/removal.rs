@@ -80,7 +80,7 @@ struct Removal<'a> {
     parent: BorrowedFd<'a>,
     name: &'a CStr,
     /// From the top to the one that is open.
-    levels: Vec<Level>,
+    levels: Vec<RemovalLevel>,
     /// Names remembered, of all levels.
     held: usize,
     /// Directories moved up.
@@ -92,7 +92,7 @@ struct Removal<'a> {
 }
 
 /// A directory on the way down.
-struct Level {
+struct RemovalLevel {
     /// Its name in the one above.
     name: CString,
     id: (u64, u64),
@@ -105,22 +105,22 @@ struct Level {
 }
 
 /// Where to go on.
-enum Turn {
+enum RemovalTurn {
     /// Here, or in what was opened.
-    On(Open),
+    On(OpenDirectory),
     /// Somebody moved what we are in.
     Lost,
     Over,
 }
 
 /// An open directory and which one it is.
-struct Open {
+struct OpenDirectory {
     directory: Dir,
     id: (u64, u64),
 }
 
 impl Removal<'_> {
-    fn run(mut self, top: Open) -> io::Result<Removed> {
+    fn run(mut self, top: OpenDirectory) -> io::Result<Removed> {
         let mut at = self.enter(top, self.name.to_owned());
         let mut begun_again = 0;
         while self.left > 0 {
@@ -133,12 +133,14 @@ impl Removal<'_> {
                 None => self.go_up(at),
             };
             at = match turn {
-                Turn::On(open) => open,
-                Turn::Over => return self.failed.map_or(Ok(Removed::All), |why| Err(stays(&why))),
-                Turn::Lost if begun_again == BEGUN_AGAIN_MAX => {
+                RemovalTurn::On(open) => open,
+                RemovalTurn::Over => {
+                    return self.failed.map_or(Ok(Removed::All), |why| Err(stays(&why)));
+                }
+                RemovalTurn::Lost if begun_again == BEGUN_AGAIN_MAX => {
                     return Err(io::Error::other("it is being moved while it is removed"));
                 }
-                Turn::Lost => {
+                RemovalTurn::Lost => {
                     begun_again += 1;
                     self.levels.clear();
                     self.held = 0;
@@ -154,9 +156,9 @@ impl Removal<'_> {
     }
 
     /// Begins with a directory that was opened.
-    fn enter(&mut self, mut open: Open, name: CString) -> Open {
+    fn enter(&mut self, mut open: OpenDirectory, name: CString) -> OpenDirectory {
         let pending = Vec::new();
-        self.levels.push(Level {
+        self.levels.push(RemovalLevel {
             name,
             id: open.id,
             pending,
@@ -212,20 +214,20 @@ impl Removal<'_> {
     }
 
     /// Removes a directory in the open one, or enters it.
-    fn go_down(&mut self, at: Open, name: CString) -> Turn {
+    fn go_down(&mut self, at: OpenDirectory, name: CString) -> RemovalTurn {
         let Ok(here) = at.directory.fd() else {
-            return Turn::Lost;
+            return RemovalTurn::Lost;
         };
         // If it is not empty, that is told by what happens inside.
         if unlink(here, &name, AtFlags::REMOVEDIR).is_ok() {
             self.note_progress();
-            return Turn::On(at);
+            return RemovalTurn::On(at);
         }
         match open(here, &name) {
             // What is mounted there is not ours to remove.
             Ok(open) if open.id.0 != at.id.0 => self.fail(&name, Errno::XDEV),
             Ok(_) if self.levels.len() >= LEVELS_MAX && self.move_up(here, &name) => {}
-            Ok(open) => return Turn::On(self.enter(open, name)),
+            Ok(open) => return RemovalTurn::On(self.enter(open, name)),
             Err(Errno::NOENT) => {}
             // It may have become something else meanwhile, or never been a directory.
             Err(error) => match unlink(here, &name, AtFlags::empty()) {
@@ -234,7 +236,7 @@ impl Removal<'_> {
                 Err(error) => self.fail(&name, error),
             },
         }
-        Turn::On(at)
+        RemovalTurn::On(at)
     }
 
     /// Moves a directory to the top, to be removed there; `false` if that cannot be.
@@ -268,16 +270,16 @@ impl Removal<'_> {
     }
 
     /// Leaves a directory whose names are done, and removes it.
-    fn go_up(&mut self, mut at: Open) -> Turn {
+    fn go_up(&mut self, mut at: OpenDirectory) -> RemovalTurn {
         let Some(level) = self.levels.pop() else {
-            return Turn::Over;
+            return RemovalTurn::Over;
         };
         let (above, expected) = match self.levels.last() {
             None => (None, None),
             Some(last) => (parent_of(&at).ok(), Some(last.id)),
         };
         if above.as_ref().map(|above| above.id) != expected {
-            return Turn::Lost;
+            return RemovalTurn::Lost;
         }
         let removed = match above
             .as_ref()
@@ -291,14 +293,14 @@ impl Removal<'_> {
             Err(_) if level.progress && level.read < READ_AGAIN_MAX => {
                 self.levels.push(level);
                 self.read(&mut at.directory);
-                return Turn::On(at);
+                return RemovalTurn::On(at);
             }
             Err(error) => self.fail(&level.name, error),
         }
-        above.map_or(Turn::Over, Turn::On)
+        above.map_or(RemovalTurn::Over, RemovalTurn::On)
     }
 
-    fn count(&mut self, level: &mut Level) {
+    fn count(&mut self, level: &mut RemovalLevel) {
         level.progress = true;
         self.left = self.left.saturating_sub(1);
     }
@@ -328,7 +330,7 @@ fn stays((name, error): &(CString, Errno)) -> io::Error {
 }
 
 /// Opens a directory in another one, such that its owner may do all with it. Never through a link.
-fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<Open, Errno> {
+fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<OpenDirectory, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = match rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty()) {
         Err(Errno::ACCESS) => {
@@ -349,15 +351,15 @@ fn open(parent: BorrowedFd<'_>, name: &CStr) -> Result<Open, Errno> {
 }
 
 /// The directory that another one is in.
-fn parent_of(at: &Open) -> Result<Open, Errno> {
+fn parent_of(at: &OpenDirectory) -> Result<OpenDirectory, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     let above = rustix::fs::openat(at.directory.fd()?, c"..", flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&above)?;
     of(above, (stat.st_dev, stat.st_ino))
 }
 
-fn of(directory: OwnedFd, id: (u64, u64)) -> Result<Open, Errno> {
-    Ok(Open {
+fn of(directory: OwnedFd, id: (u64, u64)) -> Result<OpenDirectory, Errno> {
+    Ok(OpenDirectory {
         directory: Dir::new(directory)?,
         id,
     })

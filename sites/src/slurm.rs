@@ -39,18 +39,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cospan_domain::acquire::Lanes;
-use cospan_domain::catalogue::state::Stamp;
-use cospan_domain::ids::{Digest, HostName, InstanceId, LrmId, SiteName, Tag};
+use cospan_domain::acquire::SitePartitions;
+use cospan_domain::catalogue::state::FileStamp;
+use cospan_domain::ids::{AttemptTag, Digest, HostName, InstanceId, LrmId, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs, Timestamp};
 use tokio::time::Instant;
 
-use self::held::Held;
-use crate::agent::{self, Agent, Answer, Request};
+use self::held::RootHold;
+use crate::agent::{self, AgentAnswer, AgentRequest, SiteAgent};
 use crate::clock::SteadyClock;
-use crate::exec::{Command, Exec, Lane, Work};
+use crate::exec::{Exec, ExecCommand, ExecLane, Work};
 use crate::files::attached::Attached;
 use crate::files::listing::Listing;
 use crate::files::remote::RemoteFiles;
@@ -58,8 +58,8 @@ use crate::files::{AreaConfig, FileArea, SiteFiles, Sources};
 use crate::local::root::ATTEMPTS;
 use crate::ping;
 use crate::port::{
-    AttemptOrder, Attempts, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision, GateState,
-    Inspected, Piece, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
+    Attempts, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision, GateState,
+    Inspected, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest,
     Submitted, TagLookup, UploadStep,
 };
 use crate::wrapper::parameters::Seldom;
@@ -194,13 +194,13 @@ impl SlurmConfig {
 
 /// What Slurm says of itself.
 #[derive(Debug, Clone, Default)]
-struct Facts {
+struct SlurmFacts {
     /// From TERM to KILL of a job that Slurm ends.
     kill_wait: Option<DurationMs>,
     /// Memory and GPUs of the site's partition.
     amounts: BTreeMap<Arc<str>, u64>,
     /// Its partitions.
-    lanes: Lanes,
+    lanes: SitePartitions,
     /// Any of its nodes has disk that it counts.
     counts_disk: bool,
     /// Jobs get memory of their own, which others then do not have.
@@ -217,7 +217,7 @@ pub const SELDOM: Seldom = Seldom {
 const BEFORE_KILL: DurationMs = DurationMs::from_secs(2);
 
 /// What Slurm's configuration says of something.
-fn setting<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+fn setting<'a>(answer: &'a AgentAnswer, name: &str) -> Option<&'a str> {
     answer.all("config").find_map(|line| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == name).then(|| value.trim())
@@ -245,15 +245,15 @@ fn grace(wanted: DurationMs, kill_wait: Option<DurationMs>) -> DurationMs {
 #[derive(Debug)]
 pub struct SlurmSite {
     config: SlurmConfig,
-    agent: Agent,
+    agent: SiteAgent,
     files: Box<dyn SiteFiles>,
-    facts: Mutex<Option<Facts>>,
+    facts: Mutex<Option<SlurmFacts>>,
     /// Since when nothing of an attempt has been seen to run.
-    over: Mutex<BTreeMap<Tag, Instant>>,
+    over: Mutex<BTreeMap<AttemptTag, Instant>>,
     /// Since when an attempt has been told to end.
-    told_to_end: Mutex<BTreeMap<Tag, Instant>>,
-    heard: Mutex<polls::Heard>,
-    held: Held,
+    told_to_end: Mutex<BTreeMap<AttemptTag, Instant>>,
+    heard: Mutex<polls::SlurmPoll>,
+    held: RootHold,
     /// Why nothing can be begun there, as its latest status said.
     trouble: Mutex<Option<String>>,
 }
@@ -271,7 +271,7 @@ impl SlurmSite {
             config,
             agent,
             Box::new(files),
-            Held::Here(Arc::default()),
+            RootHold::Here(Arc::default()),
         ))
     }
 
@@ -296,7 +296,7 @@ impl SlurmSite {
             config,
             agent,
             Box::new(files),
-            Held::There(Mutex::default()),
+            RootHold::There(Mutex::default()),
         ))
     }
 
@@ -314,7 +314,12 @@ impl SlurmSite {
         )))
     }
 
-    fn with(config: SlurmConfig, agent: Agent, files: Box<dyn SiteFiles>, held: Held) -> Self {
+    fn with(
+        config: SlurmConfig,
+        agent: SiteAgent,
+        files: Box<dyn SiteFiles>,
+        held: RootHold,
+    ) -> Self {
         let (facts, heard, trouble) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (over, told_to_end) = (Mutex::default(), Mutex::default());
         Self {
@@ -355,26 +360,26 @@ impl SlurmSite {
         total
     }
 
-    fn facts(&self) -> MutexGuard<'_, Option<Facts>> {
+    fn facts(&self) -> MutexGuard<'_, Option<SlurmFacts>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn heard(&self) -> MutexGuard<'_, polls::Heard> {
+    fn heard(&self) -> MutexGuard<'_, polls::SlurmPoll> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn over(&self) -> MutexGuard<'_, BTreeMap<Tag, Instant>> {
+    fn over(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn told_to_end(&self) -> MutexGuard<'_, BTreeMap<Tag, Instant>> {
+    fn told_to_end(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Instant>> {
         self.told_to_end
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<Agent, SiteError> {
+fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<SiteAgent, SiteError> {
     // A line of `squeue` has it between bars.
     let is_word = |root: &str| !root.contains(|c: char| c.is_control() || c == '|');
     let root = &config.root;
@@ -383,7 +388,7 @@ fn agent(config: &SlurmConfig, exec: Arc<dyn Exec>) -> Result<Agent, SiteError> 
             format!("the root {root:?} is not absolute, has a bar, or is no text of one line");
         return Err(SiteError::Refused(why));
     }
-    Ok(Agent {
+    Ok(SiteAgent {
         exec,
         text: agent::text(SUBMITS, &[MANAGER, RESERVES]),
         site: config.name.clone(),
@@ -406,43 +411,47 @@ fn now() -> Timestamp {
 
 #[async_trait]
 impl Attempts for SlurmSite {
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.status_of(tags).await
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         self.submit_order(order).await
     }
 
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         self.find(tag).await
     }
 
     /// By its tag alone: whatever is in the queue under it.
-    async fn cancel(&self, tag: Tag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: AttemptTag, _lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
         self.end(tag).await
     }
 
-    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
         let words = ["withdraw", &tag.to_string(), lrm_id.as_str()];
-        let answer = self.agent.ask(&words, Request::default()).await;
+        let answer = self.agent.ask(&words, AgentRequest::default()).await;
         self.forget_queue();
         answer?;
         Ok(())
     }
 
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         self.remove(tag).await
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         self.list().await
     }
 }
 
 #[async_trait]
 impl Gate for SlurmSite {
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         self.decide(tag, decision).await
     }
 }
@@ -453,19 +462,19 @@ impl Files for SlurmSite {
         self.files.inspect(place).await
     }
 
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         self.files.stamp(place).await
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         self.files.start_copy(order).await
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         self.files.copy_status(order).await
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         self.files.stop_copy(order, discard).await
     }
 
@@ -481,7 +490,7 @@ impl Files for SlurmSite {
         self.files.list(place).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         self.files.read(what, offset, limit).await
     }
 
@@ -514,9 +523,9 @@ impl Site for SlurmSite {
     async fn round_trip(&self, to: &HostName) -> Result<DurationUs, SiteError> {
         self.files.reach().await?;
         let words = self.config.ping.iter().map(OsString::from);
-        let command = Command {
+        let command = ExecCommand {
             work: Work::Program(words.chain([to.as_str().into()]).collect()),
-            lane: Lane::Control,
+            lane: ExecLane::Control,
             input: Vec::new(),
             environment: [("LC_ALL".into(), "C".into())].into(),
             deadline: PING_LONGEST,

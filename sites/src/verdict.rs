@@ -8,11 +8,11 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::port::{Blame, EndedBySite};
+use crate::port::{EndedBySite, ErrorBlame};
 
 /// What a batch system says of an attempt's job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Word {
+pub enum BatchState {
     /// It does not know it any more.
     Forgotten,
     /// In the queue, and may begin.
@@ -47,82 +47,85 @@ pub enum Word {
     OutOfMemory,
 }
 
-impl Word {
+impl BatchState {
     /// All of them, in the order of the book.
-    pub const ALL: [Word; 16] = [
-        Word::Waiting,
-        Word::NeverRuns,
-        Word::Requeued,
-        Word::Running,
-        Word::Completing,
-        Word::Completed,
-        Word::Failed,
-        Word::Cancelled,
-        Word::Preempted,
-        Word::TimeLimit,
-        Word::Deadline,
-        Word::NodeFailed,
-        Word::BootFailed,
-        Word::LaunchFailed,
-        Word::OutOfMemory,
-        Word::Forgotten,
+    pub const ALL: [BatchState; 16] = [
+        BatchState::Waiting,
+        BatchState::NeverRuns,
+        BatchState::Requeued,
+        BatchState::Running,
+        BatchState::Completing,
+        BatchState::Completed,
+        BatchState::Failed,
+        BatchState::Cancelled,
+        BatchState::Preempted,
+        BatchState::TimeLimit,
+        BatchState::Deadline,
+        BatchState::NodeFailed,
+        BatchState::BootFailed,
+        BatchState::LaunchFailed,
+        BatchState::OutOfMemory,
+        BatchState::Forgotten,
     ];
 
     /// Whether a job of which this is said may still do something, or be started.
     pub fn is_active(self) -> bool {
-        self.is_in_queue() || matches!(self, Word::Running | Word::Completing)
+        self.is_in_queue() || matches!(self, BatchState::Running | BatchState::Completing)
     }
 
     /// Whether it is in the queue.
     pub fn is_in_queue(self) -> bool {
-        matches!(self, Word::Waiting | Word::NeverRuns | Word::Requeued)
+        matches!(
+            self,
+            BatchState::Waiting | BatchState::NeverRuns | BatchState::Requeued
+        )
     }
 
     /// Who or what ended it from outside, if that is what is said.
     fn outside(self) -> Option<EndedBySite> {
         Some(match self {
-            Word::NeverRuns => EndedBySite::NeverRuns,
-            Word::Cancelled => EndedBySite::Cancelled,
-            Word::Preempted => EndedBySite::Preempted,
-            Word::Requeued => EndedBySite::Requeued,
-            Word::TimeLimit | Word::Deadline => EndedBySite::TimeLimit,
-            Word::NodeFailed | Word::BootFailed => EndedBySite::NodeFailed,
-            Word::LaunchFailed => EndedBySite::LaunchFailed,
-            Word::OutOfMemory => EndedBySite::OutOfMemory,
-            Word::Forgotten
-            | Word::Waiting
-            | Word::Running
-            | Word::Completing
-            | Word::Completed
-            | Word::Failed => return None,
+            BatchState::NeverRuns => EndedBySite::NeverRuns,
+            BatchState::Cancelled => EndedBySite::Cancelled,
+            BatchState::Preempted => EndedBySite::Preempted,
+            BatchState::Requeued => EndedBySite::Requeued,
+            BatchState::TimeLimit | BatchState::Deadline => EndedBySite::TimeLimit,
+            BatchState::NodeFailed | BatchState::BootFailed => EndedBySite::NodeFailed,
+            BatchState::LaunchFailed => EndedBySite::LaunchFailed,
+            BatchState::OutOfMemory => EndedBySite::OutOfMemory,
+            BatchState::Forgotten
+            | BatchState::Waiting
+            | BatchState::Running
+            | BatchState::Completing
+            | BatchState::Completed
+            | BatchState::Failed => return None,
         })
     }
 
     fn as_str(self) -> &'static str {
         match self {
-            Word::Forgotten => "not known any more",
-            Word::Waiting => "waiting",
-            Word::NeverRuns => "waiting, can never run",
-            Word::Running => "running",
-            Word::Completing => "being tidied up",
-            Word::Completed => "completed",
-            Word::Failed => "failed",
-            Word::Cancelled => "cancelled",
-            Word::Preempted => "preempted",
-            Word::Requeued => "requeued",
-            Word::TimeLimit => "time limit",
-            Word::Deadline => "deadline",
-            Word::NodeFailed => "node failed",
-            Word::BootFailed => "node did not start",
-            Word::LaunchFailed => "launch failed",
-            Word::OutOfMemory => "out of memory",
+            BatchState::Forgotten => "not known any more",
+            BatchState::Waiting => "waiting",
+            BatchState::NeverRuns => "waiting, can never run",
+            BatchState::Running => "running",
+            BatchState::Completing => "being tidied up",
+            BatchState::Completed => "completed",
+            BatchState::Failed => "failed",
+            BatchState::Cancelled => "cancelled",
+            BatchState::Preempted => "preempted",
+            BatchState::Requeued => "requeued",
+            BatchState::TimeLimit => "time limit",
+            BatchState::Deadline => "deadline",
+            BatchState::NodeFailed => "node failed",
+            BatchState::BootFailed => "node did not start",
+            BatchState::LaunchFailed => "launch failed",
+            BatchState::OutOfMemory => "out of memory",
         }
     }
 }
 
 /// What a wrapper left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Left {
+pub enum WrapperTraces {
     /// Not even its directory.
     Nothing,
     /// It came to its gate at most.
@@ -152,54 +155,57 @@ pub enum Left {
     TooLate,
 }
 
-impl Left {
+impl WrapperTraces {
     /// All of them, in the order of the book.
-    pub const ALL: [Left; 13] = [
-        Left::Nothing,
-        Left::AtGate,
-        Left::Begun,
-        Left::Trouble,
-        Left::Spoiled,
-        Left::Success,
-        Left::Failure,
-        Left::Killed,
-        Left::Terminated,
-        Left::WallTime,
-        Left::Unstarted,
-        Left::TooLate,
-        Left::Void,
+    pub const ALL: [WrapperTraces; 13] = [
+        WrapperTraces::Nothing,
+        WrapperTraces::AtGate,
+        WrapperTraces::Begun,
+        WrapperTraces::Trouble,
+        WrapperTraces::Spoiled,
+        WrapperTraces::Success,
+        WrapperTraces::Failure,
+        WrapperTraces::Killed,
+        WrapperTraces::Terminated,
+        WrapperTraces::WallTime,
+        WrapperTraces::Unstarted,
+        WrapperTraces::TooLate,
+        WrapperTraces::Void,
     ];
 
     /// How a payload ended that may have been ended from outside.
     pub(crate) fn is_exit(self) -> bool {
         matches!(
             self,
-            Left::Success | Left::Failure | Left::Killed | Left::Terminated
+            WrapperTraces::Success
+                | WrapperTraces::Failure
+                | WrapperTraces::Killed
+                | WrapperTraces::Terminated
         )
     }
 
     fn as_str(self) -> &'static str {
         match self {
-            Left::Nothing => "nothing",
-            Left::AtGate => "came to its gate",
-            Left::Begun => "began",
-            Left::Trouble => "trouble",
-            Left::Spoiled => "unreadable",
-            Left::Void => "void",
-            Left::Success => "code 0",
-            Left::Failure => "code, signal",
-            Left::Killed => "TERM or KILL",
-            Left::Terminated => "told to end",
-            Left::WallTime => "wall time",
-            Left::Unstarted => "could not start",
-            Left::TooLate => "too late",
+            WrapperTraces::Nothing => "nothing",
+            WrapperTraces::AtGate => "came to its gate",
+            WrapperTraces::Begun => "began",
+            WrapperTraces::Trouble => "trouble",
+            WrapperTraces::Spoiled => "unreadable",
+            WrapperTraces::Void => "void",
+            WrapperTraces::Success => "code 0",
+            WrapperTraces::Failure => "code, signal",
+            WrapperTraces::Killed => "TERM or KILL",
+            WrapperTraces::Terminated => "told to end",
+            WrapperTraces::WallTime => "wall time",
+            WrapperTraces::Unstarted => "could not start",
+            WrapperTraces::TooLate => "too late",
         }
     }
 }
 
 /// What both together mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AttemptEnd {
     /// Nothing is there, and never was or is removed.
     Absent,
     /// Not to be said yet: one of both is about to say more.
@@ -222,83 +228,91 @@ pub enum Verdict {
     Lost,
 }
 
-impl Verdict {
+impl AttemptEnd {
     /// Whose error it is, if it is one or ends an attempt without success.
-    pub fn blame(self) -> Option<Blame> {
+    pub fn blame(self) -> Option<ErrorBlame> {
         match self {
-            Verdict::Failed => Some(Blame::Job),
-            Verdict::Lost => Some(Blame::Site),
-            Verdict::TooLate | Verdict::Void => Some(Blame::Nobody),
-            Verdict::Ended(why) => Some(why.blame()),
-            Verdict::Absent
-            | Verdict::Untold
-            | Verdict::Queued
-            | Verdict::Standing
-            | Verdict::Succeeded => None,
+            AttemptEnd::Failed => Some(ErrorBlame::Job),
+            AttemptEnd::Lost => Some(ErrorBlame::Site),
+            AttemptEnd::TooLate | AttemptEnd::Void => Some(ErrorBlame::Nobody),
+            AttemptEnd::Ended(why) => Some(why.blame()),
+            AttemptEnd::Absent
+            | AttemptEnd::Untold
+            | AttemptEnd::Queued
+            | AttemptEnd::Standing
+            | AttemptEnd::Succeeded => None,
         }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for AttemptEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let blame = match self.blame() {
-            Some(Blame::Job) => "job",
-            Some(Blame::Site) => "site",
-            Some(Blame::Nobody) => "nobody",
+            Some(ErrorBlame::Job) => "job",
+            Some(ErrorBlame::Site) => "site",
+            Some(ErrorBlame::Nobody) => "nobody",
             None => "",
         };
         match self {
-            Verdict::Absent => f.write_str("absent"),
-            Verdict::Untold => f.write_str("not known yet"),
-            Verdict::Queued => f.write_str("waits"),
-            Verdict::Standing => f.write_str("goes on"),
-            Verdict::Succeeded => f.write_str("**succeeded**"),
-            Verdict::Void | Verdict::TooLate => write!(f, "{blame}: never ran"),
-            Verdict::Failed => f.write_str(blame),
-            Verdict::Ended(why) => write!(f, "{blame}: {}", why.as_str()),
-            Verdict::Lost => write!(f, "{blame}: lost"),
+            AttemptEnd::Absent => f.write_str("absent"),
+            AttemptEnd::Untold => f.write_str("not known yet"),
+            AttemptEnd::Queued => f.write_str("waits"),
+            AttemptEnd::Standing => f.write_str("goes on"),
+            AttemptEnd::Succeeded => f.write_str("**succeeded**"),
+            AttemptEnd::Void | AttemptEnd::TooLate => write!(f, "{blame}: never ran"),
+            AttemptEnd::Failed => f.write_str(blame),
+            AttemptEnd::Ended(why) => write!(f, "{blame}: {}", why.as_str()),
+            AttemptEnd::Lost => write!(f, "{blame}: lost"),
         }
     }
 }
 
 /// What an attempt's end means. `settled`: what is awaited has had its time, files to appear
 /// and the batch system to say why.
-pub fn verdict(word: Word, left: Left, settled: bool) -> Verdict {
-    let told = |verdict| if settled { verdict } else { Verdict::Untold };
+pub fn verdict(word: BatchState, left: WrapperTraces, settled: bool) -> AttemptEnd {
+    let told = |verdict| if settled { verdict } else { AttemptEnd::Untold };
     match (left, word) {
         // It cannot begin any more, and must be taken out of the queue all the same.
-        (Left::Void, word) if word.is_in_queue() => Verdict::Queued,
-        (Left::Void, _) => Verdict::Void,
-        (Left::WallTime | Left::Unstarted, _) => Verdict::Failed,
-        (Left::TooLate, _) => Verdict::TooLate,
-        (Left::Nothing, Word::Waiting | Word::Requeued) => Verdict::Queued,
+        (WrapperTraces::Void, word) if word.is_in_queue() => AttemptEnd::Queued,
+        (WrapperTraces::Void, _) => AttemptEnd::Void,
+        (WrapperTraces::WallTime | WrapperTraces::Unstarted, _) => AttemptEnd::Failed,
+        (WrapperTraces::TooLate, _) => AttemptEnd::TooLate,
+        (WrapperTraces::Nothing, BatchState::Waiting | BatchState::Requeued) => AttemptEnd::Queued,
         // A controller that was killed forgot that it started this: nobody puts back into the
         // queue what was submitted not to be.
-        (Left::Success, Word::Waiting | Word::NeverRuns) => told(Verdict::Succeeded),
-        (Left::Failure, Word::Waiting | Word::NeverRuns) => told(Verdict::Failed),
+        (WrapperTraces::Success, BatchState::Waiting | BatchState::NeverRuns) => {
+            told(AttemptEnd::Succeeded)
+        }
+        (WrapperTraces::Failure, BatchState::Waiting | BatchState::NeverRuns) => {
+            told(AttemptEnd::Failed)
+        }
         // Its wrapper listened for a moment whether it was told to end, and was not: that controller
         // starts it anew, and calls it cancelled because its node will not.
-        (Left::Success, Word::Cancelled) => Verdict::Succeeded,
+        (WrapperTraces::Success, BatchState::Cancelled) => AttemptEnd::Succeeded,
         // It ran, or waited at its gate, and its directory is taken for whoever comes again.
-        (left, word) if word.is_in_queue() && left != Left::Nothing => {
-            told(Verdict::Ended(EndedBySite::Requeued))
+        (left, word) if word.is_in_queue() && left != WrapperTraces::Nothing => {
+            told(AttemptEnd::Ended(EndedBySite::Requeued))
         }
-        (left, Word::Running | Word::Completing) if !left.is_exit() => Verdict::Standing,
-        (Left::Nothing, Word::Forgotten) => Verdict::Absent,
+        (left, BatchState::Running | BatchState::Completing) if !left.is_exit() => {
+            AttemptEnd::Standing
+        }
+        (WrapperTraces::Nothing, BatchState::Forgotten) => AttemptEnd::Absent,
         // Slurm says so too of a job whose payload killed its wrapper.
-        (Left::Spoiled | Left::Begun, Word::LaunchFailed) => by_itself(left, word, settled),
+        (WrapperTraces::Spoiled | WrapperTraces::Begun, BatchState::LaunchFailed) => {
+            by_itself(left, word, settled)
+        }
         (left, word) => match word.outside() {
             // What is in the queue has no files that could come late, but reasons pass.
-            Some(why) if left.is_exit() => Verdict::Ended(why),
-            Some(why) => told(Verdict::Ended(why)),
+            Some(why) if left.is_exit() => AttemptEnd::Ended(why),
+            Some(why) => told(AttemptEnd::Ended(why)),
             None => by_itself(left, word, settled),
         },
     }
 }
 
 /// One that nobody is said to have ended.
-fn by_itself(left: Left, word: Word, settled: bool) -> Verdict {
-    let told = |verdict| if settled { verdict } else { Verdict::Untold };
+fn by_itself(left: WrapperTraces, word: BatchState, settled: bool) -> AttemptEnd {
+    let told = |verdict| if settled { verdict } else { AttemptEnd::Untold };
     // While it is tidied up, that it was ended from outside may still be said.
     let stands = |verdict| {
         if word.is_active() {
@@ -309,32 +323,36 @@ fn by_itself(left: Left, word: Word, settled: bool) -> Verdict {
     };
     match left {
         // A wrapper that wrote this ends well: it was ended right behind it, or never wrote it.
-        Left::Success if word == Word::Failed => Verdict::Lost,
-        Left::Success => stands(Verdict::Succeeded),
+        WrapperTraces::Success if word == BatchState::Failed => AttemptEnd::Lost,
+        WrapperTraces::Success => stands(AttemptEnd::Succeeded),
         // Whoever told it to end did not do so through a payload's own exit. The signal may have
         // come to the payload before its wrapper heard of it.
-        Left::Terminated | Left::Killed if word == Word::Forgotten => {
-            Verdict::Ended(EndedBySite::Cancelled)
+        WrapperTraces::Terminated | WrapperTraces::Killed if word == BatchState::Forgotten => {
+            AttemptEnd::Ended(EndedBySite::Cancelled)
         }
-        Left::Failure | Left::Killed | Left::Terminated => stands(Verdict::Failed),
-        Left::Spoiled => told(Verdict::Ended(EndedBySite::Spoiled)),
+        WrapperTraces::Failure | WrapperTraces::Killed | WrapperTraces::Terminated => {
+            stands(AttemptEnd::Failed)
+        }
+        WrapperTraces::Spoiled => told(AttemptEnd::Ended(EndedBySite::Spoiled)),
         // Whoever says so knows of its nodes: with them all is well. Who runs beside a payload, and
         // could end the wrapper, is that payload.
-        Left::Begun if word != Word::Forgotten => told(Verdict::Ended(EndedBySite::WrapperKilled)),
-        _ => told(Verdict::Lost),
+        WrapperTraces::Begun if word != BatchState::Forgotten => {
+            told(AttemptEnd::Ended(EndedBySite::WrapperKilled))
+        }
+        _ => told(AttemptEnd::Lost),
     }
 }
 
 /// The table of the book.
 pub fn to_markdown() -> String {
     let mut out = "| the batch system says |".to_owned();
-    let columns = Left::ALL;
+    let columns = WrapperTraces::ALL;
     columns
         .iter()
         .for_each(|left| cell(&mut out, left.as_str()));
     out.push_str("\n|---|");
     out.push_str(&"---|".repeat(columns.len()));
-    for word in Word::ALL {
+    for word in BatchState::ALL {
         out.push_str("\n| ");
         out.push_str(word.as_str());
         out.push_str(" |");

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{HostName, RelPath, Tag};
+use cospan_domain::ids::{AttemptTag, HostName, RelPath};
 use cospan_domain::units::DurationUs;
 use cospan_sites::contract::{SiteFixture, await_seen, bring_to_gate, go, order, run, script, tag};
-use cospan_sites::fault::{Fault, Faults, FaultySite, Injection, Tally};
+use cospan_sites::fault::{FaultTally, Faults, FaultySite, InjectedFault, Injection};
 use cospan_sites::port::{
     Attempts, CallKind, ExitCause, Gate, GateDecision, GateState, Observation, Site, SiteError,
 };
@@ -37,7 +37,7 @@ impl SiteFixture for Wrapped {
         self.0.bring_back();
     }
 
-    fn lose(&self, tag: Tag) {
+    fn lose(&self, tag: AttemptTag) {
         self.0.lose(tag);
     }
 
@@ -68,7 +68,10 @@ fn faulty(fixture: &LocalSiteFixture) -> FaultySite {
 async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
-    for (job, fault, effect) in [(1, Fault::LostAfter, true), (2, Fault::LostBefore, false)] {
+    for (job, fault, effect) in [
+        (1, InjectedFault::LostAfter, true),
+        (2, InjectedFault::LostBefore, false),
+    ] {
         site.faults().arm_next(CallKind::Submit, fault, 1);
         let answer = site.submit(&order(tag(job), script("exit 0"))).await;
         assert!(
@@ -91,7 +94,11 @@ async fn a_lost_reply_hides_an_effect_and_a_lost_request_has_none() {
 async fn errors_without_effect_have_none() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
-    for fault in [Fault::NotSent, Fault::Refused, Fault::SiteFull] {
+    for fault in [
+        InjectedFault::NotSent,
+        InjectedFault::Refused,
+        InjectedFault::SiteFull,
+    ] {
         site.faults().arm_next(CallKind::Submit, fault, 1);
         assert!(site.submit(&order(tag(1), script("exit 0"))).await.is_err());
         assert_eq!(
@@ -106,12 +113,12 @@ async fn a_false_status_lies_about_every_attempt_until_it_is_lifted() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
-    site.faults().arm(CallKind::Status, Fault::Absent);
+    site.faults().arm(CallKind::Status, InjectedFault::Absent);
     assert_eq!(
         await_seen(&site, tag(1), |_| true).await,
         Observation::Absent
     );
-    site.faults().arm(CallKind::Status, Fault::Unknown);
+    site.faults().arm(CallKind::Status, InjectedFault::Unknown);
     let status = site.status(&[tag(1)]).await.unwrap();
     assert!(
         matches!(status.attempts[&tag(1)], Observation::Unknown(_)),
@@ -129,7 +136,8 @@ async fn a_frozen_call_waits_and_then_happens() {
     let fixture = LocalSiteFixture::new();
     let site = Arc::new(faulty(&fixture));
     bring_to_gate(&*site, &order(tag(1), script("exit 0"))).await;
-    site.faults().arm(CallKind::DecideGate, Fault::Freeze);
+    site.faults()
+        .arm(CallKind::DecideGate, InjectedFault::Freeze);
     let deciding = tokio::spawn({
         let site = site.clone();
         async move { site.decide_gate(tag(1), &go()).await }
@@ -144,7 +152,7 @@ async fn a_frozen_call_waits_and_then_happens() {
     assert_eq!(deciding.await.unwrap(), Ok(GateState::Opened));
 }
 
-fn injection(fault: Fault, call: CallKind, lasting: Duration) -> Injection {
+fn injection(fault: InjectedFault, call: CallKind, lasting: Duration) -> Injection {
     let from = tokio::time::Instant::now();
     Injection {
         fault,
@@ -162,8 +170,11 @@ const LONG: Duration = Duration::from_secs(600);
 async fn a_doubled_submission_runs_once() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
-    site.faults()
-        .inject(vec![injection(Fault::Doubled, CallKind::Submit, LONG)]);
+    site.faults().inject(vec![injection(
+        InjectedFault::Doubled,
+        CallKind::Submit,
+        LONG,
+    )]);
     assert_eq!(
         run(&site, &order(tag(1), script("exit 0"))).await,
         ExitCause::Code(0)
@@ -177,7 +188,7 @@ async fn a_late_answer_comes_after_an_effect_that_did_not_wait() {
     let fixture = LocalSiteFixture::new();
     let site = Arc::new(faulty(&fixture));
     site.faults().inject(vec![injection(
-        Fault::LateAnswer(LONG),
+        InjectedFault::LateAnswer(LONG),
         CallKind::Submit,
         LONG,
     )]);
@@ -201,11 +212,17 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         async move { site.submit(&order).await }
     };
     let short = Duration::from_millis(50);
-    site.faults()
-        .inject(vec![injection(Fault::Hang(LONG), CallKind::Submit, short)]);
+    site.faults().inject(vec![injection(
+        InjectedFault::Hang(LONG),
+        CallKind::Submit,
+        short,
+    )]);
     assert!(submit(1).await.is_ok(), "the window ended");
-    site.faults()
-        .inject(vec![injection(Fault::Hang(LONG), CallKind::Submit, LONG)]);
+    site.faults().inject(vec![injection(
+        InjectedFault::Hang(LONG),
+        CallKind::Submit,
+        LONG,
+    )]);
     let lift = async {
         while site.faults().tallies().is_empty() {
             tokio::task::yield_now().await;
@@ -213,8 +230,11 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         site.faults().lift_all();
     };
     assert!(tokio::join!(submit(2), lift).0.is_ok(), "it was lifted");
-    site.faults()
-        .inject(vec![injection(Fault::Hang(short), CallKind::Submit, LONG)]);
+    site.faults().inject(vec![injection(
+        InjectedFault::Hang(short),
+        CallKind::Submit,
+        LONG,
+    )]);
     let answer = submit(3).await;
     assert!(
         matches!(answer, Err(SiteError::OutcomeUnknown(_))),
@@ -224,7 +244,7 @@ async fn a_call_that_hangs_goes_on_after_the_fault_or_ends_without_effect() {
         await_seen(&site, tag(3), |_| true).await,
         Observation::Absent
     );
-    let tally = Tally {
+    let tally = FaultTally {
         calls: 1,
         strikes: 1,
     };
@@ -248,8 +268,11 @@ async fn a_status_without_idle_processors_tells_the_truth_about_attempts() {
     let fixture = LocalSiteFixture::new();
     let site = faulty(&fixture);
     bring_to_gate(&site, &order(tag(1), script("exit 0"))).await;
-    site.faults()
-        .inject(vec![injection(Fault::NoneIdle, CallKind::Status, LONG)]);
+    site.faults().inject(vec![injection(
+        InjectedFault::NoneIdle,
+        CallKind::Status,
+        LONG,
+    )]);
     let status = site.status(&[tag(1)]).await.unwrap();
     assert_eq!(status.idle.processors, 0);
     assert!(

@@ -19,8 +19,8 @@ use cospan_sites::exec::child::ChildExec;
 use cospan_sites::files::fetch::{Fetching, relay};
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{
-    CopyBlame, CopyOrder, CopySource, CopyStatus, FilePlace, Inspected, Readable, Site, SiteError,
-    UploadStep,
+    CopyBlame, CopyRequest, CopySource, CopyStatus, FilePlace, Inspected, Readable, Site,
+    SiteError, UploadStep,
 };
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 
@@ -92,12 +92,12 @@ fn bytes(length: u32) -> Vec<u8> {
         .collect()
 }
 
-fn order(from: &str, place: &FilePlace, content: Content) -> CopyOrder {
+fn order(from: &str, place: &FilePlace, content: Content) -> CopyRequest {
     let source = CopySource {
         site: name(from),
         place: place.clone(),
     };
-    CopyOrder {
+    CopyRequest {
         content,
         chunk: None,
         source,
@@ -107,7 +107,7 @@ fn order(from: &str, place: &FilePlace, content: Content) -> CopyOrder {
 }
 
 /// Copies, and says how it ended.
-async fn copy(to: &Arc<dyn Site>, order: &CopyOrder) -> CopyStatus {
+async fn copy(to: &Arc<dyn Site>, order: &CopyRequest) -> CopyStatus {
     to.start_copy(order).await.unwrap();
     let started = Instant::now();
     loop {

@@ -2,66 +2,72 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
-use cospan_sites::port::{Blame, EndedBySite};
-use cospan_sites::verdict::{Left, Verdict, Word, to_markdown, verdict};
+use cospan_sites::port::{EndedBySite, ErrorBlame};
+use cospan_sites::verdict::{AttemptEnd, BatchState, WrapperTraces, to_markdown, verdict};
 
-/// By word, in the order of [`Word::ALL`]; the columns are in the order of [`Left::ALL`]: nothing,
+/// By word, in the order of [`BatchState::ALL`]; the columns are in the order of [`WrapperTraces::ALL`]: nothing,
 /// at its gate, began, trouble, spoiled, code 0, code or signal, TERM or KILL, told to end, wall
 /// time, unstarted, too late, void. `?`: only when it is settled. Small letters are of what is not
 /// over.
-const TABLE: [(Word, &str); 16] = [
-    (Word::Waiting, " q ?R ?R ?R ?R ?S ?J ?R ?R J J t q"),
-    (Word::NeverRuns, "?N ?R ?R ?R ?R ?S ?J ?R ?R J J t q"),
-    (Word::Requeued, " q ?R ?R ?R ?R ?R ?R ?R ?R J J t q"),
-    (Word::Running, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
-    (Word::Completing, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
-    (Word::Completed, "?L ?L ?W ?L ?Z  S  J  J  J J J t v"),
-    (Word::Failed, "?L ?L ?W ?L ?Z  L  J  J  J J J t v"),
-    (Word::Cancelled, "?C ?C ?C ?C ?C  S  C  C  C J J t v"),
-    (Word::Preempted, "?P ?P ?P ?P ?P  P  P  P  P J J t v"),
-    (Word::TimeLimit, "?T ?T ?T ?T ?T  T  T  T  T J J t v"),
-    (Word::Deadline, "?T ?T ?T ?T ?T  T  T  T  T J J t v"),
-    (Word::NodeFailed, "?F ?F ?F ?F ?F  F  F  F  F J J t v"),
-    (Word::BootFailed, "?F ?F ?F ?F ?F  F  F  F  F J J t v"),
-    (Word::LaunchFailed, "?X ?X ?W ?X ?Z  X  X  X  X J J t v"),
-    (Word::OutOfMemory, "?M ?M ?M ?M ?M  M  M  M  M J J t v"),
-    (Word::Forgotten, " a ?L ?L ?L ?Z  S  J  C  C J J t v"),
+const TABLE: [(BatchState, &str); 16] = [
+    (BatchState::Waiting, " q ?R ?R ?R ?R ?S ?J ?R ?R J J t q"),
+    (BatchState::NeverRuns, "?N ?R ?R ?R ?R ?S ?J ?R ?R J J t q"),
+    (BatchState::Requeued, " q ?R ?R ?R ?R ?R ?R ?R ?R J J t q"),
+    (BatchState::Running, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
+    (BatchState::Completing, " g  g  g  g  g ?S ?J ?J ?J J J t v"),
+    (BatchState::Completed, "?L ?L ?W ?L ?Z  S  J  J  J J J t v"),
+    (BatchState::Failed, "?L ?L ?W ?L ?Z  L  J  J  J J J t v"),
+    (BatchState::Cancelled, "?C ?C ?C ?C ?C  S  C  C  C J J t v"),
+    (BatchState::Preempted, "?P ?P ?P ?P ?P  P  P  P  P J J t v"),
+    (BatchState::TimeLimit, "?T ?T ?T ?T ?T  T  T  T  T J J t v"),
+    (BatchState::Deadline, "?T ?T ?T ?T ?T  T  T  T  T J J t v"),
+    (BatchState::NodeFailed, "?F ?F ?F ?F ?F  F  F  F  F J J t v"),
+    (BatchState::BootFailed, "?F ?F ?F ?F ?F  F  F  F  F J J t v"),
+    (
+        BatchState::LaunchFailed,
+        "?X ?X ?W ?X ?Z  X  X  X  X J J t v",
+    ),
+    (
+        BatchState::OutOfMemory,
+        "?M ?M ?M ?M ?M  M  M  M  M J J t v",
+    ),
+    (BatchState::Forgotten, " a ?L ?L ?L ?Z  S  J  C  C J J t v"),
 ];
 
-fn meant(letter: char) -> Verdict {
+fn meant(letter: char) -> AttemptEnd {
     match letter {
-        'a' => Verdict::Absent,
-        'q' => Verdict::Queued,
-        'g' => Verdict::Standing,
-        'v' => Verdict::Void,
-        't' => Verdict::TooLate,
-        'S' => Verdict::Succeeded,
-        'J' => Verdict::Failed,
-        'L' => Verdict::Lost,
-        'N' => Verdict::Ended(EndedBySite::NeverRuns),
-        'R' => Verdict::Ended(EndedBySite::Requeued),
-        'C' => Verdict::Ended(EndedBySite::Cancelled),
-        'P' => Verdict::Ended(EndedBySite::Preempted),
-        'T' => Verdict::Ended(EndedBySite::TimeLimit),
-        'F' => Verdict::Ended(EndedBySite::NodeFailed),
-        'X' => Verdict::Ended(EndedBySite::LaunchFailed),
-        'M' => Verdict::Ended(EndedBySite::OutOfMemory),
-        'W' => Verdict::Ended(EndedBySite::WrapperKilled),
-        'Z' => Verdict::Ended(EndedBySite::Spoiled),
+        'a' => AttemptEnd::Absent,
+        'q' => AttemptEnd::Queued,
+        'g' => AttemptEnd::Standing,
+        'v' => AttemptEnd::Void,
+        't' => AttemptEnd::TooLate,
+        'S' => AttemptEnd::Succeeded,
+        'J' => AttemptEnd::Failed,
+        'L' => AttemptEnd::Lost,
+        'N' => AttemptEnd::Ended(EndedBySite::NeverRuns),
+        'R' => AttemptEnd::Ended(EndedBySite::Requeued),
+        'C' => AttemptEnd::Ended(EndedBySite::Cancelled),
+        'P' => AttemptEnd::Ended(EndedBySite::Preempted),
+        'T' => AttemptEnd::Ended(EndedBySite::TimeLimit),
+        'F' => AttemptEnd::Ended(EndedBySite::NodeFailed),
+        'X' => AttemptEnd::Ended(EndedBySite::LaunchFailed),
+        'M' => AttemptEnd::Ended(EndedBySite::OutOfMemory),
+        'W' => AttemptEnd::Ended(EndedBySite::WrapperKilled),
+        'Z' => AttemptEnd::Ended(EndedBySite::Spoiled),
         other => panic!("{other}"),
     }
 }
 
 #[test]
 fn an_end_means_what_its_row_and_column_say() {
-    assert_eq!(TABLE.map(|(word, _)| word), Word::ALL);
+    assert_eq!(TABLE.map(|(word, _)| word), BatchState::ALL);
     for (word, row) in TABLE {
         let cells: Vec<&str> = row.split_whitespace().collect();
-        assert_eq!(cells.len(), Left::ALL.len(), "{word:?}");
-        for (left, cell) in Left::ALL.into_iter().zip(cells) {
+        assert_eq!(cells.len(), WrapperTraces::ALL.len(), "{word:?}");
+        for (left, cell) in WrapperTraces::ALL.into_iter().zip(cells) {
             let waits = cell.starts_with('?');
             let late = meant(cell.chars().last().unwrap());
-            let early = if waits { Verdict::Untold } else { late };
+            let early = if waits { AttemptEnd::Untold } else { late };
             assert_eq!(verdict(word, left, true), late, "{word:?}, {left:?}");
             assert_eq!(
                 verdict(word, left, false),
@@ -74,29 +80,35 @@ fn an_end_means_what_its_row_and_column_say() {
 
 #[test]
 fn what_was_ended_from_outside_is_never_success_and_seldom_the_sites_error() {
-    for word in Word::ALL {
+    for word in BatchState::ALL {
         let outside = !matches!(
             word,
-            Word::Forgotten | Word::Running | Word::Completing | Word::Completed
+            BatchState::Forgotten
+                | BatchState::Running
+                | BatchState::Completing
+                | BatchState::Completed
         );
         // A controller that forgot that it started something ended nothing, whatever it calls it.
-        let forgot = matches!(word, Word::Waiting | Word::NeverRuns | Word::Cancelled);
+        let forgot = matches!(
+            word,
+            BatchState::Waiting | BatchState::NeverRuns | BatchState::Cancelled
+        );
         let outside = outside && !forgot;
-        for left in Left::ALL {
+        for left in WrapperTraces::ALL {
             let verdict = verdict(word, left, true);
             assert!(
-                !outside || verdict != Verdict::Succeeded,
+                !outside || verdict != AttemptEnd::Succeeded,
                 "{word:?}, {left:?}"
             );
             let by_people = [
-                Word::Cancelled,
-                Word::Preempted,
-                Word::Requeued,
-                Word::TimeLimit,
-                Word::Deadline,
-                Word::NeverRuns,
+                BatchState::Cancelled,
+                BatchState::Preempted,
+                BatchState::Requeued,
+                BatchState::TimeLimit,
+                BatchState::Deadline,
+                BatchState::NeverRuns,
             ];
-            let charged = verdict.blame() == Some(Blame::Site);
+            let charged = verdict.blame() == Some(ErrorBlame::Site);
             assert!(
                 !(charged && by_people.contains(&word)),
                 "{word:?}, {left:?}"

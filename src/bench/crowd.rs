@@ -7,9 +7,9 @@ use std::thread;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::load::{Load, Loaded, post};
-use super::report::Report;
-use super::server::Server;
+use super::load::{LoadResult, RequestLoad, post};
+use super::report::BenchReport;
+use super::server::BenchServer;
 use super::submit::{BULK, JOB, SITES, bulk_body, fill_sites, load, numbered};
 
 /// Jobs that the one submits.
@@ -23,9 +23,9 @@ const TURN: usize = 20;
 const COMPONENTS: usize = 1_000;
 const BYTES: usize = 3_900_000;
 
-pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
-    let mut report = Report::new("crowd");
-    let server = Server::start(place, &SITES)?;
+pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
+    let mut report = BenchReport::new("crowd");
+    let server = BenchServer::start(place, &SITES)?;
     fill_sites(&server)?;
     let other = server.add_key("other")?;
     crate::cli::progress("submissions of one, nobody else there");
@@ -48,7 +48,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     let waited = beside(
         &server,
         &other,
-        Load {
+        RequestLoad {
             path,
             insists: true,
             ..largest
@@ -74,9 +74,9 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
 
 /// The most memory, in MB, that a start takes of a server which is as full of jobs that all differ
 /// as it lets itself be filled.
-fn start_when_full(place: &Path, memory: &str, report: &mut Report) -> Result<f64> {
+fn start_when_full(place: &Path, memory: &str, report: &mut BenchReport) -> Result<f64> {
     crate::cli::progress("a server that is full, and its start");
-    let mut server = Server::start_within(place, &SITES, memory)?;
+    let mut server = BenchServer::start_within(place, &SITES, memory)?;
     fill_sites(&server)?;
     let mut jobs = 0;
     while let Some(more) = fits(&server, jobs)? {
@@ -95,7 +95,7 @@ fn start_when_full(place: &Path, memory: &str, report: &mut Report) -> Result<f6
 }
 
 /// Submits some more jobs: how many, if there was room for them.
-fn fits(server: &Server, from: usize) -> Result<Option<usize>> {
+fn fits(server: &BenchServer, from: usize) -> Result<Option<usize>> {
     match post(load(
         server,
         bulk_body(|index| numbered(from + index)),
@@ -108,15 +108,15 @@ fn fits(server: &Server, from: usize) -> Result<Option<usize>> {
     }
 }
 
-fn single(server: &Server, other: &str, requests: usize) -> Load {
-    Load {
+fn single(server: &BenchServer, other: &str, requests: usize) -> RequestLoad {
+    RequestLoad {
         token: other.to_owned(),
         ..load(server, JOB.to_vec(), 1, requests)
     }
 }
 
 /// The other's submissions, one after another as long as the crowd is there.
-fn beside(server: &Server, other: &str, crowd: Load) -> Result<Loaded> {
+fn beside(server: &BenchServer, other: &str, crowd: RequestLoad) -> Result<LoadResult> {
     let crowd = thread::spawn(move || post(crowd));
     let mut turns = Vec::new();
     while turns.is_empty() || !crowd.is_finished() {
@@ -125,7 +125,7 @@ fn beside(server: &Server, other: &str, crowd: Load) -> Result<Loaded> {
     crowd
         .join()
         .map_err(|_| anyhow!("the crowd's thread panicked"))??;
-    Ok(Loaded::join(turns))
+    Ok(LoadResult::join(turns))
 }
 
 /// The document of the largest job.

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use actix_web::{App, HttpResponse, HttpServer, web};
 use anyhow::{Context, Result};
 use cospan_domain::ids::Epoch;
-use cospan_storage::port::{Change, Key, Outcome, Report, Token, Unit};
-use cospan_storage::{EngineKind, Options};
+use cospan_storage::port::{AppendOutcome, CommitReport, Key, KeyChange, Unit, UnitToken};
+use cospan_storage::{EngineKind, StoreOptions};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
@@ -60,13 +60,13 @@ pub(super) fn spawn_per_s() -> Result<f64> {
     Ok(f64::from(count) / begin.elapsed().as_secs_f64())
 }
 
-type Waiting = Arc<Mutex<BTreeMap<u64, oneshot::Sender<bool>>>>;
+type FloorWaiters = Arc<Mutex<BTreeMap<u64, oneshot::Sender<bool>>>>;
 
-struct Floor {
+struct JournalFloor {
     journal: Arc<dyn cospan_storage::port::Journal>,
     epoch: Epoch,
     next: AtomicU64,
-    waiting: Waiting,
+    waiting: FloorWaiters,
 }
 
 /// The floor of a submission: a POST whose body becomes durable in the same
@@ -75,19 +75,21 @@ struct Floor {
 /// # Errors
 /// The store or the address cannot be had.
 pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
-    let waiting = Waiting::default();
+    let waiting = FloorWaiters::default();
     let answered = waiting.clone();
-    let sink = Arc::new(move |report: Report| {
-        let Report::Group(group) = report else { return };
+    let sink = Arc::new(move |report: CommitReport| {
+        let CommitReport::Group(group) = report else {
+            return;
+        };
         let mut waiting = answered.lock().unwrap_or_else(PoisonError::into_inner);
         for (token, outcome) in group.outcomes {
-            let durable = matches!(outcome, Outcome::Committed(_));
+            let durable = matches!(outcome, AppendOutcome::Committed(_));
             waiting.remove(&token.0).map(|reply| reply.send(durable));
         }
     });
-    let opened = cospan_storage::open(directory, &Options::new(EngineKind::Sled), sink)?;
+    let opened = cospan_storage::open(directory, &StoreOptions::new(EngineKind::Sled), sink)?;
     let next = AtomicU64::new(0);
-    let floor = Floor {
+    let floor = JournalFloor {
         journal: opened.journal,
         epoch: opened.epoch,
         next,
@@ -110,7 +112,7 @@ pub fn serve_floor(directory: &Path, port: u16) -> Result<()> {
     Ok(())
 }
 
-async fn keep(floor: web::Data<Floor>, body: web::Bytes) -> HttpResponse {
+async fn keep(floor: web::Data<JournalFloor>, body: web::Bytes) -> HttpResponse {
     let number = floor.next.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
     floor
@@ -119,14 +121,14 @@ async fn keep(floor: web::Data<Floor>, body: web::Bytes) -> HttpResponse {
         .unwrap_or_else(PoisonError::into_inner)
         .insert(number, reply);
     let key = Key::from(format!("j/{number:016x}").as_str());
-    let change = Change {
+    let change = KeyChange {
         key,
         expected: None,
         value: Some(body.as_ref().into()),
     };
     floor.journal.append(
         floor.epoch,
-        Token(number),
+        UnitToken(number),
         Unit {
             changes: vec![change],
         },

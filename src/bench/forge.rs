@@ -15,13 +15,13 @@ use cospan_domain::job::decide::decide;
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::evolve::evolve;
 use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_storage::port::{Opened, Outcome, Report, Token, Unit};
+use cospan_storage::port::{AppendOutcome, CommitReport, Opened, Unit, UnitToken};
 use cospan_storage::record::{Loader, job, object};
-use cospan_storage::{EngineKind, Options};
+use cospan_storage::{EngineKind, StoreOptions};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ fn forge(store: &Path) -> Result<Forged> {
     let mut damage = None;
     let opened = cospan_storage::open_and_load(
         store,
-        &Options::new(EngineKind::Sled),
+        &StoreOptions::new(EngineKind::Sled),
         sink,
         &mut |stored| {
             if damage.is_none() {
@@ -109,20 +109,20 @@ fn forge(store: &Path) -> Result<Forged> {
     })
 }
 
-fn write(opened: &Opened, reports: &Receiver<Report>, units: Vec<Unit>) -> Result<()> {
+fn write(opened: &Opened, reports: &Receiver<CommitReport>, units: Vec<Unit>) -> Result<()> {
     let count = units.len();
     for (token, unit) in units.into_iter().enumerate() {
         opened
             .journal
-            .append(opened.epoch, Token(token as u64), unit);
+            .append(opened.epoch, UnitToken(token as u64), unit);
     }
     let mut done = 0;
     while done < count {
         match reports.recv().context("the store ended")? {
-            Report::Fatal(problem) => bail!("the store failed: {problem}"),
-            Report::Group(group) => {
+            CommitReport::Fatal(problem) => bail!("the store failed: {problem}"),
+            CommitReport::Group(group) => {
                 for (_, outcome) in &group.outcomes {
-                    if !matches!(outcome, Outcome::Committed(_)) {
+                    if !matches!(outcome, AppendOutcome::Committed(_)) {
                         bail!("a record was not written: {outcome:?}");
                     }
                 }
@@ -134,13 +134,13 @@ fn write(opened: &Opened, reports: &Receiver<Report>, units: Vec<Unit>) -> Resul
 }
 
 /// A job, and what happened to it, one command after the other.
-struct Life {
+struct ForgedJob {
     job: Job,
     events: Vec<JobEvent>,
     now: Timestamp,
 }
 
-impl Life {
+impl ForgedJob {
     fn command(&mut self, command: JobCommand) -> Result<()> {
         let decided = decide(&self.job, &JobParameters::default(), command, self.now)?;
         decided
@@ -165,8 +165,8 @@ impl Life {
     }
 }
 
-fn placed(job: &Job, now: Timestamp) -> Result<Life> {
-    let mut life = Life {
+fn placed(job: &Job, now: Timestamp) -> Result<ForgedJob> {
+    let mut life = ForgedJob {
         job: job.clone(),
         events: Vec::new(),
         now,
@@ -212,7 +212,7 @@ fn running(job: &Job, now: Timestamp) -> Result<(Job, Vec<JobEvent>)> {
             sighting: sighting.clone(),
         })?;
     }
-    if !matches!(life.job.phase, Phase::Running { .. }) {
+    if !matches!(life.job.phase, JobPhase::Running { .. }) {
         bail!("a forged job is {:?} instead of running", life.job.phase);
     }
     Ok(life.end())
@@ -226,7 +226,7 @@ fn small_job(jobs: &[Job], now: Timestamp) -> Result<Job> {
     let spec = Arc::make_mut(&mut small.spec);
     spec.components.truncate(1);
     spec.components[0].resources = Resources::processors(1);
-    small.phase = Phase::Queued {
+    small.phase = JobPhase::Queued {
         since: now,
         not_before: Timestamp(0),
     };

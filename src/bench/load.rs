@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What is posted, where, and how often.
-pub(super) struct Load {
+pub(super) struct RequestLoad {
     pub(super) port: u16,
     pub(super) path: &'static str,
     pub(super) token: String,
@@ -26,7 +26,7 @@ pub(super) struct Load {
 }
 
 /// What came of it.
-pub(super) struct Loaded {
+pub(super) struct LoadResult {
     /// How many there were, and how long each turn of them took.
     turns: Vec<(usize, Duration)>,
     /// Sorted.
@@ -35,7 +35,7 @@ pub(super) struct Loaded {
     pub(super) answers: Vec<Vec<u8>>,
 }
 
-impl Loaded {
+impl LoadResult {
     /// One of several turns.
     pub(super) fn join(all: Vec<Self>) -> Self {
         let mut joined = Self {
@@ -71,14 +71,14 @@ impl Loaded {
 }
 
 /// Posts everything.
-pub(super) fn post(load: Load) -> Result<Loaded> {
+pub(super) fn post(load: RequestLoad) -> Result<LoadResult> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(post_all(Arc::new(load)))
 }
 
-async fn post_all(load: Arc<Load>) -> Result<Loaded> {
+async fn post_all(load: Arc<RequestLoad>) -> Result<LoadResult> {
     let left = Arc::new(AtomicUsize::new(load.requests));
     let mut streams = Vec::new();
     for _ in 0..load.connections {
@@ -98,7 +98,7 @@ async fn post_all(load: Arc<Load>) -> Result<Loaded> {
     }
     let turns = vec![(latencies.len(), begin.elapsed())];
     latencies.sort_unstable();
-    Ok(Loaded {
+    Ok(LoadResult {
         turns,
         latencies,
         answers,
@@ -115,7 +115,7 @@ async fn connect(port: u16) -> Result<TcpStream> {
 
 async fn client(
     mut stream: TcpStream,
-    load: Arc<Load>,
+    load: Arc<RequestLoad>,
     left: Arc<AtomicUsize>,
 ) -> Result<Vec<(Duration, Vec<u8>)>> {
     let mut request = format!(
@@ -163,7 +163,7 @@ async fn client(
 }
 
 /// Where the body has the digits that each request replaces.
-fn places(load: &Load) -> impl Iterator<Item = usize> {
+fn places(load: &RequestLoad) -> impl Iterator<Item = usize> {
     let digits = load.number.map(str::as_bytes);
     let length = digits.map_or(load.body.len() + 1, <[u8]>::len);
     let windows = load.body.windows(length).enumerate();

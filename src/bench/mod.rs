@@ -21,8 +21,8 @@ use anyhow::{Context, Result, bail};
 
 pub use floors::serve_floor;
 pub use forge::forge_store;
-pub use report::{Figure, Report};
-pub use sites::{Calls, CallsPlan, measure_calls};
+pub use report::{BenchFigure, BenchReport};
+pub use sites::{CallFigures, CallsPlan, measure_calls};
 
 /// Which bench.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct ClusterLog {
 
 /// How a bench is run.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct BenchPlan {
     /// Which one.
     pub bench: Bench,
     /// Where its files go: a directory on a disk, made and removed by the bench.
@@ -73,7 +73,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// Something that it needs could not be started, or did not do what it must.
-pub fn run(plan: &Plan) -> Result<Report> {
+pub fn run(plan: &BenchPlan) -> Result<BenchReport> {
     match &plan.bench {
         Bench::Submit => on_disk(plan, submit::bench),
         Bench::Crowd => on_disk(plan, crowd::bench),
@@ -89,7 +89,10 @@ pub fn run(plan: &Plan) -> Result<Report> {
 }
 
 /// Runs a bench that writes, in a directory of its own.
-fn on_disk(plan: &Plan, bench: impl FnOnce(&Path, bool) -> Result<Report>) -> Result<Report> {
+fn on_disk(
+    plan: &BenchPlan,
+    bench: impl FnOnce(&Path, bool) -> Result<BenchReport>,
+) -> Result<BenchReport> {
     let directory = tempfile::Builder::new()
         .prefix("cospan-bench-")
         .tempdir_in(&plan.directory)

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::load::{Load, post};
-use super::report::Report;
-use super::server::Server;
+use super::load::{RequestLoad, post};
+use super::report::BenchReport;
+use super::server::BenchServer;
 use super::{floors, forge};
 
 /// Too small for the many jobs, so that none is placed before its time.
@@ -19,8 +19,8 @@ const STORE: [&str; 2] = ["store", "store.floor"];
 const ROUNDS: usize = 3;
 const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
 
-pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
-    let mut report = Report::new("recover");
+pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
+    let mut report = BenchReport::new("recover");
     report.floor(
         "floor_fdatasync_per_s",
         floors::fdatasync_per_s(place)?,
@@ -28,7 +28,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     );
     let jobs = if quick { 5_000 } else { 100_000 };
     let directory = place.join("server");
-    let mut server = Server::start(&directory, &SITES)?;
+    let mut server = BenchServer::start(&directory, &SITES)?;
     crate::cli::progress("a store full of live jobs");
     fill(&server, jobs)?;
     server.kill()?;
@@ -61,7 +61,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     Ok(report)
 }
 
-fn fill(server: &Server, jobs: usize) -> Result<()> {
+fn fill(server: &BenchServer, jobs: usize) -> Result<()> {
     let body = [
         b"[".as_slice(),
         &[JOB.trim_ascii(); 1_000].join(&b","[..]),
@@ -75,7 +75,7 @@ fn fill(server: &Server, jobs: usize) -> Result<()> {
     );
     let requests = jobs.div_ceil(1_000);
     let (number, insists, connections) = (None, false, 2);
-    post(Load {
+    post(RequestLoad {
         port,
         path,
         token,
@@ -111,7 +111,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Jobs that have not ended, as the server counts them.
-fn live_jobs(server: &Server) -> Result<usize> {
+fn live_jobs(server: &BenchServer) -> Result<usize> {
     let metrics = server.text("/metrics")?;
     let ended = ["finished", "failed", "cancelled"].map(|phase| format!("\"{phase}\""));
     let lines = metrics
@@ -122,7 +122,7 @@ fn live_jobs(server: &Server) -> Result<usize> {
     Ok(counts.sum())
 }
 
-fn first_placement(server: &mut Server, job: u64) -> Result<Duration> {
+fn first_placement(server: &mut BenchServer, job: u64) -> Result<Duration> {
     let begin = Instant::now();
     server.restart()?;
     loop {

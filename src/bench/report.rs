@@ -10,20 +10,20 @@ pub(super) const MUST_BE_NONE: &str = "0";
 
 /// What a bench found.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     /// Which bench.
     pub bench: &'static str,
     /// Its figures.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<BenchFigure>,
     /// What the machine can do at all, measured in the same run.
-    pub floors: Vec<Figure>,
+    pub floors: Vec<BenchFigure>,
     /// What it ran on.
     pub machine: BTreeMap<String, String>,
 }
 
 /// One measured quantity.
 #[derive(Debug, Clone, Serialize)]
-pub struct Figure {
+pub struct BenchFigure {
     /// Its name.
     pub name: Cow<'static, str>,
     /// Its value.
@@ -34,7 +34,7 @@ pub struct Figure {
     pub target: &'static str,
 }
 
-impl Figure {
+impl BenchFigure {
     /// A figure, rounded to what can be trusted.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
@@ -52,7 +52,7 @@ impl Figure {
     }
 }
 
-impl Report {
+impl BenchReport {
     /// An empty report of a bench, with the machine filled in.
     pub(super) fn new(bench: &'static str) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
@@ -91,17 +91,18 @@ impl Report {
         unit: &'static str,
         target: &'static str,
     ) {
-        self.figures.push(Figure::new(name, value, unit, target));
+        self.figures
+            .push(BenchFigure::new(name, value, unit, target));
     }
 
     /// Mistakes that were made: what must be none, and is not.
-    pub fn mistakes(&self) -> Vec<&Figure> {
-        let made = |figure: &&Figure| figure.target == MUST_BE_NONE && figure.value != 0.0;
+    pub fn mistakes(&self) -> Vec<&BenchFigure> {
+        let made = |figure: &&BenchFigure| figure.target == MUST_BE_NONE && figure.value != 0.0;
         self.figures.iter().filter(made).collect()
     }
 
     pub(super) fn floor(&mut self, name: &'static str, value: f64, unit: &'static str) {
-        self.floors.push(Figure::new(name, value, unit, ""));
+        self.floors.push(BenchFigure::new(name, value, unit, ""));
     }
 }
 
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn only_what_must_be_none_is_a_mistake() {
-        let mut report = Report::new("sites");
+        let mut report = BenchReport::new("sites");
         report.figure("slow", 9.0, "s", "<= 4");
         report.figure("jobs", 9.0, "jobs", "");
         report.figure("lost", 0.0, "jobs", MUST_BE_NONE);

@@ -8,9 +8,9 @@ use anyhow::{Result, anyhow, bail};
 use cospan_sites::wrapper::cost::{WrapperCost, measure};
 
 use super::floors;
-use super::load::{Load, post};
-use super::report::Report;
-use super::server::Server;
+use super::load::{RequestLoad, post};
+use super::report::BenchReport;
+use super::server::BenchServer;
 
 const JOB: &[u8] = include_bytes!("jobs/true.json");
 /// One site whose processors bound how many run at once.
@@ -21,8 +21,8 @@ const ROUNDS: usize = 3;
 /// Clock ticks a second, as Linux counts processor time for every program.
 const TICKS_PER_S: f64 = 100.0;
 
-pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
-    let mut report = Report::new("run");
+pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
+    let mut report = BenchReport::new("run");
     let length = Duration::from_millis(if quick { 500 } else { 3_000 });
     let place = place.canonicalize()?;
     report.floor(
@@ -31,7 +31,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
         "1/s",
     );
     report.floor("floor_spawn_per_s", floors::spawn_per_s()?, "1/s");
-    let server = Server::start(&place.join("server"), &SITES)?;
+    let server = BenchServer::start(&place.join("server"), &SITES)?;
     report.figure(
         "idle_cpu_percent",
         idle_cpu_percent(&server, length * 3)?,
@@ -74,7 +74,7 @@ fn wrapper(place: &Path, round: usize, length: Duration) -> Result<WrapperCost> 
     measure(&root, length, "/bin/sh").map_err(|error| anyhow!("bare wrappers: {error}"))
 }
 
-fn idle_cpu_percent(server: &Server, length: Duration) -> Result<f64> {
+fn idle_cpu_percent(server: &BenchServer, length: Duration) -> Result<f64> {
     crate::cli::progress("an idle server");
     let (begin, before) = (Instant::now(), server.cpu_ticks()?);
     std::thread::sleep(length);
@@ -84,7 +84,7 @@ fn idle_cpu_percent(server: &Server, length: Duration) -> Result<f64> {
 
 /// Submits all at once and waits for the last; components finished a second. So many were
 /// `done` before.
-fn run_jobs(server: &Server, jobs: usize, done: usize) -> Result<f64> {
+fn run_jobs(server: &BenchServer, jobs: usize, done: usize) -> Result<f64> {
     crate::cli::progress("local components");
     let body = [
         b"[".as_slice(),
@@ -96,7 +96,7 @@ fn run_jobs(server: &Server, jobs: usize, done: usize) -> Result<f64> {
     let (port, token) = (server.port, server.token.clone());
     let requests = jobs.div_ceil(100);
     let (path, number, insists, connections) = ("/v1/jobs", None, false, 1);
-    post(Load {
+    post(RequestLoad {
         port,
         path,
         token,
@@ -127,7 +127,7 @@ fn run_jobs(server: &Server, jobs: usize, done: usize) -> Result<f64> {
 }
 
 /// Jobs finished, and jobs ended otherwise, by the server's own count.
-fn ended(server: &Server) -> Result<(f64, f64)> {
+fn ended(server: &BenchServer) -> Result<(f64, f64)> {
     let metrics = server.text("/metrics")?;
     let count = |how: &str| {
         let name = format!("cospan_jobs_ended_total{{how=\"{how}\"}} ");

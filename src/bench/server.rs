@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 const READY_MAX: Duration = Duration::from_secs(120);
 
 /// A server with its directory.
-pub(super) struct Server {
+pub(super) struct BenchServer {
     directory: PathBuf,
     child: Child,
     /// Where it listens.
@@ -25,7 +25,7 @@ pub(super) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-impl Server {
+impl BenchServer {
     /// Writes the configuration and starts a server. The configuration is the
     /// shipped one, but for addresses, directories and sites, and for room for all jobs of one
     /// key, which machines with little memory do not give by default.
@@ -187,7 +187,7 @@ fn spawn(directory: &Path) -> Result<Child> {
         .context("the server could not be started")
 }
 
-impl Drop for Server {
+impl Drop for BenchServer {
     fn drop(&mut self) {
         // Ended already, or to be ended whatever the bench came to.
         let _ = self.kill();

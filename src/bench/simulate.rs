@@ -11,20 +11,20 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::experiment::{
-    Experiment, Outcome, PlannedJob, PlannedJobs, Surroundings, run,
+    Experiment, ExperimentOutcome, PlannedJob, PlannedJobs, Surroundings, run,
 };
 use cospan_simulator::jobs::shared_job;
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
-use cospan_simulator::world::{Pace, World};
+use cospan_simulator::world::{SimulatedPace, World};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::{mpsc, oneshot};
 
 use super::ClusterLog;
-use super::report::Report;
-use crate::simulate::workload::{Estimates, PlannedJob as PlannedLine, Source, WorkloadOptions};
+use super::report::BenchReport;
+use crate::simulate::workload::{Estimates, WorkloadJob, WorkloadOptions, WorkloadSource};
 
 const BEGINS: Timestamp = Timestamp(1_000_000_000);
 const SITES: [&str; 5] = ["amsterdam", "delft", "leiden", "twente", "utrecht"];
@@ -34,8 +34,8 @@ const LOAD: f64 = 0.7;
 const RUN_TIME_MAX_S: u64 = 1_800;
 const PROCESSORS_MAX: u32 = 16;
 
-pub(super) fn bench(quick: bool, log: Option<&ClusterLog>) -> Result<Report> {
-    let mut report = Report::new("simulate");
+pub(super) fn bench(quick: bool, log: Option<&ClusterLog>) -> Result<BenchReport> {
+    let mut report = BenchReport::new("simulate");
     report.floor("floor_messages_per_s", messages_per_s(), "1/s");
     let most = if quick { 2_000 } else { 20_000 };
     let mut points = Vec::new();
@@ -72,14 +72,14 @@ pub(super) fn bench(quick: bool, log: Option<&ClusterLog>) -> Result<Report> {
 }
 
 /// The jobs of a log on their own cluster.
-fn year(log: &ClusterLog, report: &mut Report) -> Result<()> {
+fn year(log: &ClusterLog, report: &mut BenchReport) -> Result<()> {
     crate::cli::progress(&format!("{}", log.file.display()));
     let begun = Instant::now();
-    let mut options = WorkloadOptions::new(Source::Log(log.file.clone()), 1);
+    let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
     options.estimates = Estimates::Exact;
     let jobs = options.plan(&[log.processors], BEGINS)?.jobs;
     let count = jobs.len();
-    let planned = |job: PlannedLine| {
+    let planned = |job: WorkloadJob| {
         let estimate = job.estimate.max(job.run_time);
         let spec = shared_job(&job.components, job.run_time, estimate, 0)?;
         Ok(PlannedJob { at: job.at, spec })
@@ -119,7 +119,7 @@ fn messages_per_s() -> f64 {
 }
 
 /// Jobs of one component that arrive by chance at five EASY sites without local users.
-fn simulate(count: usize) -> Result<Outcome<()>> {
+fn simulate(count: usize) -> Result<ExperimentOutcome<()>> {
     let mut chance = StdRng::seed_from_u64(1);
     let work_ms = f64::from(PROCESSORS_MAX + 1) / 2.0 * (RUN_TIME_MAX_S * 1_000) as f64 / 2.0;
     let gap = work_ms / (LOAD * f64::from(NODES) * SITES.len() as f64);
@@ -152,12 +152,16 @@ fn site(name: &str, nodes: u32) -> Result<ClusterSpec> {
     })
 }
 
-fn run_through(jobs: PlannedJobs, count: usize, sites: Vec<ClusterSpec>) -> Result<Outcome<()>> {
+fn run_through(
+    jobs: PlannedJobs,
+    count: usize,
+    sites: Vec<ClusterSpec>,
+) -> Result<ExperimentOutcome<()>> {
     let mut settings = default_settings();
     settings.poll_interval = DurationMs::from_secs(600);
     settings.information_expiry = DurationMs::from_secs(600);
     let experiment = Experiment {
-        world: World::new(sites, &[], Pace::default(), 1, BEGINS),
+        world: World::new(sites, &[], SimulatedPace::default(), 1, BEGINS),
         settings,
         jobs,
         count,

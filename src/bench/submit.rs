@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::floors;
-use super::load::{Load, Loaded, post};
-use super::report::Report;
-use super::server::{Server, free_port};
+use super::load::{LoadResult, RequestLoad, post};
+use super::report::BenchReport;
+use super::server::{BenchServer, free_port};
 
 pub(super) const JOB: &[u8] = include_bytes!("jobs/one-kilobyte.json");
 /// Sites that exist and are full for a job of this size, but could ever hold it.
@@ -21,14 +21,14 @@ const NUMBER: &str = "0017";
 /// Jobs in one request of the bulk figure.
 pub(super) const BULK: usize = 1_000;
 
-pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
-    let mut report = Report::new("submit");
+pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
+    let mut report = BenchReport::new("submit");
     let requests = if quick { 5_000 } else { 100_000 };
     let syncs = floors::fdatasync_per_s(place)?;
     report.floor("floor_fdatasync_per_s", syncs, "1/s");
     report.floor("floor_append_ms", 1_000.0 / syncs, "ms");
-    let floor = Floor::start(&place.join("floor"))?;
-    let mut server = Server::start(&place.join("server"), &SITES)?;
+    let floor = BareServer::start(&place.join("floor"))?;
+    let mut server = BenchServer::start(&place.join("server"), &SITES)?;
     fill_sites(&server)?;
     let (http, bare) = in_turns(&server, &floor, requests)?;
     drop(floor);
@@ -40,7 +40,7 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
     report.figure("submit_http_over_floor", ratio, "ratio", ">= 0.7");
     let resident = server.resident_bytes()? as f64 / 1e6;
     crate::cli::progress("submissions that all differ, 256 connections");
-    let distinct = Load {
+    let distinct = RequestLoad {
         number: Some(NUMBER),
         ..load(&server, JOB.to_vec(), 256, requests / 4)
     };
@@ -83,7 +83,11 @@ pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
 }
 
 /// Submissions and bare posts in turns, as machines differ from minute to minute.
-fn in_turns(server: &Server, floor: &Floor, requests: usize) -> Result<(Loaded, Loaded)> {
+fn in_turns(
+    server: &BenchServer,
+    floor: &BareServer,
+    requests: usize,
+) -> Result<(LoadResult, LoadResult)> {
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for is_ours in [false, true, true, false, false, true] {
         if is_ours {
@@ -94,13 +98,13 @@ fn in_turns(server: &Server, floor: &Floor, requests: usize) -> Result<(Loaded, 
             bare.push(post(floor.load(requests.div_ceil(3)))?);
         }
     }
-    Ok((Loaded::join(ours), Loaded::join(bare)))
+    Ok((LoadResult::join(ours), LoadResult::join(bare)))
 }
 
 /// Resident memory, in MB, with so many queued jobs of which no two are equal.
 fn distinct_jobs(place: &Path, jobs: usize) -> Result<f64> {
     crate::cli::progress("jobs that all differ");
-    let server = Server::start(place, &SITES)?;
+    let server = BenchServer::start(place, &SITES)?;
     fill_sites(&server)?;
     for request in 0..jobs / BULK {
         let first = request * BULK;
@@ -119,10 +123,15 @@ pub(super) fn numbered(number: usize) -> String {
     String::from_utf8_lossy(JOB.trim_ascii()).replace(NUMBER, &format!("{number:04}"))
 }
 
-pub(super) fn load(server: &Server, body: Vec<u8>, connections: usize, requests: usize) -> Load {
+pub(super) fn load(
+    server: &BenchServer,
+    body: Vec<u8>,
+    connections: usize,
+    requests: usize,
+) -> RequestLoad {
     let (port, token) = (server.port, server.token.clone());
     let (path, number, insists) = ("/v1/jobs", None, false);
-    Load {
+    RequestLoad {
         port,
         path,
         token,
@@ -143,7 +152,7 @@ pub(super) fn bulk_body(job: impl Fn(usize) -> String) -> Vec<u8> {
 const FILLER: &str = "for i in $(seq 120); do test -d \\\"$PWD\\\" || exit; sleep 5; done";
 
 /// Processors taken by one long job at each site, so that nothing else fits.
-pub(super) fn fill_sites(server: &Server) -> Result<()> {
+pub(super) fn fill_sites(server: &BenchServer) -> Result<()> {
     for (_, processors) in SITES {
         let body = format!(
             r#"{{"wall_time":"1h","component":[{{"name":"full","processors":{processors},"executable":"/bin/sh","arguments":["-c","{FILLER}"]}}]}}"#
@@ -165,12 +174,12 @@ pub(super) fn fill_sites(server: &Server) -> Result<()> {
 }
 
 /// A server that does nothing with a body but to make it durable.
-struct Floor {
+struct BareServer {
     child: Child,
     port: u16,
 }
 
-impl Floor {
+impl BareServer {
     fn start(directory: &Path) -> Result<Self> {
         let port = free_port()?;
         let child = Command::new(std::env::current_exe()?)
@@ -190,10 +199,10 @@ impl Floor {
         Ok(floor)
     }
 
-    fn load(&self, requests: usize) -> Load {
+    fn load(&self, requests: usize) -> RequestLoad {
         let (port, token, body) = (self.port, "none".to_owned(), JOB.to_vec());
         let (path, number, insists, connections) = ("/", None, false, 256);
-        Load {
+        RequestLoad {
             port,
             path,
             token,
@@ -206,7 +215,7 @@ impl Floor {
     }
 }
 
-impl Drop for Floor {
+impl Drop for BareServer {
     fn drop(&mut self) {
         // One that is gone already is as good as ended.
         let _ = self.child.kill();
@@ -228,7 +237,7 @@ fn wait_for(port: u16) -> Result<()> {
     Ok(())
 }
 
-fn ids(loads: [&Loaded; 4]) -> Result<BTreeSet<u64>> {
+fn ids(loads: [&LoadResult; 4]) -> Result<BTreeSet<u64>> {
     let mut ids = BTreeSet::new();
     for answer in loads.into_iter().flat_map(|load| &load.answers) {
         let answer: Value = serde_json::from_slice(answer)?;
@@ -240,7 +249,7 @@ fn ids(loads: [&Loaded; 4]) -> Result<BTreeSet<u64>> {
     Ok(ids)
 }
 
-fn read_back(server: &Server, mut missing: BTreeSet<u64>) -> Result<()> {
+fn read_back(server: &BenchServer, mut missing: BTreeSet<u64>) -> Result<()> {
     let acknowledged = missing.len();
     let mut after = 0;
     loop {

@@ -12,13 +12,13 @@ use cospan_sites::port::Site;
 
 use super::judge::Flaw;
 use super::metrics::ChaosMetrics;
-use super::stage::{Stage, watch};
+use super::stage::{RehearsalStage, watch};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 
 /// Bounds of one rehearsal.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct RehearsalLimits {
     /// Longest one.
     pub max_duration: DurationMs,
     /// Share of the sites that it may strike, in percent; one always.
@@ -27,7 +27,7 @@ pub struct Limits {
 
 /// Why nothing was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RehearsalRefusal {
     /// The configuration does not allow it.
     Off,
     /// Everything that is wrong with the plan.
@@ -67,7 +67,7 @@ pub fn wrap(sites: Vec<Arc<dyn Site>>, files: Option<&Path>) -> (Vec<Arc<dyn Sit
 
 /// All rehearsals of a server; none where they are not allowed. Clones are the same.
 #[derive(Clone)]
-pub struct Rehearsals(Option<Arc<Stage>>);
+pub struct Rehearsals(Option<Arc<RehearsalStage>>);
 
 impl Rehearsals {
     /// None are allowed.
@@ -79,21 +79,27 @@ impl Rehearsals {
     pub fn new(
         plane: ControlPlane,
         faults: Handles,
-        limits: Limits,
+        limits: RehearsalLimits,
         metrics: ChaosMetrics,
     ) -> Self {
-        Self(Some(Arc::new(Stage::new(plane, faults, limits, metrics))))
+        Self(Some(Arc::new(RehearsalStage::new(
+            plane, faults, limits, metrics,
+        ))))
     }
 
-    fn stage(&self) -> Result<&Arc<Stage>, Refusal> {
-        self.0.as_ref().ok_or(Refusal::Off)
+    fn stage(&self) -> Result<&Arc<RehearsalStage>, RehearsalRefusal> {
+        self.0.as_ref().ok_or(RehearsalRefusal::Off)
     }
 
     /// What would run if this plan began now.
     ///
     /// # Errors
     /// It would be refused.
-    pub fn preview(&self, by: KeyName, plan: &ChaosPlan) -> Result<RehearsalReport, Refusal> {
+    pub fn preview(
+        &self,
+        by: KeyName,
+        plan: &ChaosPlan,
+    ) -> Result<RehearsalReport, RehearsalRefusal> {
         let stage = self.stage()?;
         let rehearsal = stage.prepare(by, plan)?;
         Ok(rehearsal.report(rehearsal.begun_at))
@@ -103,7 +109,11 @@ impl Rehearsals {
     ///
     /// # Errors
     /// It is not allowed, the plan is wrong, or another one runs.
-    pub fn begin(&self, by: KeyName, plan: &ChaosPlan) -> Result<RehearsalReport, Refusal> {
+    pub fn begin(
+        &self,
+        by: KeyName,
+        plan: &ChaosPlan,
+    ) -> Result<RehearsalReport, RehearsalRefusal> {
         let stage = self.stage()?;
         let rehearsal = stage.prepare(by, plan)?;
         // Before the first fault, so that nothing that follows from it is missed.
@@ -117,7 +127,7 @@ impl Rehearsals {
     ///
     /// # Errors
     /// It is not allowed, or nothing runs.
-    pub fn stop(&self, by: KeyName) -> Result<ChaosReport, Refusal> {
+    pub fn stop(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
         self.stage()?.stop(by)
     }
 
@@ -139,8 +149,11 @@ impl Rehearsals {
     ///
     /// # Errors
     /// There was none since the server's start.
-    pub fn report(&self) -> Result<ChaosReport, Refusal> {
-        self.0.as_ref().ok_or(Refusal::None)?.report_latest()
+    pub fn report(&self) -> Result<ChaosReport, RehearsalRefusal> {
+        self.0
+            .as_ref()
+            .ok_or(RehearsalRefusal::None)?
+            .report_latest()
     }
 
     /// The faults that are being injected at a site.

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::job::cause_name;
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, Round, SiteName};
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::Timestamp;
 
@@ -17,7 +17,7 @@ const STATES_MAX: usize = 64;
 
 /// Everything that was seen since a rehearsal began.
 #[derive(Debug, Default)]
-pub(super) struct Deeds {
+pub(super) struct RehearsalDeeds {
     pub(super) jobs: JobDeeds,
     /// Jobs whose round was given up, and that have neither begun again nor ended.
     set_back: BTreeSet<JobId>,
@@ -26,14 +26,14 @@ pub(super) struct Deeds {
     pub(super) changes_missed: u64,
 }
 
-impl Deeds {
+impl RehearsalDeeds {
     /// Takes in one committed change.
-    pub(super) fn see(&mut self, change: &Change) {
+    pub(super) fn see(&mut self, change: &JournalChange) {
         match change {
-            Change::Job { new, events, .. } => {
+            JournalChange::Job { new, events, .. } => {
                 events.iter().for_each(|event| self.see_job(new.id, event));
             }
-            Change::Site { old, new } => self.see_site(old.as_deref(), new),
+            JournalChange::Site { old, new } => self.see_site(old.as_deref(), new),
             _ => {}
         }
     }
@@ -41,29 +41,31 @@ impl Deeds {
     fn see_job(&mut self, job: JobId, event: &JobEvent) {
         let jobs = &mut self.jobs;
         match &event.what {
-            Happened::SubmissionUncertain { .. } => jobs.submissions_uncertain += 1,
-            Happened::AttemptRenewed { .. } => jobs.attempts_renewed += 1,
-            Happened::RoundAborted { why, .. } => {
+            JobEventKind::SubmissionUncertain { .. } => jobs.submissions_uncertain += 1,
+            JobEventKind::AttemptRenewed { .. } => jobs.attempts_renewed += 1,
+            JobEventKind::RoundAborted { why, .. } => {
                 *jobs
                     .rounds_aborted
                     .entry(cause_name(why).to_owned())
                     .or_default() += 1;
                 self.set_back.insert(job);
             }
-            Happened::JobPlaced { round, .. } if *round > Round(1) => jobs.placed_again += 1,
-            Happened::JobStarted => {
+            JobEventKind::JobPlaced { round, .. } if *round > Round(1) => jobs.placed_again += 1,
+            JobEventKind::JobStarted => {
                 jobs.started += 1;
                 self.set_back.remove(&job);
             }
-            Happened::JobFinished => jobs.finished += 1,
-            Happened::JobFailed { .. } => jobs.failed += 1,
-            Happened::JobCancelled { .. } => jobs.cancelled += 1,
+            JobEventKind::JobFinished => jobs.finished += 1,
+            JobEventKind::JobFailed { .. } => jobs.failed += 1,
+            JobEventKind::JobCancelled { .. } => jobs.cancelled += 1,
             _ => {}
         }
-        let ends = |what: &Happened| {
+        let ends = |what: &JobEventKind| {
             matches!(
                 what,
-                Happened::JobFinished | Happened::JobFailed { .. } | Happened::JobCancelled { .. }
+                JobEventKind::JobFinished
+                    | JobEventKind::JobFailed { .. }
+                    | JobEventKind::JobCancelled { .. }
             )
         };
         if ends(&event.what) {
@@ -122,13 +124,13 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000);
 
-    fn see(deeds: &mut Deeds, job: u64, what: Happened) {
+    fn see(deeds: &mut RehearsalDeeds, job: u64, what: JobEventKind) {
         deeds.see_job(JobId(job), &JobEvent { at: NOW, what });
     }
 
-    fn placed(round: u32) -> Happened {
+    fn placed(round: u32) -> JobEventKind {
         let (round, placements) = (Round(round), Vec::new());
-        Happened::JobPlaced {
+        JobEventKind::JobPlaced {
             round,
             placements,
             start_estimate: NOW,
@@ -138,14 +140,14 @@ mod tests {
 
     #[test]
     fn a_job_suffers_from_a_round_given_up_until_it_begins_again_or_ends() {
-        let mut deeds = Deeds::default();
+        let mut deeds = RehearsalDeeds::default();
         for job in [1, 2] {
             see(&mut deeds, job, placed(1));
             let then = AfterAbort::Requeue { not_before: NOW };
             see(
                 &mut deeds,
                 job,
-                Happened::RoundAborted {
+                JobEventKind::RoundAborted {
                     why: AbortCause::Cancelled,
                     then,
                 },
@@ -154,11 +156,11 @@ mod tests {
         assert_eq!((deeds.set_back(), deeds.jobs.placed_again), (2, 0));
         see(&mut deeds, 1, placed(2));
         assert_eq!((deeds.set_back(), deeds.jobs.placed_again), (2, 1));
-        see(&mut deeds, 1, Happened::JobStarted);
+        see(&mut deeds, 1, JobEventKind::JobStarted);
         see(
             &mut deeds,
             2,
-            Happened::JobFailed {
+            JobEventKind::JobFailed {
                 reason: "none".into(),
             },
         );
@@ -192,7 +194,7 @@ mod tests {
             breaker,
             ..SiteRecord::new(name.clone())
         };
-        let mut deeds = Deeds::default();
+        let mut deeds = RehearsalDeeds::default();
         deeds.see_site(None, &record(open(1)));
         deeds.see_site(Some(&record(open(1))), &record(half.clone()));
         deeds.see_site(Some(&record(half)), &record(open(2)));
@@ -203,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_state_is_kept_once_until_it_changes_and_no_list_grows_for_ever() {
-        let mut deeds = Deeds::default();
+        let mut deeds = RehearsalDeeds::default();
         let name: SiteName = "delft".parse().unwrap();
         for at in 0..1_000 {
             let state = if at / 2 % 2 == 0 {

@@ -2,7 +2,7 @@
 //! its place and what to do. The command line and the server judge alike.
 
 use cospan_domain::units::DurationMs;
-use cospan_simulator::kinds::Kind;
+use cospan_simulator::kinds::FaultKind;
 use cospan_sites::port::CallKind;
 
 use super::kinds;
@@ -59,7 +59,7 @@ pub(super) fn judge(
     injections: &[(usize, InjectionPlan)],
     grounds: &Grounds,
 ) -> Vec<Flaw> {
-    let mut judge = Judge {
+    let mut judge = PlanJudge {
         grounds,
         lasting,
         index: 0,
@@ -75,7 +75,7 @@ pub(super) fn judge(
     judge.flaws
 }
 
-struct Judge<'g> {
+struct PlanJudge<'g> {
     grounds: &'g Grounds,
     lasting: DurationMs,
     /// The injection that is judged.
@@ -83,7 +83,7 @@ struct Judge<'g> {
     flaws: Vec<Flaw>,
 }
 
-impl Judge<'_> {
+impl PlanJudge<'_> {
     fn wrong(&mut self, key: &str, problem: impl Into<String>, remedy: impl Into<String>) {
         let place = format!("inject[{}].{key}", self.index);
         let problem = format!(
@@ -165,7 +165,7 @@ impl Judge<'_> {
         } = injection;
         let kind = kinds::named(fault);
         if kind.is_none() {
-            let remedy = instead(fault, kinds::all().map(Kind::as_str));
+            let remedy = instead(fault, kinds::all().map(FaultKind::as_str));
             self.wrong("fault", format!("there is no fault {fault:?}"), remedy);
         }
         for name in calls {
@@ -217,7 +217,7 @@ impl Judge<'_> {
                 "give a length of time like \"2m\"",
             );
         }
-        let late = injection.fault == Kind::Late.as_str();
+        let late = injection.fault == FaultKind::Late.as_str();
         match injection.delay {
             None if late => {
                 self.wrong(

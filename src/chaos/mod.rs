@@ -18,6 +18,6 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-pub use conduct::{Handles, Limits, Refusal, Rehearsals, wrap};
+pub use conduct::{Handles, RehearsalLimits, RehearsalRefusal, Rehearsals, wrap};
 pub use judge::{Flaw, Grounds};
 pub use metrics::ChaosMetrics;

@@ -8,18 +8,18 @@ use toml::de::{DeTable, DeValue};
 use super::judge::{Flaw, Grounds, judge};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{ChaosPlan, InjectionPlan};
-use crate::config::Problems;
+use crate::config::ConfigProblems;
 use crate::config::section::{Section, section};
-use crate::config::table::{Places, Reader, sub_tables};
-use crate::config::value::{Value, kind};
+use crate::config::table::{OptionPlaces, TableReader, sub_tables};
+use crate::config::value::{OptionValue, kind};
 
 /// A share of calls; its bounds are judged with the rest.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share(pub f64);
+pub struct CallShare(pub f64);
 
-impl Eq for Share {}
+impl Eq for CallShare {}
 
-impl Value for Share {
+impl OptionValue for CallShare {
     fn form() -> String {
         "a number above 0 and at most 1".into()
     }
@@ -31,7 +31,7 @@ impl Value for Share {
             other => return Err(format!("{} where a number is expected", kind(other))),
         };
         number
-            .map(Share)
+            .map(CallShare)
             .map_err(|_| format!("{} where a number is expected", kind(value)))
     }
 
@@ -50,7 +50,7 @@ section! {
         /// Kinds of calls; none: all that the fault can strike.
         "calls" => calls: Vec<String> = Vec::new(), since "0.1.0";
         /// Share of those calls that it strikes.
-        "probability" => probability: Share = Share(1.0), since "0.1.0";
+        "probability" => probability: CallShare = CallShare(1.0), since "0.1.0";
         /// It begins so long after the rehearsal.
         "after" => after: Option<DurationMs> = None, since "0.1.0";
         /// It lasts so long; `none`: until the rehearsal ends.
@@ -83,8 +83,8 @@ pub fn read(
     text: &str,
     lasting: Option<DurationMs>,
     grounds: &Grounds,
-) -> Result<ChaosPlan, Problems> {
-    let mut problems = Problems::of(file, text);
+) -> Result<ChaosPlan, ConfigProblems> {
+    let mut problems = ConfigProblems::of(file, text);
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let remedy = "correct the TOML here; its rules are at https://toml.io";
@@ -94,7 +94,7 @@ pub fn read(
         // What follows from a slip of the notation would only hide it.
         return Err(problems.sorted());
     }
-    let mut places = Places::new();
+    let mut places = OptionPlaces::new();
     let (root, title) = (root.get_ref(), "the plan".to_owned());
     let tables = sub_tables(root, Injection::KEY, &mut problems, &mut places);
     if tables.is_empty() && problems.is_empty() {
@@ -107,10 +107,10 @@ pub fn read(
     let mut injections = Vec::new();
     for (index, (path, table)) in tables.into_iter().enumerate() {
         let title = format!("[[inject]] number {}", index + 1);
-        let reader = Reader::new(path, title, Some(table), &mut problems, &mut places);
+        let reader = TableReader::new(path, title, Some(table), &mut problems, &mut places);
         injections.extend(Injection::read(reader).map(|read| (index, read.into())));
     }
-    let mut reader = Reader::new(String::new(), title, Some(root), &mut problems, &mut places);
+    let mut reader = TableReader::new(String::new(), title, Some(root), &mut problems, &mut places);
     let written = reader
         .option::<Option<DurationMs>>("for", Some(None))
         .flatten();
@@ -135,7 +135,7 @@ pub fn read(
 }
 
 /// A flaw stands where its key does, else where its table or the first of several begins.
-fn note(problems: &mut Problems, places: &Places, flaw: Flaw) {
+fn note(problems: &mut ConfigProblems, places: &OptionPlaces, flaw: Flaw) {
     let table = flaw
         .place
         .rsplit_once('.')

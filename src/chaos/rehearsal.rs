@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use cospan_domain::ids::{KeyName, SiteName};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::fault::{Fault, Injection};
+use cospan_sites::fault::{InjectedFault, Injection};
 use cospan_sites::port::CallKind;
 use tokio::time::Instant;
 
-use super::deeds::Deeds;
+use super::deeds::RehearsalDeeds;
 use super::judge::call_named;
 use super::kinds;
 use crate::api::v1::Length;
@@ -17,8 +17,8 @@ use crate::api::v1::chaos::{ChaosPlan, InjectionPlan, InjectionReport, Rehearsal
 
 /// One fault of a rehearsal.
 #[derive(Debug, Clone)]
-struct Part {
-    fault: Fault,
+struct RehearsalFault {
+    fault: InjectedFault,
     sites: Vec<SiteName>,
     calls: Vec<CallKind>,
     probability: f64,
@@ -29,7 +29,7 @@ struct Part {
 
 /// When and by whom a rehearsal was ended.
 #[derive(Debug, Clone)]
-pub(super) struct End {
+pub(super) struct RehearsalEnd {
     pub(super) at: Timestamp,
     /// `None`: its time was over.
     pub(super) by: Option<KeyName>,
@@ -42,12 +42,12 @@ pub(super) struct Rehearsal {
     pub(super) number: u64,
     pub(super) by: KeyName,
     seed: u64,
-    parts: Vec<Part>,
+    parts: Vec<RehearsalFault>,
     pub(super) begun_at: Timestamp,
     pub(super) ends_at: Timestamp,
-    pub(super) ended: Option<End>,
+    pub(super) ended: Option<RehearsalEnd>,
     pub(super) recovered_at: Option<Timestamp>,
-    pub(super) deeds: Deeds,
+    pub(super) deeds: RehearsalDeeds,
     /// Errors charged to each site when it began.
     pub(super) charged_before: BTreeMap<SiteName, u64>,
     /// Strikes that the metrics have already, by site and kind of fault.
@@ -58,7 +58,7 @@ impl Rehearsal {
     /// What follows from a plan that was judged to be good, if it begins now.
     pub(super) fn new(plan: &ChaosPlan, seed: u64, by: KeyName, now: Timestamp) -> Self {
         let ends_at = now + plan.lasting.0;
-        let part = |injection| Part::of(injection, now, ends_at);
+        let part = |injection| RehearsalFault::of(injection, now, ends_at);
         Self {
             number: 0,
             by,
@@ -68,7 +68,7 @@ impl Rehearsal {
             ends_at,
             ended: None,
             recovered_at: None,
-            deeds: Deeds::default(),
+            deeds: RehearsalDeeds::default(),
             charged_before: BTreeMap::new(),
             counted: BTreeMap::new(),
         }
@@ -109,7 +109,7 @@ impl Rehearsal {
             .fold(0, |seed, byte| seed << 8 | u64::from(*byte))
     }
 
-    fn strikes(&self, part: &Part, now: Timestamp) -> bool {
+    fn strikes(&self, part: &RehearsalFault, now: Timestamp) -> bool {
         self.ended.is_none() && part.from <= now && now < part.until
     }
 
@@ -123,7 +123,7 @@ impl Rehearsal {
 
     /// The faults that strike at a site at the moment.
     pub(super) fn faults_at(&self, site: &str, now: Timestamp) -> Vec<&'static str> {
-        let here = |part: &&Part| part.sites.iter().any(|name| name.as_str() == site);
+        let here = |part: &&RehearsalFault| part.sites.iter().any(|name| name.as_str() == site);
         let striking = self
             .parts
             .iter()
@@ -134,7 +134,7 @@ impl Rehearsal {
 
     /// Its faults in one line, for the log.
     pub(super) fn faults_told(&self) -> String {
-        let one = |part: &Part| {
+        let one = |part: &RehearsalFault| {
             let sites: Vec<&str> = part.sites.iter().map(SiteName::as_str).collect();
             format!(
                 "{} with probability {} at {}",
@@ -179,7 +179,7 @@ impl Rehearsal {
         }
     }
 
-    fn part_report(&self, part: &Part, now: Timestamp) -> InjectionReport {
+    fn part_report(&self, part: &RehearsalFault, now: Timestamp) -> InjectionReport {
         let state = match self.strikes(part, now) {
             true => "striking",
             false if self.ended.is_none() && now < part.from => "waiting",
@@ -202,7 +202,7 @@ impl Rehearsal {
     }
 }
 
-impl Part {
+impl RehearsalFault {
     /// `None` only for a plan that was not judged.
     fn of(plan: &InjectionPlan, begun_at: Timestamp, ends_at: Timestamp) -> Option<Self> {
         let kind = kinds::named(&plan.fault)?;
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(counts, [1, 1, 2, 2, 1, 1, 0]);
         assert_eq!(rehearsal.faults_at("delft", BEGIN), ["late"]);
         assert!(rehearsal.faults_at("utrecht", BEGIN).is_empty());
-        rehearsal.ended = Some(End {
+        rehearsal.ended = Some(RehearsalEnd {
             at: BEGIN,
             by: None,
         });

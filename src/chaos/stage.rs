@@ -14,10 +14,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::conduct::{Handles, Limits, Refusal};
+use super::conduct::{Handles, RehearsalLimits, RehearsalRefusal};
 use super::judge::{Flaw, Grounds, judge};
 use super::metrics::ChaosMetrics;
-use super::rehearsal::{End, Rehearsal};
+use super::rehearsal::{Rehearsal, RehearsalEnd};
 use crate::api::v1::Length;
 use crate::api::v1::chaos::{
     ChaosPlan, ChaosReport, ChaosStatus, InjectionPlan, RehearsalReport, StrikeReport,
@@ -29,20 +29,20 @@ const LOOK: Duration = Duration::from_millis(500);
 const LOOKS_A_LINE: u64 = 60;
 
 /// The sites that were wrapped, and the rehearsal at them.
-pub(super) struct Stage {
+pub(super) struct RehearsalStage {
     plane: ControlPlane,
     faults: Handles,
-    limits: Limits,
+    limits: RehearsalLimits,
     metrics: ChaosMetrics,
     /// The one that runs, or the latest.
     latest: Mutex<Option<Rehearsal>>,
 }
 
-impl Stage {
+impl RehearsalStage {
     pub(super) fn new(
         plane: ControlPlane,
         faults: Handles,
-        limits: Limits,
+        limits: RehearsalLimits,
         metrics: ChaosMetrics,
     ) -> Self {
         Self {
@@ -59,19 +59,19 @@ impl Stage {
     }
 
     /// Ends what runs, because somebody asked for it.
-    pub(super) fn stop(&self, by: KeyName) -> Result<ChaosReport, Refusal> {
+    pub(super) fn stop(&self, by: KeyName) -> Result<ChaosReport, RehearsalRefusal> {
         let mut latest = self.latest();
         let running = latest
             .as_mut()
             .filter(|rehearsal| rehearsal.ended.is_none());
-        let rehearsal = running.ok_or(Refusal::None)?;
+        let rehearsal = running.ok_or(RehearsalRefusal::None)?;
         self.end(rehearsal, Some(by));
         Ok(self.report(rehearsal))
     }
 
-    pub(super) fn report_latest(&self) -> Result<ChaosReport, Refusal> {
+    pub(super) fn report_latest(&self) -> Result<ChaosReport, RehearsalRefusal> {
         let mut latest = self.latest();
-        let rehearsal = latest.as_mut().ok_or(Refusal::None)?;
+        let rehearsal = latest.as_mut().ok_or(RehearsalRefusal::None)?;
         // Fresh, but for one that is over and well: that one is as it was then.
         if rehearsal.recovered_at.is_none() {
             self.note(rehearsal);
@@ -123,7 +123,11 @@ impl Stage {
         }
     }
 
-    pub(super) fn prepare(&self, by: KeyName, plan: &ChaosPlan) -> Result<Rehearsal, Refusal> {
+    pub(super) fn prepare(
+        &self,
+        by: KeyName,
+        plan: &ChaosPlan,
+    ) -> Result<Rehearsal, RehearsalRefusal> {
         let numbered: Vec<(usize, InjectionPlan)> =
             plan.inject.iter().cloned().enumerate().collect();
         let mut flaws = judge(plan.lasting.0, &numbered, &self.grounds());
@@ -135,7 +139,7 @@ impl Stage {
             });
         }
         if !flaws.is_empty() {
-            return Err(Refusal::Plan(flaws));
+            return Err(RehearsalRefusal::Plan(flaws));
         }
         let seed = plan.seed.unwrap_or_else(drawn_seed);
         Ok(Rehearsal::new(plan, seed, by, self.plane.now()))
@@ -144,10 +148,10 @@ impl Stage {
     pub(super) fn start(
         &self,
         mut rehearsal: Rehearsal,
-    ) -> Result<(u64, RehearsalReport), Refusal> {
+    ) -> Result<(u64, RehearsalReport), RehearsalRefusal> {
         let mut latest = self.latest();
         if let Some(other) = latest.as_ref().filter(|other| other.ended.is_none()) {
-            return Err(Refusal::Busy {
+            return Err(RehearsalRefusal::Busy {
                 by: other.by.to_string(),
                 ends_at: other.ends_at,
             });
@@ -189,7 +193,7 @@ impl Stage {
         let at = self.plane.now().min(rehearsal.ends_at);
         let who = by.as_ref().map_or("its time was over", KeyName::as_str);
         let who = who.to_owned();
-        rehearsal.ended = Some(End { at, by });
+        rehearsal.ended = Some(RehearsalEnd { at, by });
         self.note(rehearsal);
         warn!(by = %who, struck = %rehearsal.strikes_told(), "no more faults are injected");
     }
@@ -316,7 +320,11 @@ impl Stage {
 }
 
 /// Follows a rehearsal until its faults have ended and everything is well again.
-pub(super) async fn watch(stage: Arc<Stage>, number: u64, mut changes: Receiver<Committed>) {
+pub(super) async fn watch(
+    stage: Arc<RehearsalStage>,
+    number: u64,
+    mut changes: Receiver<Committed>,
+) {
     let mut looks = 0;
     let mut clock = tokio::time::interval(LOOK);
     loop {

@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use cospan_domain::units::DurationMs;
-use cospan_simulator::kinds::Kind;
+use cospan_simulator::kinds::FaultKind;
 use cospan_sites::port::CallKind;
 
 use super::{Grounds, kinds, plan};
@@ -183,6 +183,10 @@ fn no_kind_lies_about_an_attempt_or_a_file() {
         CallKind::StartCopy,
         CallKind::HasContent,
     ] {
-        assert!(!kinds::can_strike(Kind::Refused, call), "{}", call.as_str());
+        assert!(
+            !kinds::can_strike(FaultKind::Refused, call),
+            "{}",
+            call.as_str()
+        );
     }
 }

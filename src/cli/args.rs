@@ -13,8 +13,8 @@ use super::args_job::{
     ShowArgs, SteerArgs, SubmitArgs, WaitArgs,
 };
 use super::args_operate::{
-    CompletionArgs, ConfigCommand, DoctorArgs, FileCommand, KeyCommand, ManArgs, QuickstartArgs,
-    SiteCommand, StoreCommand,
+    CompletionArgs, ConfigCommand, DoctorArgs, FileSubcommand, KeyCommand, ManArgs, QuickstartArgs,
+    SiteSubcommand, StoreCommand,
 };
 use super::args_reserve::{ReservationCommand, SlotsArgs};
 use super::args_simulate::SimulateArgs;
@@ -54,7 +54,7 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     /// What to do.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// Options of every command.
@@ -62,9 +62,9 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// How to print the answer.
-    #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table,
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = OutputFormat::Table,
         global = true, value_name = "FORMAT")]
-    pub(crate) format: Format,
+    pub(crate) format: OutputFormat,
     /// The server: http://host:port, https://host:port or unix:/path. [env: COSPAN_SERVER]
     /// [default: where the configuration says that it listens]
     #[arg(long, global = true, value_name = "ADDRESS")]
@@ -83,7 +83,7 @@ pub(crate) struct Global {
 
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     /// Columns for people.
     Table,
     /// One JSON document, as the interface defines it.
@@ -119,7 +119,7 @@ pub(crate) struct ServeArgs {
 
 /// Every command.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Run the server
     #[command(after_help = "\
 It keeps everything in its data directory, and stops at SIGTERM or Ctrl-C without ending what runs
@@ -180,10 +180,10 @@ Example:
     Reservation(ReservationCommand),
     /// Look at sites and steer them
     #[command(subcommand)]
-    Site(SiteCommand),
+    Site(SiteSubcommand),
     /// Register input files by logical names
     #[command(subcommand)]
-    File(FileCommand),
+    File(FileSubcommand),
     /// Look at the store and export it
     #[command(subcommand)]
     Store(StoreCommand),

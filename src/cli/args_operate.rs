@@ -42,7 +42,7 @@ pub(crate) struct QuickstartArgs {
 
 /// `site ...`
 #[derive(Debug, Subcommand)]
-pub(crate) enum SiteCommand {
+pub(crate) enum SiteSubcommand {
     /// List the sites with their state and load
     #[command(after_help = "Example:\n  cospan site list")]
     List,
@@ -151,7 +151,7 @@ pub(crate) struct SiteArg {
 
 /// `file ...`
 #[derive(Debug, Subcommand)]
-pub(crate) enum FileCommand {
+pub(crate) enum FileSubcommand {
     /// List registered files and their replicas
     #[command(after_help = "Example:\n  cospan file list")]
     List,

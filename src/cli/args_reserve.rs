@@ -46,14 +46,14 @@ pub(crate) struct SlotsArgs {
 
 /// What has reservations: jobs, or a name that jobs share one by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reserved {
+pub(crate) enum ReservationTarget {
     /// Jobs.
     Jobs(IdList),
     /// A reservation that jobs share.
     Shared(ReservationName),
 }
 
-impl FromStr for Reserved {
+impl FromStr for ReservationTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -158,7 +158,7 @@ Examples:
     Show {
         /// Jobs: 1,3,5-8,last,all,group:12; or the name of a reservation that jobs share.
         #[arg(required = true, value_name = "IDS OR NAME")]
-        ids: Reserved,
+        ids: ReservationTarget,
     },
     /// Have sites reserve processors for jobs that name the reservation
     #[command(after_help = "\
@@ -210,7 +210,7 @@ Examples:
     Cancel {
         /// Jobs: 1,3,5-8,last,all,group:12; or the name of a reservation that jobs share.
         #[arg(required = true, value_name = "IDS OR NAME")]
-        ids: Reserved,
+        ids: ReservationTarget,
     },
     /// Look for another start, and keep what is promised until it is found
     #[command(after_help = "\

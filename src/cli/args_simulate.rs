@@ -8,7 +8,7 @@ use cospan_domain::ids::{LogicalName, PolicyName};
 
 use super::args_job::ClassArg;
 use crate::api::v1::{Length, Size};
-use crate::simulate::workload::{ESTIMATES_TIMES_MAX, JobSize, Split};
+use crate::simulate::workload::{ESTIMATES_TIMES_MAX, JobSize, WorkloadSplit};
 
 /// `simulate`
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(crate) struct SimulateArgs {
     pub(crate) workload: WorkloadArgs,
     /// What is varied.
     #[command(flatten)]
-    pub(crate) runs: RunArgs,
+    pub(crate) runs: SimulateRunArgs,
     /// The folder for everything that is written; files of the same names are replaced.
     #[arg(long, value_name = "DIRECTORY", default_value = "simulation")]
     pub(crate) to: PathBuf,
@@ -124,7 +124,7 @@ pub(crate) struct WorkloadArgs {
 /// What is varied.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Runs")]
-pub(crate) struct RunArgs {
+pub(crate) struct SimulateRunArgs {
     /// Placement policies; also the rivals that mrs was compared with when it was published, which
     /// no server has: rival-backfill, rival-replication and rival-replication-cancel; and FlexCo's
     /// own model without the control plane: flexco-rigid, flexco-shift and flexco-remap. [default:
@@ -243,7 +243,7 @@ pub(crate) enum SchedulerArg {
 
 /// How a job becomes components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SplitArg(pub(crate) Split);
+pub(crate) struct SplitArg(pub(crate) WorkloadSplit);
 
 impl FromStr for SplitArg {
     type Err = String;
@@ -251,10 +251,10 @@ impl FromStr for SplitArg {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.parse().ok().filter(|number: &u32| *number > 0);
         let split = match text.split_once(':') {
-            None if text == "none" => Some(Split::None),
-            None if text == "random" => Some(Split::Random),
-            None => number(text).map(Split::Into),
-            Some(("above", most)) => number(most).map(Split::LargerThan),
+            None if text == "none" => Some(WorkloadSplit::None),
+            None if text == "random" => Some(WorkloadSplit::Random),
+            None => number(text).map(WorkloadSplit::Into),
+            Some(("above", most)) => number(most).map(WorkloadSplit::LargerThan),
             Some(_) => None,
         };
         split.map(Self).ok_or_else(|| {

@@ -7,11 +7,11 @@ use cospan_domain::ids::JobId;
 use super::args::Global;
 use super::exit::CliError;
 use super::ids::{IdItem, IdList};
-use super::out::{Out, note, warning_word};
+use super::out::{AnswerPrinter, note, warning_word};
 use crate::client::{Client, JobFilter, ServerAddress};
-use crate::config::{Environment, Loaded, Located, locate};
+use crate::config::{Environment, LoadedConfig, LocatedConfig, locate};
 use crate::keys::KeyDirectory;
-use crate::serve::running::Running;
+use crate::serve::running::RunningProcess;
 
 /// The largest page of a list.
 pub(crate) const PAGE: u32 = 1_000;
@@ -23,27 +23,27 @@ const STARTING_MAX: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Surroundings of a command.
-pub(crate) struct Context {
+pub(crate) struct CommandContext {
     /// Options of every command.
     pub(crate) global: Global,
     /// The process's environment.
     pub(crate) environment: Environment,
     /// Where answers go.
-    pub(crate) out: Out,
+    pub(crate) out: AnswerPrinter,
 }
 
-impl Context {
+impl CommandContext {
     /// What a client needs of the configuration. One that was only found, and is broken, does
     /// not keep anybody from a server that is named.
-    fn config_of_client(&self) -> Result<Located, CliError> {
+    fn config_of_client(&self) -> Result<LocatedConfig, CliError> {
         let named = self.names_server();
         let only_found = self.global.config.is_none() && self.environment.config.is_none();
         match self.config() {
             Err(error) if named && only_found => {
                 let told = error.message.lines().next().unwrap_or_default();
                 note(&format!("{}: {told}; going on without it", warning_word()));
-                let loaded = Loaded::defaults()?;
-                Ok(Located { file: None, loaded })
+                let loaded = LoadedConfig::defaults()?;
+                Ok(LocatedConfig { file: None, loaded })
             }
             located => located,
         }
@@ -58,7 +58,7 @@ impl Context {
     ///
     /// # Errors
     /// It cannot be read, or is wrong.
-    pub(crate) fn config(&self) -> Result<Located, CliError> {
+    pub(crate) fn config(&self) -> Result<LocatedConfig, CliError> {
         let mut located = locate(self.global.config.as_deref(), &self.environment)?;
         if let Some(text) = &self.environment.listen {
             let address = text.parse().map_err(|_| {
@@ -75,7 +75,7 @@ impl Context {
     ///
     /// # Errors
     /// It is no address.
-    pub(crate) fn address(&self, located: &Located) -> Result<ServerAddress, CliError> {
+    pub(crate) fn address(&self, located: &LocatedConfig) -> Result<ServerAddress, CliError> {
         let given = [
             ("--server", self.global.server.as_ref()),
             ("COSPAN_SERVER", self.environment.server.as_ref()),
@@ -92,7 +92,7 @@ impl Context {
     }
 
     /// As configured. A port that the system chose is known once the server says so itself.
-    fn address_here(&self, located: &Located) -> ServerAddress {
+    fn address_here(&self, located: &LocatedConfig) -> ServerAddress {
         let config = &located.loaded.config;
         let configured = ServerAddress::of_server(&config.server);
         if config
@@ -105,7 +105,7 @@ impl Context {
         }
         let data = config.data_directory(&self.environment);
         let said = || {
-            Running::look(&data)
+            RunningProcess::look(&data)
                 .ok()
                 .flatten()?
                 .addresses
@@ -117,7 +117,7 @@ impl Context {
     }
 
     /// Where the keys of the configured server are kept.
-    pub(crate) fn keys(&self, located: &Located) -> KeyDirectory {
+    pub(crate) fn keys(&self, located: &LocatedConfig) -> KeyDirectory {
         KeyDirectory::new(located.loaded.config.keys_directory(&self.environment))
     }
 
@@ -207,7 +207,7 @@ impl Context {
     /// One job as a number.
     ///
     /// # Errors
-    /// Several are meant, or as for [`Context::resolve`].
+    /// Several are meant, or as for [`CommandContext::resolve`].
     pub(crate) fn resolve_one(&self, client: &Client, ids: &IdList) -> Result<u64, CliError> {
         match self.resolve(client, ids)?.as_slice() {
             [id] => Ok(*id),

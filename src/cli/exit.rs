@@ -9,7 +9,7 @@ use crate::keys::KeyError;
 
 /// Exit codes. They are part of the interface and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum CliExit {
     /// Done.
     Done = 0,
     /// The job failed.
@@ -28,8 +28,8 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
+impl From<CliExit> for ExitCode {
+    fn from(exit: CliExit) -> ExitCode {
         ExitCode::from(exit as u8)
     }
 }
@@ -38,7 +38,7 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct CliError {
     /// The exit code.
-    pub(crate) exit: Exit,
+    pub(crate) exit: CliExit,
     /// What happened and where.
     pub(crate) message: String,
     /// What to do next.
@@ -51,7 +51,7 @@ impl CliError {
     /// Something on this side is wrong: arguments, files, configuration.
     pub(crate) fn usage(message: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            exit: Exit::Usage,
+            exit: CliExit::Usage,
             message: message.into(),
             remedy: Some(remedy.into()),
             quiet: false,
@@ -61,7 +61,7 @@ impl CliError {
     /// A file on this side could not be read or written.
     pub(crate) fn file(action: &str, file: &std::path::Path, error: &std::io::Error) -> Self {
         Self {
-            exit: Exit::Usage,
+            exit: CliExit::Usage,
             message: format!("cannot {action} {}: {error}", file.display()),
             remedy: None,
             quiet: false,
@@ -80,14 +80,14 @@ impl std::error::Error for CliError {}
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
         let exit = match &error {
-            ClientError::Refused(_) => Exit::Refused,
+            ClientError::Refused(_) => CliExit::Refused,
             ClientError::Unreachable { .. }
             | ClientError::Strange { .. }
-            | ClientError::Tls { .. } => Exit::Unreachable,
-            ClientError::Certificate(_) => Exit::Usage,
+            | ClientError::Tls { .. } => CliExit::Unreachable,
+            ClientError::Certificate(_) => CliExit::Usage,
             ClientError::Local(error) => {
                 let quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
-                let exit = if quiet { Exit::Done } else { Exit::Usage };
+                let exit = if quiet { CliExit::Done } else { CliExit::Usage };
                 return Self {
                     exit,
                     message: error.to_string(),
@@ -123,7 +123,7 @@ impl From<ConfigError> for CliError {
             ConfigError::Unreadable { .. } => error.to_string(),
         };
         Self {
-            exit: Exit::Usage,
+            exit: CliExit::Usage,
             message,
             remedy: None,
             quiet: false,
@@ -134,7 +134,7 @@ impl From<ConfigError> for CliError {
 impl From<KeyError> for CliError {
     fn from(error: KeyError) -> Self {
         Self {
-            exit: Exit::Usage,
+            exit: CliExit::Usage,
             message: error.to_string(),
             remedy: None,
             quiet: false,

@@ -7,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use signal_hook::iterator::Signals;
 
-use super::exit::Exit;
+use super::exit::CliExit;
 use super::out::note;
 use crate::signals;
 
 /// What to do when the user interrupts.
 #[derive(Default)]
-struct Plan {
+struct InterruptPlan {
     hint: Option<String>,
     half_written: Option<PathBuf>,
     last_act: Option<Box<dyn FnOnce() + Send>>,
 }
 
-static PLAN: Mutex<Plan> = Mutex::new(Plan {
+static PLAN: Mutex<InterruptPlan> = Mutex::new(InterruptPlan {
     hint: None,
     half_written: None,
     last_act: None,
@@ -28,7 +28,7 @@ static PLAN: Mutex<Plan> = Mutex::new(Plan {
 /// An interruption is being carried out, and will end the process.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
-fn plan() -> MutexGuard<'static, Plan> {
+fn plan() -> MutexGuard<'static, InterruptPlan> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
                     end_at_the_next(caught);
                     act();
                 }
-                std::process::exit(Exit::Interrupted as i32);
+                std::process::exit(CliExit::Interrupted as i32);
             }
         })?;
     Ok(())
@@ -65,7 +65,7 @@ pub(crate) fn listen() -> std::io::Result<()> {
 fn end_at_the_next(mut caught: Signals) {
     std::thread::spawn(move || {
         if signals::wait_for_end(&mut caught).is_some() {
-            std::process::exit(Exit::Interrupted as i32);
+            std::process::exit(CliExit::Interrupted as i32);
         }
     });
 }

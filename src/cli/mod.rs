@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use args::{Cli, Command, Format};
+use args::{Cli, CliCommand, OutputFormat};
 use args_job::ClassArg;
 use args_operate::{CompletionArgs, ManArgs};
 use commands::{
@@ -35,12 +35,12 @@ use commands::{
     quickstart, report, reservation, serve, show, simulate, site, slots, steer, store, submit,
     wait,
 };
-use context::Context;
-use exit::{CliError, Exit};
-use out::{Out, error_word, note};
+use context::CommandContext;
+use exit::{CliError, CliExit};
+use out::{AnswerPrinter, error_word, note};
 
 use crate::api::v1::document::PriorityName;
-use crate::client::Order;
+use crate::client::BulkOrder;
 use crate::config::Environment;
 use crate::terminal::is_hidden;
 
@@ -50,21 +50,23 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse_arguments(&error),
     };
-    if let Command::CopyAgent { arguments } = cli.command {
+    if let CliCommand::CopyAgent { arguments } = cli.command {
         return cospan_sites::files::agent::main(arguments);
     }
     // These have their own ways to end.
-    if !matches!(cli.command, Command::Serve(_) | Command::Quickstart(_))
-        && let Err(error) = interrupt::listen()
+    if !matches!(
+        cli.command,
+        CliCommand::Serve(_) | CliCommand::Quickstart(_)
+    ) && let Err(error) = interrupt::listen()
     {
         note(&format!(
             "{}: cannot listen for signals: {error}",
             error_word()
         ));
-        return Exit::Usage.into();
+        return CliExit::Usage.into();
     }
-    let mut context = Context {
-        out: Out::stdout(cli.global.format),
+    let mut context = CommandContext {
+        out: AnswerPrinter::stdout(cli.global.format),
         global: cli.global,
         environment: Environment::of_process(),
     };
@@ -93,10 +95,10 @@ fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if error.use_stderr() {
         note(text.trim_end());
-        return Exit::Usage.into();
+        return CliExit::Usage.into();
     }
-    match Out::stdout(Format::Table).text(&text) {
-        Ok(()) => Exit::Done.into(),
+    match AnswerPrinter::stdout(OutputFormat::Table).text(&text) {
+        Ok(()) => CliExit::Done.into(),
         Err(error) => {
             let error = CliError::from(error);
             complain(&error);
@@ -134,64 +136,64 @@ pub(crate) fn progress(text: &str) {
     note(&format!("{text} ..."));
 }
 
-fn dispatch(context: &mut Context, command: &Command) -> Result<Exit, CliError> {
+fn dispatch(context: &mut CommandContext, command: &CliCommand) -> Result<CliExit, CliError> {
     match command {
-        Command::Serve(args) => serve::run(context, args),
-        Command::Stop => background::stop(context),
-        Command::Quickstart(args) => quickstart::run(context, args),
-        Command::Submit(args) => submit::run(context, args),
-        Command::List(args) => list::run(context, args),
-        Command::Report(args) => report::run(context, args),
-        Command::Show(args) => show::run(context, args),
-        Command::Explain(args) => explain::run(context, args),
-        Command::Map(args) => map::run(context, args),
-        Command::Wait(args) => wait::run(context, args),
-        Command::Logs(args) => logs::run(context, args),
-        Command::Output(args) => output::run(context, args),
-        Command::Cancel(args) => steer::cancel(context, args),
-        Command::Freeze(args) => steer::steer(context, Order::Freeze, &args.ids, None),
-        Command::Thaw(args) => steer::steer(context, Order::Thaw, &args.ids, None),
-        Command::Release(args) => steer::steer(context, Order::Release, &args.ids, None),
-        Command::Priority(args) => {
+        CliCommand::Serve(args) => serve::run(context, args),
+        CliCommand::Stop => background::stop(context),
+        CliCommand::Quickstart(args) => quickstart::run(context, args),
+        CliCommand::Submit(args) => submit::run(context, args),
+        CliCommand::List(args) => list::run(context, args),
+        CliCommand::Report(args) => report::run(context, args),
+        CliCommand::Show(args) => show::run(context, args),
+        CliCommand::Explain(args) => explain::run(context, args),
+        CliCommand::Map(args) => map::run(context, args),
+        CliCommand::Wait(args) => wait::run(context, args),
+        CliCommand::Logs(args) => logs::run(context, args),
+        CliCommand::Output(args) => output::run(context, args),
+        CliCommand::Cancel(args) => steer::cancel(context, args),
+        CliCommand::Freeze(args) => steer::steer(context, BulkOrder::Freeze, &args.ids, None),
+        CliCommand::Thaw(args) => steer::steer(context, BulkOrder::Thaw, &args.ids, None),
+        CliCommand::Release(args) => steer::steer(context, BulkOrder::Release, &args.ids, None),
+        CliCommand::Priority(args) => {
             let class = match args.class {
                 ClassArg::SuperHigh => PriorityName::SuperHigh,
                 ClassArg::High => PriorityName::High,
                 ClassArg::Low => PriorityName::Low,
                 ClassArg::SuperLow => PriorityName::SuperLow,
             };
-            steer::steer(context, Order::Priority, &args.ids, Some(class))
+            steer::steer(context, BulkOrder::Priority, &args.ids, Some(class))
         }
-        Command::Slots(args) => slots::run(context, args),
-        Command::Reservation(command) => reservation::run(context, command),
-        Command::Site(command) => site::run(context, command),
-        Command::File(command) => file::run(context, command),
-        Command::Key(command) => key::run(context, command),
-        Command::Doctor(args) => doctor::run(context, args),
-        Command::Config(command) => configuration::run(context, command),
-        Command::Completion(args) => completion(context, args),
-        Command::Man(args) => man(context, args),
-        Command::Store(command) => store::run(context, command),
-        Command::Openapi => {
+        CliCommand::Slots(args) => slots::run(context, args),
+        CliCommand::Reservation(command) => reservation::run(context, command),
+        CliCommand::Site(command) => site::run(context, command),
+        CliCommand::File(command) => file::run(context, command),
+        CliCommand::Key(command) => key::run(context, command),
+        CliCommand::Doctor(args) => doctor::run(context, args),
+        CliCommand::Config(command) => configuration::run(context, command),
+        CliCommand::Completion(args) => completion(context, args),
+        CliCommand::Man(args) => man(context, args),
+        CliCommand::Store(command) => store::run(context, command),
+        CliCommand::Openapi => {
             context
                 .out
                 .text(&(crate::http::openapi_document() + "\n"))?;
-            Ok(Exit::Done)
+            Ok(CliExit::Done)
         }
-        Command::Simulate(args) => simulate::run(context, args),
-        Command::Chaos(command) => chaos::run(context, command),
-        Command::Bench(command) => bench::run(context, command),
-        Command::CopyAgent { .. } => Ok(Exit::Done),
+        CliCommand::Simulate(args) => simulate::run(context, args),
+        CliCommand::Chaos(command) => chaos::run(context, command),
+        CliCommand::Bench(command) => bench::run(context, command),
+        CliCommand::CopyAgent { .. } => Ok(CliExit::Done),
     }
 }
 
-fn completion(context: &mut Context, args: &CompletionArgs) -> Result<Exit, CliError> {
+fn completion(context: &mut CommandContext, args: &CompletionArgs) -> Result<CliExit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "cospan", &mut script);
     context.out.bytes(&script)?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn man(context: &mut Context, args: &ManArgs) -> Result<Exit, CliError> {
+fn man(context: &mut CommandContext, args: &ManArgs) -> Result<CliExit, CliError> {
     let program = Cli::command().name("cospan");
     if let Some(to) = &args.to {
         let written =
@@ -207,5 +209,5 @@ fn man(context: &mut Context, args: &ManArgs) -> Result<Exit, CliError> {
             .map_err(|error| CliError::usage(error.to_string(), "report this as a bug"))?;
         context.out.bytes(&page)?;
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }

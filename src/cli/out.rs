@@ -6,18 +6,18 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use tabwriter::TabWriter;
 
-use super::args::Format;
+use super::args::OutputFormat;
 use crate::terminal::{self, Printer, cell, painted};
 
 /// Where answers go.
-pub(crate) struct Out {
-    format: Format,
+pub(crate) struct AnswerPrinter {
+    format: OutputFormat,
     to: Printer<Box<dyn Write + Send>>,
 }
 
-impl Out {
+impl AnswerPrinter {
     /// Prints to standard output.
-    pub(crate) fn stdout(format: Format) -> Self {
+    pub(crate) fn stdout(format: OutputFormat) -> Self {
         Self {
             format,
             to: terminal::stdout(),
@@ -26,7 +26,7 @@ impl Out {
 
     /// Prints to `to`, without colours.
     #[cfg(test)]
-    pub(crate) fn to(format: Format, to: Box<dyn Write + Send>) -> Self {
+    pub(crate) fn to(format: OutputFormat, to: Box<dyn Write + Send>) -> Self {
         Self {
             format,
             to: Printer::plain(to),
@@ -34,7 +34,7 @@ impl Out {
     }
 
     /// How answers are printed.
-    pub(crate) fn format(&self) -> Format {
+    pub(crate) fn format(&self) -> OutputFormat {
         self.format
     }
 
@@ -48,11 +48,11 @@ impl Out {
         text: impl FnOnce(&T) -> String,
     ) -> io::Result<()> {
         let text = match self.format {
-            Format::Table => text(value),
-            Format::Json => {
+            OutputFormat::Table => text(value),
+            OutputFormat::Json => {
                 terminal::json(&serde_json::to_string_pretty(value)?).into_owned() + "\n"
             }
-            Format::Yaml => yaml(value)?,
+            OutputFormat::Yaml => yaml(value)?,
         };
         self.text(&text)
     }
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    fn printed(format: Format) -> String {
+    fn printed(format: OutputFormat) -> String {
         #[derive(Serialize)]
         struct Row {
             id: u64,
@@ -202,7 +202,7 @@ mod tests {
                 state: "queued",
             },
         ];
-        Out::to(format, Box::new(shared.clone()))
+        AnswerPrinter::to(format, Box::new(shared.clone()))
             .answer(&rows, |rows| {
                 let cells = rows
                     .iter()
@@ -217,13 +217,13 @@ mod tests {
     #[test]
     fn the_same_answer_is_printed_in_three_forms() {
         assert_eq!(
-            printed(Format::Table),
+            printed(OutputFormat::Table),
             "ID  STATE\n7   running\n11  queued\n"
         );
-        let json: serde_json::Value = serde_json::from_str(&printed(Format::Json)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&printed(OutputFormat::Json)).unwrap();
         assert_eq!(json[1]["state"], "queued");
         assert_eq!(
-            printed(Format::Yaml),
+            printed(OutputFormat::Yaml),
             "- id: 7\n  state: running\n- id: 11\n  state: queued\n"
         );
     }
@@ -243,9 +243,9 @@ mod tests {
     fn structured_answers_hide_nothing_and_are_exact() {
         let name = "a\u{9b}2J\u{202e}\u{7f}\u{e0041}: \u{1b}[31m";
         let value = serde_json::json!({ "name": name, "id": 7 });
-        for format in [Format::Json, Format::Yaml] {
+        for format in [OutputFormat::Json, OutputFormat::Yaml] {
             let shared = Shared::default();
-            let mut out = Out::to(format, Box::new(shared.clone()));
+            let mut out = AnswerPrinter::to(format, Box::new(shared.clone()));
             out.answer(&value, |_| String::new()).unwrap();
             let text = String::from_utf8(shared.0.lock().unwrap().clone()).unwrap();
             assert!(

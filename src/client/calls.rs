@@ -80,7 +80,7 @@ impl JobFilter {
 /// An order about jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named after what they do")]
-pub enum Order {
+pub enum BulkOrder {
     Cancel,
     Freeze,
     Thaw,
@@ -88,14 +88,14 @@ pub enum Order {
     Priority,
 }
 
-impl Order {
+impl BulkOrder {
     fn path(self) -> &'static str {
         match self {
-            Order::Cancel => "/v1/jobs:cancel",
-            Order::Freeze => "/v1/jobs:freeze",
-            Order::Thaw => "/v1/jobs:thaw",
-            Order::Release => "/v1/jobs:release",
-            Order::Priority => "/v1/jobs:priority",
+            BulkOrder::Cancel => "/v1/jobs:cancel",
+            BulkOrder::Freeze => "/v1/jobs:freeze",
+            BulkOrder::Thaw => "/v1/jobs:thaw",
+            BulkOrder::Release => "/v1/jobs:release",
+            BulkOrder::Priority => "/v1/jobs:priority",
         }
     }
 }
@@ -281,7 +281,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn order(&self, order: Order, jobs: &JobSelection) -> Result<OrderReport, ClientError> {
+    pub fn order(&self, order: BulkOrder, jobs: &JobSelection) -> Result<OrderReport, ClientError> {
         self.post(order.path(), jobs)
     }
 

@@ -23,7 +23,7 @@ use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody, Body};
 
 pub use address::ServerAddress;
-pub use calls::{Download, FilePiece, JobFilter, LogRequest, Order, SiteAction, SubmitOptions};
+pub use calls::{BulkOrder, Download, FilePiece, JobFilter, LogRequest, SiteAction, SubmitOptions};
 pub use changes::{ChangeStream, StreamEvent};
 pub use error::ClientError;
 pub use explain::WholeExplanation;

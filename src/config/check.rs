@@ -6,31 +6,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use cospan_domain::ids::{PolicyName, SiteName, TargetName};
-use cospan_domain::job::spec::{Flexible, Request};
+use cospan_domain::job::spec::{Flexible, RequestType};
 use cospan_domain::placement::policy_for;
 use cospan_domain::resources::GFLOPS;
 
 use super::Config;
-use super::problem::Problems;
+use super::problem::ConfigProblems;
 use super::sections::{Site, SiteAcquisition};
-use super::table::Places;
-use super::value::Value;
+use super::table::OptionPlaces;
+use super::value::OptionValue;
 
-pub(super) struct Check<'c> {
+pub(super) struct ConfigCheck<'c> {
     pub(super) config: &'c Config,
-    places: &'c Places,
-    problems: &'c mut Problems,
-    warnings: &'c mut Problems,
+    places: &'c OptionPlaces,
+    problems: &'c mut ConfigProblems,
+    warnings: &'c mut ConfigProblems,
 }
 
 /// Notes what is wrong or odd between options.
 pub(super) fn check(
     config: &Config,
-    places: &Places,
-    problems: &mut Problems,
-    warnings: &mut Problems,
+    places: &OptionPlaces,
+    problems: &mut ConfigProblems,
+    warnings: &mut ConfigProblems,
 ) {
-    let mut check = Check {
+    let mut check = ConfigCheck {
         config,
         places,
         problems,
@@ -50,7 +50,7 @@ pub(super) fn check(
     check.log();
 }
 
-impl Check<'_> {
+impl ConfigCheck<'_> {
     /// The place of an option, or of its section if it is not given.
     fn place(&self, path: &str) -> Option<Range<usize>> {
         let section = path.rsplit_once('.').map_or(path, |(section, _)| section);
@@ -117,9 +117,9 @@ impl Check<'_> {
 
     fn placement(&mut self) {
         let placement = &self.config.placement;
-        let flexible = Request::Flexible(Flexible::default());
+        let flexible = RequestType::Flexible(Flexible::default());
         let policies = [
-            ("policy", &placement.policy, Request::NonFixed),
+            ("policy", &placement.policy, RequestType::NonFixed),
             ("flexible_policy", &placement.flexible_policy, flexible),
         ];
         for (key, policy, request) in policies {

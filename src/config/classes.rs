@@ -6,11 +6,11 @@ use cospan_domain::queue::ClassRule;
 use cospan_domain::runner::find_runner;
 use toml::de::DeValue;
 
-use super::check::Check;
+use super::check::ConfigCheck;
 use super::sections::{Class, PriorityRule};
-use super::value::{Value, quoted};
+use super::value::{OptionValue, quoted};
 
-impl Value for KeyName {
+impl OptionValue for KeyName {
     fn form() -> String {
         "the name of a key".into()
     }
@@ -24,7 +24,7 @@ impl Value for KeyName {
     }
 }
 
-impl Value for RunnerName {
+impl OptionValue for RunnerName {
     fn form() -> String {
         "the name of a runner".into()
     }
@@ -65,7 +65,7 @@ impl PriorityRule {
     }
 }
 
-impl Check<'_> {
+impl ConfigCheck<'_> {
     /// Each rule by itself, then behind those before it.
     pub(super) fn classes(&mut self) {
         let rules: Vec<ClassRule> = self

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{Auto, Config, ConfigError, Loaded};
+use super::{Auto, Config, ConfigError, LoadedConfig};
 
 /// The variables that Cospan looks at.
 #[derive(Debug, Clone, Default)]
@@ -59,11 +59,11 @@ impl Environment {
 
 /// A configuration, and where it came from.
 #[derive(Debug)]
-pub struct Located {
+pub struct LocatedConfig {
     /// The file; `None` if there was none and everything is at its default.
     pub file: Option<PathBuf>,
     /// The configuration and what is odd about it.
-    pub loaded: Loaded,
+    pub loaded: LoadedConfig,
 }
 
 /// Finds and reads the configuration: the file given, else `COSPAN_CONFIG`, else
@@ -71,7 +71,10 @@ pub struct Located {
 ///
 /// # Errors
 /// The file cannot be read, or anything in it is wrong.
-pub fn locate(given: Option<&Path>, environment: &Environment) -> Result<Located, ConfigError> {
+pub fn locate(
+    given: Option<&Path>,
+    environment: &Environment,
+) -> Result<LocatedConfig, ConfigError> {
     let named = given
         .map(Path::to_path_buf)
         .or_else(|| environment.config.clone());
@@ -85,9 +88,9 @@ pub fn locate(given: Option<&Path>, environment: &Environment) -> Result<Located
     });
     let loaded = match &file {
         Some(file) => Config::load(file)?,
-        None => Loaded::defaults()?,
+        None => LoadedConfig::defaults()?,
     };
-    Ok(Located { file, loaded })
+    Ok(LocatedConfig { file, loaded })
 }
 
 impl Config {

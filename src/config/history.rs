@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 
 use cospan_domain::ids::SiteName;
-use cospan_domain::placement::History;
+use cospan_domain::placement::PairHistory;
 use toml::de::DeValue;
 
-use super::value::{Value, kind, quoted};
+use super::value::{OptionValue, kind, quoted};
 
 /// `"all"`, or a list of pairs, each `"SITE<FILE_SITE"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistorySeed(pub History);
+pub struct HistorySeed(pub PairHistory);
 
 impl HistorySeed {
     /// The sites that it names.
     pub fn sites(&self) -> BTreeSet<&SiteName> {
         match &self.0 {
-            History::All => BTreeSet::new(),
-            History::Pairs(pairs) => pairs
+            PairHistory::All => BTreeSet::new(),
+            PairHistory::Pairs(pairs) => pairs
                 .iter()
                 .flat_map(|(execution, file)| [execution, file])
                 .collect(),
@@ -25,14 +25,14 @@ impl HistorySeed {
     }
 }
 
-impl Value for HistorySeed {
+impl OptionValue for HistorySeed {
     fn form() -> String {
         "\"all\" or a list, each a pair like \"delft<leiden\"".into()
     }
 
     fn read(value: &DeValue<'_>) -> Result<Self, String> {
         match value {
-            DeValue::String(text) if text == "all" => Ok(HistorySeed(History::All)),
+            DeValue::String(text) if text == "all" => Ok(HistorySeed(PairHistory::All)),
             DeValue::Array(_) => {
                 let texts = Vec::<String>::read(value)?;
                 if texts.is_empty() {
@@ -45,7 +45,7 @@ impl Value for HistorySeed {
                     .iter()
                     .map(|text| pair(text))
                     .collect::<Result<_, _>>()?;
-                Ok(HistorySeed(History::Pairs(pairs)))
+                Ok(HistorySeed(PairHistory::Pairs(pairs)))
             }
             other => Err(format!(
                 "{} where {} is expected",
@@ -57,8 +57,8 @@ impl Value for HistorySeed {
 
     fn show(&self) -> String {
         match &self.0 {
-            History::All => quoted("all"),
-            History::Pairs(pairs) => {
+            PairHistory::All => quoted("all"),
+            PairHistory::Pairs(pairs) => {
                 let shown = |(execution, file): &(SiteName, SiteName)| {
                     quoted(&format!("{execution}<{file}"))
                 };

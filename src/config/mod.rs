@@ -22,17 +22,17 @@ use thiserror::Error;
 use toml::de::DeTable;
 
 pub use bandwidth::{parse_bandwidth, show_bandwidth};
-pub use environment::{Environment, Located, locate};
+pub use environment::{Environment, LocatedConfig, locate};
 pub use print::{reference, show};
-pub use problem::{Problem, Problems, nearest};
+pub use problem::{ConfigProblem, ConfigProblems, nearest};
 pub use section::{OptionDoc, Section, SectionDoc};
-pub use value::{Auto, SecretUrl, Value};
+pub use value::{Auto, OptionValue, SecretUrl};
 
 use sections::{
     Chaos, Claim, Client, Limits, Link, Log, Notify, Placement, PriorityRule, Queue, Reservations,
     Server, Site, SiteDefaults, Store,
 };
-use table::{Places, Reader, sub_table, sub_tables, unknown_keys};
+use table::{OptionPlaces, TableReader, sub_table, sub_tables, unknown_keys};
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,11 +71,11 @@ pub struct Config {
 
 /// A configuration that can be used, and what is odd about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
     /// What is accepted but probably not meant.
-    pub warnings: Problems,
+    pub warnings: ConfigProblems,
 }
 
 /// Why there is no configuration.
@@ -94,10 +94,10 @@ pub enum ConfigError {
     },
     /// Its content is wrong; all problems at once.
     #[error("{0}")]
-    Wrong(Problems),
+    Wrong(ConfigProblems),
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// What no file at all means.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Config {
     ///
     /// # Errors
     /// The file cannot be read, or anything in it is wrong.
-    pub fn load(file: &Path) -> Result<Loaded, ConfigError> {
+    pub fn load(file: &Path) -> Result<LoadedConfig, ConfigError> {
         let bytes = std::fs::read(file).map_err(|cause| ConfigError::Unreadable {
             file: file.into(),
             cause,
@@ -120,7 +120,7 @@ impl Config {
         match std::str::from_utf8(&bytes) {
             Ok(text) => Self::parse(file, text),
             Err(error) => {
-                let mut problems = Problems::of(file, &String::from_utf8_lossy(&bytes));
+                let mut problems = ConfigProblems::of(file, &String::from_utf8_lossy(&bytes));
                 let at = error.valid_up_to();
                 problems.add(
                     Some(at..at + 1),
@@ -136,10 +136,10 @@ impl Config {
     ///
     /// # Errors
     /// Anything in it is wrong; all problems at once.
-    pub fn parse(file: &Path, text: &str) -> Result<Loaded, ConfigError> {
-        let mut problems = Problems::of(file, text);
+    pub fn parse(file: &Path, text: &str) -> Result<LoadedConfig, ConfigError> {
+        let mut problems = ConfigProblems::of(file, text);
         let mut warnings = problems.clone();
-        let mut places = Places::new();
+        let mut places = OptionPlaces::new();
         let (root, errors) = DeTable::parse_recoverable(text);
         for error in errors {
             let remedy = "correct the TOML here; its rules are at https://toml.io";
@@ -154,7 +154,7 @@ impl Config {
             check::check(config, &places, &mut problems, &mut warnings);
         }
         match config {
-            Some(config) if problems.is_empty() => Ok(Loaded {
+            Some(config) if problems.is_empty() => Ok(LoadedConfig {
                 config,
                 warnings: warnings.sorted(),
             }),
@@ -167,7 +167,7 @@ impl Config {
     /// # Errors
     /// Never: kept as a result so that no default can be wrong in silence.
     pub fn defaults() -> Result<Self, ConfigError> {
-        Loaded::defaults().map(|loaded| loaded.config)
+        LoadedConfig::defaults().map(|loaded| loaded.config)
     }
 
     /// Defaults for tests: a port of the system's choice, everything below `directory`.
@@ -182,20 +182,34 @@ impl Config {
     }
 }
 
-fn one<S: Section>(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Option<S> {
+fn one<S: Section>(
+    root: &DeTable<'_>,
+    problems: &mut ConfigProblems,
+    places: &mut OptionPlaces,
+) -> Option<S> {
     let table = sub_table(root, S::KEY, problems, places);
     let title = format!("[{}]", S::KEY);
-    S::read(Reader::new(S::KEY.into(), title, table, problems, places))
+    S::read(TableReader::new(
+        S::KEY.into(),
+        title,
+        table,
+        problems,
+        places,
+    ))
 }
 
-fn several<S: Section>(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Vec<S> {
+fn several<S: Section>(
+    root: &DeTable<'_>,
+    problems: &mut ConfigProblems,
+    places: &mut OptionPlaces,
+) -> Vec<S> {
     let mut found = Vec::new();
     for (i, (path, table)) in sub_tables(root, S::KEY, problems, places)
         .into_iter()
         .enumerate()
     {
         let title = format!("[[{}]] number {}", S::KEY, i + 1);
-        found.push(S::read(Reader::new(
+        found.push(S::read(TableReader::new(
             path,
             title,
             Some(table),
@@ -229,7 +243,11 @@ fn describe_all() -> Vec<SectionDoc> {
     ]
 }
 
-fn read(root: &DeTable<'_>, problems: &mut Problems, places: &mut Places) -> Option<Config> {
+fn read(
+    root: &DeTable<'_>,
+    problems: &mut ConfigProblems,
+    places: &mut OptionPlaces,
+) -> Option<Config> {
     let known: Vec<&str> = describe_all().iter().map(|section| section.key).collect();
     unknown_keys(root, &known, "the file", problems);
     let server = one(root, problems, places);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// One thing that is wrong, or odd.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// Where in the text, in bytes; `None` if it is about something missing.
     pub span: Option<Range<usize>>,
     /// What is wrong.
@@ -18,13 +18,13 @@ pub struct Problem {
 
 /// Problems of one file, with the lines that they are about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problems {
+pub struct ConfigProblems {
     file: PathBuf,
     text: String,
-    list: Vec<Problem>,
+    list: Vec<ConfigProblem>,
 }
 
-impl Problems {
+impl ConfigProblems {
     /// None yet, of this file with this text.
     pub fn of(file: &Path, text: &str) -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Problems {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        self.list.push(Problem {
+        self.list.push(ConfigProblem {
             span,
             message: message.into(),
             remedy: remedy.into(),
@@ -80,7 +80,7 @@ impl Problems {
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for ConfigProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, problem) in self.list.iter().enumerate() {
             let gap = if i == 0 { "" } else { "\n" };

@@ -1,8 +1,8 @@
 //! Declares a section once: its struct, how it is read, shown and documented
 //! all follow from the declaration, so that none can lag behind another.
 
-use super::table::Reader;
-use super::value::{Ranged, Value};
+use super::table::TableReader;
+use super::value::{OptionValue, Ranged};
 
 /// One option as the reference describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub trait Section: Sized {
     const REPEATED: bool;
 
     /// Reads it; `None` if something that has no default is missing, which is noted.
-    fn read(reader: Reader<'_, '_>) -> Option<Self>;
+    fn read(reader: TableReader<'_, '_>) -> Option<Self>;
 
     /// Its values as TOML, in the order of its options.
     fn values(&self) -> Vec<String>;
@@ -89,7 +89,7 @@ macro_rules! section {
             const KEY: &'static str = $section;
             const REPEATED: bool = section!(@repeated $($repeated)?);
 
-            fn read(mut reader: $crate::config::table::Reader<'_, '_>) -> Option<Self> {
+            fn read(mut reader: $crate::config::table::TableReader<'_, '_>) -> Option<Self> {
                 $(
                     let $field = reader.option_within::<$type>(
                         $key,
@@ -107,7 +107,7 @@ macro_rules! section {
             }
 
             fn values(&self) -> Vec<String> {
-                vec![$($crate::config::value::Value::show(&self.$field)),+]
+                vec![$($crate::config::value::OptionValue::show(&self.$field)),+]
             }
 
             fn describe() -> $crate::config::section::SectionDoc {
@@ -119,7 +119,7 @@ macro_rules! section {
                     options: vec![$(OptionDoc {
                         key: $key,
                         doc: doc_text(&[$($odoc),+]),
-                        form: <$type as $crate::config::value::Value>::form(),
+                        form: <$type as $crate::config::value::OptionValue>::form(),
                         default: shown::<$type>(section!(@default $($default)?)),
                         range: section!(@range $type $(, $low, $high)?),
                         since: $since,
@@ -132,11 +132,11 @@ macro_rules! section {
 pub(crate) use section;
 
 /// A range as TOML, for an option of type `V`.
-pub(crate) fn shown_range<V: Ranged<T>, T: Value>(low: T, high: T) -> (String, String) {
+pub(crate) fn shown_range<V: Ranged<T>, T: OptionValue>(low: T, high: T) -> (String, String) {
     (low.show(), high.show())
 }
 
 /// A default as TOML, where there is one.
-pub(crate) fn shown<T: Value>(default: Option<T>) -> Option<String> {
+pub(crate) fn shown<T: OptionValue>(default: Option<T>) -> Option<String> {
     default.as_ref().map(T::show)
 }

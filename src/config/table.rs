@@ -5,29 +5,29 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problems, nearest};
-use super::value::{Ranged, Value, kind};
+use super::problem::{ConfigProblems, nearest};
+use super::value::{OptionValue, Ranged, kind};
 
 /// Where each thing was given: `queue.N_h`, `site[2].root`, or a table's own path.
-pub(crate) type Places = BTreeMap<String, Range<usize>>;
+pub(crate) type OptionPlaces = BTreeMap<String, Range<usize>>;
 
 /// A table being read.
-pub struct Reader<'r, 'i> {
+pub struct TableReader<'r, 'i> {
     path: String,
     title: String,
     table: Option<&'r DeTable<'i>>,
-    problems: &'r mut Problems,
-    places: &'r mut Places,
+    problems: &'r mut ConfigProblems,
+    places: &'r mut OptionPlaces,
 }
 
-impl<'r, 'i> Reader<'r, 'i> {
+impl<'r, 'i> TableReader<'r, 'i> {
     /// Reads `table`, called `path` in places and `title` in messages.
     pub fn new(
         path: String,
         title: String,
         table: Option<&'r DeTable<'i>>,
-        problems: &'r mut Problems,
-        places: &'r mut Places,
+        problems: &'r mut ConfigProblems,
+        places: &'r mut OptionPlaces,
     ) -> Self {
         Self {
             path,
@@ -40,12 +40,12 @@ impl<'r, 'i> Reader<'r, 'i> {
 
     /// The option's value; its default where it is not given or wrong. `None` if
     /// there is no default, which is noted as a problem.
-    pub fn option<T: Value>(&mut self, key: &str, default: Option<T>) -> Option<T> {
+    pub fn option<T: OptionValue>(&mut self, key: &str, default: Option<T>) -> Option<T> {
         self.option_within(key, default, None)
     }
 
     /// The same for an option with a range, which messages name.
-    pub fn option_within<T: Value>(
+    pub fn option_within<T: OptionValue>(
         &mut self,
         key: &str,
         default: Option<T>,
@@ -81,7 +81,13 @@ impl<'r, 'i> Reader<'r, 'i> {
     }
 
     /// Notes a value outside of its range.
-    pub fn check_range<T: Value, R: Ranged<T>>(&mut self, key: &str, value: &R, low: T, high: T) {
+    pub fn check_range<T: OptionValue, R: Ranged<T>>(
+        &mut self,
+        key: &str,
+        value: &R,
+        low: T,
+        high: T,
+    ) {
         if !value.within(&low, &high) {
             let place = self.places.get(&format!("{}.{key}", self.path)).cloned();
             self.out_of_range(key, place, &low.show(), &high.show());
@@ -106,7 +112,7 @@ pub(super) fn unknown_keys(
     table: &DeTable<'_>,
     known: &[&str],
     title: &str,
-    problems: &mut Problems,
+    problems: &mut ConfigProblems,
 ) {
     for (key, value) in table {
         let name: &str = key.get_ref();
@@ -134,8 +140,8 @@ pub(super) fn unknown_keys(
 pub(super) fn sub_table<'r, 'i>(
     root: &'r DeTable<'i>,
     key: &str,
-    problems: &mut Problems,
-    places: &mut Places,
+    problems: &mut ConfigProblems,
+    places: &mut OptionPlaces,
 ) -> Option<&'r DeTable<'i>> {
     let (name, value) = root.get_key_value(key)?;
     places.insert(key.into(), name.span());
@@ -153,8 +159,8 @@ pub(super) fn sub_table<'r, 'i>(
 pub(crate) fn sub_tables<'r, 'i>(
     root: &'r DeTable<'i>,
     key: &str,
-    problems: &mut Problems,
-    places: &mut Places,
+    problems: &mut ConfigProblems,
+    places: &mut OptionPlaces,
 ) -> Vec<(String, &'r DeTable<'i>)> {
     let Some((name, value)) = root.get_key_value(key) else {
         return Vec::new();

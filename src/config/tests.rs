@@ -3,7 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::api::v1::quantity::{Length, Size};
 
-fn parse(text: &str) -> Result<Loaded, ConfigError> {
+fn parse(text: &str) -> Result<LoadedConfig, ConfigError> {
     Config::parse(Path::new("cospan.toml"), text)
 }
 
@@ -194,7 +194,7 @@ fn an_empty_history_seed_is_refused_by_name() {
         .config;
     assert_eq!(
         all.placement.history_seed.0,
-        cospan_domain::placement::History::All
+        cospan_domain::placement::PairHistory::All
     );
 }
 

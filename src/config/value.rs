@@ -17,7 +17,7 @@ use super::bandwidth::{parse_bandwidth, show_bandwidth};
 use crate::api::v1::quantity::{Length, Size};
 
 /// A type that an option can have.
-pub trait Value: Sized {
+pub trait OptionValue: Sized {
     /// How it is written, for the reference: `duration`, `"sled" or "redb"`.
     fn form() -> String;
 
@@ -32,7 +32,7 @@ pub trait Value: Sized {
 }
 
 /// A value, or the literal `"none"`.
-impl<T: Value> Value for Option<T> {
+impl<T: OptionValue> OptionValue for Option<T> {
     fn form() -> String {
         format!("{} or \"none\"", T::form())
     }
@@ -68,7 +68,7 @@ impl<T> Auto<T> {
     }
 }
 
-impl<T: Value> Value for Auto<T> {
+impl<T: OptionValue> OptionValue for Auto<T> {
     fn form() -> String {
         format!("{} or \"auto\"", T::form())
     }
@@ -142,7 +142,7 @@ pub(crate) fn kind(value: &DeValue<'_>) -> String {
 
 macro_rules! text_value {
     ($type:ty, $form:literal, $read:expr, $show:expr) => {
-        impl Value for $type {
+        impl OptionValue for $type {
             fn form() -> String {
                 $form.into()
             }
@@ -229,7 +229,7 @@ text_value!(
     HostName::to_string
 );
 
-impl Value for bool {
+impl OptionValue for bool {
     fn form() -> String {
         "true or false".into()
     }
@@ -245,7 +245,7 @@ impl Value for bool {
     }
 }
 
-impl<T: Value> Value for Vec<T> {
+impl<T: OptionValue> OptionValue for Vec<T> {
     fn form() -> String {
         format!("a list in brackets, each {}", T::form())
     }
@@ -312,7 +312,7 @@ fn show_entries<'a>(entries: impl Iterator<Item = (&'a Arc<str>, String)>) -> St
 }
 
 /// Counts by name: `{ licenses = 3 }`.
-impl Value for BTreeMap<Arc<str>, u64> {
+impl OptionValue for BTreeMap<Arc<str>, u64> {
     fn form() -> String {
         "a table like { licenses = 3 }".into()
     }
@@ -327,7 +327,7 @@ impl Value for BTreeMap<Arc<str>, u64> {
 }
 
 /// Results of benchmarks: `{ linpack = 38.4 }`.
-impl Value for Scores {
+impl OptionValue for Scores {
     fn form() -> String {
         "a table like { linpack = 38.4 }".into()
     }
@@ -345,7 +345,7 @@ impl Value for Scores {
 }
 
 /// Addresses by name: `{ team = "https://host/path" }`.
-impl Value for BTreeMap<Arc<str>, SecretUrl> {
+impl OptionValue for BTreeMap<Arc<str>, SecretUrl> {
     fn form() -> String {
         "a table like { team = \"https://host/path\" }".into()
     }
@@ -360,7 +360,7 @@ impl Value for BTreeMap<Arc<str>, SecretUrl> {
 }
 
 /// Labels: `{ arch = "x86_64", software = ["gcc", "mpi"] }`.
-impl Value for Labels {
+impl OptionValue for Labels {
     fn form() -> String {
         "a table like { arch = \"x86_64\", software = [\"gcc\", \"mpi\"] }".into()
     }
@@ -404,7 +404,7 @@ impl SecretUrl {
     }
 }
 
-impl Value for SecretUrl {
+impl OptionValue for SecretUrl {
     fn form() -> String {
         "an address like \"https://host/path\"".into()
     }
@@ -436,7 +436,7 @@ macro_rules! choice {
             $($(#[$vdoc])* $variant),+
         }
 
-        impl $crate::config::value::Value for $name {
+        impl $crate::config::value::OptionValue for $name {
             fn form() -> String {
                 [$(concat!("\"", $word, "\"")),+].join(" or ")
             }
@@ -466,7 +466,7 @@ pub(super) use choice;
 mod tests {
     use super::*;
 
-    fn read<T: Value>(text: &str) -> Result<T, String> {
+    fn read<T: OptionValue>(text: &str) -> Result<T, String> {
         let text = format!("x = {text}");
         let table = toml::de::DeTable::parse(&text).unwrap();
         T::read(table.get_ref().get("x").unwrap().get_ref())

@@ -9,14 +9,14 @@ use std::fmt::Write;
 
 use actix_web::dev::ResourceDef;
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
 use crate::keys::Role;
 
 /// What a request to an address needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(super) enum AccessNeed {
     /// Nothing.
     Nothing,
     /// A key, unless the metrics are public.
@@ -27,13 +27,13 @@ pub(super) enum Needs {
 
 /// One line of the table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rule {
+pub(super) struct AccessRule {
     /// The method.
     pub(super) method: &'static str,
     /// The address, as in the OpenAPI document.
     pub(super) path: &'static str,
     /// What a request needs at all.
-    pub(super) needs: Needs,
+    pub(super) needs: AccessNeed,
     /// What is answered belongs to keys: from this role on, to see or change that of others.
     pub(super) others: Option<Role>,
     /// The commands that ask it.
@@ -42,7 +42,7 @@ pub(super) struct Rule {
 
 macro_rules! rules {
     ($($method:ident $path:literal $needs:expr, $others:expr, $commands:literal;)*) => {
-        &[$(Rule {
+        &[$(AccessRule {
             method: stringify!($method),
             path: $path,
             needs: $needs,
@@ -52,17 +52,17 @@ macro_rules! rules {
     };
 }
 
-const READER: Needs = Needs::Role(Role::Reader);
-const USER: Needs = Needs::Role(Role::User);
-const OPERATOR: Needs = Needs::Role(Role::Operator);
-const ADMINISTRATOR: Needs = Needs::Role(Role::Administrator);
-const CHAOS: Needs = Needs::Role(Role::Chaos);
+const READER: AccessNeed = AccessNeed::Role(Role::Reader);
+const USER: AccessNeed = AccessNeed::Role(Role::User);
+const OPERATOR: AccessNeed = AccessNeed::Role(Role::Operator);
+const ADMINISTRATOR: AccessNeed = AccessNeed::Role(Role::Administrator);
+const CHAOS: AccessNeed = AccessNeed::Role(Role::Chaos);
 /// What belongs to others shows at a glance: no documents, logs or outputs.
 const ROWS: Option<Role> = Some(Role::Operator);
 const ALL: Option<Role> = Some(Role::Administrator);
 
 /// All lines, those asked most first.
-pub(super) const RULES: &[Rule] = rules! {
+pub(super) const RULES: &[AccessRule] = rules! {
     POST "/v1/jobs" USER, None, "submit";
     GET "/v1/jobs" READER, ROWS, "list, wait";
     GET "/v1/jobs/{id}" READER, ALL, "show, wait";
@@ -116,13 +116,13 @@ pub(super) const RULES: &[Rule] = rules! {
     POST "/v1/chaos" CHAOS, None, "chaos inject";
     DELETE "/v1/chaos" CHAOS, None, "chaos stop";
     GET "/v1/chaos/report" READER, None, "chaos report";
-    GET "/v1/openapi.json" Needs::Nothing, None, "";
-    GET "/metrics" Needs::KeyUnlessPublic, None, "doctor";
-    GET "/livez" Needs::Nothing, None, "";
-    GET "/readyz" Needs::Nothing, None, "";
+    GET "/v1/openapi.json" AccessNeed::Nothing, None, "";
+    GET "/metrics" AccessNeed::KeyUnlessPublic, None, "doctor";
+    GET "/livez" AccessNeed::Nothing, None, "";
+    GET "/readyz" AccessNeed::Nothing, None, "";
 };
 
-impl Rule {
+impl AccessRule {
     /// Whether a server whose store is too large for its memory answers it too.
     pub(super) fn reads_the_store(&self) -> bool {
         let of_store = [
@@ -138,11 +138,11 @@ impl Rule {
 }
 
 /// The table, ready to look addresses up.
-pub(super) struct Access(Vec<(ResourceDef, &'static Rule)>);
+pub(super) struct AccessTable(Vec<(ResourceDef, &'static AccessRule)>);
 
-impl Access {
+impl AccessTable {
     pub(super) fn new() -> Self {
-        let pattern = |rule: &Rule| {
+        let pattern = |rule: &AccessRule| {
             // What the document calls a part may have slashes here.
             let tail = rule.path.ends_with("/files/{name}") || rule.path.ends_with("/{path}");
             let open = rule.path.trim_end_matches('}');
@@ -164,7 +164,11 @@ impl Access {
     ///
     /// # Errors
     /// There is no such address, or it does not take the method.
-    pub(super) fn rule(&self, method: &str, path: &str) -> Result<&'static Rule, Failure> {
+    pub(super) fn rule(
+        &self,
+        method: &str,
+        path: &str,
+    ) -> Result<&'static AccessRule, HttpFailure> {
         let found = self
             .0
             .iter()
@@ -174,7 +178,7 @@ impl Access {
             .ok_or_else(|| self.nowhere(method, path))
     }
 
-    fn nowhere(&self, method: &str, path: &str) -> Failure {
+    fn nowhere(&self, method: &str, path: &str) -> HttpFailure {
         let shown: String = path.chars().take(200).collect();
         let at = self.0.iter().filter(|(at, _)| at.is_match(path));
         let methods: BTreeSet<&str> = at.map(|(_, rule)| rule.method).collect();
@@ -194,7 +198,7 @@ impl Access {
 /// The address that one which is not there was probably meant to be.
 fn nearest(path: &str) -> Option<String> {
     let asked: Vec<&str> = path.split('/').collect();
-    let alike = |rule: &&Rule| rule.path.split('/').count() == asked.len();
+    let alike = |rule: &&AccessRule| rule.path.split('/').count() == asked.len();
     let filled = RULES.iter().filter(alike).map(|rule| {
         let parts = rule.path.split('/').zip(&asked);
         let part = |(known, given): (&'static str, &&str)| match known.starts_with('{') {
@@ -213,9 +217,9 @@ pub fn access_table() -> String {
         .to_owned();
     for rule in RULES {
         let needs = match rule.needs {
-            Needs::Nothing => "none, nor a key".to_owned(),
-            Needs::KeyUnlessPublic => "reader; none with `server.metrics_public`".to_owned(),
-            Needs::Role(role) => role.to_string(),
+            AccessNeed::Nothing => "none, nor a key".to_owned(),
+            AccessNeed::KeyUnlessPublic => "reader; none with `server.metrics_public`".to_owned(),
+            AccessNeed::Role(role) => role.to_string(),
         };
         let others = rule.others.map(|role| role.to_string()).unwrap_or_default();
         let commands = rule.commands;

@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, get};
 use cospan_domain::ids::JobId;
 use serde::Deserialize;
 
-use super::failure::Answer;
+use super::failure::HandlerResult;
 use super::gate::Caller;
 use super::jobs::Filter;
 use super::query;
@@ -58,7 +58,7 @@ struct AccountQuery {
     )
 )]
 #[get("/v1/accounts")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let asked: AccountQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());

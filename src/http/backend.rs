@@ -13,8 +13,8 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::state::Job;
-use cospan_domain::queue::Standing;
-use cospan_domain::reserve::{Parts, StartWindow};
+use cospan_domain::queue::QueueStanding;
+use cospan_domain::reserve::{EqualParts, StartWindow};
 use cospan_domain::units::DurationMs;
 use cospan_sites::files::listing::Listing;
 use cospan_sites::port::UploadStep;
@@ -94,7 +94,7 @@ pub trait Backend: Send + Sync + 'static {
     async fn startable(
         &self,
         site: Option<&SiteName>,
-        parts: &Parts,
+        parts: &EqualParts,
         window: StartWindow,
     ) -> StartsToCompute;
 
@@ -108,7 +108,7 @@ pub trait Backend: Send + Sync + 'static {
     async fn job(&self, id: JobId) -> Result<Option<Arc<Job>>, ApiRefusal>;
 
     /// What happened to a job, oldest first; `None` if there is no such job.
-    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal>;
+    async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal>;
 
     /// What others know of a job of which a page is to be explained; `None` if there is no such
     /// job. What only a first page tells is not asked for on others.
@@ -119,7 +119,7 @@ pub trait Backend: Send + Sync + 'static {
     fn explain(&self, facts: JobFacts, page: ExplainPage) -> Result<ExplainReport, ApiRefusal>;
 
     /// Reads a piece of what a component printed or left.
-    async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal>;
+    async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal>;
 
     /// What is below a directory that an attempt left at this path; `None` if it is none.
     async fn list(&self, what: &ListOrder) -> Result<Option<Listing>, ApiRefusal>;
@@ -152,7 +152,7 @@ pub struct JobFacts {
     /// The job.
     pub job: Arc<Job>,
     /// Where it stands in its queue.
-    pub standing: Option<Standing>,
+    pub standing: Option<QueueStanding>,
     /// What its failed components printed last.
     pub last_words: Vec<LastWordsReport>,
 }
@@ -181,7 +181,7 @@ impl ExplainPage {
 
 /// The kept history of a job.
 #[derive(Debug, Clone, Default)]
-pub struct History {
+pub struct JobHistory {
     /// What happened, oldest first.
     pub events: Vec<JobEvent>,
     /// Older events were dropped.
@@ -198,7 +198,7 @@ pub struct ReadOrder {
     /// Which of its attempts.
     pub attempt: Attempt,
     /// Which file.
-    pub file: Wanted,
+    pub file: WantedFile,
     /// From this byte on.
     pub offset: u64,
     /// At most so many bytes.
@@ -220,7 +220,7 @@ pub struct ListOrder {
 
 /// A file of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedFile {
     /// What it printed.
     Stdout,
     /// What it printed as errors.
@@ -231,7 +231,7 @@ pub enum Wanted {
 
 /// A piece of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Piece {
+pub struct ServedPiece {
     /// The bytes.
     pub bytes: Bytes,
     /// Size of the whole file now.
@@ -243,7 +243,7 @@ pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>;
 
 /// One committed change to a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct JobChange {
     /// Its position in the journal.
     pub seq: Seq,
     /// The job.
@@ -258,12 +258,12 @@ pub struct Change {
 
 /// What follows from a subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Followed {
+pub enum FollowedChange {
     /// A change.
-    Change(Change),
+    Change(JobChange),
     /// Changes were lost, because the follower was too slow.
     Lost,
 }
 
 /// Committed changes, in the order of the journal.
-pub type Changes = Pin<Box<dyn Stream<Item = Followed> + Send>>;
+pub type Changes = Pin<Box<dyn Stream<Item = FollowedChange> + Send>>;

@@ -15,12 +15,12 @@ use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::ServiceResponse;
 use actix_web::web::{Bytes, Data};
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use super::gate::Caller;
 use super::state::Edge;
 
 /// Waits until the caller may not go on, and says why.
-pub(super) async fn barred(edge: Data<Edge>, caller: Caller) -> Failure {
+pub(super) async fn barred(edge: Data<Edge>, caller: Caller) -> HttpFailure {
     let mut changed = edge.keys.watch();
     loop {
         // Looked at after each change, and once before: the key may have changed since it came.
@@ -35,7 +35,7 @@ pub(super) async fn barred(edge: Data<Edge>, caller: Caller) -> Failure {
 }
 
 /// The same for a request; of one without a key nothing changes.
-pub(super) async fn barred_request(request: &HttpRequest) -> Failure {
+pub(super) async fn barred_request(request: &HttpRequest) -> HttpFailure {
     let caller = request.extensions().get::<Caller>().cloned();
     match (request.app_data::<Data<Edge>>().cloned(), caller) {
         (Some(edge), Some(caller)) => barred(edge, caller).await,
@@ -57,7 +57,7 @@ pub(super) fn watched<B: MessageBody + 'static>(
         Ok(bytes) => BoxBody::new(bytes),
         Err(body) => {
             let barred = Box::pin(barred(edge, caller));
-            BoxBody::new(Watched {
+            BoxBody::new(WatchedBody {
                 body: body.boxed(),
                 barred,
             })
@@ -65,12 +65,12 @@ pub(super) fn watched<B: MessageBody + 'static>(
     })
 }
 
-struct Watched {
+struct WatchedBody {
     body: BoxBody,
-    barred: Pin<Box<dyn Future<Output = Failure>>>,
+    barred: Pin<Box<dyn Future<Output = HttpFailure>>>,
 }
 
-impl MessageBody for Watched {
+impl MessageBody for WatchedBody {
     type Error = Box<dyn std::error::Error>;
 
     fn size(&self) -> BodySize {

@@ -91,7 +91,7 @@ impl Bound {
     ///
     /// # Errors
     /// The operating system refuses to serve an address.
-    pub fn serve(self, edge: Edge) -> std::io::Result<Running> {
+    pub fn serve(self, edge: Edge) -> std::io::Result<RunningServer> {
         let edge = Data::new(edge);
         let settings = edge.settings.clone();
         let state = edge.clone();
@@ -120,7 +120,7 @@ impl Bound {
         let server = server.run();
         let refresh = actix_web::rt::spawn(refresh_keys(edge.clone(), settings.key_refresh));
         let tidy = actix_web::rt::spawn(tidy::tidy(edge.clone()));
-        Ok(Running {
+        Ok(RunningServer {
             handle: server.handle(),
             server: Some(server),
             edge,
@@ -194,7 +194,7 @@ async fn refresh_keys(edge: Data<Edge>, every: Duration) {
 }
 
 /// A server that serves.
-pub struct Running {
+pub struct RunningServer {
     server: Option<Server>,
     handle: ServerHandle,
     edge: Data<Edge>,
@@ -202,7 +202,7 @@ pub struct Running {
     beside: [actix_web::rt::task::JoinHandle<()>; 2],
 }
 
-impl Running {
+impl RunningServer {
     /// The future that serves; to be polled until it ends. `None` the second time.
     pub fn take_server(&mut self) -> Option<Server> {
         self.server.take()

@@ -9,7 +9,7 @@ use actix_web::{HttpMessage, HttpRequest};
 use serde::de::DeserializeOwned;
 
 use super::barred::barred_request;
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use super::settings::HttpSettings;
 use super::unread::Unread;
 use crate::api::v1::parse;
@@ -20,7 +20,7 @@ pub(super) async fn read(
     request: &HttpRequest,
     payload: Payload,
     settings: &HttpSettings,
-) -> Result<Bytes, Failure> {
+) -> Result<Bytes, HttpFailure> {
     let limit = settings.max_body_bytes;
     let length = request.headers().get(header::CONTENT_LENGTH);
     let announced = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -42,7 +42,7 @@ pub(super) async fn read(
     };
     match read {
         Ok(Ok(Ok(bytes))) => Ok(bytes),
-        Ok(Ok(Err(error))) => Err(Failure::new(
+        Ok(Ok(Err(error))) => Err(HttpFailure::new(
             Code::BadRequest,
             format!("the body did not arrive whole: {error}"),
         )),
@@ -50,13 +50,13 @@ pub(super) async fn read(
         Err(_) => {
             let seconds = settings.body_timeout.as_secs();
             let detail = format!("the body did not arrive within {seconds} s");
-            Err(Failure::new(Code::RequestTimeout, detail))
+            Err(HttpFailure::new(Code::RequestTimeout, detail))
         }
     }
 }
 
-fn too_large(limit: usize) -> Failure {
-    Failure::new(
+fn too_large(limit: usize) -> HttpFailure {
+    HttpFailure::new(
         Code::BodyTooLarge,
         format!("the body is longer than {limit} bytes"),
     )
@@ -67,15 +67,18 @@ pub(super) async fn read_json<T: DeserializeOwned>(
     request: &HttpRequest,
     payload: Payload,
     settings: &HttpSettings,
-) -> Result<T, Failure> {
+) -> Result<T, HttpFailure> {
     let bytes = read(request, payload, settings).await?;
     parse_json(&bytes, false)
 }
 
 /// Takes JSON apart once; only if that fails a second time, for the place of the error.
-pub(super) fn parse_json<T: DeserializeOwned>(bytes: &[u8], in_array: bool) -> Result<T, Failure> {
+pub(super) fn parse_json<T: DeserializeOwned>(
+    bytes: &[u8],
+    in_array: bool,
+) -> Result<T, HttpFailure> {
     serde_json::from_slice(bytes).map_err(|error| match parse::read_json::<T>(bytes) {
-        Err(located) => Failure::unreadable(located, in_array),
-        Ok(_) => Failure::new(Code::BadBody, error.to_string()),
+        Err(located) => HttpFailure::unreadable(located, in_array),
+        Ok(_) => HttpFailure::new(Code::BadBody, error.to_string()),
     })
 }

@@ -6,19 +6,19 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::body;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
 use super::query;
 use super::state::Edge;
 use crate::api::v1::Instant;
 use crate::api::v1::chaos::{ChaosPlan, ChaosReport, ChaosStatus, RehearsalReport};
 use crate::api::v1::problem::{Code, Problem};
-use crate::chaos::Refusal;
+use crate::chaos::RehearsalRefusal;
 
 /// Says whether faults may be injected here, and which are.
 #[utoipa::path(tag = "chaos", responses((status = 200, body = ChaosStatus, description = "What runs, and within which bounds")))]
 #[get("/v1/chaos")]
-pub(super) async fn show(edge: Data<Edge>) -> Answer {
+pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().status()))
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn begin(
     edge: Data<Edge>,
     caller: Caller,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let how: How = query::read(&request)?;
     let plan: ChaosPlan = body::read_json(&request, payload, &edge.settings).await?;
     let rehearsals = edge.backend.rehearsals();
@@ -68,7 +68,7 @@ pub(super) async fn begin(
     )
 )]
 #[delete("/v1/chaos")]
-pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> Answer {
+pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().stop(caller.name().clone())?))
 }
 
@@ -80,18 +80,18 @@ pub(super) async fn stop(edge: Data<Edge>, caller: Caller) -> Answer {
     )
 )]
 #[get("/v1/chaos/report")]
-pub(super) async fn report(edge: Data<Edge>) -> Answer {
+pub(super) async fn report(edge: Data<Edge>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.rehearsals().report()?))
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<RehearsalRefusal> for HttpFailure {
+    fn from(refusal: RehearsalRefusal) -> Self {
         let problem = match refusal {
-            Refusal::Off => Problem::new(
+            RehearsalRefusal::Off => Problem::new(
                 Code::ChaosOff,
                 "this server does not let anybody inject faults",
             ),
-            Refusal::Plan(flaws) => {
+            RehearsalRefusal::Plan(flaws) => {
                 let first = flaws
                     .first()
                     .map(|flaw| flaw.place.clone())
@@ -101,12 +101,12 @@ impl From<Refusal> for Failure {
                     .map(|flaw| format!("{} ({})", flaw.problem, flaw.remedy));
                 Problem::new(Code::BadPlan, all.collect::<Vec<_>>().join("; ")).key(first)
             }
-            Refusal::Busy { by, ends_at } => Problem::new(
+            RehearsalRefusal::Busy { by, ends_at } => Problem::new(
                 Code::Conflict,
                 format!("{by} injects faults until {}", Instant(ends_at)),
             )
             .remedy("wait for its end, or end it with `cospan chaos stop`"),
-            Refusal::None => Problem::new(Code::NotFound, "no faults are being injected")
+            RehearsalRefusal::None => Problem::new(Code::NotFound, "no faults are being injected")
                 .remedy("`cospan chaos status` shows what runs; `cospan chaos inject` begins"),
         };
         problem.into()

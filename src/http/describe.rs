@@ -8,7 +8,7 @@ use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::{ContentBuilder, Object, OpenApi, Ref, RefOr, Type};
 
-use super::access::{Needs, RULES};
+use super::access::{AccessNeed, RULES};
 use crate::api::v1::problem::{MEDIA_TYPE, Problem};
 
 /// Completes the document.
@@ -24,7 +24,7 @@ pub(super) fn complete(document: &mut OpenApi) {
             let rule = RULES
                 .iter()
                 .find(|rule| rule.path == path && rule.method == method);
-            let keyed = rule.is_none_or(|rule| rule.needs != Needs::Nothing);
+            let keyed = rule.is_none_or(|rule| rule.needs != AccessNeed::Nothing);
             operation.operation_id = Some(id_of(method, path));
             add_problems(operation, keyed);
         }

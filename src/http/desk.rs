@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cospan_domain::ids::KeyName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use crate::api::v1::problem::{Code, Problem};
 
 /// Requests of one key that wait, or are worked on; more are told to come back.
@@ -16,31 +16,31 @@ const PLACES: usize = 16;
 
 /// Those of one key: one of them is worked on at once.
 #[derive(Debug, Clone)]
-struct Line {
+struct KeyLine {
     places: Arc<Semaphore>,
     turn: Arc<Semaphore>,
 }
 
 /// Where it is worked on.
 #[derive(Debug)]
-pub(super) struct Desk {
-    lines: Mutex<BTreeMap<KeyName, Line>>,
+pub(super) struct WorkDesk {
+    lines: Mutex<BTreeMap<KeyName, KeyLine>>,
     seats: Arc<Semaphore>,
 }
 
 /// A place in the line of a key.
 #[derive(Debug)]
-struct Place {
+struct LinePlace {
     place: OwnedSemaphorePermit,
     turn: Arc<Semaphore>,
 }
 
-impl Place {
-    async fn turn(self) -> Result<Turn, Failure> {
+impl LinePlace {
+    async fn turn(self) -> Result<DeskTurn, HttpFailure> {
         // Nobody closes them.
         let turn = self.turn.acquire_owned().await;
-        let turn = turn.map_err(|error| Failure::internal("wait for a turn", error))?;
-        Ok(Turn {
+        let turn = turn.map_err(|error| HttpFailure::internal("wait for a turn", error))?;
+        Ok(DeskTurn {
             _place: self.place,
             _turn: turn,
         })
@@ -49,7 +49,7 @@ impl Place {
 
 /// The turn of a key. The next begins when it is dropped.
 #[derive(Debug)]
-struct Turn {
+struct DeskTurn {
     _place: OwnedSemaphorePermit,
     _turn: OwnedSemaphorePermit,
 }
@@ -57,18 +57,18 @@ struct Turn {
 /// Does the work on a thread of its own, which holds on to what it needs for that.
 async fn done<T: Send + 'static>(
     holds: impl Send + 'static,
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
+    work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
+) -> Result<T, HttpFailure> {
     let done = actix_web::rt::task::spawn_blocking(move || {
         let done = work();
         drop(holds);
         done
     });
     done.await
-        .map_err(|error| Failure::internal("work out the answer", error))?
+        .map_err(|error| HttpFailure::internal("work out the answer", error))?
 }
 
-impl Desk {
+impl WorkDesk {
     /// One with room for half of the processors, and for two keys at least.
     pub(super) fn new() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
@@ -85,8 +85,8 @@ impl Desk {
     pub(super) async fn work<T: Send + 'static>(
         &self,
         key: &KeyName,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
+    ) -> Result<T, HttpFailure> {
         let turn = self.place(key)?.turn().await?;
         self.in_turn(turn, work).await
     }
@@ -95,40 +95,40 @@ impl Desk {
     /// place less, and its turn is another request's.
     ///
     /// # Errors
-    /// As for [`Desk::work`].
+    /// As for [`WorkDesk::work`].
     pub(super) async fn ask<A: Send + 'static, T: Send + 'static>(
         &self,
         key: &KeyName,
         said: impl Future<Output = A> + 'static,
-        work: impl FnOnce(A) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce(A) -> Result<T, HttpFailure> + Send + 'static,
+    ) -> Result<T, HttpFailure> {
         let place = self.place(key)?;
         let asked = actix_web::rt::spawn(async move { (said.await, place) });
         let (said, place) = asked
             .await
-            .map_err(|error| Failure::internal("ask sites", error))?;
+            .map_err(|error| HttpFailure::internal("ask sites", error))?;
         self.in_turn(place.turn().await?, move || work(said)).await
     }
 
     async fn in_turn<T: Send + 'static>(
         &self,
-        turn: Turn,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        turn: DeskTurn,
+        work: impl FnOnce() -> Result<T, HttpFailure> + Send + 'static,
+    ) -> Result<T, HttpFailure> {
         let seat = self.seats.clone().acquire_owned().await;
-        let seat = seat.map_err(|error| Failure::internal("wait for a seat", error))?;
+        let seat = seat.map_err(|error| HttpFailure::internal("wait for a seat", error))?;
         done((turn, seat), work).await
     }
 
-    fn place(&self, key: &KeyName) -> Result<Place, Failure> {
-        let Line { places, turn } = self.line(key);
+    fn place(&self, key: &KeyName) -> Result<LinePlace, HttpFailure> {
+        let KeyLine { places, turn } = self.line(key);
         let place = places.try_acquire_owned().map_err(|_| full(key))?;
-        Ok(Place { place, turn })
+        Ok(LinePlace { place, turn })
     }
 
-    fn line(&self, key: &KeyName) -> Line {
+    fn line(&self, key: &KeyName) -> KeyLine {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Line {
+        let new = || KeyLine {
             places: Arc::new(Semaphore::new(PLACES)),
             turn: Arc::new(Semaphore::new(1)),
         };
@@ -136,7 +136,7 @@ impl Desk {
     }
 }
 
-fn full(key: &KeyName) -> Failure {
+fn full(key: &KeyName) -> HttpFailure {
     let detail = format!(
         "{PLACES} requests of the key {key} that take long are waited for, which is the most there \
          may be"
@@ -156,13 +156,13 @@ mod tests {
         KeyName::new(name).unwrap()
     }
 
-    async fn turn(desk: &Desk, key: &KeyName) -> Result<Turn, Failure> {
+    async fn turn(desk: &WorkDesk, key: &KeyName) -> Result<DeskTurn, HttpFailure> {
         desk.place(key)?.turn().await
     }
 
     #[actix_web::test]
     async fn a_key_waits_for_itself_and_not_for_others() {
-        let desk = Desk::new();
+        let desk = WorkDesk::new();
         let begun = turn(&desk, &key("anna")).await.unwrap();
         assert!(turn(&desk, &key("anna")).now_or_never().is_none());
         assert!(turn(&desk, &key("otto")).now_or_never().is_some());
@@ -172,7 +172,7 @@ mod tests {
 
     #[actix_web::test]
     async fn who_fills_the_line_of_a_key_is_told_to_come_back_and_others_are_served() {
-        let (desk, anna) = (Desk::new(), key("anna"));
+        let (desk, anna) = (WorkDesk::new(), key("anna"));
         let _begun = turn(&desk, &anna).await.unwrap();
         let mut waiting: Vec<_> = (1..PLACES).map(|_| Box::pin(turn(&desk, &anna))).collect();
         assert!(waiting.iter_mut().all(|one| one.now_or_never().is_none()));
@@ -188,7 +188,7 @@ mod tests {
 
     #[actix_web::test]
     async fn what_nobody_waits_for_any_more_keeps_its_place_until_it_is_done() {
-        let desk = Desk::new();
+        let desk = WorkDesk::new();
         let (go, gate) = std::sync::mpsc::channel::<()>();
         let anna = key("anna");
         let mut given_up = Box::pin(desk.work(&anna, move || Ok(gate.recv().is_ok())));
@@ -205,7 +205,7 @@ mod tests {
 
     #[actix_web::test]
     async fn who_waits_for_sites_keeps_a_place_and_nobody_waiting() {
-        let (desk, anna) = (Desk::new(), key("anna"));
+        let (desk, anna) = (WorkDesk::new(), key("anna"));
         let (say, said) = tokio::sync::oneshot::channel::<()>();
         let mut asks = Box::pin(desk.ask(&anna, said, |said| Ok(said.is_ok())));
         assert!(asks.as_mut().now_or_never().is_none());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::ids::KeyName;
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use crate::api::v1::problem::{Code, Problem};
 
 /// Those that are under way.
@@ -46,7 +46,7 @@ impl DryRuns {
     ///
     /// # Errors
     /// As for [`DryRuns::begin`].
-    pub(super) fn has_room(&self, key: &KeyName) -> Result<(), Failure> {
+    pub(super) fn has_room(&self, key: &KeyName) -> Result<(), HttpFailure> {
         self.room(&lock(&self.keys), key)
     }
 
@@ -54,7 +54,7 @@ impl DryRuns {
     ///
     /// # Errors
     /// The key has one under way, or there are as many as there may be.
-    pub(super) fn begin(&self, key: &KeyName) -> Result<DryRun, Failure> {
+    pub(super) fn begin(&self, key: &KeyName) -> Result<DryRun, HttpFailure> {
         let mut keys = lock(&self.keys);
         self.room(&keys, key)?;
         keys.insert(key.clone());
@@ -68,7 +68,7 @@ impl DryRuns {
         })
     }
 
-    fn room(&self, under_way: &BTreeSet<KeyName>, key: &KeyName) -> Result<(), Failure> {
+    fn room(&self, under_way: &BTreeSet<KeyName>, key: &KeyName) -> Result<(), HttpFailure> {
         let count = under_way.len();
         let problem = if under_way.contains(key) {
             format!("a dry run of the key {key} is under way")
@@ -88,13 +88,13 @@ impl DryRun {
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn goes_on(&self, done: usize, of: usize) -> Result<(), Failure> {
+    pub(super) fn goes_on(&self, done: usize, of: usize) -> Result<(), HttpFailure> {
         if self.begun.elapsed() < self.budget {
             return Ok(());
         }
         let ms = self.budget.as_millis();
         let detail = format!("after {ms} ms it had checked {done} of {of} jobs");
-        Err(Failure::new(Code::DryRunTooLong, detail))
+        Err(HttpFailure::new(Code::DryRunTooLong, detail))
     }
 }
 

@@ -13,12 +13,12 @@ use crate::api::v1::problem::{Code, MEDIA_TYPE, Problem};
 
 /// A problem on its way to the client.
 #[derive(Debug)]
-pub(super) struct Failure(pub(super) Box<Problem>);
+pub(super) struct HttpFailure(pub(super) Box<Problem>);
 
 /// What a handler comes to.
-pub(super) type Answer = Result<HttpResponse, Failure>;
+pub(super) type HandlerResult = Result<HttpResponse, HttpFailure>;
 
-impl Failure {
+impl HttpFailure {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
         Problem::new(code, detail).into()
     }
@@ -35,21 +35,21 @@ impl Failure {
     }
 }
 
-impl From<Problem> for Failure {
+impl From<Problem> for HttpFailure {
     fn from(problem: Problem) -> Self {
         Self(Box::new(problem))
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for HttpFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for HttpFailure {}
 
-impl ResponseError for Failure {
+impl ResponseError for HttpFailure {
     fn status_code(&self) -> StatusCode {
         StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
@@ -72,7 +72,7 @@ impl ResponseError for Failure {
     }
 }
 
-impl From<ApiRefusal> for Failure {
+impl From<ApiRefusal> for HttpFailure {
     fn from(refusal: ApiRefusal) -> Self {
         let detail = refusal.to_string();
         let problem = match refusal {
@@ -143,7 +143,7 @@ impl From<ApiRefusal> for Failure {
     }
 }
 
-impl Failure {
+impl HttpFailure {
     /// A body that is not what was expected.
     pub(super) fn unreadable(error: ParseError, in_array: bool) -> Self {
         let (index, key) = match in_array.then(|| index_of(&error.key)).flatten() {

@@ -2,14 +2,14 @@
 
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpRequest, HttpResponse, delete, get, post};
-use cospan_actors::api::command::Ask;
+use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal};
 use cospan_domain::ids::{KeyName, LogicalName};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 
 use super::body;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::{self, Caller};
 use super::query;
 use super::state::Edge;
@@ -23,7 +23,7 @@ use crate::keys::Role;
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct ListQuery {
+struct FileListQuery {
     /// Go on after this name: `next` of the page before.
     #[param(inline, value_type = Option<FileText>)]
     after: Option<String>,
@@ -75,7 +75,7 @@ impl<'a> Sight<'a> {
 }
 
 /// The name is that of another key's file.
-pub(super) fn taken(name: &LogicalName) -> Failure {
+pub(super) fn taken(name: &LogicalName) -> HttpFailure {
     Problem::new(
         Code::Conflict,
         format!("the name {name:?} is taken by another key's file"),
@@ -85,7 +85,7 @@ pub(super) fn taken(name: &LogicalName) -> Failure {
 }
 
 /// The name stands for other content, and nobody asked for that to be replaced.
-pub(super) fn other_content(detail: String) -> Failure {
+pub(super) fn other_content(detail: String) -> HttpFailure {
     Problem::new(Code::Conflict, detail)
         .remedy("choose another name, or replace it: --replace (`replace` over HTTP)")
         .into()
@@ -95,14 +95,14 @@ pub(super) fn other_content(detail: String) -> Failure {
 /// administrators registered for everybody.
 #[utoipa::path(
     tag = "files",
-    params(ListQuery),
+    params(FileListQuery),
     responses(
         (status = 200, body = FilePage, description = "A page of files"),
     )
 )]
 #[get("/v1/files")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
-    let asked: ListQuery = query::read(&request)?;
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+    let asked: FileListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, 100, 1000)?;
     let after = asked
         .after
@@ -138,7 +138,7 @@ pub(super) async fn add(
     edge: Data<Edge>,
     caller: Caller,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let file: FileRegistration = body::read_json(&request, payload, &edge.settings).await?;
     let name = file.name.clone();
     let sight = Sight::of(&edge, &caller);
@@ -156,7 +156,7 @@ pub(super) async fn add(
         replace,
     } = file;
     let reaches_all = caller.has(Role::Administrator);
-    let what = Ask::AddFile {
+    let what = ApiRequest::AddFile {
         name: asked,
         site,
         path,
@@ -181,15 +181,15 @@ pub(super) async fn add(
             // Somebody was quicker to remove it.
             None => Err(no_file(&name)),
         },
-        other => Err(Failure::internal(
+        other => Err(HttpFailure::internal(
             "register it",
             format!("the answer was {other:?}"),
         )),
     }
 }
 
-fn no_file(name: &LogicalName) -> Failure {
-    Failure::new(Code::NotFound, format!("there is no file {name:?}"))
+fn no_file(name: &LogicalName) -> HttpFailure {
+    HttpFailure::new(Code::NotFound, format!("there is no file {name:?}"))
 }
 
 /// Shows a logical file and where its replicas are.
@@ -201,7 +201,7 @@ fn no_file(name: &LogicalName) -> Failure {
     )
 )]
 #[get("/v1/files/{name:.+}")]
-pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -> Answer {
+pub(super) async fn show(edge: Data<Edge>, caller: Caller, name: Path<String>) -> HandlerResult {
     let name: LogicalName = query::part("name", &name)?;
     let sight = Sight::of(&edge, &caller);
     let is_shown = edge
@@ -233,7 +233,7 @@ pub(super) async fn remove(
     edge: Data<Edge>,
     caller: Caller,
     name: Path<String>,
-) -> Answer {
+) -> HandlerResult {
     let asked: RemoveQuery = query::read(&request)?;
     let name: LogicalName = query::part("name", &name)?;
     let sight = Sight::of(&edge, &caller);
@@ -244,7 +244,7 @@ pub(super) async fn remove(
         }
         Some(_) | None => {}
     }
-    let what = Ask::RemoveFile {
+    let what = ApiRequest::RemoveFile {
         name,
         site: asked
             .site
@@ -263,7 +263,7 @@ pub(super) async fn remove(
         .await?
     {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
-        other => Err(Failure::internal(
+        other => Err(HttpFailure::internal(
             "forget it",
             format!("the answer was {other:?}"),
         )),

@@ -18,9 +18,9 @@ use std::future::{Ready, ready};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::access::{Needs, Rule};
+use super::access::{AccessNeed, AccessRule};
 use super::barred::{barred, watched};
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use super::metrics::Endpoint;
 use super::state::Edge;
 use super::unread::{self, Unread};
@@ -32,7 +32,7 @@ use crate::keys::{Member, Role};
 pub(super) struct Caller {
     member: Arc<Member>,
     /// What it is let in by; nothing where there is nothing.
-    rule: Option<&'static Rule>,
+    rule: Option<&'static AccessRule>,
     reaches_all: bool,
     address: Option<IpAddr>,
 }
@@ -62,11 +62,11 @@ impl Caller {
     ///
     /// # Errors
     /// The key was removed, or has lost a role that is needed.
-    pub(super) fn may_go_on(&self, edge: &Edge) -> Result<(), Failure> {
+    pub(super) fn may_go_on(&self, edge: &Edge) -> Result<(), HttpFailure> {
         let now = edge.keys.now(&self.member).ok_or_else(no_key)?;
         let needed = self.rule.and_then(|rule| match rule.needs {
-            Needs::Role(role) => Some(role),
-            Needs::Nothing | Needs::KeyUnlessPublic => None,
+            AccessNeed::Role(role) => Some(role),
+            AccessNeed::Nothing | AccessNeed::KeyUnlessPublic => None,
         });
         let others = self
             .rule
@@ -92,7 +92,7 @@ impl Caller {
 }
 
 /// What a key sees, but may not open or change because it is another's.
-pub(super) fn anothers(what: impl fmt::Display) -> Failure {
+pub(super) fn anothers(what: impl fmt::Display) -> HttpFailure {
     Problem::new(Code::Forbidden, format!("{what} is another key's"))
         .role(Role::Administrator.as_str())
         .remedy("ask its owner, or use a key with the role administrator")
@@ -100,8 +100,8 @@ pub(super) fn anothers(what: impl fmt::Display) -> Failure {
 }
 
 impl FromRequest for Caller {
-    type Error = Failure;
-    type Future = Ready<Result<Self, Failure>>;
+    type Error = HttpFailure;
+    type Future = Ready<Result<Self, HttpFailure>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(
@@ -114,7 +114,7 @@ impl FromRequest for Caller {
     }
 }
 
-fn no_role(key: &KeyName, role: Role) -> Failure {
+fn no_role(key: &KeyName, role: Role) -> HttpFailure {
     Problem::new(
         Code::Forbidden,
         format!("the key {key} has not the role {role}"),
@@ -127,7 +127,7 @@ fn no_role(key: &KeyName, role: Role) -> Failure {
     .into()
 }
 
-fn no_key() -> Failure {
+fn no_key() -> HttpFailure {
     Problem::new(Code::NoKey, "the request carries no valid key")
         .remedy(
             "send the header `Authorization: Bearer <token>`; on the server's own machine the \
@@ -144,7 +144,7 @@ pub(super) async fn pass(
     let begun = Instant::now();
     let endpoint = Endpoint::of(request.method() == Method::POST, request.path());
     let Some(edge) = request.app_data::<Data<Edge>>().cloned() else {
-        return Err(Failure::internal("find the server's state", "it was not set").into());
+        return Err(HttpFailure::internal("find the server's state", "it was not set").into());
     };
     let answer = match admit(&request, &edge, begun) {
         Ok(()) => match handled(request, next, &edge).await {
@@ -224,13 +224,13 @@ fn is_flood<B>(status: StatusCode, answer: &ServiceResponse<B>) -> bool {
 }
 
 /// Lets a request pass if the table does. Who has no key is not told which addresses there are.
-fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Failure> {
+fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), HttpFailure> {
     let rule = edge
         .access
         .rule(request.method().as_str(), request.match_info().as_str());
     match rule.as_ref().map(|rule| rule.needs) {
-        Ok(Needs::Nothing) => return Ok(()),
-        Ok(Needs::KeyUnlessPublic) if edge.settings.metrics_without_key => return Ok(()),
+        Ok(AccessNeed::Nothing) => return Ok(()),
+        Ok(AccessNeed::KeyUnlessPublic) if edge.settings.metrics_without_key => return Ok(()),
         _ => {}
     }
     let given = request
@@ -267,11 +267,13 @@ fn admit(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Result<(), Fa
     }
     let rule = rule?;
     match rule.needs {
-        Needs::Role(role) if !member.roles.allow(role) => return Err(no_role(&member.name, role)),
-        Needs::Role(_) | Needs::Nothing | Needs::KeyUnlessPublic => {}
+        AccessNeed::Role(role) if !member.roles.allow(role) => {
+            return Err(no_role(&member.name, role));
+        }
+        AccessNeed::Role(_) | AccessNeed::Nothing | AccessNeed::KeyUnlessPublic => {}
     }
     match edge.backend.read_only() {
-        Some(why) if !rule.reads_the_store() => Err(Failure::new(Code::ReadOnly, why)),
+        Some(why) if !rule.reads_the_store() => Err(HttpFailure::new(Code::ReadOnly, why)),
         Some(_) | None => Ok(()),
     }
 }
@@ -285,7 +287,7 @@ fn find(edge: &Edge, token: &[u8]) -> Option<Arc<Member>> {
     })
 }
 
-fn refuse(request: &ServiceRequest, edge: &Edge, begun: Instant) -> Failure {
+fn refuse(request: &ServiceRequest, edge: &Edge, begun: Instant) -> HttpFailure {
     edge.metrics.keyless.inc();
     let address = request.peer_addr().map(|peer| peer.ip());
     let limit = edge.settings.max_failures_per_minute;

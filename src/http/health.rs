@@ -5,7 +5,7 @@ use actix_web::web::Data;
 use actix_web::{HttpResponse, get};
 use prometheus::{Encoder, TextEncoder};
 
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::state::Edge;
 use crate::api::v1::problem::{Code, Problem};
 
@@ -27,7 +27,7 @@ pub(super) async fn livez() -> HttpResponse {
     )
 )]
 #[get("/readyz")]
-pub(super) async fn readyz(edge: Data<Edge>) -> Answer {
+pub(super) async fn readyz(edge: Data<Edge>) -> HandlerResult {
     match edge.backend.readiness() {
         Ok(()) => {
             let text = match edge.backend.rehearsals().status().rehearsal {
@@ -45,14 +45,14 @@ pub(super) async fn readyz(edge: Data<Edge>) -> Answer {
 /// Metrics in the text format of Prometheus. Needs a key, unless the server's option says not.
 #[utoipa::path(tag = "server", responses((status = 200, body = String, content_type = "text/plain", description = "The metrics")))]
 #[get("/metrics")]
-pub(super) async fn metrics(edge: Data<Edge>) -> Answer {
+pub(super) async fn metrics(edge: Data<Edge>) -> HandlerResult {
     edge.metrics.catch_up();
     edge.backend.look_at_sites();
     let encoder = TextEncoder::new();
     let mut text = Vec::new();
     encoder
         .encode(&edge.registry.gather(), &mut text)
-        .map_err(|error| Failure::internal("write the metrics", error))?;
+        .map_err(|error| HttpFailure::internal("write the metrics", error))?;
     Ok(HttpResponse::Ok()
         .content_type(encoder.format_type())
         .body(text))

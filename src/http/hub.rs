@@ -14,7 +14,7 @@ use cospan_domain::ids::Seq;
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
-use super::backend::{Backend, Change, Changes, Followed};
+use super::backend::{Backend, Changes, FollowedChange, JobChange};
 
 /// How often a hub without followers asks itself whether to go on.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ const BATCH: usize = 64;
 
 /// The latest committed changes.
 #[derive(Debug)]
-pub(super) struct Hub {
+pub(super) struct RecentChanges {
     ring: Mutex<Ring>,
     kept: usize,
     grown: watch::Sender<Seq>,
@@ -36,21 +36,21 @@ struct Ring {
     running: bool,
     /// Every change after this position, up to the present, is in `changes`.
     floor: Seq,
-    changes: VecDeque<Arc<Change>>,
+    changes: VecDeque<Arc<JobChange>>,
 }
 
 /// What a follower gets next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextChanges {
     /// These changes, all of the last position among them.
-    Changes(Vec<Arc<Change>>),
+    Changes(Vec<Arc<JobChange>>),
     /// It was overtaken and goes on after this position.
     Resync(Seq),
     /// Nothing yet.
     Nothing,
 }
 
-impl Hub {
+impl RecentChanges {
     pub(super) fn new(kept: usize) -> Self {
         Self {
             ring: Mutex::default(),
@@ -88,24 +88,25 @@ impl Hub {
     }
 
     /// What comes after a position.
-    pub(super) fn after(&self, seen: Seq) -> Next {
+    pub(super) fn after(&self, seen: Seq) -> NextChanges {
         let ring = self.ring();
         let head = ring.changes.back().map_or(ring.floor, |change| change.seq);
         if seen < ring.floor || seen > head {
-            return Next::Resync(head);
+            return NextChanges::Resync(head);
         }
         let from = ring.changes.partition_point(|change| change.seq <= seen);
-        let mut batch: Vec<Arc<Change>> = ring.changes.range(from..).take(BATCH).cloned().collect();
+        let mut batch: Vec<Arc<JobChange>> =
+            ring.changes.range(from..).take(BATCH).cloned().collect();
         let Some(last) = batch.last().map(|change| change.seq) else {
-            return Next::Nothing;
+            return NextChanges::Nothing;
         };
         // A position is handed out whole, so that a follower can resume after it.
         let rest = ring.changes.range(from + batch.len()..);
         batch.extend(rest.take_while(|change| change.seq == last).cloned());
-        Next::Changes(batch)
+        NextChanges::Changes(batch)
     }
 
-    fn push(&self, change: Change) {
+    fn push(&self, change: JobChange) {
         let seq = change.seq;
         let mut ring = self.ring();
         if seq <= ring.floor {
@@ -150,7 +151,7 @@ impl Hub {
     }
 }
 
-async fn fill(hub: Arc<Hub>, backend: Arc<dyn Backend>, changes: Changes) {
+async fn fill(hub: Arc<RecentChanges>, backend: Arc<dyn Backend>, changes: Changes) {
     let mut changes = pin!(changes);
     let mut lonely = 0;
     let mut patience = actix_web::rt::time::interval(PATIENCE);
@@ -158,8 +159,8 @@ async fn fill(hub: Arc<Hub>, backend: Arc<dyn Backend>, changes: Changes) {
         tokio::select! {
             biased;
             followed = changes.next() => match followed {
-                Some(Followed::Change(change)) => hub.push(change),
-                Some(Followed::Lost) => hub.lost(backend.view().seq),
+                Some(FollowedChange::Change(change)) => hub.push(change),
+                Some(FollowedChange::Lost) => hub.lost(backend.view().seq),
                 None => break,
             },
             _ = patience.tick() => {
@@ -180,8 +181,8 @@ mod tests {
 
     use super::*;
 
-    fn change(seq: u64) -> Change {
-        Change {
+    fn change(seq: u64) -> JobChange {
+        JobChange {
             seq: Seq(seq),
             job: JobId(seq),
             owner: "alice".parse().unwrap(),
@@ -190,46 +191,46 @@ mod tests {
         }
     }
 
-    fn seqs(next: Next) -> Vec<u64> {
+    fn seqs(next: NextChanges) -> Vec<u64> {
         match next {
-            Next::Changes(changes) => changes.iter().map(|change| change.seq.0).collect(),
+            NextChanges::Changes(changes) => changes.iter().map(|change| change.seq.0).collect(),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn a_follower_gets_every_change_after_its_position_once() {
-        let hub = Hub::new(100);
+        let hub = RecentChanges::new(100);
         (1..=10).for_each(|seq| hub.push(change(seq)));
         assert_eq!(seqs(hub.after(Seq(7))), [8, 9, 10]);
-        assert_eq!(hub.after(Seq(10)), Next::Nothing);
+        assert_eq!(hub.after(Seq(10)), NextChanges::Nothing);
     }
 
     #[test]
     fn a_follower_that_was_overtaken_is_told() {
-        let hub = Hub::new(5);
+        let hub = RecentChanges::new(5);
         (1..=10).for_each(|seq| hub.push(change(seq)));
-        assert_eq!(hub.after(Seq(4)), Next::Resync(Seq(10)));
+        assert_eq!(hub.after(Seq(4)), NextChanges::Resync(Seq(10)));
         assert_eq!(seqs(hub.after(Seq(5))), [6, 7, 8, 9, 10]);
     }
 
     #[test]
     fn a_position_from_the_future_or_another_store_is_no_position() {
-        let hub = Hub::new(5);
+        let hub = RecentChanges::new(5);
         hub.push(change(1));
-        assert_eq!(hub.after(Seq(2)), Next::Resync(Seq(1)));
+        assert_eq!(hub.after(Seq(2)), NextChanges::Resync(Seq(1)));
     }
 
     #[test]
     fn a_position_is_handed_out_and_dropped_as_a_whole() {
-        let hub = Hub::new(100);
+        let hub = RecentChanges::new(100);
         hub.push(change(1));
         (0..200).for_each(|_| hub.push(change(2)));
         // The bound cuts into position 2, which therefore goes as a whole.
-        assert_eq!(hub.after(Seq(1)), Next::Resync(Seq(2)));
+        assert_eq!(hub.after(Seq(1)), NextChanges::Resync(Seq(2)));
         hub.push(change(3));
         assert_eq!(seqs(hub.after(Seq(2))), [3]);
-        let hub = Hub::new(1000);
+        let hub = RecentChanges::new(1000);
         (0..200).for_each(|_| hub.push(change(2)));
         hub.push(change(3));
         assert_eq!(seqs(hub.after(Seq(0))).len(), 200);
@@ -237,10 +238,10 @@ mod tests {
 
     #[test]
     fn lost_changes_send_everybody_to_read_anew() {
-        let hub = Hub::new(100);
+        let hub = RecentChanges::new(100);
         (1..=3).for_each(|seq| hub.push(change(seq)));
         hub.lost(Seq(9));
-        assert_eq!(hub.after(Seq(3)), Next::Resync(Seq(9)));
+        assert_eq!(hub.after(Seq(3)), NextChanges::Resync(Seq(9)));
         hub.push(change(8));
         hub.push(change(10));
         assert_eq!(seqs(hub.after(Seq(9))), [10]);

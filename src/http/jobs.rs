@@ -12,8 +12,8 @@ use cospan_domain::units::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
-use super::backend::{ExplainPage, History};
-use super::failure::{Answer, Failure};
+use super::backend::{ExplainPage, JobHistory};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::{self, Caller};
 use super::query;
 use super::sites;
@@ -21,7 +21,7 @@ use super::state::Edge;
 use crate::api::v1::control::StateName;
 use crate::api::v1::event::{EventReport, HistoryReport};
 use crate::api::v1::explain::ExplainReport;
-use crate::api::v1::happened::Names;
+use crate::api::v1::happened::ComponentNames;
 use crate::api::v1::job::{JobPage, JobReport, JobRow};
 use crate::api::v1::shape::{KeyText, SiteText};
 
@@ -36,7 +36,7 @@ const MAX_SCAN: usize = 20_000;
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct ListQuery {
+struct JobListQuery {
     /// Go on after this job: `next` of the page before.
     #[serde(deserialize_with = "query::whole")]
     after: Option<u64>,
@@ -79,7 +79,7 @@ impl Filter {
         owner: Option<&str>,
         site: Option<&str>,
         name: Option<String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, HttpFailure> {
         let owner = owner.map(|text| query::part("owner", text)).transpose()?;
         let site = site.map(|text| query::part("site", text)).transpose()?;
         Ok(Self {
@@ -113,7 +113,7 @@ impl Filter {
 
     /// Refuses a site that is not configured and has no job: an empty answer would hide a slip
     /// of the pen. Jobs may still be at a site that left the configuration.
-    pub(super) fn of_known_site(self, edge: &Edge) -> Result<Self, Failure> {
+    pub(super) fn of_known_site(self, edge: &Edge) -> Result<Self, HttpFailure> {
         let Some(site) = &self.site else {
             return Ok(self);
         };
@@ -172,14 +172,14 @@ fn is_at(job: &Job, site: &SiteName) -> bool {
 /// There is no total. A page may be shorter than asked for although there are more: `next` tells.
 #[utoipa::path(
     tag = "jobs",
-    params(ListQuery),
+    params(JobListQuery),
     responses(
         (status = 200, body = JobPage, description = "A page of jobs"),
     )
 )]
 #[get("/v1/jobs")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
-    let asked: ListQuery = query::read(&request)?;
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+    let asked: JobListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
     let filter = Filter::read(caller, asked.state, owner, site, asked.name)?
@@ -224,7 +224,7 @@ fn page<'a>(
 
 /// Looks up a job that the caller reaches, also among those that are archived. That of another
 /// is answered like one that is not there, unless it is seen in lists anyway.
-pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<Job>, Failure> {
+pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<Job>, HttpFailure> {
     let live = edge.backend.view().jobs.get(&id).cloned();
     let job = match live {
         Some(job) => Some(job),
@@ -233,7 +233,7 @@ pub(super) async fn find(edge: &Edge, caller: &Caller, id: JobId) -> Result<Arc<
     match job {
         Some(job) if caller.reaches(&job.owner) => Ok(job),
         Some(_) if caller.sees_rows() => Err(gate::anothers(format!("job {id}"))),
-        Some(_) | None => Err(Failure::no_job(id)),
+        Some(_) | None => Err(HttpFailure::no_job(id)),
     }
 }
 
@@ -247,8 +247,8 @@ pub(super) fn is_large(job: &Job) -> bool {
 }
 
 /// An answer as JSON.
-pub(super) fn written(report: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec(report).map_err(|error| Failure::internal("write the report", error))
+pub(super) fn written(report: &impl Serialize) -> Result<Vec<u8>, HttpFailure> {
+    serde_json::to_vec(report).map_err(|error| HttpFailure::internal("write the report", error))
 }
 
 pub(super) fn json(body: Vec<u8>) -> HttpResponse {
@@ -266,7 +266,7 @@ pub(super) fn json(body: Vec<u8>) -> HttpResponse {
     )
 )]
 #[get("/v1/jobs/{id}")]
-pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
     let job = find(&edge, &caller, query::job_id(&id)?).await?;
     if !is_large(&job) {
         return Ok(HttpResponse::Ok().json(JobReport::from(&*job)));
@@ -286,7 +286,7 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
     )
 )]
 #[get("/v1/jobs/{id}/events")]
-pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
     let id = query::job_id(&id)?;
     let job = find(&edge, &caller, id).await?;
     if !is_large(&job) {
@@ -294,19 +294,22 @@ pub(super) async fn events(edge: Data<Edge>, caller: Caller, id: Path<String>) -
             .backend
             .history(id)
             .await?
-            .ok_or_else(|| Failure::no_job(id))?;
+            .ok_or_else(|| HttpFailure::no_job(id))?;
         return Ok(HttpResponse::Ok().json(told(&job, &history)));
     }
     let (backend, runtime) = (edge.backend.clone(), Handle::current());
     let work = move || {
         let history = runtime.block_on(backend.history(id))?;
-        written(&told(&job, &history.ok_or_else(|| Failure::no_job(id))?))
+        written(&told(
+            &job,
+            &history.ok_or_else(|| HttpFailure::no_job(id))?,
+        ))
     };
     edge.desk.work(caller.name(), work).await.map(json)
 }
 
-fn told(job: &Job, history: &History) -> HistoryReport {
-    let names = Names::of(job);
+fn told(job: &Job, history: &JobHistory) -> HistoryReport {
+    let names = ComponentNames::of(job);
     let first = EventReport::submitted(job);
     let later = history
         .events
@@ -349,7 +352,7 @@ pub(super) async fn explain(
     edge: Data<Edge>,
     caller: Caller,
     id: Path<String>,
-) -> Answer {
+) -> HandlerResult {
     let asked: ExplainQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, MAX_PAGE, MAX_PAGE)?;
     let after = asked
@@ -366,7 +369,7 @@ pub(super) async fn explain(
         .backend
         .ask_about(id, page)
         .await?
-        .ok_or_else(|| Failure::no_job(id))?;
+        .ok_or_else(|| HttpFailure::no_job(id))?;
     let backend = edge.backend.clone();
     let work = move || written(&backend.explain(facts, page)?);
     edge.desk.work(caller.name(), work).await.map(json)

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::web::{self, Data};
-use cospan_actors::api::command::Ask;
+use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal};
 use cospan_domain::ids::{InvalidId, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::port::{UPLOADS, UploadStep};
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use super::files::taken;
 use super::query;
 use super::state::Edge;
@@ -37,17 +37,17 @@ pub(super) enum Landed {
 pub(super) async fn blocking<T: Send + 'static>(
     edge: &Data<Edge>,
     what: impl FnOnce(&Uploads) -> Result<T, UploadError> + Send + 'static,
-) -> Result<T, Failure> {
+) -> Result<T, HttpFailure> {
     let edge = edge.clone();
     match web::block(move || what(&edge.uploads)).await {
         Ok(done) => Ok(done?),
-        Err(error) => Err(Failure::internal("work on an upload", error)),
+        Err(error) => Err(HttpFailure::internal("work on an upload", error)),
     }
 }
 
 /// Lands an upload. It goes on if nobody waits for it any more; who asks again waits for its turn
 /// and finds it done.
-pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Landed, Failure> {
+pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Landed, HttpFailure> {
     let (edge, upload) = (edge.clone(), upload.clone());
     let waited = async {
         let turn = upload.turn.clone().lock_owned().await;
@@ -60,12 +60,12 @@ pub(super) async fn land(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<Land
     };
     match actix_web::rt::time::timeout(PATIENCE, waited).await {
         Ok(Ok(file)) => Ok(Landed::Done(Box::new(file?))),
-        Ok(Err(error)) => Err(Failure::internal("land an upload", error)),
+        Ok(Err(error)) => Err(HttpFailure::internal("land an upload", error)),
         Err(_) => Ok(Landed::UnderWay),
     }
 }
 
-async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, Failure> {
+async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, HttpFailure> {
     let record = upload.record();
     if record.given_up {
         return Err(UploadError::GivenUp.into());
@@ -81,7 +81,7 @@ async fn landed(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<FileReport, F
         }
     }
     let gone = || {
-        Failure::new(
+        HttpFailure::new(
             Code::NotFound,
             format!("the file {} was removed", record.name),
         )
@@ -106,7 +106,7 @@ pub(super) async fn placed(
     edge: &Data<Edge>,
     upload: &Arc<Upload>,
     site: SiteName,
-) -> Result<(), Failure> {
+) -> Result<(), HttpFailure> {
     let upload = upload.clone();
     blocking(edge, move |uploads| uploads.placed(&upload, site)).await
 }
@@ -115,13 +115,13 @@ async fn note(
     edge: &Data<Edge>,
     upload: &Arc<Upload>,
     change: impl FnOnce(&mut Record) + Send + 'static,
-) -> Result<(), Failure> {
+) -> Result<(), HttpFailure> {
     let upload = upload.clone();
     blocking(edge, move |uploads| uploads.note(&upload, change)).await
 }
 
 /// All of it has arrived, and it is what was announced.
-async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
+async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
     let record = upload.record();
     let arrived = edge.uploads.arrived(&record)?;
     if arrived != record.size_bytes {
@@ -137,11 +137,11 @@ async fn check(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
     }
     note(edge, upload, |record| record.given_up = true).await?;
     let detail = format!("what arrived has digest {digest}, and {announced} was announced");
-    Err(Failure::new(Code::BadUpload, detail))
+    Err(HttpFailure::new(Code::BadUpload, detail))
 }
 
 /// Brings it to the site that was named, or to the first that takes it.
-async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
+async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), HttpFailure> {
     let record = upload.record();
     let mut reasons = Vec::new();
     for site in candidates(edge, &record)? {
@@ -174,13 +174,13 @@ async fn place(edge: &Data<Edge>, upload: &Arc<Upload>) -> Result<(), Failure> {
         true => "no site is usable at the moment".to_owned(),
         false => reasons.join("; "),
     };
-    Err(Failure::new(
+    Err(HttpFailure::new(
         Code::Site,
         format!("no site took the file: {why}"),
     ))
 }
 
-fn candidates(edge: &Edge, record: &Record) -> Result<Vec<SiteName>, Failure> {
+fn candidates(edge: &Edge, record: &Record) -> Result<Vec<SiteName>, HttpFailure> {
     if let Some(site) = &record.site {
         return Ok(vec![site.clone()]);
     }
@@ -193,7 +193,7 @@ async fn bring(
     edge: &Data<Edge>,
     record: &Record,
     site: &SiteName,
-) -> Result<Result<(), ApiRefusal>, Failure> {
+) -> Result<Result<(), ApiRefusal>, HttpFailure> {
     let mut offset = 0;
     loop {
         if let Err(refusal) = may_still_send(edge, record) {
@@ -203,7 +203,10 @@ async fn bring(
         let bytes = blocking(edge, move |uploads| uploads.read(&asked, offset, PIECE)).await?;
         let ends = offset + bytes.len() as u64;
         if bytes.is_empty() && ends < record.size_bytes {
-            return Err(Failure::internal("read an upload", "some of it is gone"));
+            return Err(HttpFailure::internal(
+                "read an upload",
+                "some of it is gone",
+            ));
         }
         let (name, last) = (record.id.as_str().into(), ends >= record.size_bytes);
         let step = UploadStep::Append {
@@ -239,7 +242,7 @@ async fn register(
     edge: &Edge,
     record: &Record,
     site: &SiteName,
-) -> Result<Result<(), ApiRefusal>, Failure> {
+) -> Result<Result<(), ApiRefusal>, HttpFailure> {
     if let Err(refusal) = may_still_send(edge, record) {
         return Ok(Err(refusal));
     }
@@ -256,9 +259,9 @@ async fn register(
     {
         return Err(taken(&record.name));
     }
-    let path = path(record).map_err(|error| Failure::internal("name an upload", error))?;
+    let path = path(record).map_err(|error| HttpFailure::internal("name an upload", error))?;
     let (name, site, replace) = (record.name.clone(), site.clone(), record.replace);
-    let what = Ask::AddFile {
+    let what = ApiRequest::AddFile {
         name,
         site,
         path,
@@ -275,7 +278,7 @@ async fn register(
     {
         Ok(ApiAnswer::Done) => {}
         Ok(other) => {
-            return Err(Failure::internal(
+            return Err(HttpFailure::internal(
                 "register it",
                 format!("the answer was {other:?}"),
             ));
@@ -288,7 +291,7 @@ async fn register(
     }
     // Somebody changed it there before it was read.
     let name = record.name.clone();
-    let what = Ask::RemoveFile {
+    let what = ApiRequest::RemoveFile {
         name,
         site: None,
         force: false,

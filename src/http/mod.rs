@@ -49,7 +49,7 @@ mod uploads;
 
 pub use access::access_table;
 pub use backend::Backend;
-pub use bind::{BindError, Bound, Running};
+pub use bind::{BindError, Bound, RunningServer};
 pub use malformed::Malformed;
 pub use metrics::HttpMetrics;
 pub use openapi::document as openapi_document;

@@ -2,14 +2,14 @@
 
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpRequest, HttpResponse, delete, post};
-use cospan_actors::api::command::{Ask, JobOutcome};
+use cospan_actors::api::command::{ApiRequest, JobOutcome};
 use cospan_actors::api::{ApiAnswer, ApiCommand, View};
 use cospan_domain::ids::{JobId, KeyName};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use super::body;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::{self, Caller};
 use super::jobs::Filter;
 use super::query;
@@ -25,8 +25,8 @@ const BATCH: usize = 1000;
 /// Jobs looked at for one order by selection.
 const MAX_SCAN: usize = 100_000;
 
-fn bad(detail: impl Into<String>) -> Failure {
-    Failure::new(Code::BadSelection, detail)
+fn bad(detail: impl Into<String>) -> HttpFailure {
+    HttpFailure::new(Code::BadSelection, detail)
 }
 
 /// The jobs that are meant, and where to go on.
@@ -34,7 +34,7 @@ fn select(
     edge: &Edge,
     caller: &Caller,
     selection: &JobSelection,
-) -> Result<(Vec<JobId>, Option<u64>), Failure> {
+) -> Result<(Vec<JobId>, Option<u64>), HttpFailure> {
     let filtered = selection.site.is_some()
         || selection.state.is_some()
         || selection.owner.is_some()
@@ -62,7 +62,7 @@ fn scan(
     edge: &Edge,
     caller: &Caller,
     selection: &JobSelection,
-) -> Result<(Vec<JobId>, Option<u64>), Failure> {
+) -> Result<(Vec<JobId>, Option<u64>), HttpFailure> {
     let filter = Filter {
         state: selection.state,
         owner: selection.owner.clone(),
@@ -104,10 +104,14 @@ fn outcome(id: JobId, outcome: JobOutcome) -> OutcomeReport {
     }
 }
 
-async fn ask(edge: &Edge, by: KeyName, what: Ask) -> Result<Vec<OutcomeReport>, Failure> {
+async fn ask(
+    edge: &Edge,
+    by: KeyName,
+    what: ApiRequest,
+) -> Result<Vec<OutcomeReport>, HttpFailure> {
     match edge.backend.command(ApiCommand { by, what }).await? {
         ApiAnswer::Jobs(jobs) => Ok(jobs.into_iter().map(|(id, how)| outcome(id, how)).collect()),
-        other => Err(Failure::internal(
+        other => Err(HttpFailure::internal(
             "order this",
             format!("the answer was {other:?}"),
         )),
@@ -118,8 +122,8 @@ async fn order(
     edge: &Edge,
     caller: Caller,
     selection: &JobSelection,
-    what: impl Fn(Vec<JobId>) -> Ask,
-) -> Answer {
+    what: impl Fn(Vec<JobId>) -> ApiRequest,
+) -> HandlerResult {
     let (ids, next) = select(edge, &caller, selection)?;
     let view = edge.backend.view();
     let refused: Vec<_> = ids.iter().map(|id| refusal(&view, &caller, *id)).collect();
@@ -164,7 +168,7 @@ async fn read(
     payload: Payload,
     edge: &Edge,
     order: &str,
-) -> Result<JobSelection, Failure> {
+) -> Result<JobSelection, HttpFailure> {
     let selection: JobSelection = body::read_json(request, payload, &edge.settings).await?;
     if selection.abandon && order != "cancel" {
         return Err(bad("`abandon` belongs to the order `cancel` only"));
@@ -194,9 +198,9 @@ macro_rules! orders {
             edge: Data<Edge>,
             caller: Caller,
             payload: Payload,
-        ) -> Answer {
+        ) -> HandlerResult {
             let selection = read(&request, payload, &edge, stringify!($name)).await?;
-            let what: fn(&JobSelection, Vec<JobId>) -> Ask = $what;
+            let what: fn(&JobSelection, Vec<JobId>) -> ApiRequest = $what;
             order(&edge, caller, &selection, |ids| what(&selection, ids)).await
         }
     )*};
@@ -208,15 +212,15 @@ orders! {
     /// With `abandon` what may still run at sites from which nothing is heard is given up: the
     /// jobs end without it, and it is ended when its site is heard again.
     cancel at "/v1/jobs:cancel" is |selection, ids| match selection.abandon {
-        true => Ask::Abandon(ids),
-        false => Ask::Cancel(ids),
+        true => ApiRequest::Abandon(ids),
+        false => ApiRequest::Cancel(ids),
     };
     /// Stops placing jobs until they are thawed.
-    freeze at "/v1/jobs:freeze" is |_, ids| Ask::Freeze(ids);
+    freeze at "/v1/jobs:freeze" is |_, ids| ApiRequest::Freeze(ids);
     /// Places frozen jobs again.
-    thaw at "/v1/jobs:thaw" is |_, ids| Ask::Thaw(ids);
+    thaw at "/v1/jobs:thaw" is |_, ids| ApiRequest::Thaw(ids);
     /// Goes on with jobs that were held after an internal error.
-    release at "/v1/jobs:release" is |_, ids| Ask::Release(ids);
+    release at "/v1/jobs:release" is |_, ids| ApiRequest::Release(ids);
 }
 
 /// Changes the class of the placement queue of jobs.
@@ -235,11 +239,11 @@ pub(super) async fn priority(
     edge: Data<Edge>,
     caller: Caller,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let selection = read(&request, payload, &edge, "priority").await?;
     let to = selection.priority.unwrap_or_default().into();
     let uncapped = caller.has(Role::Priority);
-    order(&edge, caller, &selection, |jobs| Ask::SetPriority {
+    order(&edge, caller, &selection, |jobs| ApiRequest::SetPriority {
         jobs,
         to,
         uncapped,
@@ -256,9 +260,13 @@ pub(super) async fn priority(
     )
 )]
 #[delete("/v1/jobs/{id}")]
-pub(super) async fn cancel_one(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+pub(super) async fn cancel_one(
+    edge: Data<Edge>,
+    caller: Caller,
+    id: Path<String>,
+) -> HandlerResult {
     order_one(&edge, &caller, query::job_id(&id)?, |id| {
-        Ask::Cancel(vec![id])
+        ApiRequest::Cancel(vec![id])
     })
     .await
 }
@@ -268,21 +276,21 @@ pub(super) async fn order_one(
     edge: &Edge,
     caller: &Caller,
     id: JobId,
-    what: impl FnOnce(JobId) -> Ask,
-) -> Answer {
+    what: impl FnOnce(JobId) -> ApiRequest,
+) -> HandlerResult {
     match refusal(&edge.backend.view(), caller, id) {
         None => {}
         Some(JobOutcome::Refused(_)) => return Err(gate::anothers(format!("job {id}"))),
-        Some(_) => return Err(Failure::no_job(id)),
+        Some(_) => return Err(HttpFailure::no_job(id)),
     }
     let outcomes = ask(edge, caller.name().clone(), what(id)).await?;
     let Some(report) = outcomes.into_iter().next() else {
-        return Err(Failure::no_job(id));
+        return Err(HttpFailure::no_job(id));
     };
     match report.outcome {
         OutcomeName::Done | OutcomeName::Unchanged => Ok(HttpResponse::Ok().json(report)),
-        OutcomeName::NotFound => Err(Failure::no_job(id)),
-        OutcomeName::Refused => Err(Failure::new(
+        OutcomeName::NotFound => Err(HttpFailure::no_job(id)),
+        OutcomeName::Refused => Err(HttpFailure::new(
             Code::Conflict,
             report.detail.unwrap_or_default(),
         )),

@@ -7,12 +7,12 @@ use cospan_domain::ids::JobId;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use crate::api::v1::parse;
 use crate::api::v1::problem::{Code, Problem};
 
 /// Reads the parameters after the question mark; unknown ones are refused.
-pub(super) fn read<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Failure> {
+pub(super) fn read<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, HttpFailure> {
     let given = form_urlencoded::parse(request.query_string().as_bytes());
     let given = serde_urlencoded::Deserializer::new(given);
     serde_path_to_error::deserialize(given).map_err(|error| {
@@ -34,7 +34,7 @@ pub(super) fn read<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Fail
 }
 
 /// Reads a parameter, or a part of the path, by its name.
-pub(super) fn part<T>(name: &str, text: &str) -> Result<T, Failure>
+pub(super) fn part<T>(name: &str, text: &str) -> Result<T, HttpFailure>
 where
     T: FromStr,
     T::Err: std::fmt::Display,
@@ -44,7 +44,7 @@ where
 }
 
 /// Reads a job's number from the path.
-pub(super) fn job_id(text: &str) -> Result<JobId, Failure> {
+pub(super) fn job_id(text: &str) -> Result<JobId, HttpFailure> {
     text.parse().map_err(|_| {
         let shown: String = text.chars().take(40).collect();
         wrong("id", format!("{shown:?} is not a job's number"))
@@ -69,7 +69,7 @@ pub(super) fn offset<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error
 }
 
 /// A limit in its range; one beyond is refused, so that nobody takes a short page for all.
-pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<usize, Failure> {
+pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<usize, HttpFailure> {
     let Some(asked) = asked else {
         return Ok(default);
     };
@@ -83,6 +83,6 @@ pub(super) fn limit(asked: Option<u64>, default: usize, most: usize) -> Result<u
 }
 
 /// A parameter that is wrong, by its name.
-pub(super) fn wrong(name: &str, problem: impl Into<String>) -> Failure {
+pub(super) fn wrong(name: &str, problem: impl Into<String>) -> HttpFailure {
     Problem::new(Code::BadParameter, problem).key(name).into()
 }

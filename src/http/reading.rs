@@ -8,12 +8,12 @@ use actix_web::web::{Bytes, Data, Path};
 use actix_web::{HttpRequest, HttpResponse, get};
 use cospan_actors::api::ApiRefusal;
 use cospan_domain::ids::{Attempt, ComponentIndex, RelPath};
-use cospan_domain::job::state::{Ending, Job, Run};
+use cospan_domain::job::state::{AttemptEnding, AttemptState, Job};
 use futures_util::{Stream, stream};
 use serde::Deserialize;
 
-use super::backend::{ListOrder, Piece, ReadOrder, Wanted};
-use super::failure::{Answer, Failure};
+use super::backend::{ListOrder, ReadOrder, ServedPiece, WantedFile};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
 use super::jobs;
 use super::query;
@@ -94,14 +94,14 @@ pub(super) async fn logs(
     edge: Data<Edge>,
     caller: Caller,
     path: Path<(String, String, String)>,
-) -> Answer {
+) -> HandlerResult {
     let (id, component, stream) = path.into_inner();
     let asked: LogQuery = query::read(&request)?;
     let file = match stream.as_str() {
-        "stdout" => Wanted::Stdout,
-        "stderr" => Wanted::Stderr,
+        "stdout" => WantedFile::Stdout,
+        "stderr" => WantedFile::Stderr,
         _ => {
-            return Err(Failure::new(
+            return Err(HttpFailure::new(
                 Code::NotFound,
                 "a log is `stdout` or `stderr`",
             ));
@@ -136,7 +136,7 @@ pub(super) async fn logs(
 fn describe(
     response: &mut actix_web::HttpResponseBuilder,
     order: &ReadOrder,
-    piece: Option<&Piece>,
+    piece: Option<&ServedPiece>,
 ) {
     let header = HeaderName::from_static;
     response.insert_header((header("cospan-attempt"), order.attempt.0));
@@ -151,7 +151,7 @@ fn describe(
     ));
 }
 
-pub(super) fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, Failure> {
+pub(super) fn component_of(job: &Job, name: &str) -> Result<ComponentIndex, HttpFailure> {
     let indexes = (0..job.component_count() as u32).map(ComponentIndex);
     let known: Vec<String> = indexes.filter_map(|index| job.name_of(index)).collect();
     match known.iter().position(|known| known == name) {
@@ -179,14 +179,14 @@ pub(super) fn attempt_of(
     component: ComponentIndex,
     asked: Option<u32>,
     may_wait: bool,
-) -> Result<Attempt, Failure> {
+) -> Result<Attempt, HttpFailure> {
     let latest = latest_attempt(job, component);
     match asked.map(Attempt) {
         None if latest == Attempt(0) && (!may_wait || job.is_final()) => {
             Err(nothing_of(job, component, "has not started"))
         }
         None => Ok(latest),
-        Some(attempt) if attempt == Attempt(0) || attempt > latest => Err(Failure::new(
+        Some(attempt) if attempt == Attempt(0) || attempt > latest => Err(HttpFailure::new(
             Code::NotFound,
             format!("there is no attempt {attempt}; the latest is {latest}"),
         )),
@@ -195,7 +195,7 @@ pub(super) fn attempt_of(
 }
 
 /// There is nothing to be read of a component, and where to look why.
-fn nothing_of(job: &Job, component: ComponentIndex, what: &str) -> Failure {
+fn nothing_of(job: &Job, component: ComponentIndex, what: &str) -> HttpFailure {
     let name = job.name_of(component).unwrap_or_default();
     let detail = format!("component {name} of job {} {what}", job.id);
     let look = if job.is_final() { "show" } else { "explain" };
@@ -210,7 +210,7 @@ pub(super) fn not_left(
     (component, attempt): (ComponentIndex, Attempt),
     file: &impl fmt::Display,
     refusal: ApiRefusal,
-) -> Failure {
+) -> HttpFailure {
     let ApiRefusal::NotFound(problem) = &refusal else {
         return refusal.into();
     };
@@ -219,27 +219,31 @@ pub(super) fn not_left(
         .filter(|state| state.attempt == attempt)
         .map(|state| &state.run);
     let what = match run {
-        Some(Run::Ended {
-            how: Ending::NeverRan(why),
+        Some(AttemptState::Ended {
+            how: AttemptEnding::NeverRan(why),
             ..
         }) => format!("never started: {why}"),
-        Some(Run::Ended {
-            how: Ending::Failed(why) | Ending::Lost(why),
+        Some(AttemptState::Ended {
+            how: AttemptEnding::Failed(why) | AttemptEnding::Lost(why),
             ..
         }) => {
             format!("left no {file}: {why}")
         }
-        Some(Run::Running { .. } | Run::Ended { .. }) | None => match unreadable(problem) {
-            Some(why) => format!("left a {file} in attempt {attempt} that cannot be read: {why}"),
-            None => format!("left no {file} in attempt {attempt}"),
-        },
+        Some(AttemptState::Running { .. } | AttemptState::Ended { .. }) | None => {
+            match unreadable(problem) {
+                Some(why) => {
+                    format!("left a {file} in attempt {attempt} that cannot be read: {why}")
+                }
+                None => format!("left no {file} in attempt {attempt}"),
+            }
+        }
         Some(
-            Run::Idle
-            | Run::Intended { .. }
-            | Run::Uncertain { .. }
-            | Run::Submitted { .. }
-            | Run::AtGate { .. }
-            | Run::Opened { .. },
+            AttemptState::Idle
+            | AttemptState::Intended { .. }
+            | AttemptState::Uncertain { .. }
+            | AttemptState::Submitted { .. }
+            | AttemptState::AtGate { .. }
+            | AttemptState::Opened { .. },
         ) => "has not started".to_owned(),
     };
     nothing_of(job, component, &what)
@@ -259,7 +263,7 @@ fn unreadable(problem: &str) -> Option<&str> {
 }
 
 /// A log that is being followed.
-struct Followed {
+struct FollowedLog {
     edge: Data<Edge>,
     caller: Caller,
     order: ReadOrder,
@@ -267,11 +271,11 @@ struct Followed {
     _open: StreamPermit,
 }
 
-fn follow(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> Answer {
+fn follow(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> HandlerResult {
     let permit = edge.open_stream(&caller)?;
     let mut response = HttpResponse::Ok();
     describe(&mut response, &order, None);
-    let followed = Followed {
+    let followed = FollowedLog {
         edge,
         caller,
         order,
@@ -283,7 +287,7 @@ fn follow(edge: Data<Edge>, caller: Caller, order: ReadOrder) -> Answer {
         .streaming(follow_pieces(followed)))
 }
 
-fn follow_pieces(followed: Followed) -> impl Stream<Item = Result<Bytes, Failure>> {
+fn follow_pieces(followed: FollowedLog) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold(Some(followed), |followed| async move {
         let mut followed = followed?;
         match followed.next().await {
@@ -294,9 +298,9 @@ fn follow_pieces(followed: Followed) -> impl Stream<Item = Result<Bytes, Failure
     })
 }
 
-impl Followed {
+impl FollowedLog {
     /// The next bytes; `None` once the attempt has ended and all is sent.
-    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+    async fn next(&mut self) -> Result<Option<Bytes>, HttpFailure> {
         let mut stopping = self.edge.stopping();
         loop {
             // Asked before reading: what is printed until the end is read after it.
@@ -319,7 +323,7 @@ impl Followed {
     }
 
     /// Whether the attempt may still print; waits for the first attempt.
-    async fn may_grow(&mut self) -> Result<bool, Failure> {
+    async fn may_grow(&mut self) -> Result<bool, HttpFailure> {
         // What has ended stays as it is, and may have to be read from the store.
         if !self.order.job.is_final() {
             self.order.job = jobs::find(&self.edge, &self.caller, self.order.job.id).await?;
@@ -337,15 +341,17 @@ impl Followed {
         Ok(!job.is_final() && (waits || !ended))
     }
 
-    async fn read(&self, may_grow: bool) -> Result<Piece, Failure> {
+    async fn read(&self, may_grow: bool) -> Result<ServedPiece, HttpFailure> {
         if self.order.attempt == Attempt(0) {
-            return Ok(Piece::default());
+            return Ok(ServedPiece::default());
         }
         match self.edge.backend.read(&self.order).await {
             // Not begun yet, or never: nothing was printed.
-            Err(ApiRefusal::NotFound(_)) => Ok(Piece::default()),
+            Err(ApiRefusal::NotFound(_)) => Ok(ServedPiece::default()),
             // It may come back as long as there is something to wait for.
-            Err(ApiRefusal::Site(_) | ApiRefusal::Busy { .. }) if may_grow => Ok(Piece::default()),
+            Err(ApiRefusal::Site(_) | ApiRefusal::Busy { .. }) if may_grow => {
+                Ok(ServedPiece::default())
+            }
             read => Ok(read?),
         }
     }
@@ -370,7 +376,7 @@ pub(super) async fn output(
     edge: Data<Edge>,
     caller: Caller,
     path: Path<(String, String, String)>,
-) -> Answer {
+) -> HandlerResult {
     let (id, component, file) = path.into_inner();
     let asked: OutputQuery = query::read(&request)?;
     let path: RelPath = query::part("path", &file)?;
@@ -382,7 +388,7 @@ pub(super) async fn output(
         job: job.clone(),
         component,
         attempt,
-        file: Wanted::Output(path.clone()),
+        file: WantedFile::Output(path.clone()),
         offset: asked.offset,
         limit: next_limit(rest),
     };
@@ -426,7 +432,7 @@ fn next_limit(rest: u64) -> u32 {
 struct OutputState {
     edge: Data<Edge>,
     order: ReadOrder,
-    first: Option<Piece>,
+    first: Option<ServedPiece>,
     /// Bytes still to be sent.
     rest: u64,
     /// Size that was promised.
@@ -434,7 +440,7 @@ struct OutputState {
     _open: StreamPermit,
 }
 
-fn output_pieces(state: OutputState) -> impl Stream<Item = Result<Bytes, Failure>> {
+fn output_pieces(state: OutputState) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold(Some(state), |state| async move {
         let mut state = state.filter(|state| state.rest > 0)?;
         let read = match state.first.take() {
@@ -444,13 +450,13 @@ fn output_pieces(state: OutputState) -> impl Stream<Item = Result<Bytes, Failure
                 .backend
                 .read(&state.order)
                 .await
-                .map_err(Failure::from),
+                .map_err(HttpFailure::from),
         };
         match read {
             Ok(piece) if piece.bytes.is_empty() || piece.size != state.size => {
                 let problem = "it changed while it was read";
                 Some((
-                    Err(Failure::internal("send an output whole", problem)),
+                    Err(HttpFailure::internal("send an output whole", problem)),
                     None,
                 ))
             }

@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 16 * 1_024;
 
 /// What a document asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct RequestedSpec {
     /// The job.
     pub(super) spec: Arc<JobSpec>,
     /// It names the class of its placement queue.
@@ -23,11 +23,11 @@ pub(super) struct Asked {
 }
 
 thread_local! {
-    static LAST: RefCell<VecDeque<(Bytes, Asked)>> = const { RefCell::new(VecDeque::new()) };
+    static LAST: RefCell<VecDeque<(Bytes, RequestedSpec)>> = const { RefCell::new(VecDeque::new()) };
 }
 
 /// What a document says, if it is byte for byte one of the last.
-pub(super) fn known(document: &Bytes) -> Option<Asked> {
+pub(super) fn known(document: &Bytes) -> Option<RequestedSpec> {
     LAST.with_borrow(|last| {
         last.iter()
             .find(|(other, _)| other == document)
@@ -36,7 +36,7 @@ pub(super) fn known(document: &Bytes) -> Option<Asked> {
 }
 
 /// Remembers what a document says.
-pub(super) fn remember(document: &Bytes, asked: &Asked) {
+pub(super) fn remember(document: &Bytes, asked: &RequestedSpec) {
     if document.len() > MOST_BYTES {
         return;
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::api::v1::document::JobDocument;
 
-    fn read(name: usize) -> (Bytes, Asked) {
+    fn read(name: usize) -> (Bytes, RequestedSpec) {
         let text = format!(
             r#"{{"name":"{name}","wall_time":"1h","component":[{{"name":"a","processors":1,"executable":"/bin/true"}}]}}"#
         );
@@ -63,7 +63,7 @@ mod tests {
             .remove(0);
         (
             Bytes::from(text),
-            Asked {
+            RequestedSpec {
                 spec: Arc::new(spec),
                 names_class: false,
             },

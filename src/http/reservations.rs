@@ -4,16 +4,16 @@ use std::ops::Bound;
 
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
-use cospan_actors::api::command::Ask;
-use cospan_domain::acquire::ReservationWish;
+use cospan_actors::api::command::ApiRequest;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Job;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
-use super::backend::History;
+use super::backend::JobHistory;
 use super::body;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
 use super::jobs::{self, Filter, find};
 use super::orders::order_one;
@@ -23,7 +23,7 @@ use super::state::Edge;
 use super::unread::Unread;
 use crate::api::v1::control::{OutcomeReport, StateName};
 use crate::api::v1::event::EventReport;
-use crate::api::v1::happened::Names;
+use crate::api::v1::happened::ComponentNames;
 use crate::api::v1::problem::{Code, Problem};
 use crate::api::v1::ranking::RankingReport;
 use crate::api::v1::reservation::{ReservationDocument, ReservationPage, ReservationRow};
@@ -73,7 +73,7 @@ struct ReservationQuery {
     responses((status = 200, body = ReservationPage, description = "A page of reservations")),
 )]
 #[get("/v1/reservations")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let asked: ReservationQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, PAGE, MAX_PAGE)?;
     let (owner, site) = (asked.owner.as_deref(), asked.site.as_deref());
@@ -114,7 +114,7 @@ fn shared_at(edge: &Edge, site: Option<&str>) -> Vec<SharedReport> {
     all
 }
 
-fn none(id: JobId) -> Failure {
+fn none(id: JobId) -> HttpFailure {
     let problem = format!("job {id} is not to be promised a start");
     let remedy = "submit it with --start, or with [reservation] in its file";
     Problem::new(Code::NotFound, problem).remedy(remedy).into()
@@ -127,7 +127,7 @@ fn none(id: JobId) -> Failure {
     responses((status = 200, body = ReservationRow, description = "Its reservations")),
 )]
 #[get("/v1/reservations/{id}")]
-pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
     let id = query::job_id(&id)?;
     let job = find(&edge, &caller, id).await?;
     if !jobs::is_large(&job) {
@@ -142,10 +142,10 @@ pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> 
     edge.desk.work(caller.name(), work).await.map(jobs::json)
 }
 
-fn in_full(job: &Job, history: &History) -> Result<ReservationRow, Failure> {
+fn in_full(job: &Job, history: &JobHistory) -> Result<ReservationRow, HttpFailure> {
     let mut row = ReservationRow::of(job).ok_or_else(|| none(job.id))?;
     row.reservation.ranking = RankingReport::of(job, |_| true);
-    let names = Names::of(job);
+    let names = ComponentNames::of(job);
     let events = history
         .events
         .iter()
@@ -167,14 +167,14 @@ pub(super) async fn cancel(
     caller: Caller,
     id: Path<String>,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     // An order that has nothing to say may still come with a body.
     request
         .extensions_mut()
         .insert(Unread(payload.into_inner()));
     let wish = None;
     order_one(&edge, &caller, query::job_id(&id)?, |job| {
-        Ask::ChangeReservation { job, wish }
+        ApiRequest::ChangeReservation { job, wish }
     })
     .await
 }
@@ -194,19 +194,19 @@ pub(super) async fn change(
     caller: Caller,
     id: Path<String>,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let to: ReservationDocument = body::read_json(&request, payload, &edge.settings).await?;
     let wish = to
         .own()
         .map_err(|(key, why)| Problem::new(Code::BadWindow, why).key(key))?;
     wish.validate()
         .map_err(|error| Problem::new(Code::BadWindow, error.to_string()))?;
-    let wish = Some(ReservationWish {
+    let wish = Some(ReservationTerms {
         exempt: caller.has(Role::Operator),
         ..wish
     });
     order_one(&edge, &caller, query::job_id(&id)?, |job| {
-        Ask::ChangeReservation { job, wish }
+        ApiRequest::ChangeReservation { job, wish }
     })
     .await
 }

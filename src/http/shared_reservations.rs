@@ -4,14 +4,14 @@ use std::time::SystemTime;
 
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
-use cospan_actors::api::command::Ask;
+use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, SiteOrder};
 use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::site::shared::SharedReservation;
 use cospan_domain::units::Timestamp;
 
 use super::body;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
 use super::query;
 use super::sites::no_site;
@@ -26,7 +26,7 @@ pub(super) fn now() -> Timestamp {
     Instant::from(SystemTime::now()).0
 }
 
-fn none(name: &ReservationName) -> Failure {
+fn none(name: &ReservationName) -> HttpFailure {
     let problem = Problem::new(Code::NotFound, format!("there is no reservation {name}"));
     problem
         .remedy("`cospan reservation list` shows those that there are")
@@ -34,7 +34,7 @@ fn none(name: &ReservationName) -> Failure {
 }
 
 /// The one of this name at the site that is given orders for it, and when it ends at all of its sites.
-fn found(edge: &Edge, name: &str) -> Result<(SiteName, SharedReservation, Timestamp), Failure> {
+fn found(edge: &Edge, name: &str) -> Result<(SiteName, SharedReservation, Timestamp), HttpFailure> {
     let name: ReservationName = query::part("name", name)?;
     let (view, now) = (edge.backend.view(), now());
     let group = view.shared_group(&name, now).ok_or_else(|| none(&name))?;
@@ -47,21 +47,21 @@ async fn order(
     caller: &Caller,
     site: SiteName,
     order: SiteOrder,
-) -> Result<(), Failure> {
+) -> Result<(), HttpFailure> {
     let command = ApiCommand {
         by: caller.name().clone(),
-        what: Ask::Site(site, order),
+        what: ApiRequest::Site(site, order),
     };
     match edge.backend.command(command).await? {
         ApiAnswer::Done => Ok(()),
-        other => Err(Failure::internal(
+        other => Err(HttpFailure::internal(
             "order this",
             format!("the answer was {other:?}"),
         )),
     }
 }
 
-fn report(edge: &Edge, name: &str) -> Answer {
+fn report(edge: &Edge, name: &str) -> HandlerResult {
     let name: ReservationName = query::part("name", name)?;
     let (view, now) = (edge.backend.view(), now());
     let group = view.shared_group(&name, now);
@@ -76,7 +76,7 @@ fn report(edge: &Edge, name: &str) -> Answer {
     responses((status = 200, body = SharedReport, description = "As it stands")),
 )]
 #[get("/v1/shared-reservations/{name}")]
-pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> Answer {
+pub(super) async fn show(edge: Data<Edge>, name: Path<String>) -> HandlerResult {
     report(&edge, &name)
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn create(
     edge: Data<Edge>,
     caller: Caller,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let wanted: SharedDocument = body::read_json(&request, payload, &edge.settings).await?;
     let known: Vec<String> = edge
         .backend
@@ -145,7 +145,7 @@ pub(super) async fn extend(
     caller: Caller,
     name: Path<String>,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let wanted: SharedExtension = body::read_json(&request, payload, &edge.settings).await?;
     let (site, shared, ends) = found(&edge, &name)?;
     let until = match (wanted.until, wanted.longer) {
@@ -179,7 +179,7 @@ pub(super) async fn allow(
     caller: Caller,
     name: Path<String>,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let wanted: SharedAccess = body::read_json(&request, payload, &edge.settings).await?;
     let access = wanted.access();
     let access = access.map_err(|(key, why)| Problem::new(Code::BadSharing, why).key(key))?;
@@ -206,7 +206,7 @@ pub(super) async fn cancel(
     caller: Caller,
     name: Path<String>,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     // An order that has nothing to say may still come with a body.
     request
         .extensions_mut()

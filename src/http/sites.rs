@@ -2,13 +2,13 @@
 
 use actix_web::web::{Data, Path, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, get, post};
-use cospan_actors::api::command::Ask;
+use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, SiteOrder};
 use cospan_domain::ids::SiteName;
 use serde::Deserialize;
 
 use super::body;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
 use super::query;
 use super::state::Edge;
@@ -23,7 +23,7 @@ use crate::api::v1::site::{ForceOrder, SiteList, SiteReport, WindowEnd, WindowRe
 /// Lists all sites.
 #[utoipa::path(tag = "sites", responses((status = 200, body = SiteList, description = "All sites")))]
 #[get("/v1/sites")]
-pub(super) async fn list(edge: Data<Edge>) -> Answer {
+pub(super) async fn list(edge: Data<Edge>) -> HandlerResult {
     edge.backend.look_at_sites();
     Ok(HttpResponse::Ok().json(edge.backend.sites()))
 }
@@ -51,7 +51,11 @@ struct SiteQuery {
     )
 )]
 #[get("/v1/sites/{name}")]
-pub(super) async fn show(request: HttpRequest, edge: Data<Edge>, name: Path<String>) -> Answer {
+pub(super) async fn show(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    name: Path<String>,
+) -> HandlerResult {
     let asked: SiteQuery = query::read(&request)?;
     let name: SiteName = query::part("name", &name)?;
     edge.backend.look_at_sites();
@@ -80,7 +84,7 @@ pub(super) async fn show(request: HttpRequest, edge: Data<Edge>, name: Path<Stri
 }
 
 /// There is no such site among those that are known.
-pub(super) fn no_site(name: &SiteName, known: &[String]) -> Failure {
+pub(super) fn no_site(name: &SiteName, known: &[String]) -> HttpFailure {
     let problem = Problem::new(Code::NotFound, format!("there is no site {name}"));
     let remedy = match parse::nearest(name.as_str(), known) {
         Some(nearest) => format!("did you mean {nearest}?"),
@@ -90,15 +94,15 @@ pub(super) fn no_site(name: &SiteName, known: &[String]) -> Failure {
     problem.remedy(remedy).into()
 }
 
-async fn order(edge: &Edge, caller: &Caller, name: &str, order: SiteOrder) -> Answer {
+async fn order(edge: &Edge, caller: &Caller, name: &str, order: SiteOrder) -> HandlerResult {
     let site: SiteName = query::part("name", name)?;
     let command = ApiCommand {
         by: caller.name().clone(),
-        what: Ask::Site(site, order),
+        what: ApiRequest::Site(site, order),
     };
     match edge.backend.command(command).await? {
         ApiAnswer::Done => Ok(HttpResponse::Ok().json(DoneReport { done: true })),
-        other => Err(Failure::internal(
+        other => Err(HttpFailure::internal(
             "order this",
             format!("the answer was {other:?}"),
         )),
@@ -121,8 +125,8 @@ macro_rules! orders {
             caller: Caller,
             name: Path<String>,
             payload: Payload,
-        ) -> Answer {
-            let what: fn(order_body!($($body)?)) -> Result<SiteOrder, Failure> = $what;
+        ) -> HandlerResult {
+            let what: fn(order_body!($($body)?)) -> Result<SiteOrder, HttpFailure> = $what;
             let given = read_order!(request, payload, edge $(, $body)?);
             order(&edge, &caller, &name, what(given)?).await
         }
@@ -175,7 +179,7 @@ orders! {
     };
 }
 
-fn window(window: WindowReport) -> Result<SiteOrder, Failure> {
+fn window(window: WindowReport) -> Result<SiteOrder, HttpFailure> {
     if window.from >= window.until {
         let detail = format!("the window ends at {}, not after its begin", window.until);
         return Err(Problem::new(Code::BadWindow, detail).key("until").into());

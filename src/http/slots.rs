@@ -6,12 +6,12 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, get};
 use cospan_actors::api::StartsToCompute;
 use cospan_domain::ids::SiteName;
-use cospan_domain::reserve::{Parts, StartWindow};
+use cospan_domain::reserve::{EqualParts, StartWindow};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use serde::Deserialize;
 
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
 use super::jobs::{json, written};
 use super::query::{self, wrong};
@@ -65,12 +65,12 @@ struct SlotsQuery {
 }
 
 /// A parameter that can be read but makes no sense.
-fn senseless(name: &str, problem: &str) -> Failure {
+fn senseless(name: &str, problem: &str) -> HttpFailure {
     Problem::new(Code::BadWindow, problem).key(name).into()
 }
 
 impl SlotsQuery {
-    fn window(&self) -> Result<StartWindow, Failure> {
+    fn window(&self) -> Result<StartWindow, HttpFailure> {
         let now = Instant::from(SystemTime::now()).0;
         let earliest = self.earliest.map_or(now, |earliest| earliest.0);
         let window = StartWindow::new(earliest, earliest + self.within.unwrap_or(WITHIN).0);
@@ -83,7 +83,7 @@ impl SlotsQuery {
         }
     }
 
-    fn parts(&self) -> Result<Parts, Failure> {
+    fn parts(&self) -> Result<EqualParts, HttpFailure> {
         let count = self.components.unwrap_or(1);
         match () {
             () if self.processors == 0 => Err(wrong("processors", "is 0; it must be at least 1")),
@@ -97,7 +97,7 @@ impl SlotsQuery {
             )),
             () => {
                 let resources = Resources::processors(self.processors);
-                Ok(Parts {
+                Ok(EqualParts {
                     count,
                     resources,
                     length: self.wall_time.0,
@@ -114,7 +114,7 @@ impl SlotsQuery {
     responses((status = 200, body = SlotsReport, description = "Windows of starts")),
 )]
 #[get("/v1/slots")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let asked: SlotsQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, WINDOWS, WINDOWS_MAX)?;
     let parts = asked.parts()?;

@@ -7,18 +7,18 @@ use actix_web::rt::time::sleep;
 use prometheus::Registry;
 use tokio::sync::watch;
 
-use super::access::Access;
+use super::access::AccessTable;
 use super::backend::Backend;
-use super::desk::Desk;
+use super::desk::WorkDesk;
 use super::dry_run::DryRuns;
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use super::gate::Caller;
-use super::hub::Hub;
+use super::hub::RecentChanges;
 use super::meter::FailureMeter;
 use super::metrics::HttpMetrics;
 use super::settings::HttpSettings;
-use super::streams::{Open, Streams};
-use super::turns::Turns;
+use super::streams::{OpenStream, Streams};
+use super::turns::SubmissionTurns;
 use crate::keys::KeyRing;
 use crate::uploads::Uploads;
 
@@ -36,11 +36,11 @@ pub struct Edge {
     pub(super) metrics: HttpMetrics,
     pub(super) failures: FailureMeter,
     pub(super) dry_runs: DryRuns,
-    pub(super) turns: Turns,
-    pub(super) desk: Desk,
-    pub(super) hub: Arc<Hub>,
+    pub(super) turns: SubmissionTurns,
+    pub(super) desk: WorkDesk,
+    pub(super) hub: Arc<RecentChanges>,
     pub(super) openapi: String,
-    pub(super) access: Access,
+    pub(super) access: AccessTable,
     pub(super) uploads: Uploads,
     streams: Streams,
     stopping: watch::Sender<bool>,
@@ -62,12 +62,12 @@ impl Edge {
         let metrics = HttpMetrics::register(&registry)?;
         Ok(Self {
             dry_runs: DryRuns::new(settings.max_dry_runs, settings.dry_run_budget),
-            turns: Turns::default(),
-            desk: Desk::new(),
-            hub: Arc::new(Hub::new(settings.kept_changes)),
+            turns: SubmissionTurns::default(),
+            desk: WorkDesk::new(),
+            hub: Arc::new(RecentChanges::new(settings.kept_changes)),
             streams: Streams::new(&settings),
             openapi: super::openapi::document(),
-            access: Access::new(),
+            access: AccessTable::new(),
             uploads: Uploads::open(settings.uploads.clone()),
             backend,
             keys,
@@ -105,7 +105,7 @@ impl Edge {
     ///
     /// # Errors
     /// The key, its address, or all together have as many as they may.
-    pub(super) fn open_stream(&self, caller: &Caller) -> Result<StreamPermit, Failure> {
+    pub(super) fn open_stream(&self, caller: &Caller) -> Result<StreamPermit, HttpFailure> {
         let permit = self.streams.open(caller.name(), caller.address())?;
         self.metrics.streams.inc();
         Ok(StreamPermit {
@@ -127,7 +127,7 @@ impl Edge {
 
 /// One open stream; closed when dropped.
 pub(super) struct StreamPermit {
-    _permit: Open,
+    _permit: OpenStream,
     open: prometheus::IntGauge,
 }
 

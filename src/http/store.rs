@@ -5,7 +5,7 @@ use actix_web::web::Data;
 use actix_web::{HttpResponse, get};
 use futures_util::StreamExt;
 
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
 use super::state::Edge;
 use crate::api::v1::store::StoreReport;
@@ -13,7 +13,7 @@ use crate::api::v1::store::StoreReport;
 /// Shows the store.
 #[utoipa::path(tag = "store", responses((status = 200, body = StoreReport, description = "The store")))]
 #[get("/v1/store")]
-pub(super) async fn show(edge: Data<Edge>) -> Answer {
+pub(super) async fn show(edge: Data<Edge>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(edge.backend.store()))
 }
 
@@ -28,12 +28,12 @@ pub(super) async fn show(edge: Data<Edge>) -> Answer {
     )
 )]
 #[get("/v1/store/export")]
-pub(super) async fn export(edge: Data<Edge>, caller: Caller) -> Answer {
+pub(super) async fn export(edge: Data<Edge>, caller: Caller) -> HandlerResult {
     let permit = edge.open_stream(&caller)?;
     let pieces = edge.backend.export().await?;
     let pieces = pieces.map(move |piece| {
         let _open = &permit;
-        piece.map_err(|error| Failure::internal("export the store", error))
+        piece.map_err(|error| HttpFailure::internal("export the store", error))
     });
     let name = HeaderValue::from_static("attachment; filename=\"cospan-export\"");
     Ok(HttpResponse::Ok()

@@ -10,14 +10,14 @@ use futures_util::{Stream, stream};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::backend::Change;
-use super::failure::{Answer, Failure};
+use super::backend::JobChange;
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
-use super::hub::Next;
+use super::hub::NextChanges;
 use super::query;
 use super::state::{Edge, StreamPermit};
 use crate::api::v1::event::{ChangeReport, EventReport, ResyncReport};
-use crate::api::v1::happened::Names;
+use crate::api::v1::happened::ComponentNames;
 use crate::api::v1::problem::{Code, Problem};
 
 /// A comment is sent after this time without changes, so that both sides
@@ -54,7 +54,11 @@ struct FollowQuery {
     )
 )]
 #[get("/v1/events")]
-pub(super) async fn events(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
+pub(super) async fn events(
+    request: HttpRequest,
+    edge: Data<Edge>,
+    caller: Caller,
+) -> HandlerResult {
     let asked: FollowQuery = query::read(&request)?;
     let resume = match request.headers().get("last-event-id") {
         Some(value) => Some(event_id(value)?),
@@ -80,7 +84,7 @@ pub(super) async fn events(request: HttpRequest, edge: Data<Edge>, caller: Calle
         .streaming(pieces(follower)))
 }
 
-fn event_id(value: &HeaderValue) -> Result<Seq, Failure> {
+fn event_id(value: &HeaderValue) -> Result<Seq, HttpFailure> {
     let id = value
         .to_str()
         .ok()
@@ -104,7 +108,7 @@ struct Follower {
     _open: StreamPermit,
 }
 
-fn pieces(follower: Follower) -> impl Stream<Item = Result<Bytes, Failure>> {
+fn pieces(follower: Follower) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold(follower, |mut follower| async move {
         follower.next().await.map(|bytes| (Ok(bytes), follower))
     })
@@ -121,21 +125,21 @@ impl Follower {
         loop {
             self.grown.mark_unchanged();
             match self.edge.hub.after(self.seen) {
-                Next::Changes(changes) => {
+                NextChanges::Changes(changes) => {
                     self.seen = changes.last().map_or(self.seen, |change| change.seq);
                     let text = self.write(&changes);
                     if !text.is_empty() {
                         return Some(text);
                     }
                 }
-                Next::Resync(seq) => {
+                NextChanges::Resync(seq) => {
                     self.seen = seq;
                     self.edge.metrics.resyncs.inc();
                     let mut text = BytesMut::new();
                     write_event(&mut text, "resync", Some(seq), &ResyncReport { seq: seq.0 });
                     return Some(text.freeze());
                 }
-                Next::Nothing => {
+                NextChanges::Nothing => {
                     if let Some(text) = self.wait().await? {
                         return Some(text);
                     }
@@ -156,9 +160,9 @@ impl Follower {
         }
     }
 
-    fn write(&self, changes: &[std::sync::Arc<Change>]) -> Bytes {
+    fn write(&self, changes: &[std::sync::Arc<JobChange>]) -> Bytes {
         let mut text = BytesMut::new();
-        let wanted = |change: &&std::sync::Arc<Change>| {
+        let wanted = |change: &&std::sync::Arc<JobChange>| {
             self.caller.reaches(&change.owner) && self.job.is_none_or(|job| change.job == job)
         };
         let mut wanted = changes.iter().filter(wanted).peekable();
@@ -177,14 +181,14 @@ impl Follower {
     }
 }
 
-fn report(change: &Change) -> ChangeReport {
+fn report(change: &JobChange) -> ChangeReport {
     let accepted = EventReport {
         event: "JobSubmitted".into(),
         ..EventReport::default()
     };
     let accepted = change.submitted.then_some(accepted);
     // A change does not carry its job.
-    let names = Names::unknown();
+    let names = ComponentNames::unknown();
     let happened = change
         .events
         .iter()

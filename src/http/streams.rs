@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cospan_domain::ids::KeyName;
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use super::settings::HttpSettings;
 use crate::api::v1::problem::{Code, Problem};
 
 /// Who holds streams open.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Holder {
+enum StreamHolder {
     Everybody,
     Key(KeyName),
     Address(IpAddr),
@@ -22,7 +22,7 @@ enum Holder {
 /// Those that are open.
 #[derive(Debug)]
 pub(super) struct Streams {
-    counts: Arc<Mutex<BTreeMap<Holder, usize>>>,
+    counts: Arc<Mutex<BTreeMap<StreamHolder, usize>>>,
     at_most: usize,
     of_key: usize,
     of_address: usize,
@@ -30,9 +30,9 @@ pub(super) struct Streams {
 
 /// One that is open; closed when dropped.
 #[derive(Debug)]
-pub(super) struct Open {
-    counts: Arc<Mutex<BTreeMap<Holder, usize>>>,
-    holders: Vec<Holder>,
+pub(super) struct OpenStream {
+    counts: Arc<Mutex<BTreeMap<StreamHolder, usize>>>,
+    holders: Vec<StreamHolder>,
 }
 
 impl Streams {
@@ -49,12 +49,16 @@ impl Streams {
     ///
     /// # Errors
     /// One of the holders has as many as it may.
-    pub(super) fn open(&self, key: &KeyName, address: Option<IpAddr>) -> Result<Open, Failure> {
-        let mut holders = vec![Holder::Key(key.clone())];
-        holders.extend(address.map(Holder::Address));
-        holders.push(Holder::Everybody);
+    pub(super) fn open(
+        &self,
+        key: &KeyName,
+        address: Option<IpAddr>,
+    ) -> Result<OpenStream, HttpFailure> {
+        let mut holders = vec![StreamHolder::Key(key.clone())];
+        holders.extend(address.map(StreamHolder::Address));
+        holders.push(StreamHolder::Everybody);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = |holder: &Holder| counts.get(holder).copied().unwrap_or(0);
+        let open = |holder: &StreamHolder| counts.get(holder).copied().unwrap_or(0);
         if let Some(full) = holders
             .iter()
             .find(|holder| open(holder) >= self.bound(holder))
@@ -64,32 +68,32 @@ impl Streams {
         for holder in &holders {
             *counts.entry(holder.clone()).or_default() += 1;
         }
-        Ok(Open {
+        Ok(OpenStream {
             counts: self.counts.clone(),
             holders,
         })
     }
 
-    fn bound(&self, holder: &Holder) -> usize {
+    fn bound(&self, holder: &StreamHolder) -> usize {
         match holder {
-            Holder::Everybody => self.at_most,
-            Holder::Key(_) => self.of_key,
-            Holder::Address(_) => self.of_address,
+            StreamHolder::Everybody => self.at_most,
+            StreamHolder::Key(_) => self.of_key,
+            StreamHolder::Address(_) => self.of_address,
         }
     }
 
-    fn too_many(&self, full: &Holder) -> Failure {
+    fn too_many(&self, full: &StreamHolder) -> HttpFailure {
         let most = self.bound(full);
         let detail = match full {
-            Holder::Everybody => {
+            StreamHolder::Everybody => {
                 format!("{most} streams are open, which is the most there may be")
             }
-            Holder::Key(key) => {
+            StreamHolder::Key(key) => {
                 format!(
                     "the key {key} has {most} streams open, which is the most that one may have"
                 )
             }
-            Holder::Address(_) => {
+            StreamHolder::Address(_) => {
                 format!("{most} streams are open from this address, the most that one may have")
             }
         };
@@ -99,7 +103,7 @@ impl Streams {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for holder in &self.holders {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use actix_web::http::header::{self, ContentType, HeaderValue};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, post};
-use cospan_actors::api::command::Ask;
+use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, Submission, SubmittedJob};
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, LogicalName};
 use cospan_domain::job::spec::{Collect, ComponentSpec, JobSpec};
 use cospan_domain::job::state::Idempotency;
@@ -20,14 +20,14 @@ use tokio::runtime::Handle;
 use super::backend::{Backend, ExplainPage};
 use super::body;
 use super::dry_run::DryRun;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::files::{self, Sight};
 use super::gate::Caller;
 use super::query;
-use super::repeated::{self, Asked};
+use super::repeated::{self, RequestedSpec};
 use super::settings::HttpSettings;
 use super::state::Edge;
-use super::turns::{self, Turn};
+use super::turns::{self, SubmissionTurn};
 use super::unread::Unread;
 use crate::api::v1::document::JobDocument;
 use crate::api::v1::job::{CheckedReport, SubmissionBody, SubmissionReport, SubmittedReport};
@@ -80,7 +80,7 @@ pub(super) async fn submit(
     edge: Data<Edge>,
     caller: Caller,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let asked: SubmitQuery = match request.query_string() {
         "" => SubmitQuery::default(),
         _ => query::read(&request)?,
@@ -123,11 +123,11 @@ struct Body {
     is_array: bool,
     key: Option<IdempotencyKey>,
     asked: SubmitQuery,
-    turn: Option<Turn>,
+    turn: Option<SubmissionTurn>,
 }
 
 /// Has jobs accepted. Many of them are read and checked apart from the threads that serve requests.
-async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
+async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> HandlerResult {
     let (waiting_edge, backend, by) = (edge.clone(), edge.backend.clone(), caller.name().clone());
     let is_large = turns::is_large(&body.bytes);
     let _turn = match body.turn.take() {
@@ -140,7 +140,7 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
     let (submissions, origins) = match is_large {
         true => {
             let read = actix_web::rt::task::spawn_blocking(read).await;
-            read.map_err(|error| Failure::internal("read the jobs", error))??
+            read.map_err(|error| HttpFailure::internal("read the jobs", error))??
         }
         false => read()?,
     };
@@ -154,14 +154,14 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
     }
     let command = ApiCommand {
         by,
-        what: Ask::Submit(submissions),
+        what: ApiRequest::Submit(submissions),
     };
     let answer = match is_large {
         true => {
             let (checking, runtime) = (backend.clone(), Handle::current());
             let accept = move || runtime.block_on(checking.command(command));
             let accepted = actix_web::rt::task::spawn_blocking(accept).await;
-            accepted.map_err(|error| Failure::internal("accept the jobs", error))?
+            accepted.map_err(|error| HttpFailure::internal("accept the jobs", error))?
         }
         false => backend.command(command).await,
     };
@@ -170,7 +170,7 @@ async fn store(edge: Data<Edge>, caller: Caller, mut body: Body) -> Answer {
 
 /// Works out what would become of jobs. That can take long, so it is done apart from the threads
 /// that serve requests, and within bounds.
-async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
+async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> HandlerResult {
     edge.first_words().await;
     let dry_run = edge.dry_runs.begin(caller.name())?;
     let (backend, by) = (edge.backend.clone(), caller.name().clone());
@@ -178,18 +178,18 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
         let (submissions, origins) = submissions(&edge, &caller, &body)?;
         let report = preview(&*edge.backend, caller.name(), submissions, &dry_run);
         let report = report.map_err(|failure| at_origin(failure, &origins))?;
-        Ok::<_, Failure>((report, dry_run))
+        Ok::<_, HttpFailure>((report, dry_run))
     });
     let checked = checked
         .await
-        .map_err(|error| Failure::internal("check the jobs", error))?;
+        .map_err(|error| HttpFailure::internal("check the jobs", error))?;
     let ((mut report, ranked), dry_run) = checked?;
     for (index, submission) in ranked {
         dry_run.goes_on(index, report.jobs.len())?;
         report.jobs[index].ranking = backend.rankings(&by, submission).await;
     }
     let written = actix_web::rt::task::spawn_blocking(move || serde_json::to_vec(&report)).await;
-    let wrong = |error: &dyn std::fmt::Display| Failure::internal("write the report", error);
+    let wrong = |error: &dyn std::fmt::Display| HttpFailure::internal("write the report", error);
     let written = written
         .map_err(|error| wrong(&error))?
         .map_err(|error| wrong(&error))?;
@@ -200,7 +200,7 @@ async fn check(edge: Data<Edge>, caller: Caller, body: Body) -> Answer {
 
 /// Refuses a job that reads a file which the key does not see, as one that is not registered, and
 /// one whose output has the name of another key's file: it would not take it.
-fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), Failure> {
+fn only_own_files(edge: &Edge, caller: &Caller, jobs: &[Submission]) -> Result<(), HttpFailure> {
     let mut sight = None;
     for (index, job) in jobs.iter().enumerate() {
         let reads = job.spec.unbound_names();
@@ -244,7 +244,7 @@ fn submissions(
     edge: &Edge,
     caller: &Caller,
     body: &Body,
-) -> Result<(Vec<Submission>, Vec<usize>), Failure> {
+) -> Result<(Vec<Submission>, Vec<usize>), HttpFailure> {
     let (bytes, asked) = (&body.bytes, &body.asked);
     let specs = specs(bytes, body.is_array, &edge.settings)?;
     let named_by = body
@@ -256,7 +256,7 @@ fn submissions(
     let exempt = caller.has(Role::Operator);
     for (
         index,
-        Asked {
+        RequestedSpec {
             mut spec,
             names_class,
         },
@@ -266,7 +266,7 @@ fn submissions(
             let run = &mut Arc::make_mut(&mut spec).run;
             run.reservation = run
                 .reservation
-                .map(|wish| ReservationWish { exempt, ..wish });
+                .map(|wish| ReservationTerms { exempt, ..wish });
         }
         let task = spec.run.task.as_ref().map(|task| task.index);
         let place = (body.is_array.then_some(index), task);
@@ -295,7 +295,7 @@ fn specs(
     bytes: &Bytes,
     is_array: bool,
     settings: &HttpSettings,
-) -> Result<Vec<(usize, Asked)>, Failure> {
+) -> Result<Vec<(usize, RequestedSpec)>, HttpFailure> {
     if !is_array && let Some(asked) = repeated::known(bytes) {
         return Ok(vec![(0, asked)]);
     }
@@ -309,7 +309,7 @@ fn specs(
             tasks_left -= usize::from(spec.run.task.is_some());
             specs.push((
                 index,
-                Asked {
+                RequestedSpec {
                     spec: Arc::new(spec),
                     names_class,
                 },
@@ -328,7 +328,7 @@ fn specs(
 }
 
 /// The control plane counts jobs, the client its documents.
-fn at_origin(mut failure: Failure, origins: &[usize]) -> Failure {
+fn at_origin(mut failure: HttpFailure, origins: &[usize]) -> HttpFailure {
     let origin = failure
         .0
         .index
@@ -337,23 +337,23 @@ fn at_origin(mut failure: Failure, origins: &[usize]) -> Failure {
     failure
 }
 
-fn at_index(mut failure: Failure, index: usize) -> Failure {
+fn at_index(mut failure: HttpFailure, index: usize) -> HttpFailure {
     failure.0.index = Some(index as u64);
     failure
 }
 
 /// A single job has no index.
-fn unless_array(mut failure: Failure, is_array: bool) -> Failure {
+fn unless_array(mut failure: HttpFailure, is_array: bool) -> HttpFailure {
     if !is_array {
         failure.0.index = None;
     }
     failure
 }
 
-fn accepted(backend: &dyn Backend, answer: Result<ApiAnswer, ApiRefusal>) -> Answer {
+fn accepted(backend: &dyn Backend, answer: Result<ApiAnswer, ApiRefusal>) -> HandlerResult {
     match answer? {
         ApiAnswer::Submitted(jobs) => Ok(submitted(&jobs, |id| backend.warning(id))),
-        other => Err(Failure::internal(
+        other => Err(HttpFailure::internal(
             "accept the jobs",
             format!("the answer was {other:?}"),
         )),
@@ -367,7 +367,7 @@ fn preview(
     by: &KeyName,
     submissions: Vec<Submission>,
     dry_run: &DryRun,
-) -> Result<(CheckedReport, Vec<(usize, Submission)>), Failure> {
+) -> Result<(CheckedReport, Vec<(usize, Submission)>), HttpFailure> {
     let mut report = CheckedReport::default();
     let (mut ranked, mut rows) = (Vec::new(), ExplainPage::ROWS);
     let count = submissions.len();
@@ -436,20 +436,20 @@ fn submitted(jobs: &[SubmittedJob], warning: impl Fn(JobId) -> Option<String>) -
         .body(text)
 }
 
-fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocument>, Failure> {
+fn documents(bytes: &[u8], is_array: bool, most: usize) -> Result<Vec<JobDocument>, HttpFailure> {
     if !is_array {
         return Ok(vec![body::parse_json(bytes, false)?]);
     }
     let documents: Vec<JobDocument> = body::parse_json(bytes, true)?;
     if documents.is_empty() {
-        return Err(Failure::new(Code::NoJobs, "the array is empty"));
+        return Err(HttpFailure::new(Code::NoJobs, "the array is empty"));
     }
     if documents.len() > most {
         let detail = format!(
             "there are {} jobs; at most {most} are allowed",
             documents.len()
         );
-        return Err(Failure::new(Code::TooManyJobs, detail));
+        return Err(HttpFailure::new(Code::TooManyJobs, detail));
     }
     Ok(documents)
 }
@@ -460,7 +460,7 @@ fn specify(
     document: JobDocument,
     settings: &HttpSettings,
     max_tasks: usize,
-) -> Result<Vec<JobSpec>, Failure> {
+) -> Result<Vec<JobSpec>, HttpFailure> {
     let most = settings.spec_limits.max_components as usize;
     let count = document.component.len();
     if count > most {
@@ -478,12 +478,12 @@ fn specify(
         })
 }
 
-fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, Failure> {
+fn idempotency_key(request: &HttpRequest) -> Result<Option<IdempotencyKey>, HttpFailure> {
     let Some(value) = request.headers().get(IDEMPOTENCY_KEY) else {
         return Ok(None);
     };
     let wrong = |problem: String| {
-        Failure::from(Problem::new(Code::BadHeader, problem).key("Idempotency-Key"))
+        HttpFailure::from(Problem::new(Code::BadHeader, problem).key("Idempotency-Key"))
     };
     let text = value
         .to_str()
@@ -502,13 +502,13 @@ fn named(
     key: &IdempotencyKey,
     (index, task): (Option<usize>, Option<u32>),
     body: Digest,
-) -> Result<Idempotency, Failure> {
+) -> Result<Idempotency, HttpFailure> {
     let index = index.map(|index| format!("#{index}")).unwrap_or_default();
     let task = task
         .filter(|task| *task > 0)
         .map(|task| format!(".{task}"))
         .unwrap_or_default();
     let key = IdempotencyKey::new(&format!("{key}{index}{task}"))
-        .map_err(|error| Failure::new(Code::BadHeader, error.to_string()))?;
+        .map_err(|error| HttpFailure::new(Code::BadHeader, error.to_string()))?;
     Ok(Idempotency { key, body })
 }

@@ -10,7 +10,7 @@ use cospan_actors::api::View;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use super::landing::{self, blocking, forget_there};
 use super::state::Edge;
 use crate::uploads::{Record, Upload};
@@ -88,7 +88,11 @@ impl Needed {
     }
 }
 
-async fn tidied(edge: &Data<Edge>, upload: &Arc<Upload>, needed: &Needed) -> Result<(), Failure> {
+async fn tidied(
+    edge: &Data<Edge>,
+    upload: &Arc<Upload>,
+    needed: &Needed,
+) -> Result<(), HttpFailure> {
     let record = upload.record();
     if !is_over(edge, &record) {
         return Ok(());

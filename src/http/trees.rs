@@ -8,7 +8,7 @@ use cospan_domain::job::state::Job;
 use serde::Deserialize;
 
 use super::backend::ListOrder;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::gate::Caller;
 use super::jobs;
 use super::query;
@@ -46,7 +46,7 @@ pub(super) async fn tree(
     edge: Data<Edge>,
     caller: Caller,
     path: Path<(String, String, String)>,
-) -> Answer {
+) -> HandlerResult {
     let (id, component, directory) = path.into_inner();
     let asked: TreeQuery = query::read(&request)?;
     let path: RelPath = query::part("path", &directory)?;
@@ -73,7 +73,7 @@ pub(super) async fn tree(
     let report = TreeReport::of(&listing).map_err(|problem| {
         let detail = format!("directory {path} of job {}: {problem}", job.id);
         let remedy = "have the payload pack what is in it into one file, and make that its output";
-        Failure::from(Problem::new(Code::Conflict, detail).remedy(remedy))
+        HttpFailure::from(Problem::new(Code::Conflict, detail).remedy(remedy))
     })?;
     Ok(HttpResponse::Ok().json(report))
 }
@@ -84,7 +84,7 @@ pub(super) async fn instead_of_a_file(
     job: &Job,
     order: &ListOrder,
     refusal: ApiRefusal,
-) -> Failure {
+) -> HttpFailure {
     let (component, attempt, path) = (order.component, order.attempt, &order.path);
     if !matches!(edge.backend.list(order).await, Ok(Some(_))) {
         return not_left(job, (component, attempt), path, refusal);

@@ -17,24 +17,24 @@ const AT_ONCE: usize = 2;
 
 /// Turns by key.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<BTreeMap<KeyName, Arc<Semaphore>>>);
+pub(super) struct SubmissionTurns(Mutex<BTreeMap<KeyName, Arc<Semaphore>>>);
 
 /// One turn; the next begins when it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct SubmissionTurn {
     _held: Option<OwnedSemaphorePermit>,
 }
 
-impl Turns {
+impl SubmissionTurns {
     /// Waits until it is the key's turn.
-    pub(super) async fn of(&self, key: &KeyName) -> Turn {
+    pub(super) async fn of(&self, key: &KeyName) -> SubmissionTurn {
         let turns = {
             let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Arc::new(Semaphore::new(AT_ONCE));
             keys.entry(key.clone()).or_insert_with(new).clone()
         };
         // Nobody closes it.
-        Turn {
+        SubmissionTurn {
             _held: turns.acquire_owned().await.ok(),
         }
     }
@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn a_key_waits_for_itself_and_not_for_others() {
-        let turns = Turns::default();
+        let turns = SubmissionTurns::default();
         let key = |name: &str| KeyName::new(name).unwrap();
-        let mut begun: Vec<Turn> = (0..AT_ONCE)
+        let mut begun: Vec<SubmissionTurn> = (0..AT_ONCE)
             .filter_map(|_| turns.of(&key("anna")).now_or_never())
             .collect();
         assert_eq!(begun.len(), AT_ONCE);

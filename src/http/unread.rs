@@ -11,23 +11,23 @@ use actix_web::http::ConnectionType;
 use actix_web::web::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 
-use super::failure::Failure;
+use super::failure::HttpFailure;
 use crate::api::v1::problem::Code;
 
 /// How much of a body is read, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct UnreadLimits {
     bytes: usize,
     time: Duration,
 }
 
 /// With who has no key, or not the role.
-pub(super) const LITTLE: Patience = Patience {
+pub(super) const LITTLE: UnreadLimits = UnreadLimits {
     bytes: 16 << 10,
     time: Duration::from_millis(250),
 };
 /// With who may ask: most clients read no answer before they have sent everything.
-pub(super) const MUCH: Patience = Patience {
+pub(super) const MUCH: UnreadLimits = UnreadLimits {
     bytes: 64 << 20,
     time: Duration::from_secs(5),
 };
@@ -43,7 +43,7 @@ pub(super) struct Unread(pub(super) Payload);
 pub(super) async fn turn_away<B: MessageBody + 'static>(
     response: HttpResponse<B>,
     mut payload: Payload,
-    patience: Patience,
+    patience: UnreadLimits,
 ) -> HttpResponse<BoxBody> {
     match is_short(&mut payload, patience).await {
         true => response.map_into_boxed_body(),
@@ -51,7 +51,7 @@ pub(super) async fn turn_away<B: MessageBody + 'static>(
     }
 }
 
-async fn is_short(payload: &mut Payload, patience: Patience) -> bool {
+async fn is_short(payload: &mut Payload, patience: UnreadLimits) -> bool {
     let mut read = 0;
     let whole = async {
         while let Some(Ok(piece)) = payload.next().await {
@@ -84,13 +84,13 @@ fn cut_off<B: MessageBody + 'static>(
 
 /// The whole answer, and then an error, which is how the HTTP layer is told to cut a connection.
 /// As long as the body is held and not read, no more of it is taken from the client.
-fn pieces(text: Bytes, payload: Payload) -> impl Stream<Item = Result<Bytes, Failure>> {
+fn pieces(text: Bytes, payload: Payload) -> impl Stream<Item = Result<Bytes, HttpFailure>> {
     stream::unfold((Some(text), payload), |(text, payload)| async move {
         if let Some(text) = text {
             return Some((Ok(text), (None, payload)));
         }
         actix_web::rt::time::sleep(LINGER).await;
-        let end = Failure::new(Code::BadRequest, "the rest of the body is not read");
+        let end = HttpFailure::new(Code::BadRequest, "the rest of the body is not read");
         Some((Err(end), (None, payload)))
     })
 }

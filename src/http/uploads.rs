@@ -9,7 +9,7 @@ use cospan_domain::ids::{LogicalName, SiteName};
 use serde::Deserialize;
 
 use super::body;
-use super::failure::{Answer, Failure};
+use super::failure::{HandlerResult, HttpFailure};
 use super::files::{Sight, other_content, taken};
 use super::gate::Caller;
 use super::landing::{self, Landed};
@@ -38,7 +38,7 @@ struct PieceQuery {
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-struct ListQuery {
+struct UploadListQuery {
     /// Go on after this id: `next` of the page before.
     after: Option<String>,
     /// Most rows of the page: 100 if left out, at most 1,000.
@@ -46,7 +46,7 @@ struct ListQuery {
     limit: Option<u64>,
 }
 
-impl From<UploadError> for Failure {
+impl From<UploadError> for HttpFailure {
     fn from(error: UploadError) -> Self {
         let detail = error.to_string();
         let (code, remedy) = match error {
@@ -83,7 +83,7 @@ impl From<UploadError> for Failure {
                     StorageFull | QuotaExceeded => Problem::new(Code::NoRoomForFile, detail)
                         .remedy("have room made on the disk of the server's data directory")
                         .into(),
-                    _ => Failure::internal("keep an upload", error),
+                    _ => HttpFailure::internal("keep an upload", error),
                 };
             }
         };
@@ -109,7 +109,7 @@ pub(super) async fn begin(
     edge: Data<Edge>,
     caller: Caller,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let asked: UploadRequest = body::read_json(&request, payload, &edge.settings).await?;
     if asked
         .file_name
@@ -127,7 +127,7 @@ pub(super) async fn begin(
         return Ok(HttpResponse::Ok().json(there));
     }
     let record = Record::new(caller.name().clone(), name, asked.size_bytes, asked.digest);
-    let record = record.map_err(|error| Failure::internal("draw an upload's id", error))?;
+    let record = record.map_err(|error| HttpFailure::internal("draw an upload's id", error))?;
     let record = Record {
         site: asked.site,
         replace: asked.replace,
@@ -143,7 +143,7 @@ fn judge(
     caller: &Caller,
     asked: &UploadRequest,
     name: &LogicalName,
-) -> Result<Option<UploadReport>, Failure> {
+) -> Result<Option<UploadReport>, HttpFailure> {
     if let Some(site) = &asked.site
         && !edge
             .backend
@@ -152,7 +152,7 @@ fn judge(
             .iter()
             .any(|known| known.name == site.as_str())
     {
-        return Err(Failure::new(
+        return Err(HttpFailure::new(
             Code::NotFound,
             format!("no site is called {site}"),
         ));
@@ -186,7 +186,7 @@ fn is_at(file: &FileReport, site: Option<&SiteName>) -> bool {
 }
 
 /// A name that no other key's file has, and no other content of this key.
-fn own_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, Failure> {
+fn own_name(caller: &Caller, asked: &UploadRequest) -> Result<LogicalName, HttpFailure> {
     let file = asked.file_name.as_deref().unwrap_or("file");
     let plain = |c: char| {
         if c.is_control() || "/\\{}".contains(c) {
@@ -220,7 +220,7 @@ fn there_already(edge: &Edge, file: &FileReport) -> UploadReport {
     }
 }
 
-fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, Failure> {
+fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, HttpFailure> {
     let record = upload.record();
     let arrived = edge.uploads.arrived(&record)?;
     // Whoever lands it has its turn.
@@ -243,7 +243,7 @@ fn report(edge: &Edge, upload: &Upload) -> Result<UploadReport, Failure> {
 }
 
 /// One that the caller may see; those of others are not there.
-fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, Failure> {
+fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, HttpFailure> {
     let is_seen = |record: Record| caller.reaches(&record.owner) && !record.given_up;
     let upload = edge
         .uploads
@@ -259,7 +259,7 @@ fn find(edge: &Edge, caller: &Caller, id: &str) -> Result<Arc<Upload>, Failure> 
     })
 }
 
-fn busy() -> Failure {
+fn busy() -> HttpFailure {
     let detail = "another request is at work on this upload";
     Problem::new(Code::Conflict, detail)
         .remedy("see how far it is, and go on there")
@@ -269,12 +269,12 @@ fn busy() -> Failure {
 /// Lists uploads that are not completed.
 #[utoipa::path(
     tag = "uploads",
-    params(ListQuery),
+    params(UploadListQuery),
     responses((status = 200, description = "A page of uploads", body = UploadPage))
 )]
 #[get("/v1/uploads")]
-pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> Answer {
-    let asked: ListQuery = query::read(&request)?;
+pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller) -> HandlerResult {
+    let asked: UploadListQuery = query::read(&request)?;
     let limit = query::limit(asked.limit, 100, 1000)?;
     let is_after = |record: &Record| asked.after.as_ref().is_none_or(|after| record.id > *after);
     let mut uploads = Vec::new();
@@ -303,7 +303,7 @@ pub(super) async fn list(request: HttpRequest, edge: Data<Edge>, caller: Caller)
     responses((status = 200, description = "The upload", body = UploadReport))
 )]
 #[get("/v1/uploads/{id}")]
-pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+pub(super) async fn show(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
     Ok(HttpResponse::Ok().json(report(&edge, &*find(&edge, &caller, &id)?)?))
 }
 
@@ -323,7 +323,7 @@ pub(super) async fn append(
     caller: Caller,
     id: Path<String>,
     payload: Payload,
-) -> Answer {
+) -> HandlerResult {
     let asked: PieceQuery = query::read(&request)?;
     let upload = find(&edge, &caller, &id)?;
     let bytes = body::read(&request, payload, &edge.settings).await?;
@@ -352,7 +352,7 @@ pub(super) async fn append(
     )
 )]
 #[post("/v1/uploads/{id}/complete")]
-pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
     let upload = find(&edge, &caller, &id)?;
     match landing::land(&edge, &upload).await? {
         Landed::Done(file) => Ok(HttpResponse::Ok().json(file)),
@@ -367,7 +367,7 @@ pub(super) async fn complete(edge: Data<Edge>, caller: Caller, id: Path<String>)
     responses((status = 200, description = "What had arrived is dropped", body = DoneReport))
 )]
 #[delete("/v1/uploads/{id}")]
-pub(super) async fn abandon(edge: Data<Edge>, caller: Caller, id: Path<String>) -> Answer {
+pub(super) async fn abandon(edge: Data<Edge>, caller: Caller, id: Path<String>) -> HandlerResult {
     let upload = find(&edge, &caller, &id)?;
     let turn = upload.turn.clone().try_lock_owned().map_err(|_| busy())?;
     let record = upload.record();

@@ -7,7 +7,7 @@ use cospan_domain::ids::KeyName;
 use cospan_domain::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::token::Token;
+use super::token::SecretToken;
 use super::{KeyError, Role, Roles, private};
 use crate::api::v1::Instant;
 
@@ -48,7 +48,7 @@ impl KeyInfo {
 /// The key file as it is written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenKeys {
     version: u32,
     #[serde(default)]
     key: Vec<WrittenKey>,
@@ -115,7 +115,12 @@ impl KeyDirectory {
     ///
     /// # Errors
     /// There is a key of that name, or the file cannot be changed.
-    pub fn add(&self, name: &KeyName, roles: Roles, now: Timestamp) -> Result<Token, KeyError> {
+    pub fn add(
+        &self,
+        name: &KeyName,
+        roles: Roles,
+        now: Timestamp,
+    ) -> Result<SecretToken, KeyError> {
         private::prepare_directory(&self.path)?;
         let _held = private::lock(&self.path.join(LOCK_FILE))?;
         let mut keys = self.list()?;
@@ -125,7 +130,7 @@ impl KeyDirectory {
         if keys.len() >= MAX_KEYS {
             return Err(KeyError::TooMany(MAX_KEYS));
         }
-        let token = Token::random()?;
+        let token = SecretToken::random()?;
         keys.push(KeyInfo {
             name: name.clone(),
             created: now,
@@ -198,7 +203,7 @@ impl KeyDirectory {
             return Ok(false);
         }
         // The secret first: after a crash in between, the next start makes both anew.
-        let token = Token::random()?;
+        let token = SecretToken::random()?;
         private::write(&self.token_file(), &format!("{}\n", token.secret()))?;
         let name = KeyName::new(FIRST_KEY).map_err(|error| KeyError::Unknown(error.to_string()))?;
         // Whoever can read its secret can change the key file as well.
@@ -217,12 +222,12 @@ impl KeyDirectory {
     ///
     /// # Errors
     /// The file can be read by others, or belongs to somebody else.
-    pub fn local_token(&self) -> Result<Option<Token>, KeyError> {
+    pub fn local_token(&self) -> Result<Option<SecretToken>, KeyError> {
         let path = self.token_file();
         let Some((text, _)) = private::read(&path)? else {
             return Ok(None);
         };
-        match Token::from_text(&text) {
+        match SecretToken::from_text(&text) {
             Some(token) => Ok(Some(token)),
             None => Err(KeyError::Damaged {
                 path,
@@ -239,7 +244,7 @@ impl KeyDirectory {
             blake3: key.hash.to_hex().to_string(),
             roles: key.roles.iter().map(|role| role.to_string()).collect(),
         });
-        let text = toml::to_string(&Written {
+        let text = toml::to_string(&WrittenKeys {
             version: VERSION,
             key: key.collect(),
         })
@@ -251,12 +256,12 @@ impl KeyDirectory {
     }
 }
 
-fn written(path: &Path, text: &str) -> Result<Written, KeyError> {
+fn written(path: &Path, text: &str) -> Result<WrittenKeys, KeyError> {
     let damaged = |problem: String| KeyError::Damaged {
         path: path.into(),
         problem,
     };
-    let written: Written = toml::from_str(text).map_err(|error| damaged(error.to_string()))?;
+    let written: WrittenKeys = toml::from_str(text).map_err(|error| damaged(error.to_string()))?;
     match written.version {
         VERSION_WITHOUT_RANKS | VERSION => Ok(written),
         version => Err(damaged(format!(

@@ -26,7 +26,7 @@ pub use ring::{KeyRing, Member};
 pub use role::{Role, Roles};
 pub use seal::seal;
 use thiserror::Error;
-pub use token::Token;
+pub use token::SecretToken;
 
 /// Why keys cannot be read or changed.
 #[derive(Debug, Error)]

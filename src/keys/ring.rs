@@ -10,7 +10,7 @@ use cospan_domain::ids::KeyName;
 use tokio::sync::watch;
 
 use super::directory::{KeyDirectory, parse};
-use super::token::{Token, hash};
+use super::token::{SecretToken, hash};
 use super::{KeyError, Role, Roles, private};
 
 /// One key that is let in.
@@ -40,17 +40,17 @@ impl Member {
     }
 }
 
-type Members = BTreeMap<[u8; 32], Arc<Member>>;
+type KeyMembers = BTreeMap<[u8; 32], Arc<Member>>;
 
 /// What changes when a file is replaced or written.
-type Stamp = (u64, u64, i64, i64);
+type KeyFileStamp = (u64, u64, i64, i64);
 
 /// The keys that are let in.
 #[derive(Debug)]
 pub struct KeyRing {
     directory: KeyDirectory,
-    members: ArcSwap<Members>,
-    seen: Mutex<Option<Stamp>>,
+    members: ArcSwap<KeyMembers>,
+    seen: Mutex<Option<KeyFileStamp>>,
     /// How often they were read.
     read: watch::Sender<u64>,
 }
@@ -74,7 +74,7 @@ impl KeyRing {
 
     /// The key that this token belongs to.
     pub fn find(&self, token: &[u8]) -> Option<Arc<Member>> {
-        if token.len() > Token::MAX_BYTES {
+        if token.len() > SecretToken::MAX_BYTES {
             return None;
         }
         let given = hash(token);

@@ -212,9 +212,9 @@ fn requests_of_a_key_are_counted_by_the_second() {
 
 #[test]
 fn a_secret_never_appears_in_debug_output() {
-    let token = Token::random().unwrap();
+    let token = SecretToken::random().unwrap();
     assert!(!format!("{token:?}").contains(token.secret()));
-    assert_ne!(token, Token::random().unwrap());
+    assert_ne!(token, SecretToken::random().unwrap());
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn only_a_key_that_was_given_a_role_has_it() {
         .unwrap();
     let first = keys.local_token().unwrap().unwrap();
     let ring = KeyRing::open(keys).unwrap();
-    let may = |token: &Token| -> Vec<Role> {
+    let may = |token: &SecretToken| -> Vec<Role> {
         let member = ring.find(token.secret().as_bytes()).unwrap();
         Role::ALL
             .into_iter()

@@ -9,9 +9,9 @@ const PREFIX: &str = "cospan_";
 
 /// The secret of one key. Shown once, then known by its hash only.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct SecretToken(String);
 
-impl Token {
+impl SecretToken {
     /// Longest text that is taken for a token at all.
     pub const MAX_BYTES: usize = 128;
 
@@ -52,8 +52,8 @@ pub(super) fn hash(token: &[u8]) -> blake3::Hash {
     blake3::hash(token)
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for SecretToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(secret)")
+        f.write_str("SecretToken(secret)")
     }
 }

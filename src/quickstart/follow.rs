@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::error::QuickstartError;
-use super::server::Server;
+use super::server::DemoServer;
 use super::tell::{Teller, bad, bar, good};
 use crate::api::v1::event::EventReport;
 use crate::api::v1::explain::TransferReport;
@@ -19,7 +19,7 @@ const LOG_MAX: u32 = 64 << 10;
 
 /// The job as it is followed.
 pub(super) struct Follow<'s> {
-    server: &'s Server,
+    server: &'s DemoServer,
     job: u64,
     seen: usize,
     /// Parts of the work of each component, a line of its output each.
@@ -28,14 +28,14 @@ pub(super) struct Follow<'s> {
 }
 
 /// What one look found.
-pub(super) struct Look {
+pub(super) struct JobLook {
     /// The job.
     pub(super) job: JobReport,
     /// What happened since the last look.
     pub(super) new: Vec<EventReport>,
 }
 
-impl Look {
+impl JobLook {
     /// Whether this happened since the last look.
     pub(super) fn saw(&self, event: &str) -> bool {
         self.new.iter().any(|new| new.event == event)
@@ -44,7 +44,7 @@ impl Look {
 
 impl<'s> Follow<'s> {
     /// `parts`: how many the work of each component has; it prints a line for each.
-    pub(super) fn new(server: &'s Server, job: u64, parts: usize) -> Self {
+    pub(super) fn new(server: &'s DemoServer, job: u64, parts: usize) -> Self {
         Self {
             server,
             job,
@@ -58,7 +58,7 @@ impl<'s> Follow<'s> {
     ///
     /// # Errors
     /// It ended otherwise than well, the server ended, or it takes too long.
-    pub(super) fn look(&mut self, teller: &mut Teller) -> Result<Look, QuickstartError> {
+    pub(super) fn look(&mut self, teller: &mut Teller) -> Result<JobLook, QuickstartError> {
         let look = self.see()?;
         for event in &look.new {
             if let Some(text) = told(event, &look.job) {
@@ -85,13 +85,13 @@ impl<'s> Follow<'s> {
         std::thread::sleep(LOOK_EVERY);
     }
 
-    fn see(&mut self) -> Result<Look, QuickstartError> {
+    fn see(&mut self) -> Result<JobLook, QuickstartError> {
         // The history first: what it tells, the job then shows.
         let history = self.server.ask(|client| client.history(self.job))?;
         let job = self.server.ask(|client| client.job(self.job))?;
         let new = history.events.get(self.seen..).unwrap_or_default().to_vec();
         self.seen = history.events.len();
-        Ok(Look { job, new })
+        Ok(JobLook { job, new })
     }
 
     /// Tells how far the input is.

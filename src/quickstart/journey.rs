@@ -6,19 +6,19 @@ use super::QuickstartError;
 use super::follow::{Follow, site_of};
 use super::processes;
 use super::report::{DeadSite, Durations};
-use super::server::Server;
-use super::story::{Done, Story, ms};
+use super::server::DemoServer;
+use super::story::{Done, QuickstartStory, ms};
 use super::tell::bad;
 use super::work::{self, PARTS};
 use crate::api::v1::job::JobReport;
 use crate::api::v1::site::SiteReport;
 use crate::client::SubmitOptions;
 
-impl Story<'_> {
+impl QuickstartStory<'_> {
     /// Submits the job and sees it through.
     pub(super) fn run(
         &mut self,
-        server: &Server,
+        server: &DemoServer,
         durations: &mut Durations,
     ) -> Result<Done, QuickstartError> {
         self.teller.step(
@@ -100,7 +100,7 @@ impl Story<'_> {
 
     fn until_the_second_start(
         &mut self,
-        server: &Server,
+        server: &DemoServer,
         follow: &mut Follow<'_>,
         victim: &str,
         death: Instant,
@@ -148,7 +148,7 @@ impl Story<'_> {
 
     fn dead_site(
         &self,
-        server: &Server,
+        server: &DemoServer,
         name: &str,
         killed: usize,
     ) -> Result<DeadSite, QuickstartError> {

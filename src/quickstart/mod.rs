@@ -19,11 +19,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use error::QuickstartError;
-pub use report::Report;
+pub use report::QuickstartReport;
 
 use demo_directory::{DemoDirectory, LocalSites};
-use server::Shared;
-use story::Story;
+use server::DemoShared;
+use story::QuickstartStory;
 use tell::Teller;
 
 use crate::signals;
@@ -34,7 +34,7 @@ const EXIT_INTERRUPTED: i32 = 130;
 
 /// How to do it.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct QuickstartOptions {
     /// Where; a new directory of our choice if not given.
     pub directory: Option<PathBuf>,
     /// Leave the server up.
@@ -50,12 +50,12 @@ pub struct Options {
 ///
 /// # Errors
 /// It could not be done. That outputs are wrong is no error, but in the report.
-pub fn run(options: &Options) -> Result<Report, QuickstartError> {
+pub fn run(options: &QuickstartOptions) -> Result<QuickstartReport, QuickstartError> {
     let demo = DemoDirectory::prepare(options.directory.as_deref())?;
-    let shared = Shared::new(demo.clone(), Box::new(LocalSites));
+    let shared = DemoShared::new(demo.clone(), Box::new(LocalSites));
     end_on_signals(shared.clone())?;
     let mut unwatched = EndOnDrop(Some(shared.clone()));
-    let report = Story {
+    let report = QuickstartStory {
         demo,
         options,
         teller: Teller::new(options.silent),
@@ -66,7 +66,7 @@ pub fn run(options: &Options) -> Result<Report, QuickstartError> {
 }
 
 /// Ends everything after an error or a panic.
-struct EndOnDrop(Option<Arc<Shared>>);
+struct EndOnDrop(Option<Arc<DemoShared>>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
@@ -76,7 +76,7 @@ impl Drop for EndOnDrop {
     }
 }
 
-fn end_on_signals(shared: Arc<Shared>) -> Result<(), QuickstartError> {
+fn end_on_signals(shared: Arc<DemoShared>) -> Result<(), QuickstartError> {
     let mut caught = signals::catch_unless_ignored().map_err(QuickstartError::Signals)?;
     let wait = move || {
         if signals::wait_for_end(&mut caught).is_none() {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// What was done and what came of it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct QuickstartReport {
     /// Everything was as it must be.
     pub right: bool,
     /// Where everything is.
@@ -25,7 +25,7 @@ pub struct Report {
     /// Co-allocations that it took.
     pub rounds: u32,
     /// The components.
-    pub components: Vec<ComponentReport>,
+    pub components: Vec<MovedComponent>,
     /// The site that died.
     pub dead_site: DeadSite,
     /// How long what took.
@@ -49,7 +49,7 @@ pub struct InputReport {
 
 /// One component.
 #[derive(Debug, Clone, Serialize)]
-pub struct ComponentReport {
+pub struct MovedComponent {
     /// Its name.
     pub name: String,
     /// Its processors.

@@ -35,21 +35,21 @@ const TAIL: u64 = 2_000;
 
 /// The server as the story uses it.
 #[derive(Debug)]
-pub(super) struct Server {
-    shared: Arc<Shared>,
+pub(super) struct DemoServer {
+    shared: Arc<DemoShared>,
     /// How it is asked.
     pub(super) client: Client,
 }
 
 /// What the thread that waits for Ctrl-C needs as well.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct DemoShared {
     demo: DemoDirectory,
     sites: Box<dyn DemoSites>,
     child: Mutex<Option<Child>>,
 }
 
-impl Shared {
+impl DemoShared {
     pub(super) fn new(demo: DemoDirectory, sites: Box<dyn DemoSites>) -> Arc<Self> {
         Arc::new(Self {
             demo,
@@ -89,9 +89,9 @@ impl Shared {
     }
 }
 
-impl Server {
+impl DemoServer {
     /// Starts it and waits until it takes work.
-    pub(super) fn start(shared: Arc<Shared>) -> Result<Self, QuickstartError> {
+    pub(super) fn start(shared: Arc<DemoShared>) -> Result<Self, QuickstartError> {
         let demo = shared.demo.clone();
         let mut tries = 0;
         loop {

@@ -9,19 +9,19 @@ use cospan_domain::units::Bytes;
 
 use super::demo_directory::{BANDWIDTH, DemoDirectory, SITES};
 use super::follow::site_of;
-use super::report::{ComponentReport, DeadSite, Durations, InputReport, Report};
-use super::server::{Server, Shared};
+use super::report::{DeadSite, Durations, InputReport, MovedComponent, QuickstartReport};
+use super::server::{DemoServer, DemoShared};
 use super::tell::{Teller, bad, columns, good};
-use super::{Options, QuickstartError, work};
+use super::{QuickstartError, QuickstartOptions, work};
 use crate::api::v1::explain::VerdictReport;
 use crate::api::v1::file::FileRegistration;
 use crate::api::v1::job::JobReport;
 use crate::client::SubmitOptions;
 
 /// Everything that is needed to tell it.
-pub(super) struct Story<'o> {
+pub(super) struct QuickstartStory<'o> {
     pub(super) demo: DemoDirectory,
-    pub(super) options: &'o Options,
+    pub(super) options: &'o QuickstartOptions,
     pub(super) teller: Teller,
 }
 
@@ -40,9 +40,12 @@ pub(super) fn ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Story<'_> {
+impl QuickstartStory<'_> {
     /// Tells it from the beginning to the end.
-    pub(super) fn tell(mut self, shared: &Arc<Shared>) -> Result<Report, QuickstartError> {
+    pub(super) fn tell(
+        mut self,
+        shared: &Arc<DemoShared>,
+    ) -> Result<QuickstartReport, QuickstartError> {
         let begin = Instant::now();
         let mut durations = Durations::default();
         let server = self.start(shared)?;
@@ -56,7 +59,7 @@ impl Story<'_> {
             .all(|component| component.site_after != done.dead.name);
         durations.total = ms(begin);
         let address = server.client.address().to_string();
-        let report = Report {
+        let report = QuickstartReport {
             right: moved && components.iter().all(|component| component.right),
             directory: self.demo.directory.display().to_string(),
             config: self.demo.config().display().to_string(),
@@ -79,13 +82,13 @@ impl Story<'_> {
         Ok(report)
     }
 
-    fn start(&mut self, shared: &Arc<Shared>) -> Result<Server, QuickstartError> {
+    fn start(&mut self, shared: &Arc<DemoShared>) -> Result<DemoServer, QuickstartError> {
         self.teller.step(
             "A control plane and three clusters",
             "A server with an embedded store, and three sites played by this machine:\n\
              each with its own directory tree, processors, and slow links to the others.",
         )?;
-        let server = Server::start(shared.clone())?;
+        let server = DemoServer::start(shared.clone())?;
         let sites = server.usable_sites(SITES.len())?;
         let pid = server.pid().unwrap_or_default();
         let address = server.client.address();
@@ -104,7 +107,7 @@ impl Story<'_> {
         Ok(server)
     }
 
-    fn register(&mut self, server: &Server) -> Result<(InputReport, String), QuickstartError> {
+    fn register(&mut self, server: &DemoServer) -> Result<(InputReport, String), QuickstartError> {
         self.teller.step(
             "An input file",
             "It lies at one site. Jobs use its logical name; copies go where they are needed.",
@@ -136,7 +139,7 @@ impl Story<'_> {
         Ok((input, text))
     }
 
-    fn preview(&mut self, server: &Server) -> Result<(), QuickstartError> {
+    fn preview(&mut self, server: &DemoServer) -> Result<(), QuickstartError> {
         DemoDirectory::write(&self.demo.job_file(), work::job_text().as_bytes())?;
         self.teller.step(
             "Where would the job go?",
@@ -157,10 +160,10 @@ impl Story<'_> {
     /// Compares what the job left with what it must be.
     fn check(
         &mut self,
-        server: &Server,
+        server: &DemoServer,
         done: &Done,
         input: &str,
-    ) -> Result<Vec<ComponentReport>, QuickstartError> {
+    ) -> Result<Vec<MovedComponent>, QuickstartError> {
         self.teller.step(
             "Fetch the outputs and check them",
             "Each is compared with what this program works out from the input itself.",
@@ -174,7 +177,7 @@ impl Story<'_> {
             }
             let found = std::fs::read(&file).map_err(QuickstartError::file("read", &file))?;
             let wanted = work::expected(&component.name, input);
-            let report = ComponentReport {
+            let report = MovedComponent {
                 name: component.name.clone(),
                 processors: component.processors,
                 site_before: done.before.get(at).cloned().unwrap_or_default(),
@@ -191,7 +194,7 @@ impl Story<'_> {
         Ok(all)
     }
 
-    fn end(&mut self, report: &Report) -> Result<(), QuickstartError> {
+    fn end(&mut self, report: &QuickstartReport) -> Result<(), QuickstartError> {
         let seconds = report.durations_ms.total as f64 / 1_000.0;
         let verdict = match report.right {
             true => good("Everything is right."),
@@ -222,7 +225,7 @@ impl Story<'_> {
     }
 
     /// What to type next.
-    fn next(&self, report: &Report) -> String {
+    fn next(&self, report: &QuickstartReport) -> String {
         let program = std::env::current_exe()
             .map_or_else(|_| "cospan".into(), |program| program.display().to_string());
         let directory = &report.directory;
@@ -269,7 +272,7 @@ fn verdicts(verdicts: &[VerdictReport]) -> String {
     columns(&rows.collect::<Vec<_>>())
 }
 
-fn checked(report: &ComponentReport) -> String {
+fn checked(report: &MovedComponent) -> String {
     let verdict = if report.right {
         good("right")
     } else {
@@ -282,7 +285,7 @@ fn checked(report: &ComponentReport) -> String {
     )
 }
 
-fn fetch(server: &Server, job: u64, component: &str, to: &Path) -> Result<(), QuickstartError> {
+fn fetch(server: &DemoServer, job: u64, component: &str, to: &Path) -> Result<(), QuickstartError> {
     let mut download = server.ask(|client| client.output(job, component, work::OUTPUT))?;
     let mut bytes = Vec::new();
     let read = download.bytes.read_to_end(&mut bytes);

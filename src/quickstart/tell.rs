@@ -13,7 +13,7 @@ use crate::terminal::{self, Printer};
 const NO_WRAP: &str = "?7l";
 const WRAP: &str = "?7h";
 
-type Told = Result<(), QuickstartError>;
+type TellResult = Result<(), QuickstartError>;
 
 /// Tells the story.
 pub(super) struct Teller {
@@ -45,7 +45,7 @@ impl Teller {
         }
     }
 
-    fn write(&mut self, text: &str) -> Told {
+    fn write(&mut self, text: &str) -> TellResult {
         if self.silent {
             return Ok(());
         }
@@ -53,7 +53,7 @@ impl Teller {
     }
 
     /// Leaves the changing line as it is.
-    fn close_live(&mut self) -> Told {
+    fn close_live(&mut self) -> TellResult {
         self.last.clear();
         if std::mem::take(&mut self.open) {
             self.write("\n")
@@ -63,7 +63,7 @@ impl Teller {
     }
 
     /// Takes the changing line away: what happened says more.
-    fn erase_live(&mut self) -> Told {
+    fn erase_live(&mut self) -> TellResult {
         self.last.clear();
         if std::mem::take(&mut self.open) {
             self.write(terminal::clear_line())
@@ -72,13 +72,13 @@ impl Teller {
         }
     }
 
-    fn line(&mut self, text: &str) -> Told {
+    fn line(&mut self, text: &str) -> TellResult {
         let time = format!("{:>5.1}s", self.begin.elapsed().as_secs_f32());
         self.write(&format!("   {}  {text}\n", dim(&time)))
     }
 
     /// Begins a step, with what it is for.
-    pub(super) fn step(&mut self, title: &str, why: &str) -> Told {
+    pub(super) fn step(&mut self, title: &str, why: &str) -> TellResult {
         self.close_live()?;
         self.step += 1;
         let title = terminal::painted(Style::new().bold(), &format!("{}. {title}", self.step));
@@ -90,13 +90,13 @@ impl Teller {
     }
 
     /// Something happened; with the time since the beginning.
-    pub(super) fn happened(&mut self, text: &str) -> Told {
+    pub(super) fn happened(&mut self, text: &str) -> TellResult {
         self.erase_live()?;
         self.line(text)
     }
 
     /// Lines as they are, indented.
-    pub(super) fn lines(&mut self, text: &str) -> Told {
+    pub(super) fn lines(&mut self, text: &str) -> TellResult {
         self.close_live()?;
         let indented: String = text
             .lines()
@@ -107,7 +107,7 @@ impl Teller {
 
     /// How far something is: `exact` changes in place on a terminal; elsewhere
     /// `rough` is a line of its own whenever it changes.
-    pub(super) fn progress(&mut self, exact: &str, rough: &str) -> Told {
+    pub(super) fn progress(&mut self, exact: &str, rough: &str) -> TellResult {
         if !self.live {
             if self.last != rough {
                 self.line(rough)?;
@@ -128,7 +128,7 @@ impl Teller {
     }
 
     /// The last words, unindented.
-    pub(super) fn end(&mut self, text: &str) -> Told {
+    pub(super) fn end(&mut self, text: &str) -> TellResult {
         self.close_live()?;
         self.write(&format!("\n{text}"))
     }

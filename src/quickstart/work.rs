@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::demo_directory::SITES;
 use crate::api::v1::JobDocument;
-use crate::api::v1::parse::{Format, parse_all};
+use crate::api::v1::parse::{JobFormat, parse_all};
 
 /// Logical name of the input.
 pub(super) const INPUT: &str = "measurements";
@@ -96,7 +96,7 @@ const SELECT: &str = "sed -n '/^station-07 /p'";
 
 /// The job as it is submitted.
 pub(super) fn job() -> Result<Vec<JobDocument>, crate::api::v1::ParseError> {
-    parse_all(&job_text(), Format::Toml)
+    parse_all(&job_text(), JobFormat::Toml)
 }
 
 /// What a component must have written.

@@ -1,13 +1,13 @@
 //! Words as options with their values, as getopt reads them.
 
 use super::ScriptError;
-use super::lines::Word;
-use super::table::{Known, TABLE};
+use super::lines::OptionWord;
+use super::table::{SbatchOption, TABLE};
 use crate::api::v1::parse::nearest;
 
 /// How an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum OptionArity {
     /// Always.
     Value,
     /// With `=` only.
@@ -18,16 +18,16 @@ pub(super) enum Takes {
 
 /// An option as it was given.
 #[derive(Debug, Clone)]
-pub(super) struct Given {
+pub(super) struct GivenOption {
     /// The line.
     pub(super) line: usize,
     /// Which.
-    pub(super) known: &'static Known,
+    pub(super) known: &'static SbatchOption,
     /// Its value.
     pub(super) value: Option<String>,
 }
 
-impl Given {
+impl GivenOption {
     /// As one word for `sbatch`.
     pub(super) fn word(&self) -> String {
         match &self.value {
@@ -49,7 +49,7 @@ impl Given {
 }
 
 /// Reads the words of one component.
-pub(super) fn read(words: &[Word]) -> Result<Vec<Given>, ScriptError> {
+pub(super) fn read(words: &[OptionWord]) -> Result<Vec<GivenOption>, ScriptError> {
     let mut given = Vec::new();
     let mut rest = words.iter().peekable();
     while let Some(word) = rest.next() {
@@ -71,15 +71,15 @@ fn of_long(
     line: usize,
     long: &str,
     following: &mut dyn FnMut() -> Option<String>,
-) -> Result<Given, ScriptError> {
+) -> Result<GivenOption, ScriptError> {
     let (name, value) = match long.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
         None => (long, None),
     };
     let known = by_name(line, name)?;
     let value = match (known.takes, value) {
-        (Takes::Value, None) => Some(following().ok_or_else(|| without_value(line, known))?),
-        (Takes::Nothing, Some(_)) => {
+        (OptionArity::Value, None) => Some(following().ok_or_else(|| without_value(line, known))?),
+        (OptionArity::Nothing, Some(_)) => {
             let problem = format!("--{} takes no value", known.name);
             return Err(ScriptError::at(line, problem, "leave it out"));
         }
@@ -88,14 +88,14 @@ fn of_long(
     if value.as_deref() == Some("") {
         return Err(without_value(line, known));
     }
-    Ok(Given { line, known, value })
+    Ok(GivenOption { line, known, value })
 }
 
 /// Short ones: those without values may stand together in a word.
 fn of_short(
-    word: &Word,
+    word: &OptionWord,
     following: &mut dyn FnMut() -> Option<String>,
-    given: &mut Vec<Given>,
+    given: &mut Vec<GivenOption>,
 ) -> Result<(), ScriptError> {
     let line = word.line;
     let mut letters = match word.text.strip_prefix('-') {
@@ -113,8 +113,8 @@ fn of_short(
             let problem = format!("there is no option -{letter} of sbatch");
             ScriptError::at(line, problem, "write it as --option=value")
         })?;
-        if known.takes != Takes::Value {
-            given.push(Given {
+        if known.takes != OptionArity::Value {
+            given.push(GivenOption {
                 line,
                 known,
                 value: None,
@@ -129,14 +129,14 @@ fn of_short(
         };
         let value = value.filter(|value| !value.is_empty());
         let value = Some(value.ok_or_else(|| without_value(line, known))?);
-        given.push(Given { line, known, value });
+        given.push(GivenOption { line, known, value });
         break;
     }
     Ok(())
 }
 
 /// By its name, or by a beginning that only it has.
-fn by_name(line: usize, name: &str) -> Result<&'static Known, ScriptError> {
+fn by_name(line: usize, name: &str) -> Result<&'static SbatchOption, ScriptError> {
     if let Some(known) = TABLE.iter().find(|known| known.name == name) {
         return Ok(known);
     }
@@ -158,7 +158,7 @@ fn by_name(line: usize, name: &str) -> Result<&'static Known, ScriptError> {
     ))
 }
 
-fn without_value(line: usize, known: &Known) -> ScriptError {
+fn without_value(line: usize, known: &SbatchOption) -> ScriptError {
     let name = known.name;
     ScriptError::at(
         line,

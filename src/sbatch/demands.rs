@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::ComponentName;
-use cospan_domain::labels::{Constraint, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES, Rule};
+use cospan_domain::labels::{
+    Constraint, LabelRule, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES,
+};
 use cospan_domain::units::Bytes;
 
 use super::ScriptError;
-use super::arity::Given;
-use super::options::Options;
+use super::arity::GivenOption;
+use super::options::ComponentOptions;
 use super::table::Meaning;
 use super::values::{self, Gpus};
-use super::whole::Start;
+use super::whole::ScriptStart;
 use crate::api::v1::Size;
 use crate::api::v1::document::{ComponentDocument, ExecutableDocument, OverrideDocument};
-use crate::api::v1::label::{Demand, Place};
+use crate::api::v1::label::{Demand, OverrideTarget};
 
 /// Where options of `sbatch` mean something: sites under Slurm have this label.
 const AT_SLURM: &str = "lrm=slurm";
@@ -51,7 +53,7 @@ pub(super) struct Demands {
 
 /// Tasks on nodes.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
+struct TaskShape {
     tasks: u32,
     /// The fewest.
     nodes: u32,
@@ -61,8 +63,8 @@ struct Shape {
 }
 
 /// Reads the options of a component.
-pub(super) fn of(options: &Options) -> Result<Demands, ScriptError> {
-    let shape = Shape::of(options)?;
+pub(super) fn of(options: &ComponentOptions) -> Result<Demands, ScriptError> {
+    let shape = TaskShape::of(options)?;
     let gpus = gpus(options, shape)?;
     let mut constraints = labels(options)?;
     for kind in &gpus.kinds {
@@ -80,17 +82,17 @@ pub(super) fn of(options: &Options) -> Result<Demands, ScriptError> {
 }
 
 /// A count, if the option is given.
-fn count(options: &Options, name: &str) -> Result<Option<u32>, ScriptError> {
-    let count = |given: &Given| {
+fn count(options: &ComponentOptions, name: &str) -> Result<Option<u32>, ScriptError> {
+    let count = |given: &GivenOption| {
         values::count(given.text()).ok_or_else(|| given.wrong("give a number of at least 1"))
     };
     options.last(name).map(count).transpose()
 }
 
-impl Shape {
-    fn of(options: &Options) -> Result<Self, ScriptError> {
+impl TaskShape {
+    fn of(options: &ComponentOptions) -> Result<Self, ScriptError> {
         let given = options.last("nodes");
-        let read = |given: &Given| {
+        let read = |given: &GivenOption| {
             let remedy = "write it as --nodes=4 or --nodes=2-4";
             values::nodes(given.text()).ok_or_else(|| given.wrong(remedy))
         };
@@ -118,9 +120,9 @@ impl Shape {
 }
 
 /// All kinds of it that the options ask for; of several options the one that gives most.
-fn gpus(options: &Options, shape: Shape) -> Result<Gpus, ScriptError> {
-    type Read = fn(&str) -> Option<Gpus>;
-    let asked: [(&str, Read, u32); 4] = [
+fn gpus(options: &ComponentOptions, shape: TaskShape) -> Result<Gpus, ScriptError> {
+    type GpuParser = fn(&str) -> Option<Gpus>;
+    let asked: [(&str, GpuParser, u32); 4] = [
         ("gpus", values::gpus, 1),
         ("gpus-per-node", values::gpus, shape.nodes),
         ("gpus-per-task", values::gpus, shape.tasks),
@@ -145,7 +147,11 @@ fn gpus(options: &Options, shape: Shape) -> Result<Gpus, ScriptError> {
 }
 
 /// All that the component needs at least; what it needs on each node times the fewest nodes.
-fn memory(options: &Options, shape: Shape, gpus: u32) -> Result<Option<Bytes>, ScriptError> {
+fn memory(
+    options: &ComponentOptions,
+    shape: TaskShape,
+    gpus: u32,
+) -> Result<Option<Bytes>, ScriptError> {
     let asked = [
         ("mem", shape.nodes),
         ("mem-per-cpu", shape.processors),
@@ -171,7 +177,7 @@ fn memory(options: &Options, shape: Shape, gpus: u32) -> Result<Option<Bytes>, S
 }
 
 /// What the labels of a site must be: partitions, accounts, qualities of service, features.
-fn labels(options: &Options) -> Result<Vec<Demand>, ScriptError> {
+fn labels(options: &ComponentOptions) -> Result<Vec<Demand>, ScriptError> {
     let mut demands = Vec::new();
     for name in ["partition", "account", "qos"] {
         let Some(given) = options.last(name) else {
@@ -189,7 +195,7 @@ fn labels(options: &Options) -> Result<Vec<Demand>, ScriptError> {
 }
 
 /// How many nodes there must be, and what the largest of them must have at least.
-fn of_nodes(options: &Options, shape: Shape) -> Result<Vec<Demand>, ScriptError> {
+fn of_nodes(options: &ComponentOptions, shape: TaskShape) -> Result<Vec<Demand>, ScriptError> {
     let each = count(options, "cpus-per-task")?.unwrap_or(1);
     // Of a number of tasks in all, some nodes may have fewer than their most.
     let tasks = match options.last("ntasks") {
@@ -224,7 +230,7 @@ fn of_nodes(options: &Options, shape: Shape) -> Result<Vec<Demand>, ScriptError>
     let demand = |(key, least, _): (&str, u64, u64)| {
         Demand(Constraint {
             key: key.into(),
-            rule: Rule::AtLeast(least),
+            rule: LabelRule::AtLeast(least),
         })
     };
     Ok(asked.map(demand).collect())
@@ -241,9 +247,10 @@ fn features(text: &str) -> Vec<Demand> {
     all.unwrap_or_default()
 }
 
-fn lrm_options(options: &Options) -> Vec<Arc<str>> {
-    let is_for_slurm =
-        |given: &&Given| given.known.meaning == Meaning::Passed || BOTH.contains(&given.known.name);
+fn lrm_options(options: &ComponentOptions) -> Vec<Arc<str>> {
+    let is_for_slurm = |given: &&GivenOption| {
+        given.known.meaning == Meaning::Passed || BOTH.contains(&given.known.name)
+    };
     let mut last = BTreeMap::new();
     for given in options.0.iter().filter(is_for_slurm) {
         last.insert(given.known.name, given.word().into());
@@ -252,7 +259,7 @@ fn lrm_options(options: &Options) -> Vec<Arc<str>> {
 }
 
 /// What Slurm would tell a job about its shape.
-fn variables(options: &Options, shape: Shape) -> Vec<(&'static str, String)> {
+fn variables(options: &ComponentOptions, shape: TaskShape) -> Vec<(&'static str, String)> {
     let (tasks, nodes) = (shape.tasks.to_string(), shape.nodes.to_string());
     let on_node = shape.processors.div_ceil(shape.nodes).to_string();
     let mut all = vec![
@@ -305,12 +312,12 @@ impl Demands {
     pub(super) fn component(
         self,
         name: &str,
-        start: &Start,
+        start: &ScriptStart,
         arguments: Vec<Arc<str>>,
     ) -> Result<ComponentDocument, ScriptError> {
         let unfit = |problem: String| ScriptError::whole(problem, "write a job file instead");
         let name = ComponentName::new(name).map_err(|error| unfit(error.to_string()))?;
-        let place: Place = AT_SLURM.parse().map_err(unfit)?;
+        let place: OverrideTarget = AT_SLURM.parse().map_err(unfit)?;
         let options = OverrideDocument {
             lrm_options: self.lrm_options,
             ..Default::default()

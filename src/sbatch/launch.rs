@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::demands::Demands;
-use super::whole::Start;
+use super::whole::ScriptStart;
 use super::{Script, ScriptError};
 
 /// See there.
@@ -55,7 +55,7 @@ pub(super) fn logs_in(text: &str) -> bool {
 /// The arguments of `/bin/sh` for one of so many components.
 pub(super) fn of(
     script: &Script<'_>,
-    start: &Start,
+    start: &ScriptStart,
     demands: &Demands,
     components: usize,
 ) -> Vec<Arc<str>> {

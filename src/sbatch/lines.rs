@@ -19,7 +19,7 @@ const FOREIGN: [(&str, &str); 5] = [
 
 /// A word of an option line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct OptionWord {
     /// Its line, from 1.
     pub(super) line: usize,
     /// Without quotes.
@@ -28,7 +28,7 @@ pub(super) struct Word {
 
 /// The words of all option lines, by component, and the line of the first that is not read
 /// because it comes after a command.
-pub(super) fn words(text: &str) -> Result<(Vec<Vec<Word>>, Option<usize>), ScriptError> {
+pub(super) fn words(text: &str) -> Result<(Vec<Vec<OptionWord>>, Option<usize>), ScriptError> {
     let is_comment =
         |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     let mut components = vec![Vec::new()];
@@ -43,7 +43,7 @@ pub(super) fn words(text: &str) -> Result<(Vec<Vec<Word>>, Option<usize>), Scrip
         for (text, quoted) in split(number, rest)? {
             match components.last_mut() {
                 Some(words) if quoted || !NEXT.contains(&text.as_str()) => {
-                    words.push(Word { line: number, text });
+                    words.push(OptionWord { line: number, text });
                 }
                 _ => components.push(Vec::new()),
             }

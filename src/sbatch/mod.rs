@@ -19,7 +19,7 @@ mod whole;
 
 use cospan_domain::units::DurationMs;
 
-use crate::api::v1::{Format, JobDocument};
+use crate::api::v1::{JobDocument, JobFormat};
 
 /// A script, and where it is from.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ impl ScriptError {
 /// Whether a file is a script, and not a job file: it begins as scripts do, and its name does
 /// not say otherwise.
 pub(crate) fn is_script(file: &str, text: &str) -> bool {
-    text.starts_with("#!") && Format::of_file_name(file).is_none()
+    text.starts_with("#!") && JobFormat::of_file_name(file).is_none()
 }
 
 /// Reads a script as `sbatch` does.

@@ -1,26 +1,26 @@
 //! The options of a script, by component.
 
 use super::ScriptError;
-use super::arity::{self, Given};
+use super::arity::{self, GivenOption};
 use super::lines;
 use super::table::Meaning;
 
 /// What one component asks for, in the order in which it was given.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Options(pub(super) Vec<Given>);
+pub(super) struct ComponentOptions(pub(super) Vec<GivenOption>);
 
 /// What a script asks for: by component, and what to tell its user.
-type Asked = (Vec<Options>, Vec<(usize, String)>);
+type ScriptDemands = (Vec<ComponentOptions>, Vec<(usize, String)>);
 
-impl Options {
+impl ComponentOptions {
     /// An option; of several the last counts.
-    pub(super) fn last(&self, name: &str) -> Option<&Given> {
+    pub(super) fn last(&self, name: &str) -> Option<&GivenOption> {
         self.0.iter().rev().find(|given| given.known.name == name)
     }
 }
 
 /// Reads all of them; what cannot be had here is refused.
-pub(super) fn of_script(text: &str) -> Result<Asked, ScriptError> {
+pub(super) fn of_script(text: &str) -> Result<ScriptDemands, ScriptError> {
     let (components, late) = lines::words(text)?;
     let mut notes = Vec::new();
     let mut read = Vec::with_capacity(components.len());
@@ -41,7 +41,7 @@ pub(super) fn of_script(text: &str) -> Result<Asked, ScriptError> {
                 Meaning::NoEffect(_) | Meaning::Read | Meaning::Passed => {}
             }
         }
-        read.push(Options(given));
+        read.push(ComponentOptions(given));
     }
     if let Some(line) = late {
         let note = "not read, because it comes after the first command of the script";

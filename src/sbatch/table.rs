@@ -1,16 +1,16 @@
 //! Every option of `sbatch`, and what becomes of it.
 
-use super::arity::Takes::{self, Nothing, Perhaps, Value};
+use super::arity::OptionArity::{self, Nothing, Perhaps, Value};
 
 /// An option that `sbatch` knows.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct SbatchOption {
     /// Its long name.
     pub(super) name: &'static str,
     /// Its short one.
     pub(super) short: Option<char>,
     /// How it takes a value.
-    pub(super) takes: Takes,
+    pub(super) takes: OptionArity,
     /// What becomes of it.
     pub(super) meaning: Meaning,
 }
@@ -30,8 +30,13 @@ pub(super) enum Meaning {
 
 use Meaning::{NoEffect, Passed, Read, Refused};
 
-const fn known(name: &'static str, short: Option<char>, takes: Takes, meaning: Meaning) -> Known {
-    Known {
+const fn known(
+    name: &'static str,
+    short: Option<char>,
+    takes: OptionArity,
+    meaning: Meaning,
+) -> SbatchOption {
+    SbatchOption {
         name,
         short,
         takes,
@@ -42,7 +47,7 @@ const fn known(name: &'static str, short: Option<char>, takes: Takes, meaning: M
 const ELSEWHERE: &str = "take it out; sites keep it for what runs on their own orders";
 
 /// All of them, by name.
-pub(super) static TABLE: &[Known] = &[
+pub(super) static TABLE: &[SbatchOption] = &[
     known("account", Some('A'), Value, Read),
     known("acctg-freq", None, Value, Passed),
     known("array", Some('a'), Value, Read),

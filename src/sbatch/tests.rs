@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::api::v1::document::ComponentDocument;
-use crate::api::v1::label::Place;
+use crate::api::v1::label::OverrideTarget;
 
 fn translated(text: &str) -> Result<Translated, ScriptError> {
     let script = Script {
@@ -53,7 +53,7 @@ fn refused(text: &str) -> (Option<usize>, String) {
 }
 
 fn at_slurm(component: &ComponentDocument) -> Vec<String> {
-    let place: Place = "lrm=slurm".parse().unwrap();
+    let place: OverrideTarget = "lrm=slurm".parse().unwrap();
     let options = component
         .at
         .get(&place)
@@ -189,20 +189,20 @@ fn slurm_gets_what_only_it_understands_and_the_shape() {
 
 #[test]
 fn sites_under_slurm_take_every_option_that_is_passed_on() {
-    let is_for_slurm = |known: &&table::Known| {
+    let is_for_slurm = |known: &&table::SbatchOption| {
         known.meaning == table::Meaning::Passed || demands::BOTH.contains(&known.name)
     };
     for known in table::TABLE.iter().filter(is_for_slurm) {
         for value in [None, Some("x".to_owned())] {
-            let given = arity::Given {
+            let given = arity::GivenOption {
                 line: 1,
                 known,
                 value,
             };
             let is_whole = match known.takes {
-                arity::Takes::Value => given.value.is_some(),
-                arity::Takes::Perhaps => true,
-                arity::Takes::Nothing => given.value.is_none(),
+                arity::OptionArity::Value => given.value.is_some(),
+                arity::OptionArity::Perhaps => true,
+                arity::OptionArity::Nothing => given.value.is_none(),
             };
             let passed = cospan_sites::slurm::passed_on(&given.word().into());
             assert!(!is_whole || passed.is_ok(), "{passed:?}");

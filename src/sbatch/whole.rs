@@ -7,8 +7,8 @@ use cospan_domain::ids::RelPath;
 use cospan_domain::runner::Indices;
 use cospan_domain::units::DurationMs;
 
-use super::arity::Given;
-use super::options::Options;
+use super::arity::GivenOption;
+use super::options::ComponentOptions;
 use super::{Around, Script, ScriptError, launch, values};
 use crate::api::v1::runner::{SweepDocument, WarningDocument};
 use crate::api::v1::{JobDocument, Length};
@@ -24,14 +24,14 @@ const PATTERN: &str = "AajJNnstux%";
 
 /// A job without components, and what all of them are started with.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct ScriptJob {
     pub(super) document: JobDocument,
-    pub(super) start: Start,
+    pub(super) start: ScriptStart,
 }
 
 /// What all components of a script are started with.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Start {
+pub(super) struct ScriptStart {
     /// Words of the launcher.
     pub(super) words: Vec<String>,
     /// Variables.
@@ -42,7 +42,7 @@ pub(super) struct Start {
     is_array: bool,
 }
 
-impl Start {
+impl ScriptStart {
     /// A text as it must be written to come out as it is.
     pub(super) fn plain(&self, text: String) -> Arc<str> {
         match self.is_array {
@@ -58,11 +58,11 @@ impl Start {
 }
 
 /// All options of a script, for what can only be said once.
-struct All<'a>(&'a [Options]);
+struct All<'a>(&'a [ComponentOptions]);
 
 impl All<'_> {
     /// Whichever of these was given last.
-    fn last(&self, names: &[&str]) -> Option<&Given> {
+    fn last(&self, names: &[&str]) -> Option<&GivenOption> {
         let mut given = self.0.iter().flat_map(|options| &options.0);
         given.rfind(|given| names.contains(&given.known.name))
     }
@@ -71,19 +71,19 @@ impl All<'_> {
 /// Reads it.
 pub(super) fn read(
     script: &Script<'_>,
-    components: &[Options],
+    components: &[ComponentOptions],
     around: Around<'_>,
     notes: &mut Vec<(usize, String)>,
-) -> Result<Whole, ScriptError> {
+) -> Result<ScriptJob, ScriptError> {
     let all = All(components);
     let array = all.last(&["array"]).map(indices).transpose()?;
-    let mut start = Start {
+    let mut start = ScriptStart {
         is_array: array.is_some(),
-        ..Start::default()
+        ..ScriptStart::default()
     };
     let name = all
         .last(&["job-name"])
-        .map_or(script.name, Given::text)
+        .map_or(script.name, GivenOption::text)
         .to_owned();
     start.set("SLURM_JOB_NAME", name.clone());
     if let Some(indices) = &array {
@@ -110,13 +110,13 @@ pub(super) fn read(
         warning: all.last(&["signal"]).map(warning).transpose()?,
         ..JobDocument::bare(Length(wall_time(components, around, notes)?))
     };
-    Ok(Whole { document, start })
+    Ok(ScriptJob { document, start })
 }
 
 /// The longest that any component gives: they run together. Where none does, what their
 /// partitions give.
 fn wall_time(
-    components: &[Options],
+    components: &[ComponentOptions],
     around: Around<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
@@ -138,13 +138,13 @@ fn wall_time(
 
 /// The longest that the partitions of its components give what says nothing of it.
 fn default_time(
-    components: &[Options],
+    components: &[ComponentOptions],
     around: Around<'_>,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<DurationMs, ScriptError> {
     let mut longest = None;
     for options in components {
-        let partition = options.last("partition").map(Given::text);
+        let partition = options.last("partition").map(GivenOption::text);
         let known = (around.default_time)(partition).ok_or_else(|| {
             let of = partition
                 .map(|names| format!(" of {names}"))
@@ -166,7 +166,7 @@ fn default_time(
     Ok(time)
 }
 
-fn indices(given: &Given) -> Result<Indices, ScriptError> {
+fn indices(given: &GivenOption) -> Result<Indices, ScriptError> {
     given.text().parse().map_err(|error| {
         let problem = format!("--array: {error}");
         ScriptError::at(
@@ -177,7 +177,7 @@ fn indices(given: &Given) -> Result<Indices, ScriptError> {
     })
 }
 
-fn of_array(indices: &Indices, start: &mut Start) {
+fn of_array(indices: &Indices, start: &mut ScriptStart) {
     let (first, last) = indices.bounds();
     for (name, number) in [
         ("SLURM_ARRAY_TASK_COUNT", indices.count()),
@@ -198,7 +198,7 @@ fn export(
     all: &All<'_>,
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
-    start: &mut Start,
+    start: &mut ScriptStart,
 ) -> Result<(), ScriptError> {
     let mut logs_in = true;
     if let Some(given) = all.last(&["export"]) {
@@ -227,7 +227,7 @@ fn export(
 }
 
 /// Where it starts: gives the directory if it is one of the site.
-fn folder<'a>(all: &'a All<'_>, start: &mut Start) -> Result<Option<&'a str>, ScriptError> {
+fn folder<'a>(all: &'a All<'_>, start: &mut ScriptStart) -> Result<Option<&'a str>, ScriptError> {
     let Some(given) = all.last(&["chdir"]) else {
         return Ok(None);
     };
@@ -246,7 +246,7 @@ fn folder<'a>(all: &'a All<'_>, start: &mut Start) -> Result<Option<&'a str>, Sc
 fn files(
     all: &All<'_>,
     folder: Option<&str>,
-    start: &mut Start,
+    start: &mut ScriptStart,
     notes: &mut Vec<(usize, String)>,
 ) -> Result<(), ScriptError> {
     for name in ["output", "error"] {
@@ -275,7 +275,7 @@ fn files(
     Ok(())
 }
 
-fn check_pattern(given: &Given) -> Result<(), ScriptError> {
+fn check_pattern(given: &GivenOption) -> Result<(), ScriptError> {
     let mut rest = given.text();
     while let Some((_, after)) = rest.split_once('%') {
         let letter = after
@@ -288,7 +288,7 @@ fn check_pattern(given: &Given) -> Result<(), ScriptError> {
     Ok(())
 }
 
-fn warning(given: &Given) -> Result<WarningDocument, ScriptError> {
+fn warning(given: &GivenOption) -> Result<WarningDocument, ScriptError> {
     let remedy = "write it as USR1@120; signals are USR1, USR2, TERM, INT and HUP";
     let (signal, seconds) = values::signal(given.text()).ok_or_else(|| given.wrong(remedy))?;
     Ok(WarningDocument {

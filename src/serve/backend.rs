@@ -8,18 +8,18 @@ use cospan_actors::api::{
     ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, FreeLater, SiteStanding, StartsToCompute,
     Submission, View,
 };
-use cospan_actors::journal::Change as Committed;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{
-    Attempt, ComponentIndex, Digest, JobId, KeyName, LogicalName, SiteName, Tag,
+    Attempt, AttemptTag, ComponentIndex, Digest, JobId, KeyName, LogicalName, SiteName,
 };
 use cospan_domain::job::state::Job;
-use cospan_domain::reserve::{Parts, StartWindow};
+use cospan_domain::reserve::{EqualParts, StartWindow};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units;
 use cospan_sites::files::listing::Listing;
-use cospan_sites::port::{Readable, SiteError, Stream, UploadStep};
+use cospan_sites::port::{PayloadStream, Readable, SiteError, UploadStep};
 use futures_util::StreamExt;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -37,8 +37,8 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
-    Backend, Change, Changes, ExplainPage, Followed, History, JobFacts, ListOrder, Piece, Pieces,
-    ReadOrder, Wanted,
+    Backend, Changes, ExplainPage, FollowedChange, JobChange, JobFacts, JobHistory, ListOrder,
+    Pieces, ReadOrder, ServedPiece, WantedFile,
 };
 
 /// A control plane behind the HTTP edge.
@@ -68,7 +68,7 @@ impl Served {
         job: &Job,
         component: ComponentIndex,
         attempt: Attempt,
-    ) -> Result<(SiteName, Tag), ApiRefusal> {
+    ) -> Result<(SiteName, AttemptTag), ApiRefusal> {
         let state = job.components.get(component.0 as usize);
         let placed = state.and_then(|state| state.placement.as_ref());
         let site = placed
@@ -227,7 +227,7 @@ impl Backend for Served {
     async fn startable(
         &self,
         site: Option<&SiteName>,
-        parts: &Parts,
+        parts: &EqualParts,
         window: StartWindow,
     ) -> StartsToCompute {
         self.plane
@@ -261,7 +261,7 @@ impl Backend for Served {
         }
     }
 
-    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
+    async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal> {
         let (store, is_live) = (self.plane.store().clone(), self.find(id).is_some());
         records::apart(move || records::history(&*store, id, is_live)).await
     }
@@ -309,7 +309,7 @@ impl Backend for Served {
                 problem: record.and_then(|copy| copy.trouble.last_error.clone()),
             }
         };
-        let known = explained::Known {
+        let known = explained::ExplainContext {
             standing: standing.as_ref(),
             hold: self.plane.hold_max(),
         };
@@ -323,17 +323,17 @@ impl Backend for Served {
         })
     }
 
-    async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {
+    async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
         let (site, tag) = self.attempt_at(&what.job, what.component, what.attempt)?;
         let file = match &what.file {
-            Wanted::Stdout => Readable::Log(tag, Stream::Stdout),
-            Wanted::Stderr => Readable::Log(tag, Stream::Stderr),
-            Wanted::Output(path) => Readable::File(FilePlace::Output(tag, path.clone())),
+            WantedFile::Stdout => Readable::Log(tag, PayloadStream::Stdout),
+            WantedFile::Stderr => Readable::Log(tag, PayloadStream::Stderr),
+            WantedFile::Output(path) => Readable::File(FilePlace::Output(tag, path.clone())),
         };
         let offset = units::Bytes(what.offset);
         let piece = self.plane.read(&site, file, offset, what.limit).await;
         let piece = piece.map_err(|error| unread(&site, error))?;
-        Ok(Piece {
+        Ok(ServedPiece {
             bytes: Bytes::from(piece.bytes),
             size: piece.size.0,
         })
@@ -363,12 +363,13 @@ impl Backend for Served {
         let changes = futures_util::stream::unfold(receiver, |mut receiver| async move {
             match receiver.recv().await {
                 Ok(committed) => {
-                    let followed: Vec<Followed> = changes_of(&committed.change, committed.seq)
-                        .map(Followed::Change)
-                        .collect();
+                    let followed: Vec<FollowedChange> =
+                        changes_of(&committed.change, committed.seq)
+                            .map(FollowedChange::Change)
+                            .collect();
                     Some((followed, receiver))
                 }
-                Err(RecvError::Lagged(_)) => Some((vec![Followed::Lost], receiver)),
+                Err(RecvError::Lagged(_)) => Some((vec![FollowedChange::Lost], receiver)),
                 Err(RecvError::Closed) => None,
             }
         });
@@ -388,31 +389,31 @@ impl Backend for Served {
 }
 
 fn changes_of(
-    change: &Committed,
+    change: &JournalChange,
     seq: cospan_domain::ids::Seq,
-) -> Box<dyn Iterator<Item = Change> + Send + '_> {
+) -> Box<dyn Iterator<Item = JobChange> + Send + '_> {
     match change {
-        Committed::NewJobs(jobs) => Box::new(jobs.iter().map(move |job| Change {
+        JournalChange::NewJobs(jobs) => Box::new(jobs.iter().map(move |job| JobChange {
             seq,
             job: job.id,
             owner: job.owner.clone(),
             submitted: true,
             events: Vec::new(),
         })),
-        Committed::Job { new, events, .. } => Box::new(std::iter::once(Change {
+        JournalChange::Job { new, events, .. } => Box::new(std::iter::once(JobChange {
             seq,
             job: new.id,
             owner: new.owner.clone(),
             submitted: false,
             events: events.clone(),
         })),
-        Committed::JobArchived { .. }
-        | Committed::Site { .. }
-        | Committed::Copy { .. }
-        | Committed::File { .. }
-        | Committed::IdsReserved { .. }
-        | Committed::Swept(_)
-        | Committed::Barrier => Box::new(std::iter::empty()),
+        JournalChange::JobArchived { .. }
+        | JournalChange::Site { .. }
+        | JournalChange::Copy { .. }
+        | JournalChange::File { .. }
+        | JournalChange::IdsReserved { .. }
+        | JournalChange::Swept(_)
+        | JournalChange::Barrier => Box::new(std::iter::empty()),
     }
 }
 

@@ -7,7 +7,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntGauge, Registry};
 
 /// The disk of the data directory.
-struct Disk {
+struct DataDisk {
     directory: PathBuf,
     free: IntGauge,
     size: IntGauge,
@@ -26,14 +26,14 @@ pub fn register(registry: &Registry, directory: PathBuf) -> prometheus::Result<(
         "cospan_data_directory_size_bytes",
         "Size of the disk that the data directory is on.",
     )?;
-    registry.register(Box::new(Disk {
+    registry.register(Box::new(DataDisk {
         directory,
         free,
         size,
     }))
 }
 
-impl Collector for Disk {
+impl Collector for DataDisk {
     fn desc(&self) -> Vec<&Desc> {
         self.free
             .desc()

@@ -2,7 +2,7 @@
 
 use cospan_actors::coallocator::Division;
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::spec::{JobSpec, Request};
+use cospan_domain::job::spec::{JobSpec, RequestType};
 
 use crate::api::v1::Instant;
 use crate::api::v1::split::SplitReport;
@@ -10,7 +10,7 @@ use crate::api::v1::split::SplitReport;
 /// Whether a job is divided over the sites that promise it a start, at once.
 pub(super) fn is_to_be(spec: &JobSpec) -> bool {
     let wish = spec.run.reservation.as_ref();
-    matches!(spec.request, Request::Flexible(_))
+    matches!(spec.request, RequestType::Flexible(_))
         && wish.is_some_and(|wish| wish.reserve_after.is_none())
 }
 

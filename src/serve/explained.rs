@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cospan_actors::coallocator::{Estimate, Explanation, Wait};
+use cospan_actors::coallocator::{Explanation, StartEstimate, WaitCause};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, SiteName};
 use cospan_domain::job::spec::{Collect, JobSpec};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Job, Phase};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Job, JobPhase};
 use cospan_domain::placement::MissingLink;
-use cospan_domain::queue::{Condition, Standing};
+use cospan_domain::queue::{Condition, QueueStanding};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 use crate::api::v1::Instant;
@@ -16,7 +16,7 @@ use crate::api::v1::explain::{
     BidReport, ClassReport, CostReport, EstimateReport, ExpectedTransferReport, ExplainReport,
     RefusedReport, TransferReport, WithheldReport,
 };
-use crate::api::v1::happened::{Names, abort_cause};
+use crate::api::v1::happened::{ComponentNames, abort_cause};
 use crate::api::v1::ranking::RankingReport;
 use crate::http::backend::ExplainPage;
 use crate::serve::verdicts::Verdicts;
@@ -37,9 +37,9 @@ pub(super) struct CopyProgress {
 
 /// What a report on a job needs beside its explanation.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Known<'a> {
+pub(super) struct ExplainContext<'a> {
     /// Where it stands in its queue.
-    pub(super) standing: Option<&'a Standing>,
+    pub(super) standing: Option<&'a QueueStanding>,
     /// How long a component waits for the others at most.
     pub(super) hold: DurationMs,
 }
@@ -48,11 +48,11 @@ pub(super) struct Known<'a> {
 pub(super) fn report(
     job: &Job,
     explanation: &Explanation,
-    Known { standing, hold }: Known<'_>,
+    ExplainContext { standing, hold }: ExplainContext<'_>,
     page: ExplainPage,
     copies: impl Fn(Digest, &SiteName) -> CopyProgress,
 ) -> ExplainReport {
-    let waits = explanation.wait == Wait::Placement;
+    let waits = explanation.wait == WaitCause::Placement;
     let verdicts = verdicts::of_job(job, explanation, page);
     let is_first = page.after == 0;
     let placed_by = job.placed_by.as_ref().filter(|_| job.is_placed());
@@ -138,8 +138,8 @@ struct OnItsWay {
 /// outputs that have not arrived yet.
 fn on_its_way(job: &Job) -> Vec<OnItsWay> {
     match job.phase {
-        Phase::Placed { .. } | Phase::Claiming { .. } if !job.inputs_here => inputs(job),
-        Phase::Collecting { .. } => outputs(job),
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => inputs(job),
+        JobPhase::Collecting { .. } => outputs(job),
         _ => Vec::new(),
     }
 }
@@ -257,19 +257,19 @@ pub(super) fn preview(
 
 fn estimate(explanation: &Explanation) -> Option<EstimateReport> {
     match &explanation.estimate {
-        Estimate::Within { from, until, basis } => Some(EstimateReport {
+        StartEstimate::Within { from, until, basis } => Some(EstimateReport {
             from: (*from).into(),
             until: (*until).into(),
             basis: basis.clone(),
         }),
-        Estimate::Unknown(_) | Estimate::None => None,
+        StartEstimate::Unknown(_) | StartEstimate::None => None,
     }
 }
 
 fn unknown(explanation: &Explanation) -> Option<String> {
     match &explanation.estimate {
-        Estimate::Unknown(reason) => Some(reason.clone()),
-        Estimate::Within { .. } | Estimate::None => None,
+        StartEstimate::Unknown(reason) => Some(reason.clone()),
+        StartEstimate::Within { .. } | StartEstimate::None => None,
     }
 }
 
@@ -318,15 +318,15 @@ fn name(job: &Job, index: ComponentIndex) -> Option<String> {
     job.name_of(index)
 }
 
-fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) -> String {
+fn summary(job: &Job, explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
     match &explanation.wait {
-        Wait::Ended => standing_of(&job.phase),
-        Wait::Held(reason) => format!("it is held: {reason}"),
-        Wait::Frozen => "it is frozen; `cospan thaw` lets it be placed".into(),
-        Wait::Turn(limit) => {
+        WaitCause::Ended => standing_of(&job.phase),
+        WaitCause::Held(reason) => format!("it is held: {reason}"),
+        WaitCause::Frozen => "it is frozen; `cospan thaw` lets it be placed".into(),
+        WaitCause::Turn(limit) => {
             format!("it waits for its turn: at most {limit} run(s) of its sweep at once")
         }
-        Wait::Phase => {
+        WaitCause::Phase => {
             let promised = promised::told(job);
             let mut summary = promised.unwrap_or_else(|| phase(job, explanation.next_claim));
             for site in verdicts::removed(job, explanation) {
@@ -337,15 +337,15 @@ fn summary(job: &Job, explanation: &Explanation, standing: Option<&Standing>) ->
             }
             summary
         }
-        Wait::Placement => promised::told(job).unwrap_or_else(|| {
+        WaitCause::Placement => promised::told(job).unwrap_or_else(|| {
             let summary = placement(explanation, standing);
             promised::needed(job).map_or(summary.clone(), |needed| format!("{summary}; {needed}"))
         }),
-        Wait::NotSubmitted => placement(explanation, standing),
+        WaitCause::NotSubmitted => placement(explanation, standing),
     }
 }
 
-fn placement(explanation: &Explanation, standing: Option<&Standing>) -> String {
+fn placement(explanation: &Explanation, standing: Option<&QueueStanding>) -> String {
     if let Some(Condition::BackedOff(until)) = standing.map(|standing| standing.condition) {
         let until = Instant(until);
         return format!("it backs off after a setback and is tried again at {until}");
@@ -435,22 +435,24 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
         some_of(&names)
     };
     match &job.phase {
-        Phase::Placed { .. } if job.inputs_here => {
+        JobPhase::Placed { .. } if job.inputs_here => {
             format!("it is placed, its input is there{next}")
         }
-        Phase::Placed { .. } => format!("it is placed; its input is on the way{next}"),
-        Phase::Claiming { .. } if waits::told(job).is_some() => {
+        JobPhase::Placed { .. } => format!("it is placed; its input is on the way{next}"),
+        JobPhase::Claiming { .. } if waits::told(job).is_some() => {
             waits::told(job).unwrap_or_default()
         }
-        Phase::Claiming { .. } if job.inputs_here => format!(
+        JobPhase::Claiming { .. } if job.inputs_here => format!(
             "processors are being claimed; at the gate: {}; submitted: {}; not yet: {}{next}",
             waiting("at-gate"),
             waiting("submitted"),
             waiting("idle")
         ),
-        Phase::Claiming { .. } => format!("processors are claimed; its input is on the way{next}"),
-        Phase::Starting { .. } => "its start is decided; gates are being opened".into(),
-        Phase::Running { .. } => {
+        JobPhase::Claiming { .. } => {
+            format!("processors are claimed; its input is on the way{next}")
+        }
+        JobPhase::Starting { .. } => "its start is decided; gates are being opened".into(),
+        JobPhase::Running { .. } => {
             let is_later = |index: &ComponentIndex| {
                 job.components
                     .get(index.0 as usize)
@@ -472,28 +474,30 @@ fn phase(job: &Job, next_claim: Option<Timestamp>) -> String {
                 }
             }
         }
-        Phase::Collecting { .. } => "it succeeded; its outputs are brought to their sites".into(),
-        Phase::Aborting {
+        JobPhase::Collecting { .. } => {
+            "it succeeded; its outputs are brought to their sites".into()
+        }
+        JobPhase::Aborting {
             why: AbortCause::Cancelled,
             ..
         } => "it is being cancelled; what runs is being ended".into(),
-        Phase::Aborting { why, then, .. } => {
-            let why = abort_cause(why, &Names::of(job));
+        JobPhase::Aborting { why, then, .. } => {
+            let why = abort_cause(why, &ComponentNames::of(job));
             format!("its round is being given up: {why}; {}", afterwards(then))
         }
-        Phase::Queued { .. }
-        | Phase::Finished { .. }
-        | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => standing_of(&job.phase),
+        JobPhase::Queued { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => standing_of(&job.phase),
     }
 }
 
 /// Its state, with why or by whom if it ended badly.
-fn standing_of(phase: &Phase) -> String {
+fn standing_of(phase: &JobPhase) -> String {
     let state = phase.kind().as_str();
     match phase {
-        Phase::Failed { reason, .. } => format!("it is {state}: {reason}"),
-        Phase::Cancelled { by, .. } => format!("it is {state}, by {by}"),
+        JobPhase::Failed { reason, .. } => format!("it is {state}: {reason}"),
+        JobPhase::Cancelled { by, .. } => format!("it is {state}, by {by}"),
         _ => format!("it is {state}"),
     }
 }

@@ -1,10 +1,10 @@
 //! What a job is told of where it stands, and of the files that it waits for.
 
 use cospan_domain::bid::{Decline, SiteBid};
-use cospan_domain::job::spec::{Output, Priority};
-use cospan_domain::job::state::{Collected, PhaseKind, Run};
-use cospan_domain::placed::{Rule, Source};
-use cospan_domain::placement::Plan;
+use cospan_domain::job::spec::{OutputSpec, Priority};
+use cospan_domain::job::state::{AttemptState, Collected, PhaseKind};
+use cospan_domain::placed::{ContentSource, PlacementRule};
+use cospan_domain::placement::PlacementPlan;
 
 use super::*;
 use crate::serve::verdicts::tests::{explanation, placed_at, waiting_job};
@@ -34,15 +34,15 @@ fn told(job: &Job) -> Vec<(String, String, Option<String>)> {
 #[test]
 fn who_waits_for_input_is_told_what_keeps_it_from_arriving() {
     for phase in [
-        Phase::Placed {
+        JobPhase::Placed {
             at: NOW,
             start_estimate: NOW,
         },
-        Phase::Claiming { since: NOW },
+        JobPhase::Claiming { since: NOW },
     ] {
         let mut job = placed_at("leiden", phase);
         let from = "delft".parse().unwrap();
-        let source = Source {
+        let source = ContentSource {
             content: CONTENT,
             from,
             chunk: None,
@@ -66,18 +66,18 @@ fn who_waits_for_input_is_told_what_keeps_it_from_arriving() {
 
 #[test]
 fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
-    let mut job = placed_at("leiden", Phase::Collecting { since: NOW });
+    let mut job = placed_at("leiden", JobPhase::Collecting { since: NOW });
     let collect = Collect::ToSite {
         site: "delft".parse().unwrap(),
         register: "results".parse().unwrap(),
     };
     let spec = Arc::make_mut(&mut job.spec);
     spec.components[0].outputs = vec![
-        Output {
+        OutputSpec {
             path: "out".parse().unwrap(),
             collect,
         },
-        Output {
+        OutputSpec {
             path: "log".parse().unwrap(),
             collect: Collect::Fetch,
         },
@@ -104,7 +104,7 @@ fn who_waits_for_outputs_is_told_where_each_goes_and_what_keeps_it() {
 
 #[test]
 fn bids_for_a_placed_job_are_said_to_be_those_of_now() {
-    let mut explanation = explanation(Wait::Placement);
+    let mut explanation = explanation(WaitCause::Placement);
     assert_eq!(bids_by(&explanation, true), None, "nobody bid");
     explanation.bids.push(SiteBid {
         site: "delft".parse().unwrap(),
@@ -121,11 +121,11 @@ fn bids_for_a_placed_job_are_said_to_be_those_of_now() {
     );
 }
 
-fn phases() -> Vec<(Phase, &'static str)> {
+fn phases() -> Vec<(JobPhase, &'static str)> {
     let why = AbortCause::InputLost {
         detail: "no space left".into(),
     };
-    let aborting = |why, then| Phase::Aborting {
+    let aborting = |why, then| JobPhase::Aborting {
         since: NOW,
         why,
         then,
@@ -133,23 +133,23 @@ fn phases() -> Vec<(Phase, &'static str)> {
     let by = || "ada".parse().unwrap();
     vec![
         (
-            Phase::Placed {
+            JobPhase::Placed {
                 at: NOW,
                 start_estimate: NOW,
             },
             "it is placed; its input is on the way",
         ),
         (
-            Phase::Claiming { since: NOW },
+            JobPhase::Claiming { since: NOW },
             "processors are claimed; its input is on the way",
         ),
         (
-            Phase::Starting { since: NOW },
+            JobPhase::Starting { since: NOW },
             "its start is decided; gates are being opened",
         ),
-        (Phase::Running { since: NOW }, "it runs: solve"),
+        (JobPhase::Running { since: NOW }, "it runs: solve"),
         (
-            Phase::Collecting { since: NOW },
+            JobPhase::Collecting { since: NOW },
             "it succeeded; its outputs are brought to their sites",
         ),
         (
@@ -178,15 +178,18 @@ fn phases() -> Vec<(Phase, &'static str)> {
 fn in_every_phase_it_is_told_what_it_waits_for() {
     for (phase, expected) in phases() {
         let mut job = placed_at("leiden", phase);
-        if matches!(job.phase, Phase::Running { .. }) {
+        if matches!(job.phase, JobPhase::Running { .. }) {
             let lrm_id = "1".parse().unwrap();
-            job.components[0].run = Run::Running {
+            job.components[0].run = AttemptState::Running {
                 lrm_id,
                 host: "n".into(),
                 since: NOW,
             };
         }
-        assert_eq!(summary(&job, &explanation(Wait::Phase), None), expected);
+        assert_eq!(
+            summary(&job, &explanation(WaitCause::Phase), None),
+            expected
+        );
     }
     let told: Vec<PhaseKind> = phases().iter().map(|(phase, _)| phase.kind()).collect();
     let left_out: Vec<PhaseKind> = PhaseKind::ALL
@@ -199,9 +202,9 @@ fn in_every_phase_it_is_told_what_it_waits_for() {
 
 #[test]
 fn with_its_input_there_it_is_told_which_components_are_claimed() {
-    let mut job = placed_at("leiden", Phase::Claiming { since: NOW });
+    let mut job = placed_at("leiden", JobPhase::Claiming { since: NOW });
     job.inputs_here = true;
-    let mut explanation = explanation(Wait::Phase);
+    let mut explanation = explanation(WaitCause::Phase);
     explanation.next_claim = Some(Timestamp(60_000));
     let told = summary(&job, &explanation, None);
     assert_eq!(
@@ -215,19 +218,19 @@ fn with_its_input_there_it_is_told_which_components_are_claimed() {
 fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
     let told = |wait| summary(&waiting_job(), &explanation(wait), None);
     assert_eq!(
-        told(Wait::Frozen),
+        told(WaitCause::Frozen),
         "it is frozen; `cospan thaw` lets it be placed"
     );
     assert_eq!(
-        told(Wait::Held("a policy panicked".into())),
+        told(WaitCause::Held("a policy panicked".into())),
         "it is held: a policy panicked"
     );
-    let turn = told(Wait::Turn(3));
+    let turn = told(WaitCause::Turn(3));
     assert_eq!(
         turn,
         "it waits for its turn: at most 3 run(s) of its sweep at once"
     );
-    let standing = Standing {
+    let standing = QueueStanding {
         priority: Priority::Low,
         ahead: 0,
         condition: Condition::BackedOff(Timestamp(60_000)),
@@ -236,7 +239,7 @@ fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
     };
     let told = summary(
         &waiting_job(),
-        &explanation(Wait::Placement),
+        &explanation(WaitCause::Placement),
         Some(&standing),
     );
     assert!(
@@ -249,15 +252,15 @@ fn one_that_may_not_be_placed_is_told_why_and_who_can_change_that() {
 fn one_not_yet_submitted_is_told_by_which_rule_sites_would_be_chosen() {
     let job = placed_at(
         "leiden",
-        Phase::Placed {
+        JobPhase::Placed {
             at: NOW,
             start_estimate: NOW,
         },
     );
-    let mut explanation = explanation(Wait::NotSubmitted);
-    explanation.decision = Ok(Plan {
+    let mut explanation = explanation(WaitCause::NotSubmitted);
+    explanation.decision = Ok(PlacementPlan {
         policy: explanation.policy.clone(),
-        rule: Rule::MostLeft,
+        rule: PlacementRule::MostLeft,
         placements: job.components[0].placement.clone().into_iter().collect(),
         transfer_time: DurationMs::ZERO,
     });
@@ -267,7 +270,7 @@ fn one_not_yet_submitted_is_told_by_which_rule_sites_would_be_chosen() {
         DurationMs::ZERO,
         ExplainPage::FIRST,
     );
-    assert_eq!(told.rule.as_deref(), Some(Rule::MostLeft.as_str()));
+    assert_eq!(told.rule.as_deref(), Some(PlacementRule::MostLeft.as_str()));
     assert_eq!(
         told.summary,
         "it can be placed now, on 1 site(s), with input there in 0s"

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use cospan_actors::api::command::Ask;
+use cospan_actors::api::command::ApiRequest;
 use cospan_actors::api::{ApiAnswer, ApiCommand, ApiRefusal, ControlPlane, Submission};
 use cospan_actors::information::NoteStamp;
-use cospan_domain::catalogue::state::{Entry, Stamp};
+use cospan_domain::catalogue::state::{CatalogueEntry, FileStamp};
 use cospan_domain::ids::{LogicalName, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use tracing::{info, warn};
@@ -22,11 +22,11 @@ pub(super) async fn command(
     command: ApiCommand,
 ) -> Result<ApiAnswer, ApiRefusal> {
     match &command.what {
-        Ask::Submit(submissions) => {
+        ApiRequest::Submit(submissions) => {
             let refused = changed_of(plane, submissions).await;
             plane.command_refusing(command, refused).await
         }
-        Ask::AddFile {
+        ApiRequest::AddFile {
             name, site, path, ..
         } => {
             let (name, replica) = (name.clone(), (site.clone(), path.clone()));
@@ -41,7 +41,7 @@ pub(super) async fn command(
 }
 
 /// A file of a user at a site.
-type Replica = (SiteName, RelPath);
+type UserReplica = (SiteName, RelPath);
 
 /// The jobs that name a file which is not what was registered, by their index.
 async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, ApiRefusal)> {
@@ -76,7 +76,7 @@ async fn changed_of(plane: &ControlPlane, jobs: &[Submission]) -> Vec<(usize, Ap
 }
 
 /// The first replica of a file that has other content than it was registered with.
-async fn changed(plane: &ControlPlane, name: &LogicalName) -> Option<Replica> {
+async fn changed(plane: &ControlPlane, name: &LogicalName) -> Option<UserReplica> {
     let entry = plane.view().files.get(name)?.entry.clone()?;
     for (site, place) in &entry.replicas {
         let FilePlace::User(path) = place else {
@@ -101,13 +101,13 @@ async fn changed(plane: &ControlPlane, name: &LogicalName) -> Option<Replica> {
 async fn is_other(
     plane: &ControlPlane,
     name: &LogicalName,
-    entry: &Entry,
-    (site, path): &Replica,
+    entry: &CatalogueEntry,
+    (site, path): &UserReplica,
 ) -> bool {
     let (name, site, path) = (name.clone(), site.clone(), path.clone());
     // To register the same content at the same place again changes nothing, whosever it is.
     let (replace, reaches_all) = (false, true);
-    let what = Ask::AddFile {
+    let what = ApiRequest::AddFile {
         name: name.clone(),
         site: site.clone(),
         path,
@@ -128,7 +128,7 @@ async fn is_other(
     }
 }
 
-async fn look(plane: &ControlPlane, (site, path): &Replica) -> Option<Stamp> {
+async fn look(plane: &ControlPlane, (site, path): &UserReplica) -> Option<FileStamp> {
     let look = plane.stamp(site, FilePlace::User(path.clone()));
     tokio::time::timeout(PATIENCE, look).await.ok()?.ok()?
 }
@@ -137,8 +137,8 @@ async fn look(plane: &ControlPlane, (site, path): &Replica) -> Option<Stamp> {
 async fn remember(
     plane: &ControlPlane,
     name: &LogicalName,
-    (site, path): Replica,
-    stamp: Option<Stamp>,
+    (site, path): UserReplica,
+    stamp: Option<FileStamp>,
 ) {
     let view = plane.view();
     let entry = view.files.get(name).and_then(|file| file.entry.as_ref());

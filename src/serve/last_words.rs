@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use cospan_actors::api::ControlPlane;
 use cospan_domain::ids::{ComponentIndex, SiteName};
-use cospan_domain::job::state::{Component, Ending, Job, Run};
+use cospan_domain::job::state::{AttemptEnding, AttemptState, Component, Job};
 use cospan_domain::units::Bytes;
-use cospan_sites::port::{Readable, SiteError, Stream};
+use cospan_sites::port::{PayloadStream, Readable, SiteError};
 
 use crate::api::v1::last_words::{LastWordsReport, TAIL_BYTES, last_lines};
 
@@ -20,8 +20,8 @@ pub(super) async fn of(plane: &ControlPlane, job: &Job) -> Vec<LastWordsReport> 
     let has_failed = |(_, component): &(ComponentIndex, &Component)| {
         matches!(
             component.run,
-            Run::Ended {
-                how: Ending::Failed(_),
+            AttemptState::Ended {
+                how: AttemptEnding::Failed(_),
                 ..
             }
         )
@@ -43,7 +43,7 @@ async fn of_component(
 ) -> LastWordsReport {
     let name = job.name_of(index).unwrap_or_default();
     let tag = job.tag_of(plane.instance(), index, component.attempt);
-    let log = Readable::Log(tag, Stream::Stderr);
+    let log = Readable::Log(tag, PayloadStream::Stderr);
     let read = tokio::time::timeout(PATIENCE, tail(plane, site, log)).await;
     let (lines, shortened, problem) = match read {
         Ok(Ok((bytes, whole))) => {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use cospan_domain::ids::SiteName;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::Bytes;
-use cospan_sites::local::machine::{Machine, room_for};
+use cospan_sites::local::machine::{MachineFacts, room_for};
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::config::sections::Site;
 
 /// All that each site of this machine has.
-pub(super) fn totals(config: &Config, machine: Machine) -> BTreeMap<SiteName, Resources> {
+pub(super) fn totals(config: &Config, machine: MachineFacts) -> BTreeMap<SiteName, Resources> {
     let here: Vec<&Site> = config
         .site
         .iter()
@@ -116,7 +116,7 @@ mod tests {
         let config = Config::parse(Path::new("cospan.toml"), &text)
             .unwrap()
             .config;
-        let machine = Machine {
+        let machine = MachineFacts {
             memory: Bytes(8_000_000_000),
             gpus: 3,
         };

@@ -32,7 +32,7 @@ use std::time::Duration;
 use cospan_actors::api::ControlPlane;
 use cospan_actors::clock::{Clock, SteadyClock, SystemClock};
 use cospan_actors::metrics::Metrics;
-use cospan_actors::shared::Parts;
+use cospan_actors::shared::SharedParts;
 use cospan_actors::wiring;
 use cospan_sites::exec::ssh::SshExec;
 use cospan_sites::port::{Site, SiteError};
@@ -48,16 +48,16 @@ use crate::client::ServerAddress;
 use crate::config::Config;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::http::backend::Backend;
-use crate::http::{BindError, Bound, Edge, HttpSettings, Running};
+use crate::http::{BindError, Bound, Edge, HttpSettings, RunningServer};
 use crate::keys::{KeyDirectory, KeyError, KeyRing};
 use crate::roots;
 use backend::Served;
 pub use disk::register as register_disk;
 use read_only::{ReadOnly, TooLarge};
-use records::Found;
+use records::FoundRecords;
 use registry::Sites;
-use running::{Running as Runs, Sign};
-use signals::Heard;
+use running::{RunningProcess, RunningSign};
+use signals::SignalQueue;
 use webhook::Webhook;
 
 /// Exit code when the control plane can not go on; a service manager restarts it.
@@ -94,12 +94,12 @@ struct Started {
     /// `None`: the store is only read.
     plane: Option<ControlPlane>,
     store: Arc<dyn Journal>,
-    running: Running,
+    running: RunningServer,
     connections: Vec<Arc<SshExec>>,
 }
 
 /// Where the store is, and how it is opened.
-pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::Options) {
+pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::StoreOptions) {
     settings::store(config, data)
 }
 
@@ -111,7 +111,7 @@ pub fn store_options(config: &Config, data: &Path) -> (PathBuf, cospan_storage::
 pub(crate) fn serve(
     config: &Config,
     data: &Path,
-    mut signals: Heard,
+    mut signals: SignalQueue,
     reread: impl Fn(),
 ) -> Result<(), ServeError> {
     let http = settings::http(config, data);
@@ -185,8 +185,8 @@ async fn start(
         warn!(%given, %most, "limits.max_job_memory is more than this server could start on again; it takes no more than the most");
     }
     let (opened, view, remains) = match records::open(&path, &options, sink, room::most(config))? {
-        Found::All(opened, view, remains) => (opened, *view, remains),
-        Found::TooLarge(opened, found) => {
+        FoundRecords::All(opened, view, remains) => (opened, *view, remains),
+        FoundRecords::TooLarge(opened, found) => {
             return read_only(
                 opened,
                 found,
@@ -204,7 +204,7 @@ async fn start(
     let strikes = ChaosMetrics::register(&registry)?;
     let (sites, faults) = wrapped(config, data, sites);
     let (known, plane) = watch::channel(None);
-    let parts = Parts {
+    let parts = SharedParts {
         clock: SteadyClock::of_machine(),
         seed: seed(),
         settings: settings::actors(config)?,
@@ -307,14 +307,14 @@ fn seed() -> u64 {
 }
 
 /// Tells that requests are answered from now on; what is given back is held until the end.
-fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<Sign> {
+fn announce(data: &Path, addresses: &[SocketAddr], tls: bool) -> Option<RunningSign> {
     for address in addresses {
         info!(%address, "serving");
     }
     let addresses = addresses
         .iter()
         .map(|at| ServerAddress::at(*at, tls).to_string());
-    let runs = Runs {
+    let runs = RunningProcess {
         process: std::process::id(),
         addresses: addresses.collect(),
     };

@@ -1,6 +1,6 @@
 //! Where a job stands that is to be promised a start, in words.
 
-use cospan_domain::job::state::{Job, Phase, Reservation};
+use cospan_domain::job::state::{Job, JobPhase, JobReservations};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::DurationMs;
 
@@ -13,20 +13,20 @@ pub(super) fn told(job: &Job) -> Option<String> {
     job.reservation_wish()
         .filter(|_| !job.claims_first() || job.is_being_promised())?;
     match (&job.phase, &job.reservation) {
-        (Phase::Queued { .. }, Some(reservation)) if !reservation.spent => Some(
+        (JobPhase::Queued { .. }, Some(reservation)) if !reservation.spent => Some(
             asking(reservation)
                 + &SplitReport::of(job).map_or(String::new(), |split| format!(", for {split}")),
         ),
-        (Phase::Queued { not_before, .. }, Some(reservation)) if reservation.split.is_some() => {
+        (JobPhase::Queued { not_before, .. }, Some(reservation)) if reservation.split.is_some() => {
             let again = Instant(*not_before);
             Some(format!(
                 "it is divided anew over what sites have free then, at {again}"
             ))
         }
-        (Phase::Queued { .. }, _) => Some(
+        (JobPhase::Queued { .. }, _) => Some(
             "it waits until a site that grants reservations, and could hold it, takes jobs".into(),
         ),
-        (Phase::Placed { .. } | Phase::Claiming { .. }, Some(reservation)) => {
+        (JobPhase::Placed { .. } | JobPhase::Claiming { .. }, Some(reservation)) => {
             let start = Instant(job.promised_start()?);
             let flexible = match job.is_promised_flexibly() {
                 true => "; it is moved to an earlier start once its sites have more free",
@@ -65,7 +65,7 @@ pub(super) fn needed(job: &Job) -> Option<String> {
     ))
 }
 
-fn asking(reservation: &Reservation) -> String {
+fn asking(reservation: &JobReservations) -> String {
     let answers = reservation.answers;
     match reservation.question() {
         Some((_, ask)) => format!(
@@ -82,7 +82,7 @@ fn split(job: &Job) -> String {
 }
 
 /// What of it is not promised.
-fn claimed(job: &Job, reservation: &Reservation) -> String {
+fn claimed(job: &Job, reservation: &JobReservations) -> String {
     let late = reservation.claims_for();
     let told = unreserved(job).map(|one| {
         let (name, site) = (one.component, one.site);
@@ -94,7 +94,7 @@ fn claimed(job: &Job, reservation: &Reservation) -> String {
     told.collect()
 }
 
-fn held(job: &Job, reservation: &Reservation) -> String {
+fn held(job: &Job, reservation: &JobReservations) -> String {
     let held = reservation.parts().filter_map(|(part, held)| {
         let (name, held) = (part_name(job, reservation, part.component)?, held?);
         let (from, to) = (Instant(held.start), Instant(held.start + part.length));

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, Startable, StartsToCompute, Submission, View,
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, StartOverview, StartsToCompute, Submission, View,
 };
 use cospan_domain::ids::{JobId, KeyName, LogicalName, SiteName};
 use cospan_domain::job::state::Job;
-use cospan_domain::reserve::{Parts, StartWindow};
+use cospan_domain::reserve::{EqualParts, StartWindow};
 use cospan_domain::units::{Bytes, DurationMs};
 use cospan_sites::files::listing::Listing;
 use cospan_sites::port::UploadStep;
@@ -22,7 +22,7 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
-    Backend, Changes, ExplainPage, History, JobFacts, ListOrder, Piece, Pieces, ReadOrder,
+    Backend, Changes, ExplainPage, JobFacts, JobHistory, ListOrder, Pieces, ReadOrder, ServedPiece,
 };
 
 /// What the jobs of a store would take of memory, and what they may.
@@ -121,8 +121,13 @@ impl Backend for ReadOnly {
     }
 
     /// No site is asked.
-    async fn startable(&self, _: Option<&SiteName>, _: &Parts, _: StartWindow) -> StartsToCompute {
-        Box::new(Startable::default)
+    async fn startable(
+        &self,
+        _: Option<&SiteName>,
+        _: &EqualParts,
+        _: StartWindow,
+    ) -> StartsToCompute {
+        Box::new(StartOverview::default)
     }
 
     /// No site is asked.
@@ -150,7 +155,7 @@ impl Backend for ReadOnly {
         .await
     }
 
-    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
+    async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal> {
         let store = self.opened.journal.clone();
         records::apart(move || {
             let is_live = records::live(&*store, id)?.is_some();
@@ -167,7 +172,7 @@ impl Backend for ReadOnly {
         self.refused()
     }
 
-    async fn read(&self, _: &ReadOrder) -> Result<Piece, ApiRefusal> {
+    async fn read(&self, _: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
         self.refused()
     }
 

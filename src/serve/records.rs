@@ -14,15 +14,15 @@ use cospan_domain::units;
 use cospan_storage::export::export_journal;
 use cospan_storage::port::{Journal, Key, Sink, StoreError};
 use cospan_storage::record::{Loader, events, job};
-use cospan_storage::{Opened, Options, open_and_load};
+use cospan_storage::{Opened, StoreOptions, open_and_load};
 use tokio::sync::mpsc;
 use tracing::info;
 
 use super::read_only::TooLarge;
-use crate::http::backend::{History, Pieces};
+use crate::http::backend::{JobHistory, Pieces};
 
 /// What a store came to.
-pub(super) enum Found {
+pub(super) enum FoundRecords {
     /// Everything that is live, and keys of what is not.
     All(Opened, Box<View>, Vec<Key>),
     /// Its jobs would take more memory than they may.
@@ -32,10 +32,10 @@ pub(super) enum Found {
 /// Opens the store and reads everything that is live, if its jobs take at most so much memory.
 pub(super) fn open(
     path: &Path,
-    options: &Options,
+    options: &StoreOptions,
     sink: Sink,
     most: units::Bytes,
-) -> Result<Found, StoreError> {
+) -> Result<FoundRecords, StoreError> {
     let mut loader = Loader::with_threads(decoders(), most);
     let mut damage = None;
     let opened = open_and_load(path, options, sink, &mut |stored| {
@@ -46,7 +46,10 @@ pub(super) fn open(
     damage.map_or(Ok(()), Err)?;
     let mut loaded = match loader.finish() {
         Err(StoreError::TooLarge { jobs, needed, most }) => {
-            return Ok(Found::TooLarge(opened, TooLarge { jobs, needed, most }));
+            return Ok(FoundRecords::TooLarge(
+                opened,
+                TooLarge { jobs, needed, most },
+            ));
         }
         loaded => loaded?,
     };
@@ -56,7 +59,11 @@ pub(super) fn open(
         epoch = opened.epoch.0,
         "store opened"
     );
-    Ok(Found::All(opened, Box::new(view_of(loaded)), remains))
+    Ok(FoundRecords::All(
+        opened,
+        Box::new(view_of(loaded)),
+        remains,
+    ))
 }
 
 /// Threads that decode while one reads: as many as there are processors to run
@@ -94,10 +101,10 @@ pub(super) fn history(
     store: &dyn Journal,
     id: JobId,
     is_live: bool,
-) -> Result<Option<History>, ApiRefusal> {
+) -> Result<Option<JobHistory>, ApiRefusal> {
     if !is_live {
         let found = job::read_archived(store, id).map_err(unreadable)?;
-        return Ok(found.map(|archived| History {
+        return Ok(found.map(|archived| JobHistory {
             events: archived.events,
             shortened: false,
         }));
@@ -105,7 +112,7 @@ pub(super) fn history(
     let units = events::history(store, id).map_err(unreadable)?;
     let shortened = units.first().is_some_and(|(revision, _)| *revision > 2);
     let events = units.into_iter().flat_map(|(_, events)| events).collect();
-    Ok(Some(History { events, shortened }))
+    Ok(Some(JobHistory { events, shortened }))
 }
 
 /// The whole store, as `store import` reads it: one moment of it, while its

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::acquire::LaneWords;
+use cospan_domain::acquire::PartitionOptions;
 use cospan_domain::ids::{InstanceId, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
@@ -16,7 +16,7 @@ use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::SshExec;
 use cospan_sites::files::Sources;
 use cospan_sites::files::fetch::{Fetching, relay};
-use cospan_sites::local::machine::Machine;
+use cospan_sites::local::machine::MachineFacts;
 use cospan_sites::local::{LocalConfig, LocalSite};
 use cospan_sites::port::{Site, SiteError};
 use cospan_sites::slurm::{LANES, SELDOM, SlurmSite};
@@ -53,7 +53,7 @@ const AGAIN: Duration = Duration::from_secs(15);
 type Initialise = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), SiteError>>>>>;
 
 /// What is to be known of a kind of site beside its adapter.
-struct Kind {
+struct AdapterKind {
     kind: SiteKind,
     /// How long a submission whose outcome is unknown may still take effect.
     settle: DurationMs,
@@ -63,12 +63,12 @@ struct Kind {
     /// The same for wrappers that have waited for long and look less often.
     go_lead_held: DurationMs,
     /// How jobs choose whom they ask within such a site, if it knows that difference.
-    lanes: Option<LaneWords>,
-    make: fn(&Ground<'_>, &Section) -> Result<Made, SiteError>,
+    lanes: Option<PartitionOptions>,
+    make: fn(&SiteInputs<'_>, &Section) -> Result<Made, SiteError>,
 }
 
-static KINDS: [Kind; 2] = [
-    Kind {
+static KINDS: [AdapterKind; 2] = [
+    AdapterKind {
         kind: SiteKind::Local,
         settle: DurationMs::from_secs(1),
         go_lead: DurationMs::ZERO,
@@ -76,7 +76,7 @@ static KINDS: [Kind; 2] = [
         lanes: None,
         make: local,
     },
-    Kind {
+    AdapterKind {
         kind: SiteKind::Slurm,
         settle: DurationMs::from_secs(50),
         go_lead: DurationMs(1_500),
@@ -86,7 +86,7 @@ static KINDS: [Kind; 2] = [
     },
 ];
 
-fn of(kind: SiteKind) -> &'static Kind {
+fn of(kind: SiteKind) -> &'static AdapterKind {
     // Each kind has its line; a test holds it.
     KINDS
         .iter()
@@ -100,7 +100,7 @@ pub(super) fn settle(kind: SiteKind) -> DurationMs {
 }
 
 /// How jobs choose whom they ask within sites of these kinds.
-pub(super) fn lanes(mut kinds: impl Iterator<Item = SiteKind>) -> Option<LaneWords> {
+pub(super) fn lanes(mut kinds: impl Iterator<Item = SiteKind>) -> Option<PartitionOptions> {
     kinds.find_map(|kind| of(kind).lanes)
 }
 
@@ -118,7 +118,7 @@ pub(super) fn go_lead_held(kind: SiteKind) -> DurationMs {
 pub(super) const GATE_PATIENCE: DurationMs = DurationMs(SELDOM.after.0 - 15_000);
 
 /// What all sites are made with.
-struct Ground<'c> {
+struct SiteInputs<'c> {
     config: &'c Config,
     data: &'c Path,
     agent: Vec<OsString>,
@@ -133,7 +133,7 @@ struct Ground<'c> {
     instance: InstanceId,
 }
 
-impl Ground<'_> {
+impl SiteInputs<'_> {
     /// Makes the ways to sites that this machine does not have.
     fn reach(&mut self) -> Result<(), SiteError> {
         for section in self.config.site.iter().filter(|site| site.ssh.is_some()) {
@@ -194,8 +194,8 @@ pub(super) async fn sites(
         .map(|site| (site.name.clone(), absolute(&site.root)))
         .collect();
     let (ways, sources) = (BTreeMap::new(), Sources::new());
-    let totals = local_resources::totals(config, Machine::here());
-    let mut ground = Ground {
+    let totals = local_resources::totals(config, MachineFacts::here());
+    let mut ground = SiteInputs {
         config,
         data,
         agent,
@@ -278,7 +278,7 @@ async fn when_reached(initialise: Initialise, heard_of: PathBuf, place: String) 
     }
 }
 
-fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
+fn local(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
     let (name, root) = (section.name.clone(), absolute(&section.root));
     let total = ground
         .totals
@@ -312,7 +312,7 @@ fn local(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
     })
 }
 
-fn slurm(ground: &Ground<'_>, section: &Section) -> Result<Made, SiteError> {
+fn slurm(ground: &SiteInputs<'_>, section: &Section) -> Result<Made, SiteError> {
     let mut slurm = clusters::slurm(section, absolute(&section.root), ground.agent.clone());
     slurm.ping = ground.config.sites.ping.clone();
     slurm.query = section

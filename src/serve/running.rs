@@ -13,7 +13,7 @@ const FILE: &str = "running.json";
 
 /// A server that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Running {
+pub(crate) struct RunningProcess {
     /// Its process.
     pub(crate) process: u32,
     /// Where it answers, the first first.
@@ -23,16 +23,16 @@ pub(crate) struct Running {
 /// Held by a server for as long as it runs: what it said counts until the lock is gone, which the
 /// system sees to however the process ends.
 #[derive(Debug)]
-pub(crate) struct Sign {
+pub(crate) struct RunningSign {
     _locked: File,
 }
 
-impl Running {
+impl RunningProcess {
     /// Says so.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn announce(&self, data: &Path) -> std::io::Result<Sign> {
+    pub(crate) fn announce(&self, data: &Path) -> std::io::Result<RunningSign> {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
         let mut file = options.open(data.join(FILE))?;
@@ -40,7 +40,7 @@ impl Running {
         file.lock()?;
         file.set_len(0)?;
         file.write_all(&serde_json::to_vec(self)?)?;
-        Ok(Sign { _locked: file })
+        Ok(RunningSign { _locked: file })
     }
 
     /// The server that runs with this data directory, and says so already.
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn what_a_server_says_of_itself_counts_for_as_long_as_it_runs() {
         let data = tempfile::tempdir().unwrap();
-        let look = || Running::look(data.path()).unwrap();
+        let look = || RunningProcess::look(data.path()).unwrap();
         assert_eq!(look(), None);
-        let running = Running {
+        let running = RunningProcess {
             process: 7,
             addresses: vec!["http://127.0.0.1:1".into()],
         };
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(look(), Some(running.clone()));
         drop(sign);
         assert_eq!(look(), None, "the file is there still, but nobody holds it");
-        let shorter = Running {
+        let shorter = RunningProcess {
             process: 8,
             addresses: Vec::new(),
         };

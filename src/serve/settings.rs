@@ -20,10 +20,10 @@ use cospan_domain::site::parameters::SiteParameters;
 use cospan_domain::transfer::parameters::CopyParameters;
 use cospan_domain::transfer::rates::RateParameters;
 use cospan_domain::units::{DurationMs, Mflops};
-use cospan_storage::{EngineKind, Options};
+use cospan_storage::{EngineKind, StoreOptions};
 
 use super::{links, registry, room};
-use crate::chaos::Limits;
+use crate::chaos::RehearsalLimits;
 use crate::config::sections::{Basis, BidKind, Engine, PriorityRule, SiteKind};
 use crate::config::value::Auto;
 use crate::config::{Config, SecretUrl};
@@ -308,21 +308,21 @@ fn webhooks(config: &Config) -> BTreeMap<Option<SiteName>, Vec<Arc<str>>> {
 }
 
 /// Bounds of injected faults.
-pub(super) fn chaos(config: &Config) -> Limits {
+pub(super) fn chaos(config: &Config) -> RehearsalLimits {
     let chaos = &config.chaos;
-    Limits {
+    RehearsalLimits {
         max_duration: chaos.max_duration,
         max_sites_percent: chaos.max_sites_percent,
     }
 }
 
 /// Where and how the store is kept.
-pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, Options) {
+pub(super) fn store(config: &Config, data: &Path) -> (PathBuf, StoreOptions) {
     let engine = match config.store.engine {
         Engine::Sled => EngineKind::Sled,
         Engine::Redb => EngineKind::Redb,
     };
-    let mut options = Options::new(engine);
+    let mut options = StoreOptions::new(engine);
     options.cache_bytes = config.store.cache.0;
     options.floor = Some(data.join(&config.store.floor));
     (data.join(&config.store.directory), options)

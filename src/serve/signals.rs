@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tracing::{info, warn};
 
-use crate::signals::{self, Asks};
+use crate::signals::{self, SignalRequest};
 
 /// Exit code after a second signal to end.
 const EXIT_AT_ONCE: i32 = 130;
@@ -18,16 +18,16 @@ const STOPPING: u8 = 2;
 
 /// What signals ask for, in order. What asks for nothing is told in the log.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct SignalQueue {
     stage: Arc<AtomicU8>,
-    asked: UnboundedReceiver<(Asks, String)>,
+    asked: UnboundedReceiver<(SignalRequest, String)>,
 }
 
 /// Listens from now on.
 ///
 /// # Errors
 /// The system does not let us.
-pub(crate) fn listen() -> std::io::Result<Heard> {
+pub(crate) fn listen() -> std::io::Result<SignalQueue> {
     let mut caught = signals::catch_all()?;
     let stage = Arc::new(AtomicU8::new(STARTING));
     let (sender, asked) = mpsc::unbounded_channel();
@@ -39,15 +39,15 @@ pub(crate) fn listen() -> std::io::Result<Heard> {
                 hear(signal, &seen, &sender);
             }
         })?;
-    Ok(Heard { stage, asked })
+    Ok(SignalQueue { stage, asked })
 }
 
-fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(Asks, String)>) {
-    let (asks, name) = (Asks::of(signal), signals::name(signal));
+fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(SignalRequest, String)>) {
+    let (asks, name) = (SignalRequest::of(signal), signals::name(signal));
     match asks {
-        Asks::Nothing => info!(%name, "a signal that asks for nothing"),
-        Asks::Reread => drop(sender.send((asks, name))),
-        Asks::Stop => match stage.swap(STOPPING, Ordering::AcqRel) {
+        SignalRequest::Nothing => info!(%name, "a signal that asks for nothing"),
+        SignalRequest::Reread => drop(sender.send((asks, name))),
+        SignalRequest::Stop => match stage.swap(STOPPING, Ordering::AcqRel) {
             // Nobody was answered anything yet, and what is opened can be left at any moment.
             STARTING => {
                 info!(%name, "stopping before it had started");
@@ -62,16 +62,16 @@ fn hear(signal: i32, stage: &AtomicU8, sender: &UnboundedSender<(Asks, String)>)
     }
 }
 
-impl Heard {
+impl SignalQueue {
     /// Waits for the first signal to end, and gives its name; from then on a second one ends at
     /// once. `reread` is called for those that ask for it.
     pub(super) async fn end(&mut self, reread: impl Fn()) -> String {
         self.stage.store(SERVING, Ordering::Release);
         loop {
             match self.asked.recv().await {
-                Some((Asks::Reread, _)) => reread(),
-                Some((Asks::Stop, name)) => return name,
-                Some((Asks::Nothing, _)) => {}
+                Some((SignalRequest::Reread, _)) => reread(),
+                Some((SignalRequest::Stop, name)) => return name,
+                Some((SignalRequest::Nothing, _)) => {}
                 // The thread that listens lives as long as the process.
                 None => std::future::pending().await,
             }

@@ -4,7 +4,7 @@ use cospan_actors::api::SiteStanding;
 use cospan_actors::links::LinkStanding;
 use cospan_domain::acquire::Obtainable;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::availability::{Obstacle, obstacles};
+use cospan_domain::site::availability::{SiteObstacle, obstacles};
 use cospan_domain::site::owners::Ban;
 use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationUs, Timestamp};
@@ -27,7 +27,7 @@ pub(super) fn report(site: &SiteStanding, now: Timestamp) -> SiteReport {
         name: site.name.to_string(),
         state: last.shown(site.state).into(),
         reason: match (reasons.first(), last.silent_since) {
-            (Some(Obstacle::Unreachable { .. }), _) if last.out_of_order => {
+            (Some(SiteObstacle::Unreachable { .. }), _) if last.out_of_order => {
                 last.trouble.as_deref().map(str::to_owned)
             }
             (None, Some(since)) => Some(silent(since, last.trouble.as_deref())),
@@ -113,12 +113,12 @@ fn silent(since: Timestamp, trouble: Option<&str>) -> String {
 }
 
 /// What keeps work from a site; of one that does not answer also what was said instead.
-fn why(reason: &Obstacle, trouble: Option<&str>) -> String {
+fn why(reason: &SiteObstacle, trouble: Option<&str>) -> String {
     match (reason, trouble) {
         (
-            Obstacle::NeverAnswered
-            | Obstacle::Unreachable { .. }
-            | Obstacle::CredentialsExpired { .. },
+            SiteObstacle::NeverAnswered
+            | SiteObstacle::Unreachable { .. }
+            | SiteObstacle::CredentialsExpired { .. },
             Some(trouble),
         ) => format!("{reason}: {trouble}"),
         _ => reason.to_string(),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use cospan_actors::coallocator::{Explanation, SiteFigures};
 use cospan_domain::ids::{ComponentIndex, SiteName};
 use cospan_domain::job::state::Job;
-use cospan_domain::placement::{Outcome, Reason, SiteVerdict};
+use cospan_domain::placement::{Reason, SiteVerdict, Suitability};
 use cospan_domain::site::owners::Ban;
 
 use crate::api::v1::Instant;
@@ -75,12 +75,12 @@ pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) ->
     };
     let count = job.component_count().max(explanation.components.len());
     let is_placed = !here.is_empty();
-    let told: Vec<Told> = here
+    let told: Vec<VerdictLine> = here
         .into_iter()
-        .map(|(index, site)| Told::Here(job, index, site))
+        .map(|(index, site)| VerdictLine::Here(job, index, site))
         .chain(others.into_iter().map(|verdict| match is_placed {
-            true => Told::Instead(verdict),
-            false => Told::Waiting(verdict),
+            true => VerdictLine::Instead(verdict),
+            false => VerdictLine::Waiting(verdict),
         }))
         .collect();
     page_of(explanation, &told, count, page)
@@ -88,12 +88,16 @@ pub(super) fn of_job(job: &Job, explanation: &Explanation, page: ExplainPage) ->
 
 /// What each site would be to a job that is not submitted.
 pub(super) fn of_preview(explanation: &Explanation, page: ExplainPage) -> Verdicts {
-    let told: Vec<Told> = explanation.verdicts.iter().map(Told::Waiting).collect();
+    let told: Vec<VerdictLine> = explanation
+        .verdicts
+        .iter()
+        .map(VerdictLine::Waiting)
+        .collect();
     page_of(explanation, &told, explanation.components.len(), page)
 }
 
 /// What is to be told of one component at one site.
-enum Told<'a> {
+enum VerdictLine<'a> {
     /// It is placed there.
     Here(&'a Job, ComponentIndex, &'a SiteName),
     /// What the site would be to it if its job, which is placed, were placed anew.
@@ -102,14 +106,14 @@ enum Told<'a> {
     Waiting(&'a SiteVerdict),
 }
 
-impl Told<'_> {
+impl VerdictLine<'_> {
     fn component(&self) -> usize {
-        let (Told::Here(_, ComponentIndex(index), _)
-        | Told::Instead(SiteVerdict {
+        let (VerdictLine::Here(_, ComponentIndex(index), _)
+        | VerdictLine::Instead(SiteVerdict {
             component: ComponentIndex(index),
             ..
         })
-        | Told::Waiting(SiteVerdict {
+        | VerdictLine::Waiting(SiteVerdict {
             component: ComponentIndex(index),
             ..
         })) = self;
@@ -118,35 +122,38 @@ impl Told<'_> {
 
     fn rows(&self) -> usize {
         match self {
-            Told::Here(..) => 1,
-            Told::Instead(verdict) | Told::Waiting(verdict) => match &verdict.outcome {
-                Outcome::Chosen | Outcome::NotPreferred => 1,
-                Outcome::Refused(reasons) => reasons.len(),
+            VerdictLine::Here(..) => 1,
+            VerdictLine::Instead(verdict) | VerdictLine::Waiting(verdict) => match &verdict.outcome
+            {
+                Suitability::Chosen | Suitability::NotPreferred => 1,
+                Suitability::Refused(reasons) => reasons.len(),
             },
         }
     }
 
     fn reports(&self, explanation: &Explanation) -> Vec<VerdictReport> {
         match self {
-            Told::Here(job, index, site) => vec![at_site(job, explanation, *index, site)],
-            Told::Instead(verdict) => of_site(explanation, verdict)
+            VerdictLine::Here(job, index, site) => vec![at_site(job, explanation, *index, site)],
+            VerdictLine::Instead(verdict) => of_site(explanation, verdict)
                 .into_iter()
                 .map(instead)
                 .collect(),
-            Told::Waiting(verdict) => of_site(explanation, verdict),
+            VerdictLine::Waiting(verdict) => of_site(explanation, verdict),
         }
     }
 
     /// What becomes of it in a group: its codes, with the site.
     fn codes(&self, explanation: &Explanation) -> (Vec<&'static str>, &SiteName) {
         match self {
-            Told::Here(_, _, site) => (vec![here(explanation.sites.get(*site))], site),
-            Told::Instead(verdict) | Told::Waiting(verdict) => {
+            VerdictLine::Here(_, _, site) => (vec![here(explanation.sites.get(*site))], site),
+            VerdictLine::Instead(verdict) | VerdictLine::Waiting(verdict) => {
                 let codes = match &verdict.outcome {
-                    Outcome::Chosen if matches!(self, Told::Instead(_)) => vec![WOULD_BE_CHOSEN],
-                    Outcome::Chosen => vec![CHOSEN],
-                    Outcome::NotPreferred => vec![NOT_PREFERRED],
-                    Outcome::Refused(reasons) => reasons
+                    Suitability::Chosen if matches!(self, VerdictLine::Instead(_)) => {
+                        vec![WOULD_BE_CHOSEN]
+                    }
+                    Suitability::Chosen => vec![CHOSEN],
+                    Suitability::NotPreferred => vec![NOT_PREFERRED],
+                    Suitability::Refused(reasons) => reasons
                         .iter()
                         .map(|reason| reason.code().as_str())
                         .collect(),
@@ -160,7 +167,7 @@ impl Told<'_> {
 /// Whole components from where the page begins, as many as fit; one at least.
 fn page_of(
     explanation: &Explanation,
-    told: &[Told<'_>],
+    told: &[VerdictLine<'_>],
     count: usize,
     page: ExplainPage,
 ) -> Verdicts {
@@ -202,15 +209,15 @@ fn page_of(
 }
 
 /// All verdicts by code, the most frequent first.
-fn groups(explanation: &Explanation, told: &[Told<'_>]) -> Vec<VerdictGroup> {
+fn groups(explanation: &Explanation, told: &[VerdictLine<'_>]) -> Vec<VerdictGroup> {
     #[derive(Default)]
-    struct Group<'a> {
+    struct ToldGroup<'a> {
         sites: BTreeSet<&'a SiteName>,
         components: BTreeSet<usize>,
         verdicts: usize,
-        first: Option<&'a Told<'a>>,
+        first: Option<&'a VerdictLine<'a>>,
     }
-    let mut groups: BTreeMap<&'static str, Group<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<&'static str, ToldGroup<'_>> = BTreeMap::new();
     for one in told {
         let (codes, site) = one.codes(explanation);
         for code in codes {
@@ -221,9 +228,9 @@ fn groups(explanation: &Explanation, told: &[Told<'_>]) -> Vec<VerdictGroup> {
             group.first.get_or_insert(one);
         }
     }
-    let mut groups: Vec<(&'static str, Group<'_>)> = groups.into_iter().collect();
+    let mut groups: Vec<(&'static str, ToldGroup<'_>)> = groups.into_iter().collect();
     groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.verdicts));
-    let report = |(code, group): (&'static str, Group<'_>)| {
+    let report = |(code, group): (&'static str, ToldGroup<'_>)| {
         let rows = group
             .first
             .map(|first| first.reports(explanation))
@@ -340,13 +347,13 @@ fn of_site(explanation: &Explanation, verdict: &SiteVerdict) -> Vec<VerdictRepor
             .and_then(|placement| placement.share)
     });
     match &verdict.outcome {
-        Outcome::Chosen => {
+        Suitability::Chosen => {
             let taken =
                 share.map_or_else(|| left.clone(), |share| format!("takes {share}, {left}"));
             vec![report(CHOSEN, true, taken)]
         }
-        Outcome::NotPreferred => vec![report(NOT_PREFERRED, false, left)],
-        Outcome::Refused(reasons) => reasons
+        Suitability::NotPreferred => vec![report(NOT_PREFERRED, false, left)],
+        Suitability::Refused(reasons) => reasons
             .iter()
             .map(|reason| report(reason.code().as_str(), false, why(reason, figures)))
             .collect(),

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use cospan_actors::coallocator::{Estimate, Wait};
-use cospan_domain::acquire::{Ask, Lane, Waited};
+use cospan_actors::coallocator::{StartEstimate, WaitCause};
+use cospan_domain::acquire::{PartitionAccount, PartitionDemand, Waited};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::{
-    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
+    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, RequestType,
 };
-use cospan_domain::job::state::{Component, Phase};
-use cospan_domain::placed::{DominantRefusal, PlacedBy, Placement, ReasonCode, Rule};
-use cospan_domain::placement::{Hindrance, Refusal};
+use cospan_domain::job::state::{Component, JobPhase};
+use cospan_domain::placed::{DominantRefusal, PlacedBy, Placement, PlacementRule, ReasonCode};
+use cospan_domain::placement::{Hindrance, PlacementRefusal};
 use cospan_domain::resources::Resources;
-use cospan_domain::site::availability::Obstacle;
+use cospan_domain::site::availability::SiteObstacle;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::*;
@@ -26,7 +26,7 @@ fn site(name: &str) -> SiteName {
     name.parse().unwrap()
 }
 
-fn verdict(name: &str, outcome: Outcome) -> SiteVerdict {
+fn verdict(name: &str, outcome: Suitability) -> SiteVerdict {
     let component = ComponentIndex(0);
     let (site, remaining_processors, transfer_time) = (site(name), 6, Some(DurationMs(5)));
     SiteVerdict {
@@ -39,13 +39,13 @@ fn verdict(name: &str, outcome: Outcome) -> SiteVerdict {
 }
 
 /// Leiden would be chosen; Delft is unusable; nothing is known of other sites.
-pub(crate) fn explanation(wait: Wait) -> Explanation {
+pub(crate) fn explanation(wait: WaitCause) -> Explanation {
     let closed = vec![Reason::Closed(Hindrance::Unusable)];
-    let obstacle = Obstacle::BreakerOpen {
+    let obstacle = SiteObstacle::BreakerOpen {
         errors: 3,
         probe_at: PROBE,
     };
-    let figures = |obstacles: Vec<Obstacle>| SiteFigures {
+    let figures = |obstacles: Vec<SiteObstacle>| SiteFigures {
         age: Some(DurationMs(900)),
         idle: Some(9),
         quota_leaves: Some(7),
@@ -54,7 +54,7 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
         probe_at: (!obstacles.is_empty()).then_some(PROBE),
         obstacles,
     };
-    let refusal = Refusal {
+    let refusal = PlacementRefusal {
         component: ComponentIndex(0),
         site: None,
         reason: Reason::SiteFull,
@@ -67,8 +67,8 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
         missing_link: None,
         decision: Err(refusal),
         verdicts: vec![
-            verdict("delft", Outcome::Refused(closed)),
-            verdict("leiden", Outcome::Chosen),
+            verdict("delft", Suitability::Refused(closed)),
+            verdict("leiden", Suitability::Chosen),
         ],
         sites: [
             (site("delft"), figures(vec![obstacle])),
@@ -79,7 +79,7 @@ pub(crate) fn explanation(wait: Wait) -> Explanation {
         silence: Default::default(),
         next_claim: None,
         starvation_guard: None,
-        estimate: Estimate::None,
+        estimate: StartEstimate::None,
         transfers: Vec::new(),
         class: None,
     }
@@ -108,7 +108,7 @@ pub(crate) fn waiting_job() -> Job {
     };
     let spec = JobSpec {
         name: None,
-        request: Request::NonFixed,
+        request: RequestType::NonFixed,
         components: vec![component],
         policy: None,
         priority: Priority::Low,
@@ -129,7 +129,7 @@ pub(crate) fn waiting_job() -> Job {
         priority: Priority::Low,
         frozen_by: None,
         held: None,
-        phase: Phase::Queued {
+        phase: JobPhase::Queued {
             since: Timestamp(0),
             not_before: Timestamp(0),
         },
@@ -150,7 +150,7 @@ pub(crate) fn waiting_job() -> Job {
     }
 }
 
-pub(crate) fn placed_at(name: &str, phase: Phase) -> Job {
+pub(crate) fn placed_at(name: &str, phase: JobPhase) -> Job {
     let mut job = waiting_job();
     let placement = Placement {
         site: site(name),
@@ -170,7 +170,7 @@ pub(crate) fn placed_at(name: &str, phase: Phase) -> Job {
     let policy = "worst-fit".parse().unwrap();
     job.placed_by = Some(PlacedBy {
         policy,
-        rule: Rule::MostLeft,
+        rule: PlacementRule::MostLeft,
         refused,
     });
     job.phase = phase;
@@ -189,18 +189,18 @@ fn codes(reports: &[VerdictReport]) -> Vec<(&str, &str, bool)> {
 fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
     let now = Timestamp(1);
     let phases = [
-        Phase::Placed {
+        JobPhase::Placed {
             at: now,
             start_estimate: now,
         },
-        Phase::Claiming { since: now },
-        Phase::Running { since: now },
+        JobPhase::Claiming { since: now },
+        JobPhase::Running { since: now },
     ];
     for phase in phases {
         let mut job = placed_at("delft", phase);
         for held in [None, Some("it panicked")] {
             job.held = held.map(Arc::from);
-            let reports = of_job(&job, &explanation(Wait::Phase), FIRST).shown;
+            let reports = of_job(&job, &explanation(WaitCause::Phase), FIRST).shown;
             let expected = [
                 ("delft", "placed-here", true),
                 ("leiden", "would-be-chosen", false),
@@ -222,20 +222,20 @@ fn a_placed_job_is_told_its_place_the_rule_and_what_others_would_be() {
 #[test]
 fn what_waited_lately_is_told_with_its_times() {
     let wait = Waited {
-        ask: Ask::new(64, DurationMs::from_secs(1_800)),
+        ask: PartitionDemand::new(64, DurationMs::from_secs(1_800)),
         asked_at: PROBE,
         why: "Priority".into(),
         until: PROBE + DurationMs::from_secs(600),
     };
-    let lane = Lane {
+    let lane = PartitionAccount {
         partition: Some("short".into()),
         account: None,
     };
-    let refused = Outcome::Refused(vec![Reason::Waited { lane, wait }]);
+    let refused = Suitability::Refused(vec![Reason::Waited { lane, wait }]);
     let verdicts = vec![verdict("leiden", refused)];
     let explanation = Explanation {
         verdicts,
-        ..explanation(Wait::NotSubmitted)
+        ..explanation(WaitCause::NotSubmitted)
     };
     let reports = of_preview(&explanation, FIRST).shown;
     assert_eq!(codes(&reports), [("leiden", "waited-lately", false)]);
@@ -248,7 +248,7 @@ fn what_waited_lately_is_told_with_its_times() {
 
 #[test]
 fn numbers_are_fields_and_not_words_alone() {
-    let reports = of_job(&waiting_job(), &explanation(Wait::Placement), FIRST).shown;
+    let reports = of_job(&waiting_job(), &explanation(WaitCause::Placement), FIRST).shown;
     let delft = &reports[0];
     assert_eq!(
         (delft.code.as_str(), delft.chosen),
@@ -276,11 +276,11 @@ fn numbers_are_fields_and_not_words_alone() {
 fn a_site_that_left_the_configuration_is_named() {
     let job = placed_at(
         "utrecht",
-        Phase::Running {
+        JobPhase::Running {
             since: Timestamp(1),
         },
     );
-    let explanation = explanation(Wait::Phase);
+    let explanation = explanation(WaitCause::Phase);
     assert_eq!(removed(&job, &explanation), [&site("utrecht")].into());
     let reports = of_job(&job, &explanation, FIRST).shown;
     assert_eq!(reports[0].code, "not-configured");
@@ -289,8 +289,8 @@ fn a_site_that_left_the_configuration_is_named() {
 
 #[test]
 fn a_job_that_has_ended_is_told_where_it_was() {
-    let job = placed_at("leiden", Phase::Finished { at: Timestamp(2) });
-    let reports = of_job(&job, &explanation(Wait::Ended), FIRST).shown;
+    let job = placed_at("leiden", JobPhase::Finished { at: Timestamp(2) });
+    let reports = of_job(&job, &explanation(WaitCause::Ended), FIRST).shown;
     assert_eq!(codes(&reports), [("leiden", "placed-here", true)]);
 }
 
@@ -298,11 +298,11 @@ fn a_job_that_has_ended_is_told_where_it_was() {
 fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
     let told = |job: &Job| {
         let wait = if job.is_final() {
-            Wait::Ended
+            WaitCause::Ended
         } else {
-            Wait::Phase
+            WaitCause::Phase
         };
-        let known = explained::Known::default();
+        let known = explained::ExplainContext::default();
         let copies = |_, _: &SiteName| Default::default();
         let report = explained::report(job, &explanation(wait), known, FIRST, copies);
         let placed = JobReport::from(job).placed.map(|placed| placed.to_string());
@@ -311,15 +311,15 @@ fn what_kept_most_of_the_refused_sites_is_told_of_a_placed_job() {
     let refused = "3 other site(s) refused: not-enough-idle".to_owned();
     let running = placed_at(
         "delft",
-        Phase::Running {
+        JobPhase::Running {
             since: Timestamp(1),
         },
     );
     let shown = format!("worst-fit (most-left), {refused}");
     assert_eq!(told(&running), (Some(refused.clone()), Some(shown.clone())));
-    let ended = placed_at("delft", Phase::Finished { at: Timestamp(2) });
+    let ended = placed_at("delft", JobPhase::Finished { at: Timestamp(2) });
     assert_eq!(told(&ended), (Some(refused), Some(shown)));
-    let queue = Phase::Queued {
+    let queue = JobPhase::Queued {
         since: Timestamp(0),
         not_before: Timestamp(0),
     };
@@ -342,15 +342,15 @@ fn large(components: usize, sites: usize) -> (Job, Explanation) {
     let refused = || {
         let full = vec![Reason::SiteFull, Reason::Avoided];
         [
-            vec![Outcome::Chosen],
-            vec![Outcome::Refused(full); sites - 1],
+            vec![Suitability::Chosen],
+            vec![Suitability::Refused(full); sites - 1],
         ]
         .concat()
     };
     let of_component = |component: usize| {
         (0..)
             .zip(refused())
-            .map(move |(number, outcome): (usize, Outcome)| SiteVerdict {
+            .map(move |(number, outcome): (usize, Suitability)| SiteVerdict {
                 component: ComponentIndex(component as u32),
                 ..verdict(&format!("s{number}"), outcome)
             })
@@ -362,7 +362,7 @@ fn large(components: usize, sites: usize) -> (Job, Explanation) {
         Explanation {
             verdicts,
             components,
-            ..explanation(Wait::Placement)
+            ..explanation(WaitCause::Placement)
         },
     )
 }

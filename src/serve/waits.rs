@@ -1,6 +1,6 @@
 //! Where the components of a job stand that waits in the queues of its sites, in words.
 
-use cospan_domain::job::state::{Component, Job, Run};
+use cospan_domain::job::state::{AttemptState, Component, Job};
 
 use crate::api::v1::Instant;
 
@@ -29,7 +29,7 @@ pub(super) fn told(job: &Job) -> Option<String> {
 fn standing(component: &Component, site: &str) -> String {
     let deferred = component.not_before.map(Instant);
     match &component.run {
-        Run::Submitted {
+        AttemptState::Submitted {
             waits: Some(waits), ..
         } => {
             let since = Instant(waits.since);
@@ -50,10 +50,10 @@ fn standing(component: &Component, site: &str) -> String {
                 }
             }
         }
-        Run::AtGate { since, .. } => {
+        AttemptState::AtGate { since, .. } => {
             format!("holds its processors at {site} since {}", Instant(*since))
         }
-        Run::Submitted { .. } => format!("is submitted at {site}"),
+        AttemptState::Submitted { .. } => format!("is submitted at {site}"),
         _ if component.given_back => format!("gives its processors back at {site}"),
         _ => format!("is about to be submitted at {site}"),
     }
@@ -65,16 +65,16 @@ mod tests {
 
     use cospan_domain::acquire::{Acquisition, QueueLimits};
     use cospan_domain::ids::LrmId;
-    use cospan_domain::job::state::{Phase, Waits};
+    use cospan_domain::job::state::{JobPhase, Waits};
     use cospan_domain::units::Timestamp;
 
     use super::*;
     use crate::serve::verdicts::tests::placed_at;
 
-    fn in_queue(run: Run) -> Job {
+    fn in_queue(run: AttemptState) -> Job {
         let mut job = placed_at(
             "leiden",
-            Phase::Claiming {
+            JobPhase::Claiming {
                 since: Timestamp(0),
             },
         );
@@ -84,13 +84,13 @@ mod tests {
         job
     }
 
-    fn waits(expected_start: Option<Timestamp>) -> Run {
+    fn waits(expected_start: Option<Timestamp>) -> AttemptState {
         let waits = Some(Waits {
             since: Timestamp(0),
             expected_start,
             told_at: Some(Timestamp(30_000)),
         });
-        Run::Submitted {
+        AttemptState::Submitted {
             lrm_id: LrmId::new("7").unwrap(),
             at: Timestamp(0),
             absences: 0,
@@ -108,7 +108,7 @@ mod tests {
         assert!(told(waits(None)).ends_with("which does not say when it starts it"));
         let host: Arc<str> = "node".into();
         let (lrm_id, since) = (LrmId::new("7").unwrap(), Timestamp(0));
-        let held = told(Run::AtGate {
+        let held = told(AttemptState::AtGate {
             lrm_id,
             host,
             since,
@@ -124,7 +124,7 @@ mod tests {
     fn a_claim_of_idle_processors_is_no_wait_in_a_queue() {
         let job = placed_at(
             "leiden",
-            Phase::Claiming {
+            JobPhase::Claiming {
                 since: Timestamp(0),
             },
         );

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cospan_actors::api::ControlPlane;
 use cospan_actors::notifier::{Messenger, Notice};
-use cospan_domain::job::state::{Job, NoticeKind, Phase, StartNotice};
+use cospan_domain::job::state::{Job, JobPhase, NoticeKind, StartNotice};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::watch;
@@ -94,7 +94,7 @@ fn body(notice: &Notice, last_words: &[LastWordsReport]) -> serde_json::Value {
         Notice::JobEnded(job) => {
             let row = JobRow::from(&**job);
             let reason = match &job.phase {
-                Phase::Failed { reason, .. } => Some(&**reason),
+                JobPhase::Failed { reason, .. } => Some(&**reason),
                 _ => None,
             };
             let name = row

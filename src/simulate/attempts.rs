@@ -2,28 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use cospan_domain::ids::{Round, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Round, SiteName};
 use cospan_domain::units::Timestamp;
 use cospan_simulator::experiment::AttemptKey;
-use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
 use super::report::{AttemptRow, Bar, LoadKind};
 
 /// A row for each attempt that a site took, by job, component and number.
 pub(super) fn rows(
-    entries: &[Entry],
+    entries: &[LedgerEntry],
     rounds: &BTreeMap<AttemptKey, Round>,
     site_of: impl Fn(&SiteName) -> usize,
 ) -> Vec<AttemptRow> {
-    let mut rows: BTreeMap<Tag, AttemptRow> = BTreeMap::new();
-    for Entry {
+    let mut rows: BTreeMap<AttemptTag, AttemptRow> = BTreeMap::new();
+    for LedgerEntry {
         at,
         site,
         tag,
         deed,
     } in entries
     {
-        if let Deed::Submitted { processors } = deed {
+        if let LedgerEvent::Submitted { processors } = deed {
             let row = AttemptRow {
                 job: tag.job.0,
                 component: tag.component.0,
@@ -47,11 +47,14 @@ pub(super) fn rows(
     rows.into_values().collect()
 }
 
-fn note(row: &mut AttemptRow, at: Timestamp, deed: &Deed) {
+fn note(row: &mut AttemptRow, at: Timestamp, deed: &LedgerEvent) {
     match deed {
-        Deed::Started => drop(row.held.get_or_insert(at)),
-        Deed::Began => row.began = Some(at),
-        Deed::Left | Deed::Withdrawn | Deed::Forgotten | Deed::KilledByNode => {
+        LedgerEvent::Started => drop(row.held.get_or_insert(at)),
+        LedgerEvent::Began => row.began = Some(at),
+        LedgerEvent::Left
+        | LedgerEvent::Withdrawn
+        | LedgerEvent::Forgotten
+        | LedgerEvent::KilledByNode => {
             row.ended.get_or_insert(at);
         }
         _ => {}
@@ -62,18 +65,18 @@ fn note(row: &mut AttemptRow, at: Timestamp, deed: &Deed) {
 }
 
 /// Why an attempt is over, if that is what happened to it.
-fn why(deed: &Deed) -> Option<String> {
+fn why(deed: &LedgerEvent) -> Option<String> {
     Some(match deed {
-        Deed::Exited(0) => "done".to_owned(),
-        Deed::Exited(code) => format!("exit code {code}"),
-        Deed::Voided => "given back".to_owned(),
-        Deed::HeldTooLong => "held too long".to_owned(),
-        Deed::NotStarted => "not started".to_owned(),
-        Deed::Terminated => "ended on request".to_owned(),
-        Deed::WallTime => "wall time".to_owned(),
-        Deed::KilledByNode => "node failed".to_owned(),
-        Deed::Withdrawn => "withdrawn".to_owned(),
-        Deed::Forgotten => "forgotten".to_owned(),
+        LedgerEvent::Exited(0) => "done".to_owned(),
+        LedgerEvent::Exited(code) => format!("exit code {code}"),
+        LedgerEvent::Voided => "given back".to_owned(),
+        LedgerEvent::HeldTooLong => "held too long".to_owned(),
+        LedgerEvent::NotStarted => "not started".to_owned(),
+        LedgerEvent::Terminated => "ended on request".to_owned(),
+        LedgerEvent::WallTime => "wall time".to_owned(),
+        LedgerEvent::KilledByNode => "node failed".to_owned(),
+        LedgerEvent::Withdrawn => "withdrawn".to_owned(),
+        LedgerEvent::Forgotten => "forgotten".to_owned(),
         _ => return None,
     })
 }

@@ -11,10 +11,10 @@ use rand_distr::{Distribution, Poisson};
 
 use super::grid::{BuiltGrid, BuiltSite};
 use super::report::{
-    Bar, Ending, JobRow, LoadKind, LoadStep, LocalDay, QueueStep, RunRecord, SiteTrace,
+    Bar, JobEnding, LoadKind, LoadRecord, LocalDay, QueueStep, RunJob, RunRecord, SiteTrace,
 };
 use super::streams::stream;
-use super::workload::PlannedJob;
+use super::workload::WorkloadJob;
 
 /// Mean overhead of a job over several sites, in percent of its estimate; and the most.
 const OVERHEAD: f64 = 20.0;
@@ -53,7 +53,7 @@ pub const FLEXCO: [(&str, Operations); 3] = [
 ];
 
 /// What is run.
-pub(super) struct Model {
+pub(super) struct FlexCoModel {
     sites: Vec<FlexSite>,
     jobs: Vec<FlexJob>,
     names: Vec<String>,
@@ -61,10 +61,10 @@ pub(super) struct Model {
     began: Timestamp,
 }
 
-impl Model {
+impl FlexCoModel {
     pub(super) fn new(
         grid: &BuiltGrid,
-        jobs: &[PlannedJob],
+        jobs: &[WorkloadJob],
         allowed: Operations,
         seed: u64,
         began: Timestamp,
@@ -75,7 +75,7 @@ impl Model {
             processors: site.nodes.saturating_mul(site.processors_per_node),
             local_jobs: site.local_jobs.clone(),
         };
-        let job = |job: &PlannedJob| FlexJob {
+        let job = |job: &WorkloadJob| FlexJob {
             at: job.at,
             processors: job.components.iter().sum(),
             run_time: job.run_time,
@@ -116,10 +116,10 @@ impl Model {
         })
     }
 
-    fn row(&self, place: usize, ran: Option<&Ran>) -> JobRow {
+    fn row(&self, place: usize, ran: Option<&Ran>) -> RunJob {
         let job = &self.jobs[place];
         let began = ran.map(|ran| ran.began);
-        JobRow {
+        RunJob {
             id: place as u64 + 1,
             name: self.names[place].clone(),
             components: ran.map_or(0, |ran| ran.parts.len() as u32),
@@ -132,9 +132,9 @@ impl Model {
             started: began,
             finished: ran.map(|ran| ran.ended),
             ending: if ran.is_some() {
-                Ending::Done
+                JobEnding::Done
             } else {
-                Ending::Failed
+                JobEnding::Failed
             },
             total_placement_time_ms: 0,
             start_delay_ms: None,
@@ -272,7 +272,7 @@ fn bar(ran: &Ran, site: usize, job: Option<u64>) -> Bar {
     }
 }
 
-fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadStep> {
+fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadRecord> {
     let mut changes: BTreeMap<Timestamp, (i64, i64)> = BTreeMap::from([(began, (0, 0))]);
     for bar in bars {
         for (at, sign) in [(bar.from, 1), (bar.to, -1)] {
@@ -289,7 +289,7 @@ fn load(bars: &[Bar], began: Timestamp) -> Vec<LoadStep> {
     let count = |number: i64| u32::try_from(number).unwrap_or(0);
     let step = |(at, (more, more_local)): (Timestamp, (i64, i64))| {
         (running, local) = (running + more, local + more_local);
-        LoadStep {
+        LoadRecord {
             at,
             running: count(running),
             held: 0,

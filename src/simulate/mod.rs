@@ -24,7 +24,7 @@ mod world;
 
 pub use flexco::FLEXCO;
 pub use once::{Notes, SimulateError};
-pub use reservations::Reservations;
+pub use reservations::ReservationWorkload;
 pub use rivals::{Copies, RIVALS, Rival};
 pub use settings::settings;
 pub use study::{RunName, Study, Variant, Watcher, run};

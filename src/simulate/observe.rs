@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cospan_domain::ids::{Round, SiteName};
 use cospan_domain::job::accounting::Accounting;
-use cospan_domain::job::state::{Job, Phase, Setbacks};
+use cospan_domain::job::state::{Job, JobPhase, Setbacks};
 use cospan_domain::units::Timestamp;
-use cospan_simulator::bookings::Booking;
-use cospan_simulator::experiment::{AttemptKey, Outcome};
-use cospan_simulator::world::cluster::{self, Cluster};
-use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::bookings::ComponentBooking;
+use cospan_simulator::experiment::{AttemptKey, ExperimentOutcome};
+use cospan_simulator::world::cluster::{self, SimulatedCluster};
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 use cospan_simulator::world::{SiteIndex, World};
 
 use super::attempts;
 use super::report::{
-    AttemptRow, Bar, BookingBar, Ending, JobRow, LoadKind, LoadStep, LocalDay, QueueStep,
+    AttemptRow, Bar, BookingBar, JobEnding, LoadKind, LoadRecord, LocalDay, QueueStep, RunJob,
     RunRecord, SiteTrace,
 };
 
@@ -23,14 +23,14 @@ use super::report::{
 const BARS_MAX: usize = 50_000;
 
 /// What is kept of a job that ended.
-pub(super) struct Kept {
-    row: JobRow,
+pub(super) struct KeptJob {
+    row: RunJob,
     setbacks: Setbacks,
 }
 
 /// What is kept of a job.
-pub(super) fn keep(job: &Job) -> Kept {
-    Kept {
+pub(super) fn keep(job: &Job) -> KeptJob {
+    KeptJob {
         row: row(job),
         setbacks: job.setbacks,
     }
@@ -41,7 +41,7 @@ pub(super) fn record(
     label: &str,
     seed: u64,
     began: Timestamp,
-    mut outcome: Outcome<Kept>,
+    mut outcome: ExperimentOutcome<KeptJob>,
 ) -> RunRecord {
     let ended = outcome.ended;
     outcome.jobs.sort_by_key(|job| job.row.id);
@@ -72,14 +72,20 @@ pub(super) fn record(
     }
 }
 
-fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
+fn counters(outcome: &ExperimentOutcome<KeptJob>) -> BTreeMap<String, u64> {
     let jobs = outcome.jobs.iter();
     let sum = |count: fn(&Setbacks) -> u32| {
         jobs.clone()
             .map(|job| u64::from(count(&job.setbacks)))
             .sum()
     };
-    let local = |world: &World| world.sites().iter().map(Cluster::local_ended).sum();
+    let local = |world: &World| {
+        world
+            .sites()
+            .iter()
+            .map(SimulatedCluster::local_ended)
+            .sum()
+    };
     let deeds = |world: &World| killed_by_nodes(world.ledger().entries());
     let (bookings, moves) = (outcome.bookings.all().len(), outcome.bookings.moves());
     let waited = |world: &World| world.sites().iter().map(waits_of_local).sum::<u64>() / 1_000;
@@ -121,26 +127,26 @@ fn counters(outcome: &Outcome<Kept>) -> BTreeMap<String, u64> {
 }
 
 /// Milliseconds, of the jobs that began.
-fn waits_of_local(site: &Cluster) -> u64 {
+fn waits_of_local(site: &SimulatedCluster) -> u64 {
     site.local_starts()
         .iter()
         .map(|start| start.began.since(start.submitted).0)
         .sum()
 }
 
-fn killed_by_nodes(entries: &[Entry]) -> u64 {
+fn killed_by_nodes(entries: &[LedgerEntry]) -> u64 {
     entries
         .iter()
-        .filter(|entry| entry.deed == Deed::KilledByNode)
+        .filter(|entry| entry.deed == LedgerEvent::KilledByNode)
         .count() as u64
 }
 
-fn row(job: &Job) -> JobRow {
+fn row(job: &Job) -> RunJob {
     let (ending, finished) = match &job.phase {
-        Phase::Finished { at } => (Ending::Done, Some(*at)),
-        Phase::Failed { at, .. } => (Ending::Failed, Some(*at)),
-        Phase::Cancelled { at, .. } => (Ending::Cancelled, Some(*at)),
-        _ => (Ending::Unfinished, None),
+        JobPhase::Finished { at } => (JobEnding::Done, Some(*at)),
+        JobPhase::Failed { at, .. } => (JobEnding::Failed, Some(*at)),
+        JobPhase::Cancelled { at, .. } => (JobEnding::Cancelled, Some(*at)),
+        _ => (JobEnding::Unfinished, None),
     };
     let placements = job
         .components
@@ -156,7 +162,7 @@ fn row(job: &Job) -> JobRow {
     let attempts = job.components.iter().map(|component| component.attempt.0);
     let attempts = attempts.fold(0, u32::saturating_add);
     let accounting = Accounting::of(job);
-    JobRow {
+    RunJob {
         id: job.id.0,
         name: job.spec.name.as_deref().unwrap_or_default().to_owned(),
         components: count(job.component_count()),
@@ -193,10 +199,10 @@ fn attempt_rows(world: &World, rounds: &BTreeMap<AttemptKey, Round>) -> Vec<Atte
 fn traces(
     world: &World,
     attempts: &[AttemptRow],
-    bookings: &[Booking],
+    bookings: &[ComponentBooking],
     (began, busy, ended): (Timestamp, Timestamp, Timestamp),
 ) -> Vec<SiteTrace> {
-    let trace = |(place, site): (usize, &Cluster)| {
+    let trace = |(place, site): (usize, &SimulatedCluster)| {
         let ours = attempts.iter().filter(|row| row.site == place);
         let mut bars: Vec<Bar> = ours.flat_map(|row| attempts::bars(row, ended)).collect();
         bars.extend(share_bars(site.load(), LoadKind::Local, ended));
@@ -220,21 +226,21 @@ fn traces(
     world.sites().iter().enumerate().map(trace).collect()
 }
 
-fn local_days(site: &Cluster, began: Timestamp) -> Vec<LocalDay> {
+fn local_days(site: &SimulatedCluster, began: Timestamp) -> Vec<LocalDay> {
     let of = |start: &cluster::LocalStart| (start.submitted, start.began, start.run_time);
     LocalDay::sums(began, site.local_starts().iter().map(of))
 }
 
 /// The reservations at a site.
 fn booked<'a>(
-    bookings: &'a [Booking],
+    bookings: &'a [ComponentBooking],
     site: &'a SiteName,
 ) -> impl Iterator<Item = BookingBar> + 'a {
     bookings
         .iter()
         .filter(move |booking| booking.site == *site)
         .map(|booking| {
-            let Booking {
+            let ComponentBooking {
                 from,
                 to,
                 processors,
@@ -255,7 +261,7 @@ fn booked<'a>(
         })
 }
 
-fn load_step(step: &cluster::LoadStep) -> LoadStep {
+fn load_step(step: &cluster::LoadStep) -> LoadRecord {
     let cluster::LoadStep {
         at,
         running,
@@ -263,7 +269,7 @@ fn load_step(step: &cluster::LoadStep) -> LoadStep {
         local,
         down,
     } = *step;
-    LoadStep {
+    LoadRecord {
         at,
         running,
         held,

@@ -6,7 +6,7 @@ use cospan_domain::ids::LogicalName;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::experiment::{Experiment, Surroundings, run};
-use cospan_simulator::world::Pace;
+use cospan_simulator::world::SimulatedPace;
 use rand::Rng;
 use thiserror::Error;
 
@@ -17,7 +17,7 @@ use super::rivals::Copies;
 use super::streams::stream;
 use super::study::{Study, Variant};
 use super::workload::{
-    Replica, Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, load,
+    OwnReplica, Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, load,
 };
 use super::{flexco, observe, world};
 
@@ -73,17 +73,17 @@ pub struct Notes {
 }
 
 /// What runs it.
-enum Engine {
+enum RunEngine {
     /// The control plane, over a simulated world.
     Plane(Box<(Experiment, Surroundings)>),
     /// FlexCo's own model.
-    FlexCo(flexco::Model),
+    FlexCo(flexco::FlexCoModel),
 }
 
 /// A run that is ready to begin.
-pub(super) struct Ready {
+pub(super) struct ReadyRun {
     name: String,
-    engine: Engine,
+    engine: RunEngine,
     label: String,
     seed: u64,
     /// What there is to say.
@@ -91,7 +91,11 @@ pub(super) struct Ready {
 }
 
 /// Reads and draws everything that a run needs.
-pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Ready, SimulateError> {
+pub(super) fn prepare(
+    study: &Study,
+    variant: &Variant,
+    seed: u64,
+) -> Result<ReadyRun, SimulateError> {
     let mut grid = variant.grid(&study.grid);
     let options = WorkloadOptions {
         load_scale: study.workload.load_scale * variant.load_scale,
@@ -107,7 +111,7 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
     };
     if let Some(own) = &options.own_files {
         let replicas = own.give(&mut workload.jobs, grid.sites.len(), seed);
-        for Replica { name, size, site } in replicas.map_err(|error| broken(error.into()))? {
+        for OwnReplica { name, size, site } in replicas.map_err(|error| broken(error.into()))? {
             grid.sites[site].files.insert(name, size);
         }
     }
@@ -134,17 +138,17 @@ pub(super) fn prepare(study: &Study, variant: &Variant, seed: u64) -> Result<Rea
     };
     let engine = match variant.flexco {
         Some(allowed) => {
-            let model = flexco::Model::new(&built, &workload.jobs, allowed, seed, BEGINS);
-            Engine::FlexCo(model.map_err(broken)?)
+            let model = flexco::FlexCoModel::new(&built, &workload.jobs, allowed, seed, BEGINS);
+            RunEngine::FlexCo(model.map_err(broken)?)
         }
         None => {
             let ready = experiment(study, variant, seed, workload, &built);
             let (experiment, mut surroundings) = ready.map_err(broken)?;
             surroundings.until = Some(BEGINS + until);
-            Engine::Plane(Box::new((experiment, surroundings)))
+            RunEngine::Plane(Box::new((experiment, surroundings)))
         }
     };
-    Ok(Ready {
+    Ok(ReadyRun {
         name,
         engine,
         label: variant.label.clone(),
@@ -177,9 +181,9 @@ fn experiment(
             .map(|wish| (wish, wishes.preferences(job.estimate)));
         world::planned(&job, &variant, slowdown, wish)
     });
-    let pace = Pace {
+    let pace = SimulatedPace {
         launch_max: study.launch_max,
-        ..Pace::default()
+        ..SimulatedPace::default()
     };
     let fault_rates = FaultRates {
         way_max: WAY_MAX,
@@ -207,7 +211,7 @@ fn experiment(
     ))
 }
 
-impl Ready {
+impl ReadyRun {
     /// Runs it to its end; `progress` hears of the time there and of jobs that ended.
     pub(super) fn run(
         self,
@@ -221,12 +225,12 @@ impl Ready {
             notes,
         } = self;
         let record = match engine {
-            Engine::Plane(ready) => {
+            RunEngine::Plane(ready) => {
                 let (experiment, surroundings) = *ready;
                 run(experiment, surroundings, observe::keep, Rc::new(progress))
                     .map(|outcome| observe::record(&label, seed, BEGINS, outcome))
             }
-            Engine::FlexCo(model) => model.run(&label, seed).map_err(Into::into),
+            RunEngine::FlexCo(model) => model.run(&label, seed).map_err(Into::into),
         };
         let mut record = record.map_err(|cause| SimulateError::Run { name, cause })?;
         record.counters.extend(notes.counters());

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Benchmark, Objective, Preferences, ReservationWish, Score, Scores};
+use cospan_domain::acquire::{Benchmark, Objective, Preferences, ReservationTerms, Score, Scores};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::grid::GridSite;
+use super::grid::DescribedSite;
 use super::streams::stream;
 
 /// How far apart the reservations of a job may begin, as far as its window allows it.
@@ -16,7 +16,7 @@ const TOLERANCE: DurationMs = DurationMs::from_secs(60);
 
 /// Which jobs want a reservation, and when.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reservations {
+pub struct ReservationWorkload {
     /// The share of the jobs, above 0, at most 1.
     pub share: f64,
     /// From submission to the earliest start that they accept.
@@ -34,14 +34,18 @@ pub struct Reservations {
 
 /// Draws who wants one, job by job.
 pub(super) struct Wishes {
-    reservations: Option<Reservations>,
+    reservations: Option<ReservationWorkload>,
     /// The best result of any site in each benchmark: there jobs run as long as estimated.
     best: Scores,
     chance: StdRng,
 }
 
 impl Wishes {
-    pub(super) fn new(reservations: Option<Reservations>, sites: &[GridSite], seed: u64) -> Self {
+    pub(super) fn new(
+        reservations: Option<ReservationWorkload>,
+        sites: &[DescribedSite],
+        seed: u64,
+    ) -> Self {
         let mut best = Scores::new();
         for (name, score) in sites.iter().flat_map(|site| &site.benchmarks) {
             let known = best.entry(name.clone()).or_default();
@@ -56,8 +60,8 @@ impl Wishes {
     }
 
     /// What a job wants that is submitted then.
-    pub(super) fn draw(&mut self, submitted: Timestamp) -> Option<ReservationWish> {
-        let Reservations {
+    pub(super) fn draw(&mut self, submitted: Timestamp) -> Option<ReservationTerms> {
+        let ReservationWorkload {
             share,
             ahead,
             within,
@@ -69,12 +73,12 @@ impl Wishes {
         let earliest = submitted + ahead;
         let window = StartWindow::new(earliest, earliest + within);
         let tolerance = TOLERANCE.min(within);
-        wants.then_some(ReservationWish {
+        wants.then_some(ReservationTerms {
             window,
             tolerance,
             flexible,
             reserve_after,
-            ..ReservationWish::default()
+            ..ReservationTerms::default()
         })
     }
 

@@ -4,7 +4,7 @@
 use cospan_domain::ids::PolicyName;
 use cospan_domain::placement::DefaultPolicies;
 
-use super::workload::PlannedJob;
+use super::workload::WorkloadJob;
 
 /// How often each job is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,7 +63,7 @@ impl Rival {
 
 impl Copies {
     /// The jobs as they are submitted: copies have one name, and follow each other.
-    pub(super) fn of(self, jobs: Vec<PlannedJob>) -> Vec<PlannedJob> {
+    pub(super) fn of(self, jobs: Vec<WorkloadJob>) -> Vec<WorkloadJob> {
         match self {
             Copies::One => jobs,
             Copies::Two | Copies::TwoUntilFirst => jobs
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_replicated_job_is_submitted_twice_at_once_under_one_name() {
-        let job = |name: &str| PlannedJob {
+        let job = |name: &str| WorkloadJob {
             at: Timestamp(7),
             components: vec![4],
             run_time: DurationMs(1_000),

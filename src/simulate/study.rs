@@ -115,7 +115,12 @@ impl Study {
     /// Lines for people: what is simulated.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = vec![self.grid.describe()];
-        lines.extend(self.grid.sites.iter().map(super::grid::GridSite::describe));
+        lines.extend(
+            self.grid
+                .sites
+                .iter()
+                .map(super::grid::DescribedSite::describe),
+        );
         lines.push(self.workload.describe());
         let labels: Vec<&str> = self.variants.iter().map(|v| v.label.as_str()).collect();
         let seeds = match self.seeds.as_slice() {

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Preferences, ReservationWish, Scores};
+use cospan_domain::acquire::{Preferences, ReservationTerms, Scores};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, InvalidId, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{
-    FileRef, Flexible, Input, JobSpec, OnUnreachable, Program, Request,
+    FileRef, Flexible, Input, JobSpec, OnUnreachable, Program, RequestType,
 };
 use cospan_domain::placement::policy_for;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 use cospan_simulator::experiment::{Failing, NodeFailure, PlannedJob};
 use cospan_simulator::jobs;
 use cospan_simulator::world::cluster::ClusterSpec;
-use cospan_simulator::world::{LinkSpec, Pace, World};
+use cospan_simulator::world::{LinkSpec, SimulatedPace, World};
 
 use super::grid::{BuiltGrid, BuiltSite, Grid, NodeDown};
 use super::study::Variant;
@@ -26,7 +26,7 @@ const INPUT: &str = "input";
 /// The world as it is at `begins`.
 pub(super) fn world(
     grid: &BuiltGrid,
-    pace: Pace,
+    pace: SimulatedPace,
     seed: u64,
     begins: Timestamp,
 ) -> Result<World, InvalidId> {
@@ -169,10 +169,10 @@ impl Slowdown {
 
 /// A job as the control plane receives it. Its user's estimate is its wall time.
 pub(super) fn planned(
-    job: &workload::PlannedJob,
+    job: &workload::WorkloadJob,
     variant: &Variant,
     slowdown: Slowdown,
-    wish: Option<(ReservationWish, Option<Preferences>)>,
+    wish: Option<(ReservationTerms, Option<Preferences>)>,
 ) -> anyhow::Result<PlannedJob> {
     let wall_time = slowdown.at_worst(job.estimate);
     let mut spec = jobs::job(&job.components, job.run_time, wall_time, 0)?;
@@ -186,13 +186,13 @@ pub(super) fn planned(
     spec.name = Some(job.name.as_str().into());
     spec.priority = job.priority;
     spec.policy = Some(variant.policy.clone());
-    let takes = |request: &Request| policy_for(&variant.policy, request).is_ok();
-    let splits = variant.flexible && takes(&Request::Flexible(Flexible::default()));
-    if splits || !takes(&Request::NonFixed) {
+    let takes = |request: &RequestType| policy_for(&variant.policy, request).is_ok();
+    let splits = variant.flexible && takes(&RequestType::Flexible(Flexible::default()));
+    if splits || !takes(&RequestType::NonFixed) {
         merge(&mut spec);
     }
     // What a policy is to divide itself is claimed: reserved, it would be divided by FlexCo.
-    if let Some((wish, preferences)) = wish.filter(|_| spec.request == Request::NonFixed) {
+    if let Some((wish, preferences)) = wish.filter(|_| spec.request == RequestType::NonFixed) {
         spec.run.reservation = Some(wish);
         spec.run.preferences = preferences;
     }
@@ -227,7 +227,7 @@ fn merge(spec: &mut JobSpec) {
     spec.components
         .iter_mut()
         .for_each(|component| component.resources = total.clone());
-    spec.request = Request::Flexible(Flexible::default());
+    spec.request = RequestType::Flexible(Flexible::default());
 }
 
 /// A path that every name can have.

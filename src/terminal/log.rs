@@ -68,9 +68,9 @@ mod tests {
     const HOSTILE: &str = "a\u{1b}[31m\u{9b}\u{202e}\n2026-01-01T00:00:00Z  INFO all is well";
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Kept {
+    impl io::Write for CapturedLog {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -80,7 +80,7 @@ mod tests {
         }
     }
 
-    impl Kept {
+    impl CapturedLog {
         fn text(&self) -> String {
             String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
         }
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn an_entry_hides_nothing_and_forges_no_other() {
-        let kept = Kept::default();
+        let kept = CapturedLog::default();
         let to = kept.clone();
         let lines = fmt::layer()
             .with_ansi(false)
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn an_entry_in_json_hides_nothing_and_is_exact() {
-        let kept = Kept::default();
+        let kept = CapturedLog::default();
         let to = kept.clone();
         let lines = fmt::layer().json().flatten_event(true);
         let lines = lines.with_writer(move || JsonEntries(to.clone()));

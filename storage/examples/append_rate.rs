@@ -14,15 +14,15 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cospan_storage::port::{Change, Key, Outcome, Report, Token, Unit, Version};
-use cospan_storage::{EngineKind, Options, open};
+use cospan_storage::port::{AppendOutcome, CommitReport, Key, KeyChange, Unit, UnitToken, Version};
+use cospan_storage::{EngineKind, StoreOptions, open};
 
 /// How long each figure is measured.
 const SPAN: Duration = Duration::from_secs(4);
 /// Values of a unit by name and bytes.
-type Parts = &'static [(&'static str, usize)];
+type UnitValues = &'static [(&'static str, usize)];
 /// A submission is one value; a later change of a job is a head and events.
-const UNITS: [Parts; 2] = [&[("s", 1_300)], &[("e", 1_000), ("h", 300)]];
+const UNITS: [UnitValues; 2] = [&[("s", 1_300)], &[("e", 1_000), ("h", 300)]];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let base = std::env::args()
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (parts, in_flight) in UNITS.iter().flat_map(|p| [1, 64, 512].map(|n| (*p, n))) {
             let (name, changes) = (engine.as_str(), parts.len());
             let path = base.path().join(format!("{name}-{changes}-{in_flight}"));
-            let Rate {
+            let AppendRate {
                 units_per_s,
                 flush_ms,
                 disk_mb,
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-struct Rate {
+struct AppendRate {
     units_per_s: f64,
     flush_ms: f64,
     disk_mb: f64,
@@ -58,16 +58,16 @@ struct Rate {
 
 fn measure(
     engine: EngineKind,
-    parts: Parts,
+    parts: UnitValues,
     in_flight: u64,
     path: &Path,
-) -> Result<Rate, Box<dyn Error>> {
+) -> Result<AppendRate, Box<dyn Error>> {
     let (done, decided) = channel();
     let done = Mutex::new(done);
     let flushes = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
     let seen = Arc::clone(&flushes);
     let sink = Arc::new(move |report| {
-        if let Report::Group(group) = &report {
+        if let CommitReport::Group(group) = &report {
             seen.0.fetch_add(1, Ordering::Relaxed);
             seen.1.fetch_add(group.flush_us, Ordering::Relaxed);
         }
@@ -75,23 +75,26 @@ fn measure(
             drop(done.send(report));
         }
     });
-    let opened = open(path, &Options::new(engine), sink)?;
+    let opened = open(path, &StoreOptions::new(engine), sink)?;
     let mut next = 0;
     let mut append = || {
         next += 1;
         opened
             .journal
-            .append(opened.epoch, Token(next), unit(next, parts));
+            .append(opened.epoch, UnitToken(next), unit(next, parts));
     };
     (0..in_flight).for_each(|_| append());
     let begun = Instant::now();
     let mut committed = 0_u64;
     while begun.elapsed() < SPAN {
-        let Report::Group(group) = decided.recv()? else {
+        let CommitReport::Group(group) = decided.recv()? else {
             return Err("the store failed".into());
         };
         for (_, outcome) in group.outcomes {
-            assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
+            assert!(
+                matches!(outcome, AppendOutcome::Committed(_)),
+                "{outcome:?}"
+            );
             committed += 1;
             append();
         }
@@ -103,15 +106,15 @@ fn measure(
     );
     let disk_mb = opened.journal.size().disk_bytes as f64 / 1e6;
     opened.journal.close();
-    Ok(Rate {
+    Ok(AppendRate {
         units_per_s,
         flush_ms: us as f64 / groups as f64 / 1e3,
         disk_mb,
     })
 }
 
-fn unit(number: u64, parts: Parts) -> Unit {
-    let change = |&(part, bytes): &(&str, usize)| Change {
+fn unit(number: u64, parts: UnitValues) -> Unit {
+    let change = |&(part, bytes): &(&str, usize)| KeyChange {
         key: Key::from(format!("j/{number:016x}/{part}").as_str()),
         expected: Some(Version(0)),
         value: Some((0..bytes).map(|i| (number as usize + i) as u8).collect()),

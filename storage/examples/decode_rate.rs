@@ -14,16 +14,17 @@ use std::time::Instant;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, Digest, JobId, KeyName, LogicalName, RelPath, Round};
 use cospan_domain::job::spec::{
-    ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Priority, Program, Request,
+    ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Priority, Program,
+    RequestType,
 };
-use cospan_domain::job::state::{Component, Job, Phase, Setbacks};
-use cospan_domain::placed::{Placement, Source};
+use cospan_domain::job::state::{Component, Job, JobPhase, Setbacks};
+use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_storage::port::{Change, Key, Stored, Token, Unit, Version};
+use cospan_storage::port::{Key, KeyChange, Stored, Unit, UnitToken, Version};
 use cospan_storage::record::Loader;
 use cospan_storage::record::job::{submission, update};
-use cospan_storage::{EngineKind, Options, open, open_and_load};
+use cospan_storage::{EngineKind, StoreOptions, open, open_and_load};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let count: u64 = std::env::args().nth(1).map_or(Ok(100_000), |n| n.parse())?;
@@ -85,17 +86,17 @@ fn opening(
     path: &Path,
     values: &BTreeMap<Key, Stored>,
 ) -> Result<(), Box<dyn Error>> {
-    let options = Options::new(engine);
+    let options = StoreOptions::new(engine);
     let opened = open(path, &options, Arc::new(|_| {}))?;
     for stored in values.values().cloned() {
-        let change = Change {
+        let change = KeyChange {
             key: stored.key,
             expected: None,
             value: Some(stored.value),
         };
         opened.journal.append(
             opened.epoch,
-            Token(0),
+            UnitToken(0),
             Unit {
                 changes: vec![change],
             },
@@ -137,7 +138,7 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
     let components = (0..3).map(component).collect::<Result<_, _>>()?;
     let spec = JobSpec {
         name: Some("simulation".into()),
-        request: Request::NonFixed,
+        request: RequestType::NonFixed,
         components,
         policy: None,
         priority: Priority::Low,
@@ -158,7 +159,7 @@ fn job(id: u64) -> Result<Job, Box<dyn Error>> {
         priority: Priority::Low,
         frozen_by: None,
         held: None,
-        phase: Phase::Queued {
+        phase: JobPhase::Queued {
             since: Timestamp(1_700_000_000_000),
             not_before: Timestamp(0),
         },
@@ -220,7 +221,7 @@ fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
             digest: Digest([index; 32]),
             size: Bytes(1 << 20),
         };
-        let sources = vec![Source {
+        let sources = vec![ContentSource {
             content,
             from: "leiden".parse()?,
             chunk: None,
@@ -241,7 +242,7 @@ fn placed(job: &Job) -> Result<Job, Box<dyn Error>> {
     Ok(Job {
         revision: 2,
         round: Round(1),
-        phase: Phase::Placed {
+        phase: JobPhase::Placed {
             at,
             start_estimate: at,
         },

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{Epoch, InstanceId};
 
-use crate::engine::Reader;
-use crate::floor::{Found, Known};
+use crate::engine::EngineReader;
+use crate::floor::{FoundStore, KnownFloor};
 use crate::found;
 use crate::meta::{self, EPOCH_KEY, INSTANCE_KEY};
-use crate::open::{Directory, EngineKind, Kept, Marker, Options, guarded, known};
+use crate::open::{EngineKind, KeptFloor, LockedDirectory, Marker, StoreOptions, guarded, known};
 use crate::port::{StoreError, Stored};
 use crate::reading;
 use crate::record::Loader;
@@ -29,7 +29,7 @@ pub struct CheckReport {
 ///
 /// # Errors
 /// It cannot be opened at all: in use, newer, or nothing is there.
-pub fn check(path: &Path, options: &Options) -> Result<CheckReport, StoreError> {
+pub fn check(path: &Path, options: &StoreOptions) -> Result<CheckReport, StoreError> {
     let mut report = CheckReport::default();
     let kept = options.kept()?;
     if let Some(kept) = &kept
@@ -37,7 +37,7 @@ pub fn check(path: &Path, options: &Options) -> Result<CheckReport, StoreError> 
     {
         let gap = kept
             .known
-            .demand(&path.display().to_string(), Found::Missing);
+            .demand(&path.display().to_string(), FoundStore::Missing);
         report.damage.extend(gap.err());
         return Ok(report);
     }
@@ -73,11 +73,11 @@ pub fn check(path: &Path, options: &Options) -> Result<CheckReport, StoreError> 
 
 /// A store of which it is not known whether it is whole.
 pub(crate) struct Wreck {
-    reader: Arc<dyn Reader>,
+    reader: Arc<dyn EngineReader>,
     place: String,
     /// What the marker says, or what is wrong with it.
     marker: Result<Marker, String>,
-    directory: Directory,
+    directory: LockedDirectory,
 }
 
 impl Wreck {
@@ -90,8 +90,8 @@ impl Wreck {
                 problem,
             });
         }
-        let lock_wait = Options::new(EngineKind::ALL[0]).lock_wait;
-        let directory = Directory::prepare(path, lock_wait)?;
+        let lock_wait = StoreOptions::new(EngineKind::ALL[0]).lock_wait;
+        let directory = LockedDirectory::prepare(path, lock_wait)?;
         let marker = match Marker::read(&directory) {
             Ok(Some(marker)) => Ok(marker),
             Ok(None) => {
@@ -116,7 +116,7 @@ impl Wreck {
             problem: "no engine of this program has a file there".into(),
         })?;
         let place = directory.place();
-        let options = Options::new(engine);
+        let options = StoreOptions::new(engine);
         let reader = guarded(&place, || Ok(options.open_engine(&directory)?.reader()))?;
         Ok(Self {
             reader,
@@ -127,17 +127,20 @@ impl Wreck {
     }
 
     /// Whether everything is there that was ever durable, as far as that is known.
-    fn verify(&self, kept: Option<&Kept>) -> Result<(), StoreError> {
+    fn verify(&self, kept: Option<&KeptFloor>) -> Result<(), StoreError> {
         let known = match &self.marker {
             Ok(marker) => known(&self.directory, marker, kept)?,
-            Err(_) => Known::default(),
+            Err(_) => KnownFloor::default(),
         };
         let Some(format) = found::read_format(&*self.reader, &self.place)? else {
-            return known.demand(&self.place, Found::Empty);
+            return known.demand(&self.place, FoundStore::Empty);
         };
         let (ledger, tally) = found::verify(&*self.reader, format, &mut |_| {})?;
         let epoch = found::read_epoch(&*self.reader)?;
-        known.demand(&self.place, Found::Reached(tally.at(epoch, ledger.seq)))
+        known.demand(
+            &self.place,
+            FoundStore::Reached(tally.at(epoch, ledger.seq)),
+        )
     }
 
     /// Whose it is, as far as that can be read.

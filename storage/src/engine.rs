@@ -23,7 +23,7 @@ pub(crate) trait Engine: Send {
     ) -> Result<(), StoreError>;
 
     /// A way to read from any thread.
-    fn reader(&self) -> Arc<dyn Reader>;
+    fn reader(&self) -> Arc<dyn EngineReader>;
 }
 
 impl Engine for Box<dyn Engine> {
@@ -34,7 +34,7 @@ impl Engine for Box<dyn Engine> {
         (**self).exclusively(work)
     }
 
-    fn reader(&self) -> Arc<dyn Reader> {
+    fn reader(&self) -> Arc<dyn EngineReader> {
         (**self).reader()
     }
 }
@@ -55,7 +55,7 @@ pub(crate) trait Txn {
 }
 
 /// Reads what is durable, from any thread.
-pub(crate) trait Reader: Send + Sync {
+pub(crate) trait EngineReader: Send + Sync {
     /// As [`Txn::is_memory`].
     fn is_memory(&self) -> bool {
         false

@@ -15,14 +15,14 @@ const HEADER_BYTES: usize = 1 + 8 + 4;
 
 /// What is known of a stored value without looking into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct EnvelopeHead {
     /// How often its key was written.
     pub(crate) version: Version,
     /// Its checksum.
     crc: u32,
 }
 
-impl Head {
+impl EnvelopeHead {
     /// The head of `value`, if it were stored under `key` in this version.
     pub(crate) fn of(key: &[u8], version: Version, value: &[u8]) -> Self {
         let mut hasher = crc32fast::Hasher::new();
@@ -81,8 +81,8 @@ fn in_one_piece<T>(parts: [&[u8]; 3], hash: impl FnOnce(&[u8]) -> T) -> T {
 }
 
 /// The bytes to store for a value, and its head.
-pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (Head, Vec<u8>) {
-    let head = Head::of(key, version, value);
+pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (EnvelopeHead, Vec<u8>) {
+    let head = EnvelopeHead::of(key, version, value);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + value.len());
     bytes.push(SHAPE);
     bytes.extend_from_slice(&version.0.to_le_bytes());
@@ -92,7 +92,8 @@ pub(crate) fn seal(key: &[u8], version: Version, value: &[u8]) -> (Head, Vec<u8>
 }
 
 /// How stored bytes are opened.
-pub(crate) type Opener = for<'a> fn(&[u8], &'a [u8]) -> Result<(Head, &'a [u8]), StoreError>;
+pub(crate) type Opener =
+    for<'a> fn(&[u8], &'a [u8]) -> Result<(EnvelopeHead, &'a [u8]), StoreError>;
 
 /// How those are opened that lie in memory of this process, or elsewhere. To look at the
 /// checksums of memory would be a good part of what a simulated control plane does.
@@ -104,9 +105,12 @@ pub(crate) fn opener(is_memory: bool) -> Opener {
 ///
 /// # Errors
 /// [`StoreError::Damaged`], naming the key.
-pub(crate) fn open<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]), StoreError> {
+pub(crate) fn open<'a>(
+    key: &[u8],
+    stored: &'a [u8],
+) -> Result<(EnvelopeHead, &'a [u8]), StoreError> {
     let (head, value) = open_intact(key, stored)?;
-    if Head::of(key, head.version, value) != head {
+    if EnvelopeHead::of(key, head.version, value) != head {
         return Err(damaged(key, "its checksum does not fit its content"));
     }
     Ok((head, value))
@@ -116,7 +120,7 @@ pub(crate) fn open<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]),
 ///
 /// # Errors
 /// They are no stored value at all.
-fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]), StoreError> {
+fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(EnvelopeHead, &'a [u8]), StoreError> {
     let Some((header, value)) = stored.split_at_checked(HEADER_BYTES) else {
         return Err(damaged(key, "the value is cut short"));
     };
@@ -132,7 +136,7 @@ fn open_intact<'a>(key: &[u8], stored: &'a [u8]) -> Result<(Head, &'a [u8]), Sto
         Version(u64::from_le_bytes(version)),
         u32::from_le_bytes(crc),
     );
-    Ok((Head { version, crc }, value))
+    Ok((EnvelopeHead { version, crc }, value))
 }
 
 fn damaged(key: &[u8], problem: &str) -> StoreError {

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use cospan_domain::ids::{Epoch, InstanceId};
 use thiserror::Error;
 
-pub(crate) use line::{End, Header, Line, STREAM};
+pub(crate) use line::{ExportEnd, ExportLine, Header, STREAM};
 
 use crate::port::{Journal, Opened, StoreError, Stored};
 
@@ -126,7 +126,7 @@ impl<'a> Writer<'a> {
 
     fn record(&mut self, stored: &Stored) -> std::io::Result<()> {
         self.exported.records += 1;
-        self.line(&Line::of(stored))
+        self.line(&ExportLine::of(stored))
     }
 
     fn line(&mut self, line: &impl serde::Serialize) -> std::io::Result<()> {
@@ -139,7 +139,7 @@ impl<'a> Writer<'a> {
     fn end(mut self) -> std::io::Result<Exported> {
         let blake3 = self.hasher.finalize().to_hex().to_string();
         let exported = self.exported;
-        self.line(&End {
+        self.line(&ExportEnd {
             end: exported.records,
             damaged: exported.damaged,
             blake3,

@@ -9,7 +9,7 @@ use crate::record::{keys, object};
 
 /// How far a store has come. As a floor: it has come at least so far; 0 where nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Floor {
+pub struct StoreFloor {
     /// The highest epoch that is known to be durable; 0 for a store not yet begun.
     pub epoch: Epoch,
     /// The last unit that is known to be durable.
@@ -22,14 +22,14 @@ pub struct Floor {
 
 /// What a store has of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Tally {
+pub(crate) struct JobTally {
     /// The first job id that was never given out.
     pub(crate) next_job: JobId,
     /// Number of live jobs.
     pub(crate) live_jobs: u64,
 }
 
-impl Tally {
+impl JobTally {
     /// Looks at a value that is about to be written, or was found.
     pub(crate) fn see(&mut self, key: &[u8], version: Version, value: &[u8]) {
         if key != keys::NEXT_JOB.as_bytes() {
@@ -55,8 +55,8 @@ impl Tally {
         }
     }
 
-    pub(crate) fn at(self, epoch: Epoch, seq: Seq) -> Floor {
-        Floor {
+    pub(crate) fn at(self, epoch: Epoch, seq: Seq) -> StoreFloor {
+        StoreFloor {
             epoch,
             seq,
             next_job: self.next_job,
@@ -67,16 +67,16 @@ impl Tally {
 
 /// A floor, and who says so.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Known {
-    pub(crate) floor: Floor,
+pub(crate) struct KnownFloor {
+    pub(crate) floor: StoreFloor,
     pub(crate) by: String,
 }
 
-impl Known {
+impl KnownFloor {
     /// What two know together.
     pub(crate) fn and(self, other: Self) -> Self {
         let (a, b) = (self.floor, other.floor);
-        let floor = Floor {
+        let floor = StoreFloor {
             epoch: a.epoch.max(b.epoch),
             seq: a.seq.max(b.seq),
             next_job: a.next_job.max(b.next_job),
@@ -91,12 +91,12 @@ impl Known {
     }
 
     /// What is missing of a store that is found like this, if anything is.
-    pub(crate) fn gap(&self, place: &str, found: Found) -> Option<Gap> {
+    pub(crate) fn gap(&self, place: &str, found: FoundStore) -> Option<Gap> {
         let is_whole = match found {
-            Found::Missing | Found::Empty => self.floor.epoch == Epoch(0),
+            FoundStore::Missing | FoundStore::Empty => self.floor.epoch == Epoch(0),
             // An epoch that nothing was written in takes nothing away with it.
-            Found::Reached(reached) => reached.seq >= self.floor.seq,
-            Found::Of { instance, of } => instance == of,
+            FoundStore::Reached(reached) => reached.seq >= self.floor.seq,
+            FoundStore::Of { instance, of } => instance == of,
         };
         let gap = || Gap {
             place: place.into(),
@@ -109,7 +109,7 @@ impl Known {
 
     /// # Errors
     /// [`StoreError::Behind`], if anything is missing.
-    pub(crate) fn demand(&self, place: &str, found: Found) -> Result<(), StoreError> {
+    pub(crate) fn demand(&self, place: &str, found: FoundStore) -> Result<(), StoreError> {
         match self.gap(place, found) {
             None => Ok(()),
             Some(gap) => Err(StoreError::Behind(Box::new(gap))),
@@ -119,13 +119,13 @@ impl Known {
 
 /// What is where a store should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundStore {
     /// No store.
     Missing,
     /// Nothing in it.
     Empty,
     /// A store that has come so far.
-    Reached(Floor),
+    Reached(StoreFloor),
     /// A store of this control plane.
     Of {
         /// Whose it is.
@@ -143,15 +143,15 @@ pub struct Gap {
     /// The file that knows better.
     pub by: String,
     /// What that says.
-    pub known: Floor,
+    pub known: StoreFloor,
     /// What is there.
-    pub found: Found,
+    pub found: FoundStore,
 }
 
 impl Gap {
     /// What is lost with it, in words.
     pub fn lost(&self) -> String {
-        let Floor {
+        let StoreFloor {
             seq,
             next_job,
             live_jobs,
@@ -162,7 +162,7 @@ impl Gap {
             count => format!(", which left {count} live jobs"),
         };
         match self.found {
-            Found::Reached(found) => {
+            FoundStore::Reached(found) => {
                 let missing = seq.0.saturating_sub(found.seq.0);
                 let numbers = match next_job > found.next_job {
                     true => format!(
@@ -175,7 +175,7 @@ impl Gap {
                 let now = found.live_jobs;
                 format!("the last {missing} units{jobs}; {now} live jobs are there{numbers}")
             }
-            Found::Missing | Found::Empty | Found::Of { .. } => {
+            FoundStore::Missing | FoundStore::Empty | FoundStore::Of { .. } => {
                 format!("all {seq} units{jobs}; job ids below {next_job} may have been given out")
             }
         }
@@ -192,12 +192,12 @@ impl fmt::Display for Gap {
         } = self;
         write!(f, "the store at {place} ")?;
         match found {
-            Found::Missing => write!(f, "is not there")?,
-            Found::Empty => write!(f, "is empty")?,
-            Found::Reached(found) => {
+            FoundStore::Missing => write!(f, "is not there")?,
+            FoundStore::Empty => write!(f, "is empty")?,
+            FoundStore::Reached(found) => {
                 write!(f, "ends with unit {} (epoch {})", found.seq, found.epoch)?;
             }
-            Found::Of { instance, of } => {
+            FoundStore::Of { instance, of } => {
                 write!(f, "is that of control plane {instance}, not that of {of}")?;
             }
         }
@@ -214,8 +214,8 @@ impl fmt::Display for Gap {
 mod tests {
     use super::*;
 
-    fn floor(epoch: u64, seq: u64) -> Floor {
-        Floor {
+    fn floor(epoch: u64, seq: u64) -> StoreFloor {
+        StoreFloor {
             epoch: Epoch(epoch),
             seq: Seq(seq),
             next_job: JobId(65),
@@ -225,17 +225,17 @@ mod tests {
 
     #[test]
     fn a_gap_says_what_is_missing_and_who_says_so() {
-        let known = Known {
+        let known = KnownFloor {
             floor: floor(3, 40),
             by: "/data/store.floor".into(),
         };
-        let found = Floor {
+        let found = StoreFloor {
             next_job: JobId(33),
             live_jobs: 4,
             ..floor(2, 12)
         };
         let said = known
-            .gap("/data/store", Found::Reached(found))
+            .gap("/data/store", FoundStore::Reached(found))
             .unwrap()
             .to_string();
         for words in [
@@ -254,31 +254,33 @@ mod tests {
             assert!(said.contains(words), "{said}");
         }
         assert!(
-            known.gap("/", Found::Reached(floor(1, 40))).is_none(),
+            known.gap("/", FoundStore::Reached(floor(1, 40))).is_none(),
             "nothing is missing"
         );
         assert!(
             known
-                .gap("/", Found::Missing)
+                .gap("/", FoundStore::Missing)
                 .unwrap()
                 .to_string()
                 .contains("all 40 units")
         );
         assert!(
-            Known::default().gap("/", Found::Missing).is_none(),
+            KnownFloor::default()
+                .gap("/", FoundStore::Missing)
+                .is_none(),
             "it was never there"
         );
     }
 
     #[test]
     fn two_know_together_what_either_knows_and_name_the_one_that_knows_more() {
-        let known = |floor, by: &str| Known {
+        let known = |floor, by: &str| KnownFloor {
             floor,
             by: by.into(),
         };
         let both = known(floor(3, 40), "floor").and(known(floor(4, 39), "marker"));
         assert_eq!((both.floor, &*both.by), (floor(4, 40), "floor"));
-        let both = known(Floor::default(), "floor").and(known(floor(1, 0), "marker"));
+        let both = known(StoreFloor::default(), "floor").and(known(floor(1, 0), "marker"));
         assert_eq!((both.floor.epoch, &*both.by), (Epoch(1), "marker"));
     }
 }

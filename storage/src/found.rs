@@ -5,27 +5,27 @@ use std::sync::Arc;
 
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
 
-use crate::engine::{Engine, Reader, Txn, Writes};
-use crate::envelope::{self, Head};
-use crate::floor::{Found, Known, Tally};
+use crate::engine::{Engine, EngineReader, Txn, Writes};
+use crate::envelope::{self, EnvelopeHead};
+use crate::floor::{FoundStore, JobTally, KnownFloor};
 use crate::judge::{self, ledger_write};
 use crate::meta::{
-    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX,
-    StoreOwner,
+    self, EPOCH_KEY, FORMAT, FORMAT_KEY, INSTANCE_KEY, LEDGER_KEY, RESERVED_PREFIX, StoreOwner,
+    StoreTotals,
 };
 use crate::port::{Journal, Key, Opened, StoreError, Stored, Version};
 use crate::reading;
 
 /// An ownership that has begun.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Begun {
+pub(crate) struct BegunOwnership {
     pub(crate) owner: StoreOwner,
     pub(crate) seq: Seq,
-    pub(crate) tally: Tally,
+    pub(crate) tally: JobTally,
 }
 
 impl Opened {
-    pub(crate) fn new(journal: Arc<dyn Journal>, begun: Begun) -> Self {
+    pub(crate) fn new(journal: Arc<dyn Journal>, begun: BegunOwnership) -> Self {
         let StoreOwner { instance, epoch } = begun.owner;
         Self {
             journal,
@@ -44,15 +44,15 @@ impl Opened {
 pub(crate) fn begin<E: Engine>(
     engine: &mut E,
     place: &str,
-    known: &Known,
+    known: &KnownFloor,
     instance: InstanceId,
     load: &mut dyn FnMut(Stored),
-) -> Result<Begun, StoreError> {
+) -> Result<BegunOwnership, StoreError> {
     let reader = engine.reader();
     let format = match read_format(&*reader, place)? {
         Some(format) => format,
         None => {
-            known.demand(place, Found::Empty)?;
+            known.demand(place, FoundStore::Empty)?;
             found(engine, instance)?;
             FORMAT
         }
@@ -60,7 +60,7 @@ pub(crate) fn begin<E: Engine>(
     let (ledger, tally) = verify(&*reader, format, load)?;
     let epoch = read_epoch(&*reader)?;
     drop(reader);
-    known.demand(place, Found::Reached(tally.at(epoch, ledger.seq)))?;
+    known.demand(place, FoundStore::Reached(tally.at(epoch, ledger.seq)))?;
     if format < FORMAT {
         commit(engine, vec![format_write(), ledger_write(&ledger)])?;
     }
@@ -68,12 +68,15 @@ pub(crate) fn begin<E: Engine>(
 }
 
 /// The epoch of a store.
-pub(crate) fn read_epoch(reader: &dyn Reader) -> Result<Epoch, StoreError> {
+pub(crate) fn read_epoch(reader: &dyn EngineReader) -> Result<Epoch, StoreError> {
     meta::parse_text(EPOCH_KEY, &reading::read_own(reader, EPOCH_KEY)?)
 }
 
 /// The format of a store, one that this program knows; `None` if it is empty.
-pub(crate) fn read_format(reader: &dyn Reader, place: &str) -> Result<Option<u32>, StoreError> {
+pub(crate) fn read_format(
+    reader: &dyn EngineReader,
+    place: &str,
+) -> Result<Option<u32>, StoreError> {
     let mut format = None;
     reader.walk(FORMAT_KEY, &mut |key, stored| {
         format = Some(meta::parse_text::<u32>(key, stored));
@@ -97,7 +100,7 @@ pub(crate) fn read_format(reader: &dyn Reader, place: &str) -> Result<Option<u32
     }
 }
 
-fn is_empty(reader: &dyn Reader) -> Result<bool, StoreError> {
+fn is_empty(reader: &dyn EngineReader) -> Result<bool, StoreError> {
     let mut empty = true;
     reader.walk(b"", &mut |_, _| {
         empty = false;
@@ -115,7 +118,7 @@ pub(crate) fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(
             instance,
             epoch: Epoch(0),
         },
-        Ledger::default(),
+        StoreTotals::default(),
         Writes::new(),
     )
 }
@@ -124,7 +127,7 @@ pub(crate) fn found<E: Engine>(engine: &mut E, instance: InstanceId) -> Result<(
 pub(crate) fn write_reign<E: Engine>(
     engine: &mut E,
     owner: StoreOwner,
-    mut ledger: Ledger,
+    mut ledger: StoreTotals,
     mut writes: Writes,
 ) -> Result<(), StoreError> {
     let own = [
@@ -156,13 +159,13 @@ pub(crate) fn commit<E: Engine>(engine: &mut E, writes: Writes) -> Result<(), St
 /// Walks over everything and compares it with the ledger; returns that of today's format, and
 /// what there is of jobs.
 pub(crate) fn verify(
-    reader: &dyn Reader,
+    reader: &dyn EngineReader,
     format: u32,
     load: &mut dyn FnMut(Stored),
-) -> Result<(Ledger, Tally), StoreError> {
+) -> Result<(StoreTotals, JobTally), StoreError> {
     let mut kept = None;
-    let mut tally = Tally::default();
-    let mut counted = Ledger::default();
+    let mut tally = JobTally::default();
+    let mut counted = StoreTotals::default();
     let mut sum_of_format_1 = 0_u128;
     let mut problem = None;
     reader.walk(b"", &mut |key, stored| {
@@ -171,7 +174,7 @@ pub(crate) fn verify(
         }
         let step = envelope::open(key, stored).and_then(|(head, value)| {
             if key == LEDGER_KEY {
-                kept = Some(Ledger::decode(value)?);
+                kept = Some(StoreTotals::decode(value)?);
             } else {
                 counted.add(key, head);
                 tally.count(key, false, true);
@@ -202,11 +205,11 @@ pub(crate) fn verify(
     } else {
         counted.sum
     };
-    compare(kept, Ledger { sum, ..counted })?;
+    compare(kept, StoreTotals { sum, ..counted })?;
     Ok((counted, tally))
 }
 
-fn show(key: &[u8], head: Head, value: &[u8], load: &mut dyn FnMut(Stored)) {
+fn show(key: &[u8], head: EnvelopeHead, value: &[u8], load: &mut dyn FnMut(Stored)) {
     if !key.starts_with(RESERVED_PREFIX) {
         load(Stored {
             key: Key(key.into()),
@@ -217,7 +220,7 @@ fn show(key: &[u8], head: Head, value: &[u8], load: &mut dyn FnMut(Stored)) {
 }
 
 /// Whether what is there is what the last group left.
-pub(crate) fn compare(kept: Ledger, counted: Ledger) -> Result<(), StoreError> {
+pub(crate) fn compare(kept: StoreTotals, counted: StoreTotals) -> Result<(), StoreError> {
     let problem = if kept.keys != counted.keys {
         format!(
             "{} keys are there, but there should be {}",
@@ -232,7 +235,11 @@ pub(crate) fn compare(kept: Ledger, counted: Ledger) -> Result<(), StoreError> {
 }
 
 /// Makes the next epoch durable.
-fn take<E: Engine>(engine: &mut E, above: Epoch, tally: Tally) -> Result<Begun, StoreError> {
+fn take<E: Engine>(
+    engine: &mut E,
+    above: Epoch,
+    tally: JobTally,
+) -> Result<BegunOwnership, StoreError> {
     let mut begun = Err(meta::damaged(INSTANCE_KEY, "it is missing"));
     engine.exclusively(&mut |txn| {
         let mut instance = Err(meta::damaged(INSTANCE_KEY, "it is missing"));
@@ -242,7 +249,7 @@ fn take<E: Engine>(engine: &mut E, above: Epoch, tally: Tally) -> Result<Begun, 
             Ok(())
         })?;
         begun = raise_epoch(txn, above).and_then(|(epoch, seq)| {
-            Ok(Begun {
+            Ok(BegunOwnership {
                 owner: StoreOwner {
                     instance: instance?,
                     epoch,
@@ -267,7 +274,7 @@ fn raise_epoch(txn: &mut dyn Txn, above: Epoch) -> Result<(Epoch, Seq), StoreErr
 /// The write that puts a value under a key, whatever is there; entered into the ledger.
 pub(crate) fn replace(
     txn: &mut dyn Txn,
-    ledger: &mut Ledger,
+    ledger: &mut StoreTotals,
     key: &[u8],
     value: &[u8],
 ) -> Result<(Key, Option<Vec<u8>>), StoreError> {
@@ -285,12 +292,12 @@ pub(crate) fn replace(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::floor::Floor;
+    use crate::floor::StoreFloor;
     use crate::memory::{MemoryDisk, MemoryEngine};
 
-    fn begin_on(disk: &MemoryDisk, floor: Floor) -> Result<Begun, StoreError> {
+    fn begin_on(disk: &MemoryDisk, floor: StoreFloor) -> Result<BegunOwnership, StoreError> {
         let mut engine = MemoryEngine::new(disk.clone());
-        let known = Known {
+        let known = KnownFloor {
             floor,
             by: "elsewhere".into(),
         };
@@ -306,10 +313,10 @@ mod tests {
     /// A store with three keys, and what the engine has for one of them, now and before.
     fn store() -> (MemoryDisk, Vec<u8>) {
         let disk = MemoryDisk::default();
-        begin_on(&disk, Floor::default()).unwrap();
+        begin_on(&disk, StoreFloor::default()).unwrap();
         let sink: crate::port::Sink = Arc::new(|_| {});
         let opened = crate::memory::open(&disk, InstanceId::from_random(1), sink).unwrap();
-        let put = |key: &str, value: &str| crate::port::Change {
+        let put = |key: &str, value: &str| crate::port::KeyChange {
             key: Key::from(key),
             expected: None,
             value: Some(value.as_bytes().into()),
@@ -318,7 +325,7 @@ mod tests {
             let unit = crate::port::Unit { changes };
             opened
                 .journal
-                .append(opened.epoch, crate::port::Token(0), unit);
+                .append(opened.epoch, crate::port::UnitToken(0), unit);
         };
         append(vec![put("a", "1"), put("b", "1"), put("c", "1")]);
         let before = stored(&disk, "b");
@@ -339,7 +346,9 @@ mod tests {
     fn behind_its_back(disk: &MemoryDisk, key: &str, bytes: Option<Vec<u8>>) -> String {
         let mut engine = MemoryEngine::new(disk.clone());
         commit(&mut engine, vec![(Key::from(key), bytes)]).unwrap();
-        begin_on(disk, Floor::default()).unwrap_err().to_string()
+        begin_on(disk, StoreFloor::default())
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
@@ -376,20 +385,20 @@ mod tests {
         let (disk, _) = store();
         let error = begin_on(
             &disk,
-            Floor {
+            StoreFloor {
                 epoch: Epoch(2),
                 seq: Seq(3),
-                ..Floor::default()
+                ..StoreFloor::default()
             },
         )
         .unwrap_err();
         assert!(error.to_string().contains("ends with unit 2"), "{error}");
         let begun = begin_on(
             &disk,
-            Floor {
+            StoreFloor {
                 epoch: Epoch(9),
                 seq: Seq(2),
-                ..Floor::default()
+                ..StoreFloor::default()
             },
         )
         .unwrap();
@@ -425,10 +434,10 @@ mod tests {
 
     /// Makes a store into what a program of format 1 would have left.
     fn to_format_1(disk: &MemoryDisk) {
-        let mut ledger = Ledger::default();
+        let mut ledger = StoreTotals::default();
         disk.walk(b"", &mut |key, stored| {
             if key == LEDGER_KEY {
-                ledger.seq = Ledger::decode(envelope::open(key, stored).unwrap().1)
+                ledger.seq = StoreTotals::decode(envelope::open(key, stored).unwrap().1)
                     .unwrap()
                     .seq;
             } else if key != FORMAT_KEY {
@@ -448,13 +457,13 @@ mod tests {
     fn a_store_of_format_1_is_taken_and_has_todays_format_from_then_on() {
         let (disk, _) = store();
         to_format_1(&disk);
-        let begun = begin_on(&disk, Floor::default()).unwrap();
+        let begun = begin_on(&disk, StoreFloor::default()).unwrap();
         assert_eq!(begun.seq, Seq(2));
         assert_eq!(
             stored(&disk, "m/store/format"),
             FORMAT.to_string().into_bytes()
         );
-        let next = begin_on(&disk, Floor::default()).unwrap();
+        let next = begin_on(&disk, StoreFloor::default()).unwrap();
         assert_eq!(next.owner.epoch.0, begun.owner.epoch.0 + 1);
     }
 

@@ -14,13 +14,14 @@ use cospan_domain::ids::{Epoch, Seq};
 use tracing::{info, warn};
 
 use crate::engine::Engine;
-use crate::floor::Tally;
-use crate::judge::{self, Pending};
+use crate::floor::JobTally;
+use crate::judge::{self, PendingUnit};
 use crate::port::{
-    Group, Journal, Outcome, Report, Sink, StoreError, StoreSize, Stored, Token, Unit,
+    AppendGroup, AppendOutcome, CommitReport, Journal, Sink, StoreError, StoreSize, Stored, Unit,
+    UnitToken,
 };
-use crate::reading::Reading;
-use queue::Queue;
+use crate::reading::JournalReading;
+use queue::AppendQueue;
 
 /// How much one flush may serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub(crate) trait Attendant: Send {
     /// # Errors
     /// How far the store came cannot be written down: the group is not reported, and no other is
     /// taken.
-    fn committed(&mut self, seq: Seq, tally: Tally) -> Result<(), StoreError>;
+    fn committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError>;
 
     /// Nothing came for a second.
     ///
@@ -82,7 +83,7 @@ impl Attendant for Unattended {
         Ok(())
     }
 
-    fn committed(&mut self, _: Seq, _: Tally) -> Result<(), StoreError> {
+    fn committed(&mut self, _: Seq, _: JobTally) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -95,8 +96,8 @@ impl Attendant for Unattended {
 
 /// A journal over an engine, decided by a thread.
 pub(crate) struct Grouped {
-    queue: Arc<Queue>,
-    reading: Reading,
+    queue: Arc<AppendQueue>,
+    reading: JournalReading,
     thread: Mutex<Option<JoinHandle<()>>>,
     thread_id: ThreadId,
 }
@@ -112,10 +113,10 @@ impl Grouped {
         limits: GroupLimits,
         sink: Sink,
         attendant: Box<dyn Attendant>,
-        tally: Tally,
+        tally: JobTally,
     ) -> Result<Self, StoreError> {
-        let queue = Arc::new(Queue::new(limits, IDLE));
-        let reading = Reading::new(place, engine.reader());
+        let queue = Arc::new(AppendQueue::new(limits, IDLE));
+        let reading = JournalReading::new(place, engine.reader());
         let queued = Arc::clone(&queue);
         let worker = Worker {
             engine: Some(engine),
@@ -143,8 +144,8 @@ impl Grouped {
 }
 
 impl Journal for Grouped {
-    fn append(&self, epoch: Epoch, token: Token, unit: Unit) {
-        self.queue.push(Pending::new(epoch, token, unit));
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
+        self.queue.push(PendingUnit::new(epoch, token, unit));
     }
 
     fn scan(
@@ -187,10 +188,10 @@ impl Drop for Grouped {
 /// What the thread owns.
 struct Worker<E> {
     engine: Option<E>,
-    queue: Arc<Queue>,
+    queue: Arc<AppendQueue>,
     sink: Sink,
     attendant: Box<dyn Attendant>,
-    tally: Tally,
+    tally: JobTally,
 }
 
 impl<E: Engine> Worker<E> {
@@ -207,7 +208,7 @@ impl<E: Engine> Worker<E> {
             }
             Err(reason) => {
                 let sink = self.sink;
-                let _ = catch_unwind(AssertUnwindSafe(|| sink(Report::Fatal(reason))));
+                let _ = catch_unwind(AssertUnwindSafe(|| sink(CommitReport::Fatal(reason))));
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(engine)));
             }
         }
@@ -232,7 +233,9 @@ impl<E: Engine> Worker<E> {
                 }
                 Ok(group)
             });
-            (self.sink)(Report::Group(group.map_err(|error| error.to_string())?));
+            (self.sink)(CommitReport::Group(
+                group.map_err(|error| error.to_string())?,
+            ));
         }
         Ok(())
     }
@@ -269,14 +272,14 @@ impl<E: Engine> Worker<E> {
 }
 
 /// The last unit of a group that was committed.
-fn last(group: &Group) -> Option<Seq> {
+fn last(group: &AppendGroup) -> Option<Seq> {
     group
         .outcomes
         .iter()
         .rev()
         .find_map(|(_, outcome)| match outcome {
-            Outcome::Committed(seq) => Some(*seq),
-            Outcome::Conflict(_) | Outcome::Fenced | Outcome::Refused(_) => None,
+            AppendOutcome::Committed(seq) => Some(*seq),
+            AppendOutcome::Conflict(_) | AppendOutcome::Fenced | AppendOutcome::Refused(_) => None,
         })
 }
 

@@ -13,12 +13,12 @@ use thiserror::Error;
 
 use crate::engine::{Engine, Writes};
 use crate::envelope;
-use crate::export::{End, Header, Line, STREAM};
-use crate::floor::Tally;
+use crate::export::{ExportEnd, ExportLine, Header, STREAM};
+use crate::floor::JobTally;
 use crate::found;
-use crate::meta::{FORMAT, Ledger, RESERVED_PREFIX, StoreOwner};
-use crate::open::{Directory, FloorFile, Marker, Options, draw_instance};
-use crate::port::{Change, Key, StoreError, Stored, Unit, Version};
+use crate::meta::{FORMAT, RESERVED_PREFIX, StoreOwner, StoreTotals};
+use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, draw_instance};
+use crate::port::{Key, KeyChange, StoreError, Stored, Unit, Version};
 use crate::record::adoption::Adoption;
 use crate::record::{keys, object};
 
@@ -65,10 +65,10 @@ pub enum ImportError {
 /// changed, or newer. The directory is empty again then.
 pub fn import(
     path: &Path,
-    options: &Options,
+    options: &StoreOptions,
     input: &mut dyn BufRead,
 ) -> Result<Imported, ImportError> {
-    let directory = Directory::prepare(path, options.lock_wait)?;
+    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     let floor = options.floor_file()?;
     if let Some(found) = directory.first_entry()? {
         return Err(ImportError::NotEmpty {
@@ -84,13 +84,13 @@ pub fn import(
 }
 
 fn fill(
-    directory: &Directory,
+    directory: &LockedDirectory,
     floor: Option<FloorFile>,
-    options: &Options,
+    options: &StoreOptions,
     input: &mut dyn BufRead,
 ) -> Result<Imported, ImportError> {
     let instance = draw_instance()?;
-    let mut lines = Lines {
+    let mut lines = ImportLines {
         input,
         hasher: blake3::Hasher::new(),
         number: 0,
@@ -104,13 +104,13 @@ fn fill(
     let (mut batch, mut adoption) = (Batch::default(), Adoption::new(exported_from));
     let end = loop {
         match lines.next()? {
-            Content::Record(stored) if *stored.key.0 == *keys::NEXT_JOB.as_bytes() => {
+            ImportLine::Record(stored) if *stored.key.0 == *keys::NEXT_JOB.as_bytes() => {
                 batch
                     .tally
                     .see(&stored.key.0, stored.version, &stored.value);
             }
-            Content::Record(stored) => batch.add_all(adoption.take(stored), &mut engine)?,
-            Content::End(end) => break end,
+            ImportLine::Record(stored) => batch.add_all(adoption.take(stored), &mut engine)?,
+            ImportLine::End(end) => break end,
         }
     };
     batch.add_all(adoption.finish(), &mut engine)?;
@@ -152,9 +152,9 @@ fn fill(
 struct Batch {
     writes: Writes,
     bytes: usize,
-    ledger: Ledger,
+    ledger: StoreTotals,
     records: u64,
-    tally: Tally,
+    tally: JobTally,
 }
 
 impl Batch {
@@ -212,18 +212,18 @@ impl Batch {
 }
 
 /// A line after the header.
-enum Content {
+enum ImportLine {
     Record(Stored),
-    End(End),
+    End(ExportEnd),
 }
 
-struct Lines<'a> {
+struct ImportLines<'a> {
     input: &'a mut dyn BufRead,
     hasher: blake3::Hasher,
     number: u64,
 }
 
-impl Lines<'_> {
+impl ImportLines<'_> {
     fn wrong(&self, problem: impl std::fmt::Display) -> ImportError {
         ImportError::Line {
             line: self.number,
@@ -256,16 +256,17 @@ impl Lines<'_> {
         Ok(header)
     }
 
-    fn next(&mut self) -> Result<Content, ImportError> {
+    fn next(&mut self) -> Result<ImportLine, ImportError> {
         let line = self.read()?;
         if line.starts_with(b"{\"end\"") {
-            return self.end(&line).map(Content::End);
+            return self.end(&line).map(ImportLine::End);
         }
         self.hasher.update(&line);
-        let parsed: Line = serde_json::from_slice(&line).map_err(|error| self.wrong(error))?;
+        let parsed: ExportLine =
+            serde_json::from_slice(&line).map_err(|error| self.wrong(error))?;
         let stored = parsed.decode().map_err(|problem| self.wrong(problem))?;
         self.check(&stored)?;
-        Ok(Content::Record(stored))
+        Ok(ImportLine::Record(stored))
     }
 
     /// What no unit could have written is not taken from an export either.
@@ -275,7 +276,7 @@ impl Lines<'_> {
             return Err(self.wrong("no store has such a value"));
         }
         let value = Some(stored.value.clone());
-        let change = Change {
+        let change = KeyChange {
             key: key.clone(),
             expected: None,
             value,
@@ -287,8 +288,8 @@ impl Lines<'_> {
         .map_err(|error| self.wrong(error))
     }
 
-    fn end(&self, line: &[u8]) -> Result<End, ImportError> {
-        let end: End = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
+    fn end(&self, line: &[u8]) -> Result<ExportEnd, ImportError> {
+        let end: ExportEnd = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
         // The header and this line are no values.
         if end.end != self.number - 2 || end.blake3 != self.hasher.finalize().to_hex().as_str() {
             return Err(self.wrong("its checksum does not fit what came before"));

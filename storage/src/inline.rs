@@ -10,23 +10,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cospan_domain::ids::Epoch;
 
 use crate::engine::Engine;
-use crate::floor::Tally;
-use crate::judge::{self, Pending};
-use crate::port::{Journal, Report, Sink, StoreError, StoreSize, Stored, Token, Unit};
-use crate::reading::Reading;
+use crate::floor::JobTally;
+use crate::judge::{self, PendingUnit};
+use crate::port::{CommitReport, Journal, Sink, StoreError, StoreSize, Stored, Unit, UnitToken};
+use crate::reading::JournalReading;
 
 /// A journal over an engine, decided in-line.
 pub(crate) struct Inline<E> {
     engine: Mutex<Option<E>>,
-    queue: Mutex<Queue>,
-    reading: Reading,
+    queue: Mutex<InlineQueue>,
+    reading: JournalReading,
     sink: Sink,
     max_units: usize,
 }
 
 #[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Pending>,
+struct InlineQueue {
+    waiting: VecDeque<PendingUnit>,
     /// Somebody is deciding, and will take whatever comes.
     busy: bool,
     closed: bool,
@@ -34,7 +34,7 @@ struct Queue {
 
 impl<E: Engine> Inline<E> {
     pub(crate) fn new(engine: E, place: &str, max_units: usize, sink: Sink) -> Self {
-        let reading = Reading::new(place, engine.reader());
+        let reading = JournalReading::new(place, engine.reader());
         Self {
             engine: Mutex::new(Some(engine)),
             queue: Mutex::default(),
@@ -44,12 +44,12 @@ impl<E: Engine> Inline<E> {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, InlineQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the next group, or stops being the one who decides.
-    fn next_group(&self) -> Option<Vec<Pending>> {
+    fn next_group(&self) -> Option<Vec<PendingUnit>> {
         let mut queue = self.queue();
         let count = queue.waiting.len().min(self.max_units);
         queue.busy = count > 0;
@@ -62,12 +62,12 @@ impl<E: Engine> Inline<E> {
             let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
             let report = match engine
                 .as_mut()
-                .map(|engine| judge::decide(engine, group, &mut Tally::default()))
+                .map(|engine| judge::decide(engine, group, &mut JobTally::default()))
             {
-                Some(Ok(group)) => Report::Group(group),
+                Some(Ok(group)) => CommitReport::Group(group),
                 Some(Err(error)) => {
                     *engine = None;
-                    Report::Fatal(error.to_string())
+                    CommitReport::Fatal(error.to_string())
                 }
                 None => continue,
             };
@@ -79,7 +79,7 @@ impl<E: Engine> Inline<E> {
 
 /// Lets others decide again when the sink panics. Otherwise whoever finds the
 /// queue empty has said so already, and another may have begun since.
-struct IdleAfterPanic<'a>(&'a Mutex<Queue>);
+struct IdleAfterPanic<'a>(&'a Mutex<InlineQueue>);
 
 impl Drop for IdleAfterPanic<'_> {
     fn drop(&mut self) {
@@ -90,12 +90,14 @@ impl Drop for IdleAfterPanic<'_> {
 }
 
 impl<E: Engine> Journal for Inline<E> {
-    fn append(&self, epoch: Epoch, token: Token, unit: Unit) {
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
         let mut queue = self.queue();
         if queue.closed {
             return;
         }
-        queue.waiting.push_back(Pending::new(epoch, token, unit));
+        queue
+            .waiting
+            .push_back(PendingUnit::new(epoch, token, unit));
         if !std::mem::replace(&mut queue.busy, true) {
             drop(queue);
             self.drain();

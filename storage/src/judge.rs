@@ -9,24 +9,26 @@ use std::collections::btree_map::Entry;
 use cospan_domain::ids::{Epoch, Seq};
 
 use crate::engine::{Engine, Txn, Writes};
-use crate::envelope::{self, Head};
-use crate::floor::Tally;
-use crate::meta::{self, EPOCH_KEY, LEDGER_KEY, Ledger};
-use crate::port::{Change, Group, Key, Outcome, StoreError, Token, Unit, UnitError, Version};
+use crate::envelope::{self, EnvelopeHead};
+use crate::floor::JobTally;
+use crate::meta::{self, EPOCH_KEY, LEDGER_KEY, StoreTotals};
+use crate::port::{
+    AppendGroup, AppendOutcome, Key, KeyChange, StoreError, Unit, UnitError, UnitToken, Version,
+};
 
 /// A unit that waits for its decision.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingUnit {
     epoch: Epoch,
-    token: Token,
+    token: UnitToken,
     unit: Result<Unit, UnitError>,
     /// Bytes that it may add to its group.
     pub(crate) bytes: usize,
 }
 
-impl Pending {
-    pub(crate) fn new(epoch: Epoch, token: Token, unit: Unit) -> Self {
-        let size = |change: &Change| {
+impl PendingUnit {
+    pub(crate) fn new(epoch: Epoch, token: UnitToken, unit: Unit) -> Self {
+        let size = |change: &KeyChange| {
             change.key.0.len() + change.value.as_ref().map_or(0, |value| value.len())
         };
         let bytes = unit.changes.iter().map(size).sum();
@@ -42,9 +44,9 @@ impl Pending {
 
 /// One key that the group writes.
 #[derive(Debug)]
-struct Slot {
-    stored: Option<Head>,
-    now: Option<Head>,
+struct KeySlot {
+    stored: Option<EnvelopeHead>,
+    now: Option<EnvelopeHead>,
     /// What is to be stored; `None`: nothing any more.
     bytes: Option<Vec<u8>>,
 }
@@ -56,11 +58,11 @@ struct Slot {
 /// group is durable is unknown then.
 pub(crate) fn decide<E: Engine>(
     engine: &mut E,
-    group: Vec<Pending>,
-    tally: &mut Tally,
-) -> Result<Group, StoreError> {
+    group: Vec<PendingUnit>,
+    tally: &mut JobTally,
+) -> Result<AppendGroup, StoreError> {
     let mut group = Some(group);
-    let mut decided = Group::default();
+    let mut decided = AppendGroup::default();
     engine.exclusively(&mut |txn| {
         let mut sitting = Sitting::open(txn, tally)?;
         let group = group.take().unwrap_or_default();
@@ -68,7 +70,7 @@ pub(crate) fn decide<E: Engine>(
         for pending in group {
             let outcome = match pending.unit {
                 Ok(unit) => sitting.decide(pending.epoch, unit)?,
-                Err(error) => Outcome::Refused(error),
+                Err(error) => AppendOutcome::Refused(error),
             };
             decided.outcomes.push((pending.token, outcome));
         }
@@ -82,14 +84,14 @@ pub(crate) fn decide<E: Engine>(
 struct Sitting<'a> {
     txn: &'a mut dyn Txn,
     epoch: Epoch,
-    before: Ledger,
-    ledger: Ledger,
-    slots: BTreeMap<Key, Slot>,
-    tally: &'a mut Tally,
+    before: StoreTotals,
+    ledger: StoreTotals,
+    slots: BTreeMap<Key, KeySlot>,
+    tally: &'a mut JobTally,
 }
 
 impl<'a> Sitting<'a> {
-    fn open(txn: &'a mut dyn Txn, tally: &'a mut Tally) -> Result<Self, StoreError> {
+    fn open(txn: &'a mut dyn Txn, tally: &'a mut JobTally) -> Result<Self, StoreError> {
         let epoch = read_epoch(txn)?;
         let ledger = read_ledger(txn)?;
         Ok(Self {
@@ -102,16 +104,16 @@ impl<'a> Sitting<'a> {
         })
     }
 
-    fn decide(&mut self, epoch: Epoch, unit: Unit) -> Result<Outcome, StoreError> {
+    fn decide(&mut self, epoch: Epoch, unit: Unit) -> Result<AppendOutcome, StoreError> {
         if epoch != self.epoch {
-            return Ok(Outcome::Fenced);
+            return Ok(AppendOutcome::Fenced);
         }
         let mut before = Vec::with_capacity(unit.changes.len());
         for change in &unit.changes {
             let head = self.head(&change.key)?;
             let version = head.map_or(Version(0), |head| head.version);
             if change.expected.is_some_and(|expected| expected != version) {
-                return Ok(Outcome::Conflict(change.key.clone()));
+                return Ok(AppendOutcome::Conflict(change.key.clone()));
             }
             before.push(head);
         }
@@ -122,18 +124,18 @@ impl<'a> Sitting<'a> {
             .into_iter()
             .zip(before)
             .for_each(|(change, head)| self.apply(change, head));
-        Ok(Outcome::Committed(self.ledger.seq))
+        Ok(AppendOutcome::Committed(self.ledger.seq))
     }
 
     /// What is under a key as its predecessors in the group leave it.
-    fn head(&mut self, key: &Key) -> Result<Option<Head>, StoreError> {
+    fn head(&mut self, key: &Key) -> Result<Option<EnvelopeHead>, StoreError> {
         match self.slots.get(key) {
             Some(slot) => Ok(slot.now),
             None => read_head(self.txn, &key.0),
         }
     }
 
-    fn apply(&mut self, change: Change, before: Option<Head>) {
+    fn apply(&mut self, change: KeyChange, before: Option<EnvelopeHead>) {
         let next = Version(before.map_or(0, |head| head.version.0).saturating_add(1));
         let (now, bytes) = match change.value {
             Some(value) => {
@@ -145,7 +147,7 @@ impl<'a> Sitting<'a> {
         };
         match self.slots.entry(change.key) {
             // What was read was not written by this group.
-            Entry::Vacant(slot) => drop(slot.insert(Slot {
+            Entry::Vacant(slot) => drop(slot.insert(KeySlot {
                 stored: before,
                 now,
                 bytes,
@@ -176,7 +178,12 @@ impl<'a> Sitting<'a> {
 }
 
 /// Enters into the ledger that a key's value is another one now.
-pub(crate) fn enter(ledger: &mut Ledger, key: &[u8], before: Option<Head>, now: Option<Head>) {
+pub(crate) fn enter(
+    ledger: &mut StoreTotals,
+    key: &[u8],
+    before: Option<EnvelopeHead>,
+    now: Option<EnvelopeHead>,
+) {
     if let Some(head) = before {
         ledger.remove(key, head);
     }
@@ -186,12 +193,12 @@ pub(crate) fn enter(ledger: &mut Ledger, key: &[u8], before: Option<Head>, now: 
 }
 
 /// The write that keeps the ledger.
-pub(crate) fn ledger_write(ledger: &Ledger) -> (Key, Option<Vec<u8>>) {
+pub(crate) fn ledger_write(ledger: &StoreTotals) -> (Key, Option<Vec<u8>>) {
     let (_, bytes) = envelope::seal(LEDGER_KEY, Version(ledger.seq.0), &ledger.encode());
     (Key(LEDGER_KEY.into()), Some(bytes))
 }
 
-fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<Head>, StoreError> {
+fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<EnvelopeHead>, StoreError> {
     let (open, mut head) = (envelope::opener(txn.is_memory()), None);
     txn.get(key, &mut |stored| {
         head = Some(open(key, stored)?.0);
@@ -201,10 +208,10 @@ fn read_head(txn: &mut dyn Txn, key: &[u8]) -> Result<Option<Head>, StoreError> 
 }
 
 /// The ledger as stored.
-pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<Ledger, StoreError> {
+pub(crate) fn read_ledger(txn: &mut dyn Txn) -> Result<StoreTotals, StoreError> {
     let (open, mut ledger) = (envelope::opener(txn.is_memory()), None);
     txn.get(LEDGER_KEY, &mut |stored| {
-        ledger = Some(Ledger::decode(open(LEDGER_KEY, stored)?.1)?);
+        ledger = Some(StoreTotals::decode(open(LEDGER_KEY, stored)?.1)?);
         Ok(())
     })?;
     ledger.ok_or_else(|| meta::damaged(LEDGER_KEY, "it is missing"))

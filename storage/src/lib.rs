@@ -41,5 +41,5 @@ mod sled;
 pub use grouped::GroupLimits;
 pub use meta::{FORMAT, RESERVED_PREFIX};
 #[cfg(any(feature = "sled", feature = "redb"))]
-pub use open::{EngineKind, Options, look, open, open_and_load};
+pub use open::{EngineKind, StoreOptions, look, open, open_and_load};
 pub use port::Opened;

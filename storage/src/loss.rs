@@ -9,17 +9,17 @@ use std::path::Path;
 use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 
 use crate::engine::Engine;
-use crate::floor::{Floor, Found, Gap, Known, Tally};
+use crate::floor::{FoundStore, Gap, JobTally, KnownFloor, StoreFloor};
 use crate::found;
 use crate::judge::{self, ledger_write};
 use crate::meta::EPOCH_KEY;
-use crate::open::{Directory, FloorFile, Marker, Options, guarded};
+use crate::open::{FloorFile, LockedDirectory, Marker, StoreOptions, guarded};
 use crate::port::StoreError;
 use crate::record::{keys, object};
 
 /// What was given up, and how the store goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedLoss {
     /// What was missing.
     pub gap: Gap,
     /// Its epoch; opening the store takes a higher one.
@@ -34,7 +34,7 @@ pub struct Accepted {
 ///
 /// # Errors
 /// There is no store and never was, it is in use, newer, or damaged in itself.
-pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreError> {
+pub fn accept(path: &Path, options: &StoreOptions) -> Result<Option<AcceptedLoss>, StoreError> {
     let was_there = options.kept()?.is_some();
     if !was_there && !Marker::is_in(path) {
         let problem = "there is no store in it; name the data directory".into();
@@ -43,10 +43,10 @@ pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreE
             problem,
         });
     }
-    let directory = Directory::prepare(path, options.lock_wait)?;
+    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     let mut floor = options.floor_file()?;
     let marker = Marker::read(&directory)?;
-    let Some(Lost { marker, known, gap }) = lost(&directory, marker, floor.as_ref(), options)?
+    let Some(LostStore { marker, known, gap }) = lost(&directory, marker, floor.as_ref(), options)?
     else {
         return Ok(None);
     };
@@ -60,7 +60,7 @@ pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreE
         return Ok(None);
     };
     let reached = whole.tally.next_job.max(known.floor.next_job);
-    let tally = Tally {
+    let tally = JobTally {
         next_job: reached,
         ..whole.tally
     };
@@ -72,7 +72,7 @@ pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreE
         floor.reset(instance, tally.at(epoch, seq))?;
     }
     let (next_job, live_jobs) = (tally.next_job, tally.live_jobs);
-    Ok(Some(Accepted {
+    Ok(Some(AcceptedLoss {
         gap,
         epoch,
         next_job,
@@ -81,19 +81,19 @@ pub fn accept(path: &Path, options: &Options) -> Result<Option<Accepted>, StoreE
 }
 
 /// A store as its marker and its floor tell of it.
-struct Lost {
+struct LostStore {
     marker: Marker,
-    known: Known,
+    known: KnownFloor,
     /// What is missing, as far as that can be said before the store is read.
     gap: Option<Gap>,
 }
 
 fn lost(
-    directory: &Directory,
+    directory: &LockedDirectory,
     marker: Option<Marker>,
     floor: Option<&FloorFile>,
-    options: &Options,
-) -> Result<Option<Lost>, StoreError> {
+    options: &StoreOptions,
+) -> Result<Option<LostStore>, StoreError> {
     let kept = floor.and_then(|floor| floor.kept.as_ref());
     let place = directory.place();
     Ok(match (marker, kept) {
@@ -101,8 +101,8 @@ fn lost(
         (None, Some(kept)) => {
             // What may still run at the sites has tags of that instance.
             let marker = Marker::create(directory, options.engine, kept.instance)?;
-            let gap = kept.known.gap(&place, Found::Missing);
-            Some(Lost {
+            let gap = kept.known.gap(&place, FoundStore::Missing);
+            Some(LostStore {
                 marker,
                 known: kept.known.clone(),
                 gap,
@@ -110,45 +110,49 @@ fn lost(
         }
         (Some(marker), None) => {
             let known = marker.known(directory);
-            Some(Lost {
+            Some(LostStore {
                 marker,
                 known,
                 gap: None,
             })
         }
         (Some(marker), Some(kept)) => {
-            let both = Found::Of {
+            let both = FoundStore::Of {
                 instance: marker.instance,
                 of: kept.instance,
             };
             let gap = kept.known.gap(&place, both);
             let known = kept.known.clone().and(marker.known(directory));
-            Some(Lost { marker, known, gap })
+            Some(LostStore { marker, known, gap })
         }
     })
 }
 
 /// What a store turns out to be.
-struct Whole {
-    found: Found,
-    tally: Tally,
+struct WholeStore {
+    found: FoundStore,
+    tally: JobTally,
 }
 
 /// Reads all of a store; an empty one is founded.
-fn read<E: Engine>(engine: &mut E, place: &str, instance: InstanceId) -> Result<Whole, StoreError> {
+fn read<E: Engine>(
+    engine: &mut E,
+    place: &str,
+    instance: InstanceId,
+) -> Result<WholeStore, StoreError> {
     let reader = engine.reader();
     let Some(format) = found::read_format(&*reader, place)? else {
         drop(reader);
         found::found(engine, instance)?;
-        return Ok(Whole {
-            found: Found::Empty,
-            tally: Tally::default(),
+        return Ok(WholeStore {
+            found: FoundStore::Empty,
+            tally: JobTally::default(),
         });
     };
     let (ledger, tally) = found::verify(&*reader, format, &mut |_| {})?;
     let epoch = found::read_epoch(&*reader)?;
-    Ok(Whole {
-        found: Found::Reached(tally.at(epoch, ledger.seq)),
+    Ok(WholeStore {
+        found: FoundStore::Reached(tally.at(epoch, ledger.seq)),
         tally,
     })
 }
@@ -156,7 +160,7 @@ fn read<E: Engine>(engine: &mut E, place: &str, instance: InstanceId) -> Result<
 /// Makes the store's own values those of one that has come further than it had.
 fn go_on<E: Engine>(
     engine: &mut E,
-    known: Floor,
+    known: StoreFloor,
     next_job: JobId,
 ) -> Result<(Epoch, Seq), StoreError> {
     let value = object::next_job_value(next_job)?;

@@ -28,7 +28,7 @@ pub(crate) const LEDGER_KEY: &[u8] = b"m/store/ledger";
 /// It is written with every group. If an engine brings back another set of
 /// values than the one that some group left behind, the sum does not come out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct StoreTotals {
     /// The last committed unit.
     pub(crate) seq: Seq,
     /// Number of keys, but for format and ledger.
@@ -37,15 +37,15 @@ pub(crate) struct Ledger {
     pub(crate) sum: u128,
 }
 
-impl Ledger {
+impl StoreTotals {
     /// Adds a value that is there from now on.
-    pub(crate) fn add(&mut self, key: &[u8], head: envelope::Head) {
+    pub(crate) fn add(&mut self, key: &[u8], head: envelope::EnvelopeHead) {
         self.keys = self.keys.wrapping_add(1);
         self.sum = self.sum.wrapping_add(head.fingerprint(key));
     }
 
     /// Takes away a value that is there no longer.
-    pub(crate) fn remove(&mut self, key: &[u8], head: envelope::Head) {
+    pub(crate) fn remove(&mut self, key: &[u8], head: envelope::EnvelopeHead) {
         self.keys = self.keys.wrapping_sub(1);
         self.sum = self.sum.wrapping_sub(head.fingerprint(key));
     }

@@ -16,12 +16,12 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 
 use crate::engine::Engine;
-use crate::floor::{Found, Known};
+use crate::floor::{FoundStore, KnownFloor};
 use crate::found;
 use crate::grouped::{GroupLimits, Grouped, panic_text};
 use crate::port::{Opened, Sink, StoreError, Stored};
-pub(crate) use directory::{Directory, io_error, sync_directory};
-pub(crate) use floor::{FloorFile, Kept};
+pub(crate) use directory::{LockedDirectory, io_error, sync_directory};
+pub(crate) use floor::{FloorFile, KeptFloor};
 use keeper::Keeper;
 pub(crate) use marker::Marker;
 
@@ -73,7 +73,7 @@ impl EngineKind {
 
 /// How to open a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct StoreOptions {
     /// The engine of a new store; an old one must be of the same.
     pub engine: EngineKind,
     /// Memory for the engine's cache. sled takes it as a hint: give it twice the live data.
@@ -87,7 +87,7 @@ pub struct Options {
     pub floor: Option<PathBuf>,
 }
 
-impl Options {
+impl StoreOptions {
     /// The shipped settings for an engine.
     pub fn new(engine: EngineKind) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Options {
     }
 
     /// What the floor's file says, if there is one.
-    pub(crate) fn kept(&self) -> Result<Option<Kept>, StoreError> {
+    pub(crate) fn kept(&self) -> Result<Option<KeptFloor>, StoreError> {
         self.floor.as_deref().map_or(Ok(None), FloorFile::look)
     }
 
@@ -114,7 +114,10 @@ impl Options {
 
     /// Opens the engine in a directory, waiting for a lock that an earlier
     /// opening is about to let go, and makes the names of its files durable.
-    pub(crate) fn open_engine(&self, directory: &Directory) -> Result<Box<dyn Engine>, StoreError> {
+    pub(crate) fn open_engine(
+        &self,
+        directory: &LockedDirectory,
+    ) -> Result<Box<dyn Engine>, StoreError> {
         let (path, cache) = (directory.path(), self.cache_bytes);
         let engine = patiently(self.lock_wait, || {
             let engine: Box<dyn Engine> = match self.engine {
@@ -136,7 +139,7 @@ impl Options {
 /// # Errors
 /// The directory cannot be used, the store is in use, newer, damaged, or its
 /// disk is full; each says what to do.
-pub fn open(path: &Path, options: &Options, sink: Sink) -> Result<Opened, StoreError> {
+pub fn open(path: &Path, options: &StoreOptions, sink: Sink) -> Result<Opened, StoreError> {
     open_and_load(path, options, sink, &mut |_| {})
 }
 
@@ -148,7 +151,7 @@ pub fn open(path: &Path, options: &Options, sink: Sink) -> Result<Opened, StoreE
 /// As for [`open`].
 pub fn open_and_load(
     path: &Path,
-    options: &Options,
+    options: &StoreOptions,
     sink: Sink,
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
@@ -159,7 +162,7 @@ pub fn open_and_load(
     {
         missing(path, options)?;
     }
-    let directory = Directory::prepare(path, options.lock_wait)?;
+    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     let floor = options.floor_file()?;
     let marker = match Marker::read(&directory)? {
         Some(marker) => marker,
@@ -171,7 +174,7 @@ pub fn open_and_load(
     marker.expect_engine(&directory, options.engine)?;
     let known = floor.as_ref().and_then(|file| file.kept.as_ref());
     marker.discard_unused(&directory, known.map(|kept| kept.known.floor.epoch));
-    Start {
+    StoreStart {
         directory,
         marker,
         floor,
@@ -183,9 +186,9 @@ pub fn open_and_load(
 
 /// # Errors
 /// There is no store, but there was one.
-fn missing(path: &Path, options: &Options) -> Result<(), StoreError> {
+fn missing(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
     let known = options.kept()?.map(|kept| kept.known).unwrap_or_default();
-    known.demand(&path.display().to_string(), Found::Missing)
+    known.demand(&path.display().to_string(), FoundStore::Missing)
 }
 
 /// What [`open`] would say of the store before it reads it: nothing is wrong, or it is in use, gone,
@@ -193,11 +196,11 @@ fn missing(path: &Path, options: &Options) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// As for [`open`].
-pub fn look(path: &Path, options: &Options) -> Result<(), StoreError> {
+pub fn look(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
     if !path.exists() {
         return missing(path, options);
     }
-    let directory = Directory::prepare(path, options.lock_wait)?;
+    let directory = LockedDirectory::prepare(path, options.lock_wait)?;
     match Marker::read(&directory)? {
         Some(marker) => marker.expect_engine(&directory, options.engine),
         None => missing(path, options),
@@ -214,15 +217,15 @@ pub(crate) fn draw_instance() -> Result<InstanceId, StoreError> {
     Ok(InstanceId::from_random(bits))
 }
 
-struct Start<'a> {
-    directory: Directory,
+struct StoreStart<'a> {
+    directory: LockedDirectory,
     marker: Marker,
     floor: Option<FloorFile>,
-    options: &'a Options,
+    options: &'a StoreOptions,
     sink: Sink,
 }
 
-impl Start<'_> {
+impl StoreStart<'_> {
     fn run(self, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
         let Self {
             directory,
@@ -262,13 +265,13 @@ impl Start<'_> {
 /// # Errors
 /// They speak of different ones.
 pub(crate) fn known(
-    directory: &Directory,
+    directory: &LockedDirectory,
     marker: &Marker,
-    kept: Option<&Kept>,
-) -> Result<Known, StoreError> {
+    kept: Option<&KeptFloor>,
+) -> Result<KnownFloor, StoreError> {
     let told = marker.known(directory);
     let Some(kept) = kept else { return Ok(told) };
-    let both = Found::Of {
+    let both = FoundStore::Of {
         instance: marker.instance,
         of: kept.instance,
     };
@@ -315,8 +318,8 @@ mod tests {
             [&b""[..], b"\0\0\0\0\0\0\0\0", b"half of it"].map(|left| (*engine, left))
         }) {
             let home = tempfile::tempdir().unwrap();
-            let (path, options) = (home.path().join("store"), Options::new(engine));
-            let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
+            let (path, options) = (home.path().join("store"), StoreOptions::new(engine));
+            let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
             let instance = draw_instance().unwrap();
             Marker::create(&directory, engine, instance).unwrap();
             for file in [engine.file(), "conf"] {
@@ -338,9 +341,9 @@ mod tests {
         for engine in EngineKind::ALL {
             let home = tempfile::tempdir().unwrap();
             let (path, floor) = (home.path().join("store"), home.path().join("floor"));
-            let options = Options {
+            let options = StoreOptions {
                 floor: Some(floor.clone()),
-                ..Options::new(*engine)
+                ..StoreOptions::new(*engine)
             };
             let open = || open(&path, &options, Arc::new(|_| {})).unwrap();
             let first = open();
@@ -348,7 +351,7 @@ mod tests {
             let (instance, epoch) = (first.instance, first.epoch);
             drop(first);
             let mark_anew = || {
-                let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
+                let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
                 Marker::create(&directory, *engine, instance).unwrap();
             };
             mark_anew();
@@ -366,10 +369,10 @@ mod tests {
     fn a_marker_that_was_never_whole_is_removed_and_nothing_else() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("store");
-        drop(Directory::prepare(&path, Duration::ZERO).unwrap());
+        drop(LockedDirectory::prepare(&path, Duration::ZERO).unwrap());
         let half = format!(".{}.4711-0.new", marker::FILE);
         std::fs::write(path.join(half), "{").unwrap();
-        let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
+        let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
         assert_eq!(
             directory.first_entry().unwrap(),
             None,
@@ -377,7 +380,7 @@ mod tests {
         );
         std::fs::write(path.join(".theirs.new"), "").unwrap();
         drop(directory);
-        let directory = Directory::prepare(&path, Duration::ZERO).unwrap();
+        let directory = LockedDirectory::prepare(&path, Duration::ZERO).unwrap();
         assert_eq!(
             directory.first_entry().unwrap().as_deref(),
             Some(".theirs.new")

@@ -49,7 +49,7 @@ pub struct Version(pub u64);
 
 /// One change to one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct KeyChange {
     /// Which key.
     pub key: Key,
     /// The version that it must have now, else the whole unit is a conflict;
@@ -65,16 +65,16 @@ pub struct Change {
 pub struct Unit {
     /// In any order, each key at most once. An empty unit is a barrier: it is
     /// answered after everything appended before it.
-    pub changes: Vec<Change>,
+    pub changes: Vec<KeyChange>,
 }
 
 /// The caller's own number for a unit, given back with its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
+pub struct UnitToken(pub u64);
 
 /// What became of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AppendOutcome {
     /// Durable, at this position.
     Committed(Seq),
     /// Nothing of it was written, because this key had another version.
@@ -134,9 +134,9 @@ impl Unit {
 
 /// What the journal reports, in the order of append.
 #[derive(Debug)]
-pub enum Report {
+pub enum CommitReport {
     /// A group of units that became durable (or failed) together.
-    Group(Group),
+    Group(AppendGroup),
     /// The store failed. Nothing more is accepted; whether the units that were
     /// under way are durable is unknown until the store is opened again.
     Fatal(String),
@@ -144,16 +144,16 @@ pub enum Report {
 
 /// Units decided by one flush.
 #[derive(Debug, Default)]
-pub struct Group {
+pub struct AppendGroup {
     /// Each unit's outcome, in the order of append.
-    pub outcomes: Vec<(Token, Outcome)>,
+    pub outcomes: Vec<(UnitToken, AppendOutcome)>,
     /// How long the flush took, in microseconds; 0 where there is none.
     pub flush_us: u64,
 }
 
 /// Receives what becomes of units; called from the journal's own thread (or
 /// in-line by a backend without one), one group at a time.
-pub type Sink = Arc<dyn Fn(Report) + Send + Sync>;
+pub type Sink = Arc<dyn Fn(CommitReport) + Send + Sync>;
 
 /// One key as found by a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -277,7 +277,7 @@ pub trait Journal: Send + Sync {
     /// Takes a unit. Its outcome comes to the sink given at opening. After a
     /// fatal report, and after `close`, nothing comes any more. May be called
     /// from within the sink.
-    fn append(&self, epoch: Epoch, token: Token, unit: Unit);
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit);
 
     /// All keys that begin with `prefix`, in order, as of some moment after every
     /// unit reported so far. For start, export, check, and one object's history.

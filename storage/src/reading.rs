@@ -3,19 +3,19 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::engine::Reader;
+use crate::engine::EngineReader;
 use crate::envelope;
-use crate::meta::{self, FORMAT_KEY, LEDGER_KEY, Ledger, RESERVED_PREFIX};
+use crate::meta::{self, FORMAT_KEY, LEDGER_KEY, RESERVED_PREFIX, StoreTotals};
 use crate::port::{Key, StoreError, StoreSize, Stored};
 
 /// The reader of a journal, until it is closed.
-pub(crate) struct Reading {
+pub(crate) struct JournalReading {
     place: String,
-    reader: Mutex<Option<Arc<dyn Reader>>>,
+    reader: Mutex<Option<Arc<dyn EngineReader>>>,
 }
 
-impl Reading {
-    pub(crate) fn new(place: &str, reader: Arc<dyn Reader>) -> Self {
+impl JournalReading {
+    pub(crate) fn new(place: &str, reader: Arc<dyn EngineReader>) -> Self {
         Self {
             place: place.into(),
             reader: Mutex::new(Some(reader)),
@@ -30,7 +30,7 @@ impl Reading {
             .take();
     }
 
-    fn reader(&self) -> Option<Arc<dyn Reader>> {
+    fn reader(&self) -> Option<Arc<dyn EngineReader>> {
         self.reader
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -61,7 +61,7 @@ impl Reading {
 
 /// Every value below a prefix but the store's own, opened and checked.
 pub(crate) fn scan(
-    reader: &dyn Reader,
+    reader: &dyn EngineReader,
     prefix: &[u8],
     visit: &mut dyn FnMut(Stored) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
@@ -78,7 +78,7 @@ pub(crate) fn scan(
 
 /// The same, but goes on after a damaged value.
 pub(crate) fn examine(
-    reader: &dyn Reader,
+    reader: &dyn EngineReader,
     prefix: &[u8],
     visit: &mut dyn FnMut(Result<Stored, StoreError>) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
@@ -96,19 +96,19 @@ pub(crate) fn examine(
 }
 
 /// Number of keys that units wrote, from the ledger.
-fn count_keys(reader: &dyn Reader) -> u64 {
+fn count_keys(reader: &dyn EngineReader) -> u64 {
     let own = [meta::INSTANCE_KEY, meta::EPOCH_KEY].len() as u64;
     read_ledger(reader).map_or(0, |ledger| ledger.keys.saturating_sub(own))
 }
 
 /// The ledger as a reader sees it.
-pub(crate) fn read_ledger(reader: &dyn Reader) -> Result<Ledger, StoreError> {
+pub(crate) fn read_ledger(reader: &dyn EngineReader) -> Result<StoreTotals, StoreError> {
     let value = read_own(reader, LEDGER_KEY)?;
-    Ledger::decode(&value)
+    StoreTotals::decode(&value)
 }
 
 /// The value of one of the store's own keys.
-pub(crate) fn read_own(reader: &dyn Reader, wanted: &[u8]) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn read_own(reader: &dyn EngineReader, wanted: &[u8]) -> Result<Vec<u8>, StoreError> {
     let mut value = Err(meta::damaged(wanted, "it is missing"));
     reader.walk(wanted, &mut |key, stored| {
         value = if key == FORMAT_KEY {

@@ -6,7 +6,7 @@ use cospan_domain::ids::InstanceId;
 use cospan_storage::contract::Subject;
 use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::port::{Sink, StoreError, Stored};
-use cospan_storage::{EngineKind, Opened, Options, contract_tests, open_and_load};
+use cospan_storage::{EngineKind, Opened, StoreOptions, contract_tests, open_and_load};
 use tempfile::TempDir;
 
 struct InMemory(MemoryDisk);
@@ -34,7 +34,7 @@ impl InDirectory {
 impl Subject for InDirectory {
     fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
         let path = self.directory.path().join("store");
-        open_and_load(&path, &Options::new(self.engine), sink, load)
+        open_and_load(&path, &StoreOptions::new(self.engine), sink, load)
     }
 }
 

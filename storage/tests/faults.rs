@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use cospan_domain::ids::InstanceId;
-use cospan_storage::contract::client::{Client, put, put_if};
+use cospan_storage::contract::client::{ContractClient, put, put_if};
 use cospan_storage::contract::{Subject, client::channel_sink};
-use cospan_storage::fault::{self, Fault, FaultDisk};
-use cospan_storage::port::{Outcome, Report, Sink, StoreError, Stored, Token, Unit};
+use cospan_storage::fault::{self, DiskFault, FaultDisk};
+use cospan_storage::port::{
+    AppendOutcome, CommitReport, Sink, StoreError, Stored, Unit, UnitToken,
+};
 use cospan_storage::{Opened, contract_tests};
 use proptest::prelude::*;
 
@@ -42,10 +44,10 @@ contract_tests!(with_a_thread, OnFaultDisk::threaded());
 #[test]
 fn what_was_to_strike_does_not_once_the_disk_is_spared() {
     both(|subject| {
-        subject.disk.strike_after(0, Fault::Full);
+        subject.disk.strike_after(0, DiskFault::Full);
         subject.disk.set_capacity(Some(0));
         subject.disk.spare();
-        let mut client = Client::open(subject);
+        let mut client = ContractClient::open(subject);
         client.commit(vec![put_if("j/1", 0, "a")]);
         assert_eq!(subject.disk.struck(), []);
     });
@@ -58,8 +60,8 @@ fn both(test: impl Fn(&OnFaultDisk)) {
 
 /// Commits one unit, lets the fault strike the next, and gives back what the
 /// store said and what is there afterwards.
-fn struck(subject: &OnFaultDisk, fault: Fault) -> (String, Vec<String>) {
-    let mut client = Client::open(subject);
+fn struck(subject: &OnFaultDisk, fault: DiskFault) -> (String, Vec<String>) {
+    let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
     subject.disk.strike_after(0, fault);
     let lost = client.append(vec![put_if("j/1", 1, "b"), put_if("j/2", 1, "b")]);
@@ -70,7 +72,7 @@ fn struck(subject: &OnFaultDisk, fault: Fault) -> (String, Vec<String>) {
     assert_eq!((client.decided(lost), client.decided(late)), (None, None));
     assert_eq!(subject.disk.struck(), [fault]);
     drop(client);
-    let values = Client::open(subject).texts("").into_iter();
+    let values = ContractClient::open(subject).texts("").into_iter();
     (
         reason,
         values
@@ -85,7 +87,7 @@ const AFTER: [&str; 2] = ["j/1 2 b", "j/2 2 b"];
 #[test]
 fn a_write_error_is_fatal_and_leaves_no_half_unit() {
     both(|subject| {
-        let (reason, values) = struck(subject, Fault::WriteError { written: 128 });
+        let (reason, values) = struck(subject, DiskFault::WriteError { written: 128 });
         assert!(
             reason.contains("the fault disk cannot be written: input/output"),
             "{reason}"
@@ -97,24 +99,29 @@ fn a_write_error_is_fatal_and_leaves_no_half_unit() {
 #[test]
 fn a_sync_error_is_fatal_and_the_unit_is_there_or_not() {
     both(|subject| {
-        let (reason, values) = struck(subject, Fault::SyncError { kept: false });
+        let (reason, values) = struck(subject, DiskFault::SyncError { kept: false });
         assert!(reason.contains("cannot be made durable"), "{reason}");
         assert_eq!(values, BEFORE);
     });
-    both(|subject| assert_eq!(struck(subject, Fault::SyncError { kept: true }).1, AFTER));
+    both(|subject| {
+        assert_eq!(
+            struck(subject, DiskFault::SyncError { kept: true }).1,
+            AFTER
+        )
+    });
 }
 
 #[test]
 fn a_lost_or_torn_tail_is_cut_off() {
     for kept in [0, 1, 100, 255] {
-        both(|subject| assert_eq!(struck(subject, Fault::PowerCut { kept }).1, BEFORE));
+        both(|subject| assert_eq!(struck(subject, DiskFault::PowerCut { kept }).1, BEFORE));
     }
 }
 
 #[test]
 fn a_full_disk_is_fatal_and_says_what_to_do() {
     both(|subject| {
-        let (reason, values) = struck(subject, Fault::Full);
+        let (reason, values) = struck(subject, DiskFault::Full);
         assert!(reason.contains("is full; free some space"), "{reason}");
         assert_eq!(values, BEFORE);
     });
@@ -123,7 +130,7 @@ fn a_full_disk_is_fatal_and_says_what_to_do() {
 #[test]
 fn a_disk_that_fills_up_works_again_once_there_is_space() {
     both(|subject| {
-        let mut client = Client::open(subject);
+        let mut client = ContractClient::open(subject);
         let disk = &subject.disk;
         disk.set_capacity(Some(client.journal.size().disk_bytes as usize + 50));
         client.append(vec![put("j/1", &"x".repeat(300))]);
@@ -132,7 +139,7 @@ fn a_disk_that_fills_up_works_again_once_there_is_space() {
         let refused = subject.open(channel_sink().0, &mut |_| {});
         assert!(refused.is_err_and(|error| error.to_string().contains("full")));
         disk.set_capacity(None);
-        Client::open(subject).commit(vec![put("j/1", &"x".repeat(300))]);
+        ContractClient::open(subject).commit(vec![put("j/1", &"x".repeat(300))]);
     });
 }
 
@@ -145,18 +152,18 @@ fn a_slow_disk_says_how_long_it_took() {
         let begun = std::time::Instant::now();
         opened.journal.append(
             opened.epoch,
-            Token(1),
+            UnitToken(1),
             Unit {
                 changes: vec![put("j/1", "a")],
             },
         );
-        let Report::Group(group) = reports.recv().unwrap() else {
+        let CommitReport::Group(group) = reports.recv().unwrap() else {
             panic!()
         };
         assert_eq!(group.flush_us, 3_000);
         assert!(matches!(
             group.outcomes[..],
-            [(Token(1), Outcome::Committed(_))]
+            [(UnitToken(1), AppendOutcome::Committed(_))]
         ));
         if subject.threaded {
             assert!(begun.elapsed().as_micros() >= 3_000);
@@ -194,11 +201,11 @@ proptest! {
                     put_if("count", k - 1, &k.to_string()),
                     put_if(&format!("n/{k}"), 0, &"v".repeat(k as usize % 90)),
                 ];
-                opened.journal.append(opened.epoch, Token(k), Unit { changes });
+                opened.journal.append(opened.epoch, UnitToken(k), Unit { changes });
             }
-            while let Ok(Report::Group(group)) = reports.try_recv() {
+            while let Ok(CommitReport::Group(group)) = reports.try_recv() {
                 for (token, outcome) in group.outcomes {
-                    prop_assert!(matches!(outcome, Outcome::Committed(_)), "{:?}", outcome);
+                    prop_assert!(matches!(outcome, AppendOutcome::Committed(_)), "{:?}", outcome);
                     last = token.0;
                 }
             }

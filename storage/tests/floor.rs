@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use cospan_storage::check::check;
 use cospan_storage::contract::Subject;
-use cospan_storage::contract::client::{Client, put};
+use cospan_storage::contract::client::{ContractClient, put};
 use cospan_storage::export::export;
 use cospan_storage::import::import;
 use cospan_storage::loss::accept;
-use cospan_storage::port::{Outcome, Sink, StoreError, Stored};
-use cospan_storage::{EngineKind, Opened, Options, look, open_and_load};
+use cospan_storage::port::{AppendOutcome, Sink, StoreError, Stored};
+use cospan_storage::{EngineKind, Opened, StoreOptions, look, open_and_load};
 use tempfile::TempDir;
 use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
@@ -29,7 +29,7 @@ use unprivileged::unprivileged;
 
 struct Store {
     path: PathBuf,
-    options: Options,
+    options: StoreOptions,
 }
 
 impl Subject for Store {
@@ -43,9 +43,9 @@ impl Store {
         let floor = Some(base.join("store.floor"));
         Self {
             path: base.join("store"),
-            options: Options {
+            options: StoreOptions {
                 floor,
-                ..Options::new(engine)
+                ..StoreOptions::new(engine)
             },
         }
     }
@@ -80,7 +80,7 @@ fn spec(job: u64) -> String {
 }
 
 /// Accepts jobs up to this one; their ids were reserved up to the next hundred.
-fn accept_jobs(client: &mut Client, jobs: std::ops::RangeInclusive<u64>) {
+fn accept_jobs(client: &mut ContractClient, jobs: std::ops::RangeInclusive<u64>) {
     let next = jobs.end().next_multiple_of(100);
     client.commit(vec![put(
         "m/next-job",
@@ -143,7 +143,7 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
     for (how, lose) in LOSSES {
         each(|store| {
             let base = store.path.parent().unwrap().to_path_buf();
-            let mut client = Client::open(&store);
+            let mut client = ContractClient::open(&store);
             accept_jobs(&mut client, 1..=20);
             client.journal.close();
             copy(&store.path, &base.join("at-rest"));
@@ -187,7 +187,7 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
                 None,
                 "{how}: once"
             );
-            let mut client = Client::open(&store);
+            let mut client = ContractClient::open(&store);
             assert!(
                 client.epoch > epoch,
                 "{how}: {} after {epoch}",
@@ -217,7 +217,7 @@ fn a_lost_store_is_refused_until_its_loss_is_accepted() {
 #[test]
 fn a_store_cut_to_four_fifths_is_never_taken_for_the_whole() {
     each(|store| {
-        let mut client = Client::open(&store);
+        let mut client = ContractClient::open(&store);
         accept_jobs(&mut client, 1..=99);
         copy(&store.path, &store.path.with_extension("live"));
         drop(client);
@@ -250,7 +250,7 @@ fn a_store_that_is_gone_while_it_is_used_takes_and_acknowledges_nothing_more() {
     for lose in gone {
         for appends in [true, false] {
             each(|store| {
-                let mut client = Client::open(&store);
+                let mut client = ContractClient::open(&store);
                 accept_jobs(&mut client, 1..=3);
                 lose(&store.path);
                 if appends {
@@ -265,9 +265,9 @@ fn a_store_that_is_gone_while_it_is_used_takes_and_acknowledges_nothing_more() {
 }
 
 /// What keeps a store from being looked at, and how that ends.
-type Trouble = (&'static str, fn(&Path), fn(&Path));
+type StoreObstruction = (&'static str, fn(&Path), fn(&Path));
 
-const TROUBLES: [Trouble; 3] = [
+const TROUBLES: [StoreObstruction; 3] = [
     (
         "its parent is closed",
         |parent| set_mode(parent, 0o000),
@@ -347,7 +347,7 @@ fn a_store_that_cannot_be_looked_at_for_a_while_acknowledges_nothing_and_goes_on
                 let base = TempDir::new().unwrap();
                 let parent = base.path().join("parent");
                 std::fs::create_dir(&parent).unwrap();
-                let mut client = Client::open(&Store::of(*engine, &parent));
+                let mut client = ContractClient::open(&Store::of(*engine, &parent));
                 accept_jobs(&mut client, 1..=3);
                 begin(&parent);
                 let token = client.append(vec![put("count", "x")]);
@@ -359,7 +359,7 @@ fn a_store_that_cannot_be_looked_at_for_a_while_acknowledges_nothing_and_goes_on
                 );
                 end(&parent);
                 assert!(
-                    matches!(client.outcome(token), Outcome::Committed(_)),
+                    matches!(client.outcome(token), AppendOutcome::Committed(_)),
                     "{how}"
                 );
                 accept_jobs(&mut client, 4..=5);
@@ -374,7 +374,7 @@ fn a_stop_while_the_store_cannot_be_looked_at_says_why_at_once() {
         let base = TempDir::new().unwrap();
         let parent = base.path().join("parent");
         std::fs::create_dir(&parent).unwrap();
-        let mut client = Client::open(&Store::of(EngineKind::ALL[0], &parent));
+        let mut client = ContractClient::open(&Store::of(EngineKind::ALL[0], &parent));
         set_mode(&parent, 0o000);
         client.append(vec![put("count", "x")]);
         client.journal.close();
@@ -391,7 +391,7 @@ fn a_stop_while_the_store_cannot_be_looked_at_says_why_at_once() {
 #[test]
 fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
     each(|store| {
-        let mut client = Client::open(&store);
+        let mut client = ContractClient::open(&store);
         accept_jobs(&mut client, 1..=20);
         let (journal, epoch, instance) = (client.journal.clone(), client.epoch, client.instance);
         let mut stream = Vec::new();
@@ -415,7 +415,7 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
         );
         import(&store.path, &store.options, &mut &*stream).unwrap();
         look(&store.path, &store.options).unwrap();
-        let client = Client::open(&store);
+        let client = ContractClient::open(&store);
         assert_ne!(client.instance, instance);
         assert_eq!(client.texts("m/next-job")[0].2, "1 1 {\"next_job\":200}");
         assert_eq!(client.scan("j/").len(), 20);
@@ -432,7 +432,7 @@ fn an_import_sets_the_floor_anew_and_gives_out_no_job_id_twice() {
 fn the_floor_has_come_as_far_as_the_store_before_anybody_hears_of_it() {
     each(|store| {
         let floor = store.options.floor.clone().unwrap();
-        let mut client = Client::open(&store);
+        let mut client = ContractClient::open(&store);
         for job in 1..20 {
             let seq = client.commit(vec![put(&spec(job), "what it asks for")]);
             let text = std::fs::read_to_string(&floor).unwrap();
@@ -447,7 +447,7 @@ fn the_floor_has_come_as_far_as_the_store_before_anybody_hears_of_it() {
 #[test]
 fn a_store_of_before_there_were_floors_gets_one_at_its_next_start() {
     each(|store| {
-        let mut client = Client::open(&store);
+        let mut client = ContractClient::open(&store);
         accept_jobs(&mut client, 1..=20);
         client.journal.close();
         let floor = store.options.floor.clone().unwrap();

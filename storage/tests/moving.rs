@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use cospan_domain::ids::Epoch;
 use cospan_storage::check::check;
 use cospan_storage::contract::Subject;
-use cospan_storage::contract::client::{Client, channel_sink, delete_if, put};
+use cospan_storage::contract::client::{ContractClient, channel_sink, delete_if, put};
 use cospan_storage::export::{Exported, export, export_damaged};
 use cospan_storage::import::{ImportError, Imported, import};
-use cospan_storage::port::{Change, Key, Sink, StoreError, Stored};
-use cospan_storage::{EngineKind, Opened, Options, open_and_load};
+use cospan_storage::port::{Key, KeyChange, Sink, StoreError, Stored};
+use cospan_storage::{EngineKind, Opened, StoreOptions, open_and_load};
 use tempfile::TempDir;
 
 struct Store {
@@ -23,7 +23,7 @@ struct Store {
 
 impl Subject for Store {
     fn open(&self, sink: Sink, load: &mut dyn FnMut(Stored)) -> Result<Opened, StoreError> {
-        open_and_load(&self.path, &Options::new(self.engine), sink, load)
+        open_and_load(&self.path, &StoreOptions::new(self.engine), sink, load)
     }
 }
 
@@ -35,8 +35,8 @@ fn each(test: impl Fn(EngineKind, &Path)) {
 }
 
 /// Some values in several versions, some of them no text, one of them large.
-fn fill(store: &Store) -> Client {
-    let mut client = Client::open(store);
+fn fill(store: &Store) -> ContractClient {
+    let mut client = ContractClient::open(store);
     for i in 0..400 {
         client.append(vec![
             put(&format!("j/{i:04}"), "{\"a\": \"é\\n\"}"),
@@ -46,7 +46,7 @@ fn fill(store: &Store) -> Client {
     let key = Key([b'f', b'/', 0xff, 0].as_slice().into());
     let bytes: Box<[u8]> = (0..60_000_u32).map(|i| (i * 7) as u8).collect();
     client.commit(vec![
-        Change {
+        KeyChange {
             key,
             expected: None,
             value: Some(bytes),
@@ -57,7 +57,7 @@ fn fill(store: &Store) -> Client {
     client
 }
 
-fn exported(client: &Client) -> (Vec<u8>, Exported) {
+fn exported(client: &ContractClient) -> (Vec<u8>, Exported) {
     let (journal, former) = (client.journal.clone(), Vec::new());
     let opened = Opened {
         journal,
@@ -71,7 +71,7 @@ fn exported(client: &Client) -> (Vec<u8>, Exported) {
 }
 
 fn imported(path: &Path, engine: EngineKind, stream: &[u8]) -> Result<Imported, ImportError> {
-    import(path, &Options::new(engine), &mut &*stream)
+    import(path, &StoreOptions::new(engine), &mut &*stream)
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn an_imported_store_has_every_value_and_is_another_control_planes() {
             let done = imported(&path, *target, &stream).unwrap();
             assert_eq!((done.records, done.exported_from), (402, client.instance));
             assert_ne!(done.instance, client.instance);
-            let new = Client::open(&Store {
+            let new = ContractClient::open(&Store {
                 path,
                 engine: *target,
             });
@@ -145,7 +145,7 @@ fn an_export_shows_one_moment_and_does_not_stop_the_writer() {
         assert_eq!(client.texts("zzz").len(), 1);
         let path = base.join("imported");
         imported(&path, engine, &stream).unwrap();
-        assert!(Client::open(&Store { path, engine }).loaded == before);
+        assert!(ContractClient::open(&Store { path, engine }).loaded == before);
     });
 }
 
@@ -224,20 +224,20 @@ fn a_check_of_a_whole_store_finds_nothing() {
             path: base.join("store"),
             engine,
         };
-        let mut client = Client::open(&store);
+        let mut client = ContractClient::open(&store);
         client.commit(vec![put("m/next-job", "1 1 {\"next_job\":7}")]);
         client.journal.close();
-        let report = check(&store.path, &Options::new(engine)).unwrap();
+        let report = check(&store.path, &StoreOptions::new(engine)).unwrap();
         assert_eq!((report.records, report.damage.len()), (1, 0), "{report:?}");
         // It has taken nothing: the next epoch is the next.
         assert_eq!(client.reopen(&store).epoch, Epoch(2));
         assert!(matches!(
-            check(&base.join("none"), &Options::new(engine)),
+            check(&base.join("none"), &StoreOptions::new(engine)),
             Err(StoreError::NotADirectory { .. })
         ));
         std::fs::create_dir(base.join("empty")).unwrap();
         assert!(matches!(
-            check(&base.join("empty"), &Options::new(engine)),
+            check(&base.join("empty"), &StoreOptions::new(engine)),
             Err(StoreError::NotADirectory { .. })
         ));
     });
@@ -250,7 +250,7 @@ fn a_check_names_every_record_that_is_damaged() {
             path: base.join("store"),
             engine,
         };
-        let mut client = Client::open(&store);
+        let mut client = ContractClient::open(&store);
         client.commit(vec![
             put("m/next-job", "1 1 {\"next_job\":7}"),
             put("s/delft", "1 1 {\"site\""),
@@ -258,7 +258,7 @@ fn a_check_names_every_record_that_is_damaged() {
             put("what", "is this"),
         ]);
         client.journal.close();
-        let report = check(&store.path, &Options::new(engine)).unwrap();
+        let report = check(&store.path, &StoreOptions::new(engine)).unwrap();
         assert_eq!(report.records, 1);
         let damage: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
         for (text, key) in damage.iter().zip(["s/delft", "s/leiden", "what"]) {
@@ -285,7 +285,7 @@ fn what_can_be_read_of_a_damaged_store_is_exported() {
         std::fs::write(&marker, text.replace("seq", "sex")).unwrap();
         let refused = store.open(channel_sink().0, &mut |_| {});
         assert!(refused.is_err());
-        let report = check(&store.path, &Options::new(engine)).unwrap();
+        let report = check(&store.path, &StoreOptions::new(engine)).unwrap();
         assert!(
             report.damage[0].to_string().contains("cospan-store.json"),
             "{report:?}"
@@ -301,7 +301,7 @@ fn what_can_be_read_of_a_damaged_store_is_exported() {
         );
         let path = base.join("saved");
         imported(&path, engine, &stream).unwrap();
-        let saved = Client::open(&Store { path, engine });
+        let saved = ContractClient::open(&Store { path, engine });
         assert!(saved.loaded == before);
         let visit = &mut |_| ControlFlow::Continue(());
         saved.journal.scan(b"", visit).unwrap();

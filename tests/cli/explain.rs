@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::fake::{Answer, Fake, Request};
+use super::fake::{Fake, FakeAnswer, Request};
 use super::{code, run, stderr, stdout};
 
 /// A page of two, as the job was after so many changes.
-fn page(request: &Request, revision: usize) -> Answer {
+fn page(request: &Request, revision: usize) -> FakeAnswer {
     let is_first = !request.head.lines().next().unwrap().contains("after=1");
     let (component, next) = if is_first {
         ("c0", json!(1))
     } else {
         ("c1", Value::Null)
     };
-    Answer::json(&json!({
+    FakeAnswer::json(&json!({
         "job": 1, "revision": revision, "summary": "it waits", "next": next,
         "verdicts": [{
             "component": component, "site": "delft", "code": "site-full", "chosen": false,

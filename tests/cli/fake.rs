@@ -28,13 +28,13 @@ impl Request {
 }
 
 /// What is answered.
-pub(crate) struct Answer {
+pub(crate) struct FakeAnswer {
     status: u16,
     content_type: &'static str,
     body: String,
 }
 
-impl Answer {
+impl FakeAnswer {
     /// Any answer.
     pub(crate) fn new(status: u16, content_type: &'static str, body: &str) -> Self {
         Self {
@@ -72,7 +72,7 @@ pub(crate) struct Fake {
 
 impl Fake {
     /// Serves on a port of the system's choice.
-    pub(crate) fn start(answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(&Request) -> FakeAnswer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -110,7 +110,7 @@ impl Fake {
     }
 }
 
-fn serve(stream: TcpStream, answer: &dyn Fn(&Request) -> Answer, log: &Mutex<Vec<Request>>) {
+fn serve(stream: TcpStream, answer: &dyn Fn(&Request) -> FakeAnswer, log: &Mutex<Vec<Request>>) {
     let Some(mut request) = read(&stream) else {
         return;
     };

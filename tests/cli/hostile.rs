@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fake::{Answer, Fake};
+use super::fake::{Fake, FakeAnswer};
 use super::{code, cospan, job, run, stderr, stdout};
 
 /// Clears a screen, turns text around, hides a word, and begins a row of its own.
@@ -25,19 +25,19 @@ fn hostile_server() -> Fake {
             job["phase"]["reason"] = json!(HOSTILE);
             job["owner"] = json!(HOSTILE);
             job["document"]["name"] = json!(HOSTILE);
-            Answer::json(&job)
+            FakeAnswer::json(&job)
         }
-        "/v1/jobs/1/explain" => Answer::json(&json!({
+        "/v1/jobs/1/explain" => FakeAnswer::json(&json!({
             "job": 1, "summary": HOSTILE, "estimate_unknown": HOSTILE, "verdicts": [],
             "transfers": [{
                 "component": HOSTILE, "from": HOSTILE, "site": HOSTILE, "digest": HOSTILE,
                 "done_bytes": 0, "size_bytes": 1, "here": false, "problem": HOSTILE,
             }],
         })),
-        "/v1/jobs/1/events" => Answer::json(&json!({ "events": [] })),
-        "/v1/jobs/2" => Answer::problem(409, "C4002", HOSTILE),
-        "/v1/jobs/3" => Answer::new(502, "text/html", HOSTILE),
-        _ => Answer::no_such(&request.path),
+        "/v1/jobs/1/events" => FakeAnswer::json(&json!({ "events": [] })),
+        "/v1/jobs/2" => FakeAnswer::problem(409, "C4002", HOSTILE),
+        "/v1/jobs/3" => FakeAnswer::new(502, "text/html", HOSTILE),
+        _ => FakeAnswer::no_such(&request.path),
     })
 }
 

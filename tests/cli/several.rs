@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use super::fake::{Answer, Fake, Request};
+use super::fake::{Fake, FakeAnswer, Request};
 use super::{code, cospan, job, run, stderr, stdout};
 use serde_json::json;
 
@@ -25,15 +25,15 @@ fn sweep() -> Fake {
                 json!({ "id": id, "owner": "a", "state": state(id), "since": at, "group": 1,
                     "submitted_at": at, "priority": "low", "components": 1, "processors": 1 })
             };
-            Answer::json(&json!({ "jobs": (1..=RUNS).rev().map(row).collect::<Vec<_>>() }))
+            FakeAnswer::json(&json!({ "jobs": (1..=RUNS).rev().map(row).collect::<Vec<_>>() }))
         }
-        "/v1/jobs/3" => Answer::json(&job(3, "failed")),
-        "/v1/jobs/3/explain" => Answer::json(&json!({
+        "/v1/jobs/3" => FakeAnswer::json(&job(3, "failed")),
+        "/v1/jobs/3/explain" => FakeAnswer::json(&json!({
             "job": 3, "summary": "it failed", "verdicts": [], "last_words": [{
                 "component": "solver", "attempt": 1, "site": "delft", "lines": ["no mesh"],
                 "more": "cospan logs 3 --component solver --stream stderr" }],
         })),
-        _ => Answer::no_such(&request.path),
+        _ => FakeAnswer::no_such(&request.path),
     })
 }
 
@@ -76,18 +76,18 @@ fn logs() -> Fake {
                 json!({ "id": id, "owner": "a", "state": "running", "since": at, "group": 1,
                     "submitted_at": at, "priority": "low", "components": 1, "processors": 1 })
             };
-            Answer::json(&json!({ "jobs": (1..=3).rev().map(row).collect::<Vec<_>>() }))
+            FakeAnswer::json(&json!({ "jobs": (1..=3).rev().map(row).collect::<Vec<_>>() }))
         }
-        "/v1/jobs/1" | "/v1/jobs/2" => Answer::json(&job(id(request), "finished")),
-        "/v1/jobs/3" => Answer::json(&job(3, "running")),
+        "/v1/jobs/1" | "/v1/jobs/2" => FakeAnswer::json(&job(id(request), "finished")),
+        "/v1/jobs/3" => FakeAnswer::json(&job(3, "running")),
         "/v1/jobs/1/logs/solver/stdout" => piece(request, "one\n"),
         "/v1/jobs/1/logs/solver/stderr" => piece(request, "oh\n"),
         "/v1/jobs/2/logs/solver/stdout" => piece(request, "two\n"),
         "/v1/jobs/2/logs/solver/stderr" => piece(request, ""),
         "/v1/jobs/1/outputs/solver/result.txt" | "/v1/jobs/2/outputs/solver/result.txt" => {
-            Answer::new(200, "application/octet-stream", "42\n")
+            FakeAnswer::new(200, "application/octet-stream", "42\n")
         }
-        _ => Answer::no_such(&request.path),
+        _ => FakeAnswer::no_such(&request.path),
     })
 }
 
@@ -96,9 +96,9 @@ fn id(request: &Request) -> u64 {
 }
 
 /// A log that is read at its beginning, and is empty behind it.
-fn piece(request: &Request, text: &str) -> Answer {
+fn piece(request: &Request, text: &str) -> FakeAnswer {
     let is_first = request.head.contains("offset=0");
-    Answer::new(200, "text/plain", if is_first { text } else { "" })
+    FakeAnswer::new(200, "text/plain", if is_first { text } else { "" })
 }
 
 #[test]
@@ -148,15 +148,15 @@ fn the_outputs_of_a_sweep_go_to_a_directory_for_each_run() {
 /// Job 1 left a directory.
 fn left_a_directory(entries: serde_json::Value) -> Fake {
     Fake::start(move |request| match request.path.as_str() {
-        "/v1/jobs/1" => Answer::json(&job(1, "finished")),
-        "/v1/jobs/1/trees/solver/result.txt" => Answer::json(&json!({ "entries": entries })),
+        "/v1/jobs/1" => FakeAnswer::json(&job(1, "finished")),
+        "/v1/jobs/1/trees/solver/result.txt" => FakeAnswer::json(&json!({ "entries": entries })),
         "/v1/jobs/1/outputs/solver/result.txt/run" => {
-            Answer::new(200, "application/octet-stream", "echo\n")
+            FakeAnswer::new(200, "application/octet-stream", "echo\n")
         }
         "/v1/jobs/1/outputs/solver/result.txt/d/x" => {
-            Answer::new(200, "application/octet-stream", "42\n")
+            FakeAnswer::new(200, "application/octet-stream", "42\n")
         }
-        _ => Answer::no_such(&request.path),
+        _ => FakeAnswer::no_such(&request.path),
     })
 }
 

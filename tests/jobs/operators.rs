@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use cospan_chaos_tests::api::{Api, Reply};
+use cospan_chaos_tests::api::{Api, ApiReply};
 use cospan_chaos_tests::test_environment::Layout;
 
 use super::scene::{Scene, environment, has, scene, scene_on, scene_with, until};
@@ -178,7 +178,7 @@ fn a_key_works_as_soon_as_it_is_made() {
         .find(|word| word.starts_with("cospan_"))
         .unwrap();
     let alice = Api::new(scene.environment.port(), token.to_owned());
-    assert!(matches!(alice.get("/v1/sites"), Reply::Answered(200, _)));
+    assert!(matches!(alice.get("/v1/sites"), ApiReply::Answered(200, _)));
     scene.server.kill().unwrap();
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::server::{Server, may_serve};
+use cospan_chaos_tests::server::{ServerProcess, may_serve};
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 
 /// Longest that anything is waited for.
@@ -12,7 +12,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) struct Scene {
     pub(super) environment: TestEnvironment,
-    pub(super) server: Server,
+    pub(super) server: ServerProcess,
 }
 
 /// A server of so many sites with four processors each.
@@ -33,7 +33,7 @@ pub(super) fn environment(layout: &Layout) -> TestEnvironment {
 }
 
 pub(super) fn scene_on(environment: TestEnvironment) -> Scene {
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
+    let mut server = ServerProcess::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     server.start().unwrap();
     let scene = Scene {
         environment,

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::scene::{Scene, environment, scene, until};
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::server::ServerProcess;
 use cospan_chaos_tests::test_environment::Layout;
 
 /// The realtime signals that every C library leaves to programs.
@@ -41,7 +41,7 @@ fn send(pid: u32, number: i32) {
     );
 }
 
-fn ended(server: &mut Server) -> ExitStatus {
+fn ended(server: &mut ServerProcess) -> ExitStatus {
     let mut status = None;
     let begun = std::time::Instant::now();
     while status.is_none() {
@@ -99,7 +99,7 @@ fn a_signal_while_the_server_starts_ends_it_in_order_or_not_at_all() {
         sites: 1,
         ..Layout::default()
     });
-    let mut server = Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
+    let mut server = ServerProcess::new(env!("CARGO_BIN_EXE_cospan").as_ref(), &environment);
     let log = || std::fs::read_to_string(environment.log()).unwrap_or_default();
     let begins = |times: usize| {
         until("it starts", || {

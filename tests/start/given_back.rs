@@ -16,7 +16,12 @@ enum Restored {
 const SOON: Duration = Duration::from_secs(60);
 
 /// Keeps what the store is now.
-fn keep(restored: Restored, environment: &TestEnvironment, server: &mut Server, kept: &Path) {
+fn keep(
+    restored: Restored,
+    environment: &TestEnvironment,
+    server: &mut ServerProcess,
+    kept: &Path,
+) {
     match restored {
         Restored::Export => {
             let exported = client(

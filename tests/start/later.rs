@@ -53,7 +53,7 @@ fn a_component_begins_after_the_others_also_across_a_kill() {
     let (file, began) = job_file(&environment, &reservation);
     let granted = client(&environment, &["submit", &file]);
     assert!(granted.status.success(), "{}", told(&granted));
-    let job = |server: &cospan_chaos_tests::server::Server| -> Value {
+    let job = |server: &cospan_chaos_tests::server::ServerProcess| -> Value {
         server.api().unwrap().want("/v1/jobs/1").unwrap()
     };
     let held = job(&server)["reservation"]["held"].clone();

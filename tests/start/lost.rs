@@ -11,7 +11,7 @@ fn job(number: usize) -> Value {
 }
 
 /// Has jobs accepted, and gives back the highest id.
-fn accepted(server: &Server, count: usize) -> u64 {
+fn accepted(server: &ServerProcess, count: usize) -> u64 {
     let jobs: Vec<Value> = (0..count).map(job).collect();
     let answer = server
         .api()

@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use cospan_chaos_tests::api::{Api, Reply};
-use cospan_chaos_tests::server::{Server, may_serve};
+use cospan_chaos_tests::api::{Api, ApiReply};
+use cospan_chaos_tests::server::{ServerProcess, may_serve};
 use cospan_chaos_tests::test_environment::{Layout, TestEnvironment};
 use serde_json::{Value, json};
 
@@ -40,8 +40,8 @@ fn environment() -> TestEnvironment {
     TestEnvironment::new(Path::new(env!("CARGO_TARGET_TMPDIR")), &layout).unwrap()
 }
 
-fn server(environment: &TestEnvironment) -> Server {
-    Server::new(env!("CARGO_BIN_EXE_cospan").as_ref(), environment)
+fn server(environment: &TestEnvironment) -> ServerProcess {
+    ServerProcess::new(env!("CARGO_BIN_EXE_cospan").as_ref(), environment)
 }
 
 /// The program with the configuration of an environment, in which `from` reads `to`.
@@ -82,7 +82,7 @@ fn port(environment: &TestEnvironment) -> String {
 }
 
 /// Runs one job to its end, so that there is something to move.
-fn ran_a_job(server: &mut Server) -> u64 {
+fn ran_a_job(server: &mut ServerProcess) -> u64 {
     server.start().unwrap();
     let api = server.api().unwrap();
     let component = json!({ "name": "only", "processors": 1, "executable": "/bin/true" });
@@ -100,8 +100,9 @@ fn a_store_exported_from_a_live_server_is_checked_and_lives_on_elsewhere() {
     let old = environment();
     let mut source = server(&old);
     let id = ran_a_job(&mut source);
-    let instance =
-        |server: &Server| server.api().unwrap().want("/v1/store").unwrap()["instance"].clone();
+    let instance = |server: &ServerProcess| {
+        server.api().unwrap().want("/v1/store").unwrap()["instance"].clone()
+    };
     let before = instance(&source);
     let file = old.path().join("export").display().to_string();
     let exported = client(&old, &["store", "export", &file]);
@@ -163,7 +164,7 @@ fn client(environment: &TestEnvironment, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn stop(server: &mut Server) {
+fn stop(server: &mut ServerProcess) {
     cospan_chaos_tests::stimulus::signal(server.pid().unwrap(), rustix::process::Signal::TERM);
     while server.ended().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -220,7 +221,7 @@ fn what_runs_while_its_store_moves_elsewhere_goes_on_and_runs_once() {
 }
 
 /// Waits until a job is in a state, which it must come to without having failed.
-fn until_it_is(server: &Server, id: u64, state: &str) {
+fn until_it_is(server: &ServerProcess, id: u64, state: &str) {
     loop {
         let job = server
             .api()
@@ -247,7 +248,7 @@ fn until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-fn until_sites_take_jobs(server: &Server) {
+fn until_sites_take_jobs(server: &ServerProcess) {
     until("all sites take jobs", || {
         let sites = server.api().unwrap().want("/v1/sites").unwrap();
         sites["sites"]
@@ -383,5 +384,5 @@ fn the_service_manager_is_told_once_the_server_takes_work() {
     let told = String::from_utf8_lossy(&told[..length]).into_owned();
     assert!(told.lines().any(|line| line == "READY=1"), "{told}");
     let answer = Api::new(environment.port(), String::new()).get("/readyz");
-    assert!(matches!(answer, Reply::Answered(200, _)), "{answer:?}");
+    assert!(matches!(answer, ApiReply::Answered(200, _)), "{answer:?}");
 }

@@ -1,7 +1,7 @@
 //! Jobs that want a promised start only if they need one, on real sites, across a kill of the
 //! server.
 
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::server::ServerProcess;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn job_file(
     file.display().to_string()
 }
 
-fn state(server: &Server, id: u64) -> Value {
+fn state(server: &ServerProcess, id: u64) -> Value {
     let job = server
         .api()
         .unwrap()
@@ -35,7 +35,7 @@ fn state(server: &Server, id: u64) -> Value {
     job["reservation"].clone()
 }
 
-fn explained(server: &Server, id: u64) -> String {
+fn explained(server: &ServerProcess, id: u64) -> String {
     let explained = server
         .api()
         .unwrap()

@@ -25,7 +25,7 @@ fn two_servers_with_one_sites_directory_the_second_is_refused_until_the_first_ha
     let (one, other) = (environment(), environment());
     let mut first = server(&one);
     first.start().unwrap();
-    let instance = |server: &Server| {
+    let instance = |server: &ServerProcess| {
         let store = server.api().unwrap().want("/v1/store").unwrap();
         store["instance"].as_str().unwrap().to_owned()
     };

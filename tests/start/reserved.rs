@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::server::ServerProcess;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn job(server: &Server, id: u64) -> Value {
+fn job(server: &ServerProcess, id: u64) -> Value {
     server
         .api()
         .unwrap()

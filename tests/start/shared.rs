@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use cospan_chaos_tests::server::Server;
+use cospan_chaos_tests::server::ServerProcess;
 use cospan_chaos_tests::test_environment::TestEnvironment;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn ask(environment: &TestEnvironment, words: &str) -> Output {
     client(environment, &words.split(' ').collect::<Vec<_>>())
 }
 
-fn shared(server: &Server) -> Value {
+fn shared(server: &ServerProcess) -> Value {
     server
         .api()
         .unwrap()
@@ -142,7 +142,7 @@ fn a_job_begins_no_earlier_than_the_reservation_that_it_shares() {
 }
 
 /// What is said of a job that has failed.
-fn why(server: &Server, id: u64) -> String {
+fn why(server: &ServerProcess, id: u64) -> String {
     let job = server
         .api()
         .unwrap()

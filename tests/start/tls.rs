@@ -19,7 +19,7 @@ fn certificate(environment: &TestEnvironment, name: &str, is_ca: bool) -> (PathB
 }
 
 /// A server that shows this certificate; not waited for.
-fn with_certificate(environment: &TestEnvironment, is_ca: bool) -> Server {
+fn with_certificate(environment: &TestEnvironment, is_ca: bool) -> ServerProcess {
     let (certificate, key) = certificate(environment, "server", is_ca);
     let text = std::fs::read_to_string(environment.config()).unwrap();
     let tls = format!("[server]\ntls_certificate = {certificate:?}\ntls_key = {key:?}");

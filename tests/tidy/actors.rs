@@ -11,7 +11,7 @@ struct Handled<'a> {
     lines: Vec<(usize, &'a str)>,
 }
 
-/// `Cluster` in `impl<T> Handler<Call<T>> for Cluster {`, of messages and of streams.
+/// `ClusterActor` in `impl<T> Handler<Call<T>> for ClusterActor {`, of messages and of streams.
 fn actor_of(line: &str) -> Option<&str> {
     let (before, actor) = line.strip_suffix(" {")?.split_once("> for ")?;
     (before.starts_with("impl") && before.contains("Handler<")).then_some(actor)
@@ -58,7 +58,7 @@ fn every_handler_begins_where_chaos_can_strike() {
                 .position(|(_, line)| line.ends_with('{'))?;
             lines.get(at + opens + 1)
         });
-        let kind = if *actor == "JobActor" { "Job" } else { actor };
+        let kind = actor.strip_suffix("Actor").unwrap_or(actor);
         let expected = format!("chaos::enter(ActorKind::{kind});");
         match body {
             Some((_, line)) if line.trim() == expected => {}

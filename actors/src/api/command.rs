@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::{JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{JobSpec, Priority};
 use cospan_domain::job::state::Idempotency;
@@ -17,12 +17,12 @@ pub struct ApiCommand {
     /// Who asks.
     pub by: KeyName,
     /// What is asked.
-    pub what: Ask,
+    pub what: ApiRequest,
 }
 
 /// What can be asked.
 #[derive(Debug)]
-pub enum Ask {
+pub enum ApiRequest {
     /// Accept these jobs, all or none.
     Submit(Vec<Submission>),
     /// Cancel these jobs; those that have ended already are left as they are.
@@ -50,7 +50,7 @@ pub enum Ask {
         /// The job.
         job: JobId,
         /// What is wanted; `None`: it is placed as others are.
-        wish: Option<ReservationWish>,
+        wish: Option<ReservationTerms>,
     },
     /// An operator's order about a site.
     Site(SiteName, SiteOrder),

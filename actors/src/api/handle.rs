@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cospan_domain::catalogue::state::Stamp;
+use cospan_domain::catalogue::state::FileStamp;
 use cospan_domain::ids::{
     Digest, Epoch, InstanceId, JobId, KeyName, LogicalName, SiteName, TargetName,
 };
@@ -13,24 +13,24 @@ use cospan_domain::placement::{
     GridSnapshot, MissingLink, PlacementRequest, Unplaceable, can_ever_be_placed, closed_site,
     missing_link,
 };
-use cospan_domain::queue::{AboveHighest, Classified, JobTraits, Standing, class_of};
+use cospan_domain::queue::{AboveHighest, Classified, JobTraits, QueueStanding, class_of};
 use cospan_domain::site::availability::{SiteState, state};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::files::listing::Listing;
-use cospan_sites::port::{CallKind, Piece, Readable, SiteError, UploadStep};
+use cospan_sites::port::{CallKind, Excerpt, Readable, SiteError, UploadStep};
 use cospan_storage::port::{StoreError, StoreSize, Stored};
 use tokio::sync::{broadcast, oneshot};
 
-use super::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
+use super::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 use super::view::View;
 use crate::cluster::Call;
 use crate::coallocator::{AskStanding, Explanation, GridMaker, explain, explain_verdicts, preview};
 use crate::information::NoteStamp;
-use crate::intake::Command;
+use crate::intake::IntakeCommand;
 use crate::links::LinkStanding;
-use crate::live_state::{Progress, SiteReport};
+use crate::live_state::{CopyForecast, KnownSite};
 use crate::shared::{Committed, Shared};
 use crate::sharing::{self, Checked};
 
@@ -38,11 +38,11 @@ use crate::sharing::{self, Checked};
 #[derive(Clone)]
 pub struct ControlPlane {
     shared: Arc<Shared>,
-    shapes: Arc<Mutex<Shapes>>,
+    shapes: Arc<Mutex<EmptySites>>,
 }
 
 /// What sites are like when empty, for refusing what can never be placed.
-struct Shapes {
+struct EmptySites {
     made_at: Timestamp,
     maker: GridMaker,
     grid: Option<Arc<GridSnapshot>>,
@@ -60,7 +60,7 @@ pub struct SiteStanding {
     /// Its durable record.
     pub record: Arc<SiteRecord>,
     /// What it said last.
-    pub report: Arc<SiteReport>,
+    pub report: Arc<KnownSite>,
     /// Components placed there, running or about to.
     pub held: u32,
 }
@@ -71,7 +71,7 @@ impl ControlPlane {
 
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let maker = GridMaker::default();
-        let shapes = Shapes {
+        let shapes = EmptySites {
             made_at: Timestamp(0),
             maker,
             grid: None,
@@ -124,7 +124,7 @@ impl ControlPlane {
         mut command: ApiCommand,
         mut refused: Vec<(usize, ApiRefusal)>,
     ) -> Result<ApiAnswer, ApiRefusal> {
-        if let Ask::Submit(submissions) = &mut command.what {
+        if let ApiRequest::Submit(submissions) = &mut command.what {
             for (index, submission) in submissions.iter_mut().enumerate() {
                 let known = refused.iter().position(|(of, _)| *of == index);
                 let known = known.filter(|_| submission.idempotency.is_none());
@@ -143,7 +143,7 @@ impl ControlPlane {
         }
         let busy = ApiRefusal::Busy { retry_after_s: 1 };
         let (answer, answered) = oneshot::channel();
-        let command = Command {
+        let command = IntakeCommand {
             command,
             refused,
             answer,
@@ -315,7 +315,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    fn lock_shapes(&self) -> MutexGuard<'_, Shapes> {
+    fn lock_shapes(&self) -> MutexGuard<'_, EmptySites> {
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -409,7 +409,7 @@ impl ControlPlane {
     }
 
     /// How far a copy has come, while it is being made.
-    pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<Progress> {
+    pub fn progress(&self, digest: Digest, site: &SiteName) -> Option<CopyForecast> {
         self.shared.live.progress(digest, site)
     }
 
@@ -431,7 +431,7 @@ impl ControlPlane {
     }
 
     /// Where a job stands in its placement queue; `None` if it is in none.
-    pub async fn standing(&self, job: JobId) -> Option<Standing> {
+    pub async fn standing(&self, job: JobId) -> Option<QueueStanding> {
         let co_allocator = self.shared.actors.co_allocator.addr(&())?;
         co_allocator.send(AskStanding(job)).await.ok()?
     }
@@ -467,7 +467,7 @@ impl ControlPlane {
         what: Readable,
         offset: Bytes,
         limit: u32,
-    ) -> Result<Piece, SiteError> {
+    ) -> Result<Excerpt, SiteError> {
         let call = Call::new(CallKind::Read, move |site| {
             Box::pin(async move { site.read(&what, offset, limit).await })
         });
@@ -497,7 +497,7 @@ impl ControlPlane {
         &self,
         site: &SiteName,
         place: FilePlace,
-    ) -> Result<Option<Stamp>, SiteError> {
+    ) -> Result<Option<FileStamp>, SiteError> {
         let call = Call::new(CallKind::Read, move |site| {
             Box::pin(async move { site.stamp(&place).await })
         });

@@ -10,5 +10,5 @@ mod within;
 
 pub use command::{ApiAnswer, ApiCommand, ApiRefusal, SiteOrder, Submission, SubmittedJob};
 pub use handle::{ControlPlane, SiteStanding};
-pub use starts::{FreeLater, SiteStarts, Startable, StartsToCompute};
+pub use starts::{FreeLater, SiteStarts, StartOverview, StartsToCompute};
 pub use view::View;

@@ -1,7 +1,7 @@
 //! Whether a user may be promised what a job asks for.
 
 use cospan_domain::ids::{KeyName, SiteName};
-use cospan_domain::job::spec::{ComponentSpec, JobSpec, Request};
+use cospan_domain::job::spec::{ComponentSpec, JobSpec, RequestType};
 use cospan_domain::reserve::quota::share_of;
 use cospan_domain::units::PerMillion;
 
@@ -10,8 +10,8 @@ use super::handle::ControlPlane;
 /// The fewest processors that a component takes of one site.
 fn smallest(spec: &JobSpec, component: &ComponentSpec) -> u32 {
     match &spec.request {
-        Request::Flexible(bounds) => bounds.least(),
-        Request::Fixed | Request::NonFixed => component.resources.processors,
+        RequestType::Flexible(bounds) => bounds.least(),
+        RequestType::Fixed | RequestType::NonFixed => component.resources.processors,
     }
 }
 

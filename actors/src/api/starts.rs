@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::{JobId, KeyName, SiteName};
 use cospan_domain::reserve::{
-    CommonStarts, FreeSlot, Parts, PossibleStarts, Ranking, Span, StartWindow, common_starts,
+    CommonStarts, EqualParts, FreeSlot, PossibleStarts, Ranking, Span, StartWindow, common_starts,
     free_processors, lease_length, possible_starts,
 };
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -21,7 +21,7 @@ const SLOTS_MAX: usize = 10_000;
 
 /// What could start when.
 #[derive(Debug, Clone, Default)]
-pub struct Startable {
+pub struct StartOverview {
     /// What each site says.
     pub sites: BTreeMap<SiteName, SiteStarts>,
     /// When all parts could start at once.
@@ -30,7 +30,7 @@ pub struct Startable {
 
 /// What could start when, once that is worked out from what the sites said, which takes long where
 /// they said much.
-pub type StartsToCompute = Box<dyn FnOnce() -> Startable + Send>;
+pub type StartsToCompute = Box<dyn FnOnce() -> StartOverview + Send>;
 
 /// What a site says.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ pub enum FreeLater {
 }
 
 /// The free time of one site.
-enum Free {
+enum SiteFreeTime {
     None,
     Silent(String),
     Told(Vec<FreeSlot>, Option<Timestamp>),
@@ -93,14 +93,14 @@ impl ControlPlane {
     pub async fn startable(
         &self,
         sites: Option<&[SiteName]>,
-        parts: &Parts,
+        parts: &EqualParts,
         window: StartWindow,
     ) -> StartsToCompute {
         let job = &self.shared().settings.job;
         let lead = job.reservation_lead;
         let none = DurationMs::ZERO;
         let length = lease_length(none, none, lead, parts.length, job.wall_margin);
-        let parts = Parts {
+        let parts = EqualParts {
             length,
             ..parts.clone()
         };
@@ -111,8 +111,8 @@ impl ControlPlane {
         let asked = self.shared().sites.keys();
         let asked = asked.filter(|name| sites.is_none_or(|sites| sites.contains(name)));
         let free = asked.map(|name| async move { (name.clone(), self.free(name, span).await) });
-        let free: BTreeMap<SiteName, Free> = join_all(free).await.into_iter().collect();
-        Box::new(move || Startable::of(&free, &parts, reserved, lead))
+        let free: BTreeMap<SiteName, SiteFreeTime> = join_all(free).await.into_iter().collect();
+        Box::new(move || StartOverview::of(&free, &parts, reserved, lead))
     }
 
     /// What is free at a site from now on, for so long.
@@ -123,9 +123,9 @@ impl ControlPlane {
             .free(name, Span::new(now, now + within + DurationMs(1)))
             .await
         {
-            Free::None => FreeLater::GrantsNone,
-            Free::Silent(why) => FreeLater::Silent(why),
-            Free::Told(slots, until) => {
+            SiteFreeTime::None => FreeLater::GrantsNone,
+            SiteFreeTime::Silent(why) => FreeLater::Silent(why),
+            SiteFreeTime::Told(slots, until) => {
                 let mut steps = free_processors(&slots, window);
                 steps.retain(|(from, _)| until.is_none_or(|until| *from < until));
                 FreeLater::Told { steps, until }
@@ -133,28 +133,28 @@ impl ControlPlane {
         }
     }
 
-    async fn free(&self, name: &SiteName, span: Span) -> Free {
+    async fn free(&self, name: &SiteName, span: Span) -> SiteFreeTime {
         let shape = self.site(name).and_then(|site| site.report.shape.clone());
         match shape {
-            Some(shape) if !shape.reservations => Free::None,
+            Some(shape) if !shape.reservations => SiteFreeTime::None,
             Some(_) => match free_slots(self.shared(), name, span, SLOTS_MAX).await {
                 Ok(slots) => {
                     let until = slots.last().filter(|_| slots.len() == SLOTS_MAX);
                     let until = until.map(|last| last.span.from);
-                    Free::Told(slots, until)
+                    SiteFreeTime::Told(slots, until)
                 }
-                Err(error) => Free::Silent(error.to_string()),
+                Err(error) => SiteFreeTime::Silent(error.to_string()),
             },
-            None => Free::Silent("it has not answered since the server was started".into()),
+            None => SiteFreeTime::Silent("it has not answered since the server was started".into()),
         }
     }
 }
 
-impl Startable {
+impl StartOverview {
     /// Starts so long after those that are reserved.
     fn of(
-        free: &BTreeMap<SiteName, Free>,
-        parts: &Parts,
+        free: &BTreeMap<SiteName, SiteFreeTime>,
+        parts: &EqualParts,
         reserved: StartWindow,
         lead: DurationMs,
     ) -> Self {
@@ -163,8 +163,8 @@ impl Startable {
             .iter()
             .map(|(name, free)| (name.clone(), SiteStarts::of(free, parts, reserved, later)));
         let slots = free.iter().filter_map(|(name, free)| match free {
-            Free::Told(slots, until) => Some((name.clone(), known(slots, *until))),
-            Free::None | Free::Silent(_) => None,
+            SiteFreeTime::Told(slots, until) => Some((name.clone(), known(slots, *until))),
+            SiteFreeTime::None | SiteFreeTime::Silent(_) => None,
         });
         let mut together = common_starts(&slots.collect(), parts, reserved);
         together
@@ -179,15 +179,15 @@ impl Startable {
 
 impl SiteStarts {
     fn of(
-        free: &Free,
-        parts: &Parts,
+        free: &SiteFreeTime,
+        parts: &EqualParts,
         window: StartWindow,
         later: impl Fn(StartWindow) -> StartWindow,
     ) -> Self {
         match free {
-            Free::None => Self::GrantsNone,
-            Free::Silent(why) => Self::Silent(why.clone()),
-            Free::Told(slots, until) => {
+            SiteFreeTime::None => Self::GrantsNone,
+            SiteFreeTime::Silent(why) => Self::Silent(why.clone()),
+            SiteFreeTime::Told(slots, until) => {
                 let starts = possible_starts(&known(slots, *until), parts, window).into_iter();
                 let starts = starts.map(|s| PossibleStarts {
                     window: later(s.window),

@@ -11,12 +11,12 @@ use cospan_domain::job::state::Job;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::site::shared::SharedReservation;
 use cospan_domain::site::state::SiteRecord;
-use cospan_domain::site::together::Group;
+use cospan_domain::site::together::JointReservation;
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::{Bytes, Timestamp};
 use imbl::{OrdMap, OrdSet};
 
-use crate::journal::Change;
+use crate::journal::JournalChange;
 
 /// The committed state at one position of the journal: immutable, and cheap to
 /// hold on to. What was accepted is here before its client has the answer.
@@ -39,7 +39,7 @@ pub struct View {
     /// Jobs that need content at a site; derived from `jobs`.
     pub needs: OrdMap<(Digest, SiteName), OrdSet<JobId>>,
     /// What of that is at each site, or will be; derived from `jobs`.
-    pub staged: OrdMap<SiteName, Staged>,
+    pub staged: OrdMap<SiteName, StagedContents>,
     /// Jobs of whose end somebody is still to be told; derived from `jobs`.
     pub untold: OrdSet<JobId>,
     /// Copies of chunks, by the file that they are cut from; derived from `copies`.
@@ -50,7 +50,7 @@ pub struct View {
 
 /// Content that jobs need at one site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Staged {
+pub struct StagedContents {
     /// Each with its size.
     pub contents: OrdMap<Digest, Bytes>,
     /// Together.
@@ -71,9 +71,15 @@ impl View {
     }
 
     /// The same at all of its sites.
-    pub fn shared_group(&self, name: &ReservationName, now: Timestamp) -> Option<Group<'_>> {
+    pub fn shared_group(
+        &self,
+        name: &ReservationName,
+        now: Timestamp,
+    ) -> Option<JointReservation<'_>> {
         let (site, shared) = self.shared_reservation(name, now)?;
-        Some(Group::of(site, shared, &|site| self.site_record(site)))
+        Some(JointReservation::of(site, shared, &|site| {
+            self.site_record(site)
+        }))
     }
 
     /// What is durable about a site.
@@ -82,39 +88,39 @@ impl View {
     }
 
     /// Takes in one committed change.
-    pub fn apply(&mut self, change: &Change) {
+    pub fn apply(&mut self, change: &JournalChange) {
         match change {
-            Change::NewJobs(jobs) => jobs.iter().for_each(|job| {
+            JournalChange::NewJobs(jobs) => jobs.iter().for_each(|job| {
                 self.jobs.insert(job.id, job.clone());
                 self.follow(None, Some(job));
             }),
-            Change::Job { old, new, .. } => {
+            JournalChange::Job { old, new, .. } => {
                 self.jobs.insert(new.id, new.clone());
                 self.follow(Some(old), Some(new));
             }
-            Change::JobArchived { job, .. } => {
+            JournalChange::JobArchived { job, .. } => {
                 self.jobs.remove(&job.id);
                 self.follow(Some(job), None);
             }
-            Change::Site { new, .. } => {
+            JournalChange::Site { new, .. } => {
                 self.sites.insert(new.site.clone(), new.clone());
             }
-            Change::Copy { key, new, .. } => {
+            JournalChange::Copy { key, new, .. } => {
                 let old = match new {
                     Some(copy) => self.copies.insert(key.clone(), copy.clone()),
                     None => self.copies.remove(key),
                 };
                 self.follow_cuts(key, old.as_deref(), new.as_deref());
             }
-            Change::File { name, new, .. } => {
+            JournalChange::File { name, new, .. } => {
                 let old = match new {
                     Some(file) => self.files.insert(name.clone(), file.clone()),
                     None => self.files.remove(name),
                 };
                 self.follow_names(old.as_deref(), new.as_deref());
             }
-            Change::IdsReserved { next } => self.next_id = *next,
-            Change::Swept(_) | Change::Barrier => {}
+            JournalChange::IdsReserved { next } => self.next_id = *next,
+            JournalChange::Swept(_) | JournalChange::Barrier => {}
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cospan_domain::ids::{KeyName, ReservationName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::together::Group;
+use cospan_domain::site::together::JointReservation;
 use cospan_domain::units::Timestamp;
 
 use super::handle::ControlPlane;
@@ -51,7 +51,7 @@ impl ControlPlane {
 
 fn fits(
     name: &ReservationName,
-    group: &Group<'_>,
+    group: &JointReservation<'_>,
     spec: &JobSpec,
     now: Timestamp,
 ) -> Result<(), String> {

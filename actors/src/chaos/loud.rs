@@ -13,7 +13,7 @@ use cospan_domain::job::state::Job;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::units::Timestamp;
 
-use super::Point;
+use super::CrashPoint;
 use crate::supervision::ActorKind;
 
 /// How long a planted stall lasts.
@@ -21,7 +21,7 @@ const STALL: Duration = Duration::from_millis(200);
 
 /// What is done at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum PointAction {
     /// As sudden as kill -9: nothing is flushed, nothing is dropped.
     Crash,
     Panic,
@@ -32,7 +32,7 @@ enum Deed {
 /// What a chaos build does at one point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Planted {
-    deed: Deed,
+    deed: PointAction,
     point: String,
     effect: String,
     /// Strikes at this passage, from 1; a stall at this one and all after it.
@@ -43,20 +43,20 @@ struct Planted {
 }
 
 #[derive(Debug, Default)]
-struct Plan {
+struct PlantedPlan {
     planted: Vec<Planted>,
     reached: BTreeSet<(&'static str, String)>,
     /// Every point reached is appended here, once.
     coverage: Option<std::path::PathBuf>,
 }
 
-static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
+static PLAN: Mutex<Option<PlantedPlan>> = Mutex::new(None);
 
 /// Jobs that are accepted and not ended.
 static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
 
 /// Says of a passage, by its effect and its point, whether it panics.
-type Hook = Box<dyn FnMut(&str, Point) -> bool>;
+type Hook = Box<dyn FnMut(&str, CrashPoint) -> bool>;
 
 thread_local! {
     static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
@@ -79,7 +79,7 @@ pub fn plan(text: &str, coverage: Option<std::path::PathBuf>) -> Result<(), Stri
     let planted = parts
         .map(planted)
         .collect::<Result<Vec<Planted>, String>>()?;
-    *lock() = Some(Plan {
+    *lock() = Some(PlantedPlan {
         planted,
         reached: BTreeSet::new(),
         coverage,
@@ -99,9 +99,9 @@ fn planted(part: &str) -> Result<Planted, String> {
         ));
     };
     let deed = match kind {
-        "crash" => Deed::Crash,
-        "panic" => Deed::Panic,
-        "stall" => Deed::Stall,
+        "crash" => PointAction::Crash,
+        "panic" => PointAction::Panic,
+        "stall" => PointAction::Stall,
         _ => {
             return Err(format!(
                 "{kind:?} in {part:?} is none of crash, panic, stall"
@@ -122,7 +122,7 @@ fn planted(part: &str) -> Result<Planted, String> {
     })
 }
 
-fn lock() -> MutexGuard<'static, Option<Plan>> {
+fn lock() -> MutexGuard<'static, Option<PlantedPlan>> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -130,9 +130,9 @@ fn lock() -> MutexGuard<'static, Option<Plan>> {
 /// out the journal's, which ends the process by design.
 pub fn enter(kind: ActorKind) {
     super::count_message();
-    reach_for(kind.as_str(), Point::HandlerEntry);
+    reach_for(kind.as_str(), CrashPoint::HandlerEntry);
     if kind != ActorKind::Journal {
-        reach(Point::HandlerEntry);
+        reach(CrashPoint::HandlerEntry);
     }
 }
 
@@ -142,17 +142,17 @@ pub fn in_flight(count: impl FnOnce() -> usize) {
 }
 
 /// Passes a point.
-pub fn reach(point: Point) {
+pub fn reach(point: CrashPoint) {
     reach_for("", point);
 }
 
 /// Passes a point for each of these effects.
-pub fn reach_each(effects: &[&'static str], point: Point) {
+pub fn reach_each(effects: &[&'static str], point: CrashPoint) {
     effects.iter().for_each(|effect| reach_for(effect, point));
 }
 
 /// Passes a point for an effect of this name.
-pub fn reach_for(effect: &str, point: Point) {
+pub fn reach_for(effect: &str, point: CrashPoint) {
     let panics = |hook: &mut Option<Hook>| hook.as_mut().is_some_and(|hook| hook(effect, point));
     if HOOK.with_borrow_mut(panics) {
         // Without a word from the hook of panics: there may be many.
@@ -167,24 +167,26 @@ pub fn reach_for(effect: &str, point: Point) {
     };
     let Some(planted) = struck else { return };
     match planted.deed {
-        Deed::Crash => std::process::abort(),
-        Deed::Panic => panic!("planted panic with {in_flight} jobs in flight at {planted:?}"),
-        Deed::Stall => std::thread::sleep(STALL),
+        PointAction::Crash => std::process::abort(),
+        PointAction::Panic => {
+            panic!("planted panic with {in_flight} jobs in flight at {planted:?}")
+        }
+        PointAction::Stall => std::thread::sleep(STALL),
     }
 }
 
 impl Planted {
     fn strikes(&self) -> bool {
         match self.deed {
-            Deed::Stall => self.passed >= self.passage,
-            Deed::Crash | Deed::Panic => self.passed == self.passage,
+            PointAction::Stall => self.passed >= self.passage,
+            PointAction::Crash | PointAction::Panic => self.passed == self.passage,
         }
     }
 }
 
-impl Plan {
+impl PlantedPlan {
     /// What strikes at this passage; each that is planted here counts it.
-    fn strike(&mut self, point: Point, effect: &str, in_flight: usize) -> Option<Planted> {
+    fn strike(&mut self, point: CrashPoint, effect: &str, in_flight: usize) -> Option<Planted> {
         let mut struck = None;
         for planted in &mut self.planted {
             let here = planted.point == point.as_str() && planted.effect == effect;
@@ -198,7 +200,7 @@ impl Plan {
         struck
     }
 
-    fn note(&mut self, point: Point, effect: &str) {
+    fn note(&mut self, point: CrashPoint, effect: &str) {
         if self.reached.insert((point.as_str(), effect.to_owned()))
             && let Some(path) = &self.coverage
         {

@@ -13,14 +13,14 @@ use cospan_domain::provisional::Deducted;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::debug;
 
-use super::field::Field;
-use crate::actor_registry::{Dirty, Look};
-use crate::chaos::{self, Point};
+use super::field::ClaimPass;
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::chaos::{self, CrashPoint};
 use crate::coallocator::GridMaker;
 use crate::deductions::HolderLife;
-use crate::job::{self, Order};
+use crate::job::{self, JobOrder};
 use crate::shared::Shared;
-use crate::supervision::{ActorId, ActorKind, LifeGuard, Owed};
+use crate::supervision::{ActorId, ActorKind, LifeGuard, OwedAnswer};
 use crate::transfer::Promise;
 
 /// A report this old when a try is due is as good as a new one.
@@ -51,7 +51,7 @@ pub struct Claimer {
 /// What became of a try.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct Answered {
+struct ClaimAnswered {
     job: JobId,
     taken: bool,
 }
@@ -127,7 +127,7 @@ impl Claimer {
             return;
         }
         let parameters = &self.shared.settings.job.claim;
-        let mut field = Field::new(&self.shared, &mut self.grid);
+        let mut field = ClaimPass::new(&self.shared, &mut self.grid);
         let tries: Vec<(Arc<Job>, ClaimTry)> = ready
             .into_iter()
             .map(|job| (job.clone(), plan_claim(job, parameters, now, &mut field)))
@@ -204,22 +204,22 @@ impl Claimer {
             &shared,
             attempt.moves.iter().map(|(_, placement)| placement),
         );
-        let owed = Owed::new(
+        let owed = OwedAnswer::new(
             ctx.address(),
-            Answered {
+            ClaimAnswered {
                 job: id,
                 taken: false,
             },
         );
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
+            chaos::reach(CrashPoint::SpawnedFuture);
             let taken = claim(&shared, id, attempt, external).await;
             if let Some(promise) = promise {
                 promise.end(taken).await;
             }
             // Whoever is built anew has nothing under way.
-            owed.settle(Answered { job: id, taken }).await;
+            owed.settle(ClaimAnswered { job: id, taken }).await;
         });
     }
 
@@ -263,7 +263,9 @@ async fn claim(shared: &Shared, id: JobId, attempt: ClaimTry, external: External
     let Some(addr) = shared.job_actor(id).await else {
         return false;
     };
-    let answer = addr.send(Order(JobCommand::Claim(attempt, external))).await;
+    let answer = addr
+        .send(JobOrder(JobCommand::Claim(attempt, external)))
+        .await;
     let taken = matches!(answer, Ok(Ok(())));
     if taken {
         preempt(shared, id, victims).await;
@@ -277,7 +279,7 @@ async fn preempt(shared: &Shared, by: JobId, victims: Vec<JobId>) {
     for victim in victims {
         if let Some(addr) = shared.job_actor(victim).await {
             // Refused where it ended or changed meanwhile.
-            let _ = addr.send(Order(JobCommand::Preempt { by })).await;
+            let _ = addr.send(JobOrder(JobCommand::Preempt { by })).await;
         }
     }
 }
@@ -286,29 +288,29 @@ impl Actor for Claimer {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Claimer.mailbox_bound(&self.shared.settings));
         let (view, now) = (self.shared.view.load(), self.shared.clock.now());
         for (id, job) in &view.jobs {
             self.fold(*id, Some(job), now);
         }
-        ctx.notify(Look);
+        ctx.notify(LookAgain);
     }
 }
 
-impl Handler<Look> for Claimer {
+impl Handler<LookAgain> for Claimer {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Claimer);
         self.look(ctx);
     }
 }
 
-impl Handler<Answered> for Claimer {
+impl Handler<ClaimAnswered> for Claimer {
     type Result = ();
 
-    fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
+    fn handle(&mut self, answer: ClaimAnswered, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Claimer);
         self.under_way.remove(&answer.job);
         self.plans.end_job(answer.job);

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cospan_domain::acquire::most_of_any;
-use cospan_domain::claim::{ClaimField, Place, Victim};
+use cospan_domain::claim::{ClaimField, ClaimPlace, Victim};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
-    self, Belief, GridSite, GridSnapshot, History, PlacementContext, PlacementRequest, Remaining,
-    Silent,
+    self, Belief, GridSite, GridSnapshot, PairHistory, PlacementContext, PlacementRequest,
+    Remaining, Silent,
 };
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
@@ -23,20 +23,20 @@ use crate::coallocator::{GridMaker, belief};
 use crate::shared::Shared;
 
 /// One pass over the jobs that are due.
-pub(super) struct Field<'a> {
+pub(super) struct ClaimPass<'a> {
     shared: &'a Shared,
     view: Arc<View>,
     now: Timestamp,
     grid: &'a mut GridMaker,
     /// What is left at each place that was looked at; `None` if that is not known.
-    idle: BTreeMap<Place, Option<Resources>>,
+    idle: BTreeMap<ClaimPlace, Option<Resources>>,
     /// All else that is known of the sites; made when a component is first placed anew.
     base: Option<GridSnapshot>,
     /// Input of components that were placed anew in this pass, where its room is bounded.
     staged: BTreeSet<(SiteName, Content)>,
 }
 
-impl<'a> Field<'a> {
+impl<'a> ClaimPass<'a> {
     /// As things are now.
     pub(super) fn new(shared: &'a Shared, grid: &'a mut GridMaker) -> Self {
         let (view, now) = (shared.view.load(), shared.clock.now());
@@ -54,7 +54,7 @@ impl<'a> Field<'a> {
     }
 
     /// What a site's resource manager counts as idle, less what it cannot have counted.
-    fn reported(&self, place: &Place) -> Option<Resources> {
+    fn reported(&self, place: &ClaimPlace) -> Option<Resources> {
         let site = &place.site;
         let report = self.shared.live.site(site)?;
         if !report.contact.is_answering() {
@@ -86,14 +86,17 @@ impl<'a> Field<'a> {
             .take()
             .unwrap_or_else(|| self.grid.for_claim(self.shared));
         for site in base.sites() {
-            let own = Place::own(site.name.clone());
+            let own = ClaimPlace::own(site.name.clone());
             if !self.idle.contains_key(&own) {
                 let idle = self.reported(&own);
                 self.idle.insert(own, idle);
             }
         }
         let now_idle = |site: &GridSite| {
-            let idle = self.idle.get(&Place::own(site.name.clone()))?.clone()?;
+            let idle = self
+                .idle
+                .get(&ClaimPlace::own(site.name.clone()))?
+                .clone()?;
             Some(Belief {
                 idle,
                 asked_at: self.now,
@@ -121,8 +124,8 @@ impl<'a> Field<'a> {
     }
 }
 
-impl ClaimField for Field<'_> {
-    fn place(&self, job: &Job, component: ComponentIndex, site: &SiteName) -> Place {
+impl ClaimField for ClaimPass<'_> {
+    fn place(&self, job: &Job, component: ComponentIndex, site: &SiteName) -> ClaimPlace {
         let elsewhere = || {
             let report = self.shared.live.site(site)?;
             let words = self.shared.settings.default_policies.lanes;
@@ -135,13 +138,13 @@ impl ClaimField for Field<'_> {
                 .elsewhere(&lane)
                 .cloned()
         };
-        Place {
+        ClaimPlace {
             site: site.clone(),
             partition: elsewhere(),
         }
     }
 
-    fn idle_at(&self, place: &Place) -> Option<Resources> {
+    fn idle_at(&self, place: &ClaimPlace) -> Option<Resources> {
         match self.idle.get(place) {
             Some(idle) => idle.clone(),
             None => self.reported(place),
@@ -161,7 +164,7 @@ impl ClaimField for Field<'_> {
         asked.is_some_and(|(lane, ask)| report.obtainable.in_the_way(&lane, &ask).is_some())
     }
 
-    fn take(&mut self, place: &Place, used: &Resources) {
+    fn take(&mut self, place: &ClaimPlace, used: &Resources) {
         let mut idle = self.idle_at(place);
         if let Some(idle) = &mut idle {
             idle.subtract(used);
@@ -174,7 +177,7 @@ impl ClaimField for Field<'_> {
         let request = PlacementRequest::of_one(job, component, defaults)?;
         let request = self.shared.asked_by(Arc::new(request), &job.owner);
         let grid = self.grid_now();
-        let mut history = History::clone(&self.shared.history.load());
+        let mut history = PairHistory::clone(&self.shared.history.load());
         let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut self.remaining(&grid),
@@ -205,7 +208,7 @@ impl ClaimField for Field<'_> {
     }
 
     /// Who is in another partition leaves nothing for this one: at most some nodes of both.
-    fn victims_at(&self, place: &Place) -> Vec<Victim> {
+    fn victims_at(&self, place: &ClaimPlace) -> Vec<Victim> {
         let site = &place.site;
         let mut victims: BTreeMap<JobId, Victim> = BTreeMap::new();
         for ((id, component), holding) in self.view.holdings.get(site).into_iter().flatten() {
@@ -224,7 +227,7 @@ impl ClaimField for Field<'_> {
 fn yields(job: &Job) -> bool {
     let holds = matches!(
         job.phase,
-        Phase::Claiming { .. } | Phase::Starting { .. } | Phase::Running { .. }
+        JobPhase::Claiming { .. } | JobPhase::Starting { .. } | JobPhase::Running { .. }
     );
     holds && job.held.is_none() && job.may_be_preempted()
 }
@@ -236,7 +239,7 @@ fn victim(job: &Job) -> Victim {
         resources: Resources::default(),
         start_estimate: job.instants.start_estimate.unwrap_or_default(),
         submitted_at: job.submitted_at,
-        at_gate: matches!(job.phase, Phase::Claiming { .. }),
+        at_gate: matches!(job.phase, JobPhase::Claiming { .. }),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Lane, Lanes, Partition};
-use cospan_domain::claim::Place;
+use cospan_domain::acquire::{Partition, PartitionAccount, SitePartitions};
+use cospan_domain::claim::ClaimPlace;
 use cospan_domain::ids::{ComponentName, LrmId};
-use cospan_domain::job::spec::{JobSpec, Override, Where};
-use cospan_domain::job::state::{Component, Run};
+use cospan_domain::job::spec::{JobSpec, Override, OverrideScope};
+use cospan_domain::job::state::{AttemptState, Component};
 use cospan_domain::labels::Labels;
 use cospan_domain::provisional::Deducted;
 use cospan_domain::site::contact::Contact;
@@ -16,18 +16,18 @@ use cospan_sites::slurm::LANES;
 
 use super::*;
 use crate::deductions::HolderLife;
-use crate::journal::Change;
-use crate::live_state::SiteReport;
+use crate::journal::JournalChange;
+use crate::live_state::KnownSite;
 use crate::settings::Staging;
-use crate::transfer::testing::{World, content, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 
 /// Says on the live state that a site has so many processors idle of ten.
-fn says(world: &World, name: &str, idle: u32) {
+fn says(world: &MemoryWorld, name: &str, idle: u32) {
     let now = world.shared.clock.now();
-    let mut report = SiteReport {
+    let mut report = KnownSite {
         contact: Contact::Answering { last_at: now },
         idle: Some((now, Resources::processors(idle))),
-        ..SiteReport::default()
+        ..KnownSite::default()
     };
     report.describe(SiteDescription {
         total: Resources::processors(10),
@@ -63,7 +63,7 @@ fn two_at_delft(reading: [Content; 2]) -> Job {
     };
     job.components = vec![component.clone(), component];
     let now = Timestamp(1);
-    job.phase = Phase::Placed {
+    job.phase = JobPhase::Placed {
         at: now,
         start_estimate: now,
     };
@@ -78,7 +78,7 @@ fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
             budget,
             replicas: Bytes(0),
         };
-        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
         world.add_file("input", content(1), &["Delft"]).await;
         world.add_file("another", content(2), &["Delft"]).await;
         world.settle().await;
@@ -90,7 +90,7 @@ fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
         ] {
             let job = two_at_delft(reading);
             let mut grid = GridMaker::default();
-            let mut field = Field::new(&world.shared, &mut grid);
+            let mut field = ClaimPass::new(&world.shared, &mut grid);
             let mut moves = |index| field.replace(&job, ComponentIndex(index)).map(|to| to.site);
             assert_eq!(moves(0), Some(site("Leiden")));
             assert_eq!(moves(1), both.then(|| site("Leiden")), "{reading:?}");
@@ -101,7 +101,7 @@ fn components_that_move_together_take_room_once_for_a_file_that_both_read() {
 #[test]
 fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
     paused(async || {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         world.settle().await;
         says(&world, "Delft", 10);
         let life = HolderLife::new(world.shared.clone());
@@ -118,8 +118,8 @@ fn a_claim_finds_idle_what_is_offered_and_not_what_others_claim() {
             delft(Deducted::claimed(Resources::processors(3))),
         );
         let mut grid = GridMaker::default();
-        let place = Place::own(site("Delft"));
-        let idle = |grid: &mut GridMaker| Field::new(&world.shared, grid).idle_at(&place);
+        let place = ClaimPlace::own(site("Delft"));
+        let idle = |grid: &mut GridMaker| ClaimPass::new(&world.shared, grid).idle_at(&place);
         assert_eq!(idle(&mut grid), Some(Resources::processors(7)));
         drop(life);
         assert_eq!(idle(&mut grid), Some(Resources::processors(10)));
@@ -139,15 +139,15 @@ fn submitted_to(id: u64, partition: Option<&str>) -> Job {
     };
     let mut spec = JobSpec::clone(&job.spec);
     spec.components.iter_mut().for_each(|component| {
-        component.at = [(Where::Site(site("Delft")), change.clone())].into();
+        component.at = [(OverrideScope::Site(site("Delft")), change.clone())].into();
         component.inputs.clear();
     });
     job.spec = Arc::new(spec);
-    job.phase = Phase::Claiming {
+    job.phase = JobPhase::Claiming {
         since: Timestamp(1),
     };
     let (lrm_id, at) = (LrmId::new("7").expect("a number"), Timestamp(1));
-    let run = Run::Submitted {
+    let run = AttemptState::Submitted {
         lrm_id,
         at,
         absences: 0,
@@ -162,7 +162,7 @@ fn submitted_to(id: u64, partition: Option<&str>) -> Job {
 #[test]
 fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
     paused(async || {
-        let world = World::set(&["Delft"], |settings| {
+        let world = MemoryWorld::set(&["Delft"], |settings| {
             settings.default_policies.lanes = Some(LANES);
         });
         world.settle().await;
@@ -174,17 +174,17 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
             .expect("a report")
             .as_ref()
             .clone();
-        let lane = |name: &str| Lane {
+        let lane = |name: &str| PartitionAccount {
             partition: Some(name.into()),
             account: None,
         };
         let mut shape = report.shape.as_deref().expect("a shape").clone();
         let partition = |name: &str| (name.into(), Partition::default());
         let partitions = ["normal", "gpu"].map(partition).into();
-        shape.lanes = Some(Lanes {
+        shape.lanes = Some(SitePartitions {
             own: lane("normal"),
             partitions,
-            ..Lanes::default()
+            ..SitePartitions::default()
         });
         report.shape = Some(Arc::new(shape));
         world.shared.live.publish(site("Delft"), Arc::new(report));
@@ -194,20 +194,22 @@ fn only_who_holds_processors_of_a_partition_gives_way_in_it() {
                 id: JobId(id),
                 ..queued(id, content(1))
             };
-            world.append(Change::NewJobs(vec![Arc::new(queued)])).await;
+            world
+                .append(JournalChange::NewJobs(vec![Arc::new(queued)]))
+                .await;
             world.change_job(id, job).await;
         }
         let mut grid = GridMaker::default();
-        let field = Field::new(&world.shared, &mut grid);
-        let victims = |place: &Place| -> Vec<(u64, u32)> {
+        let field = ClaimPass::new(&world.shared, &mut grid);
+        let victims = |place: &ClaimPlace| -> Vec<(u64, u32)> {
             let all = field.victims_at(place).into_iter();
             all.map(|victim| (victim.job.0, victim.resources.processors))
                 .collect()
         };
-        let own = Place::own(site("Delft"));
+        let own = ClaimPlace::own(site("Delft"));
         assert_eq!(victims(&own), [(3, 2), (4, 2)]);
         assert_eq!(
-            victims(&Place {
+            victims(&ClaimPlace {
                 partition: Some("gpu".into()),
                 ..own
             }),

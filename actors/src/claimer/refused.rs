@@ -1,9 +1,9 @@
 //! Claims that a site refused by letting them wait in its own queue: it has fewer processors
 //! than it was believed to have.
 
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::state::{AbortCause, Job, Phase, Run};
+use cospan_domain::job::state::{AbortCause, AttemptState, Job, JobPhase};
 
 use crate::live_state::LiveState;
 
@@ -15,7 +15,7 @@ pub(crate) fn note_refusals(
     (old, new): (&Job, &Job),
     events: &[JobEvent],
 ) {
-    let Phase::Claiming { since } = old.phase else {
+    let JobPhase::Claiming { since } = old.phase else {
         return;
     };
     let Some(loss) = events.iter().find(|event| is_loss(&event.what)) else {
@@ -29,16 +29,18 @@ pub(crate) fn note_refusals(
             // It waits for what is in use, as everybody knows.
             continue;
         }
-        if let (Run::Submitted { .. }, Some(placement)) = (&component.run, &component.placement) {
+        if let (AttemptState::Submitted { .. }, Some(placement)) =
+            (&component.run, &component.placement)
+        {
             live.refuse(&placement.site, new.processors_of(index), loss.at);
         }
     }
 }
 
-fn is_loss(event: &Happened) -> bool {
+fn is_loss(event: &JobEventKind) -> bool {
     match event {
-        Happened::ClaimMissed { .. } => true,
-        Happened::RoundAborted { why, .. } => matches!(why, AbortCause::ClaimLost { .. }),
+        JobEventKind::ClaimMissed { .. } => true,
+        JobEventKind::RoundAborted { why, .. } => matches!(why, AbortCause::ClaimLost { .. }),
         _ => false,
     }
 }
@@ -66,7 +68,7 @@ mod tests {
         let mut spec = JobSpec::clone(&job.spec);
         spec.components[0].resources = Resources::processors(8);
         job.spec = Arc::new(spec);
-        job.phase = Phase::Claiming {
+        job.phase = JobPhase::Claiming {
             since: Timestamp(1_000),
         };
         let (site, sources) = (site("Delft"), Vec::new());
@@ -80,7 +82,7 @@ mod tests {
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(1),
-            run: Run::Submitted {
+            run: AttemptState::Submitted {
                 lrm_id: LrmId::new("7").expect("an id"),
                 at: Timestamp(1_000),
                 absences: 0,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, AsyncContext, Context};
 use cospan_domain::ids::JobId;
 
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 use crate::shared::Shared;
 use crate::supervision::LifeGuard;
 
@@ -51,7 +51,7 @@ impl Actor for ClaimTimer {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         self.arm(ctx);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler, SpawnHandle, StreamHandler};
-use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, SiteName};
 use cospan_domain::machine::Machine;
 use cospan_domain::reserve::ReservationTag;
 use cospan_domain::site::SiteMachine;
@@ -20,22 +20,22 @@ use super::calm::Calm;
 use super::gauges::Gauges;
 use super::own_probe::Sent;
 use super::reach::RoundTripSchedule;
-use super::seen::Seen;
-use crate::actor_registry::{Dirty, Look};
-use crate::chaos::{self, Point};
-use crate::live_state::SiteReport;
+use super::seen::SeenHoldings;
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::chaos::{self, CrashPoint};
+use crate::live_state::KnownSite;
 use crate::shared::Shared;
 use crate::steps::Steps;
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// One site: the only way to it, the one loop that polls it, and its record.
-pub struct Cluster {
+pub struct ClusterActor {
     pub(super) shared: Arc<Shared>,
     pub(super) name: SiteName,
     pub(super) site: Arc<dyn Site>,
     pub(super) record: Steps<SiteMachine>,
     pub(super) contact: ContactLog,
-    pub(super) report: SiteReport,
+    pub(super) report: KnownSite,
     pub(super) calls: Arc<Semaphore>,
     pub(super) long_calls: Arc<Semaphore>,
     pub(super) polling: bool,
@@ -54,15 +54,15 @@ pub struct Cluster {
     /// Reservations that nobody needed at the last look.
     pub(super) orphans: BTreeSet<ReservationTag>,
     /// Attempts that could not be removed at the last sweep, told of already.
-    pub(super) stuck: BTreeSet<Tag>,
+    pub(super) stuck: BTreeSet<AttemptTag>,
     /// The site is being asked about a reservation that jobs share.
     pub(super) asking_shared: bool,
     /// The probe of our own, as far as it was sent.
     pub(super) sent: Sent,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenHoldings,
     pub(super) calm: Calm,
     /// Attempts that wait for others here, and since when that was seen.
-    pub(super) behind: BTreeMap<Tag, Timestamp>,
+    pub(super) behind: BTreeMap<AttemptTag, Timestamp>,
     pub(super) schedule: RoundTripSchedule,
     pub(super) gauges: Gauges,
     pub(super) bidder: Bidder,
@@ -76,7 +76,7 @@ pub struct Cluster {
 /// The site hints that something may have changed.
 pub(super) struct Hint;
 
-impl Cluster {
+impl ClusterActor {
     /// Calls that read or hash whole files, at once.
     const LONG_CALLS: usize = 4;
 
@@ -98,7 +98,7 @@ impl Cluster {
             site,
             record: Steps::new(record),
             contact: ContactLog::default(),
-            report: SiteReport::default(),
+            report: KnownSite::default(),
             calls,
             long_calls: Arc::new(Semaphore::new(Self::LONG_CALLS)),
             polling: false,
@@ -114,7 +114,7 @@ impl Cluster {
             stuck: BTreeSet::new(),
             asking_shared: false,
             sent: Sent::default(),
-            seen: Seen::default(),
+            seen: SeenHoldings::default(),
             calm: Calm::default(),
             behind: BTreeMap::new(),
             schedule,
@@ -187,11 +187,11 @@ impl Cluster {
     }
 }
 
-impl Actor for Cluster {
+impl Actor for ClusterActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Cluster.mailbox_bound(&self.shared.settings));
         if let Some(mut changes) = self.site.changes() {
             ctx.add_stream(async_hints(&mut changes));
@@ -214,7 +214,7 @@ fn async_hints(
     })
 }
 
-impl StreamHandler<Hint> for Cluster {
+impl StreamHandler<Hint> for ClusterActor {
     fn handle(&mut self, _: Hint, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
         self.hinted = true;
@@ -229,10 +229,10 @@ impl StreamHandler<Hint> for Cluster {
     }
 }
 
-impl Handler<Look> for Cluster {
+impl Handler<LookAgain> for ClusterActor {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
         self.look(ctx);
     }

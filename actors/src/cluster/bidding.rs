@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use actix::{Addr, Context, Handler, Message};
-use cospan_domain::bid::{Decline, Desk, Unheard};
+use cospan_domain::bid::{Announcements, Decline, Unheard};
 use cospan_domain::ids::{ComponentIndex, JobId};
 use cospan_domain::job::demands::Holding;
-use cospan_domain::placement::{Asked, Given, Ground};
+use cospan_domain::placement::{AnnouncedNeed, BidBasis, GivenBid};
 use cospan_domain::provisional::{Deducted, DeductionKey, LedgerNumber};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdMap;
 
-use super::Cluster;
+use super::ClusterActor;
 use crate::chaos;
 use crate::coallocator::{CoAllocator, aged, belief, holding_sums};
 use crate::supervision::ActorKind;
@@ -29,9 +29,9 @@ pub(crate) struct Announcement {
     /// matters is not heard any more.
     pub(crate) at: Timestamp,
     /// The requirements.
-    pub(crate) asked: Option<Arc<Asked>>,
+    pub(crate) asked: Option<Arc<AnnouncedNeed>>,
     /// What all sites count by.
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) ground: Arc<BidBasis>,
     /// Who waits for the answer.
     pub(crate) reply: Addr<CoAllocator>,
 }
@@ -73,14 +73,14 @@ pub(crate) enum Bidding {
 pub(crate) struct BidReply {
     pub(crate) key: DeductionKey,
     pub(crate) site: usize,
-    pub(crate) what: Reply,
+    pub(crate) what: BidResponse,
 }
 
 /// See [`BidReply`].
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum BidResponse {
     /// Its bid and what it gives, or why it declines.
-    Answer(Result<Given, Decline>),
+    Answer(Result<GivenBid, Decline>),
     /// It cannot answer by the id alone, or knows another job under it.
     Unheard(Unheard),
     /// What was deducted is held for the plan.
@@ -89,13 +89,13 @@ pub(crate) enum Reply {
 
 /// What a site knows of itself for its bids.
 pub(super) struct Bidder {
-    desk: Desk<Arc<Asked>>,
+    desk: Announcements<Arc<AnnouncedNeed>>,
     ledger: LedgerNumber,
     /// What jobs hold, added up; gone through only when it has changed.
-    held: Option<Held>,
+    held: Option<HoldingsAtAsk>,
 }
 
-struct Held {
+struct HoldingsAtAsk {
     holdings: Option<OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
     asked_at: Timestamp,
     pending: Resources,
@@ -106,14 +106,14 @@ impl Bidder {
     /// Whose deductions stand in this ledger.
     pub(super) fn new(ledger: LedgerNumber) -> Self {
         Self {
-            desk: Desk::new(REMEMBERED),
+            desk: Announcements::new(REMEMBERED),
             ledger,
             held: None,
         }
     }
 }
 
-impl Held {
+impl HoldingsAtAsk {
     fn is_of(
         &self,
         holdings: Option<&OrdMap<(JobId, ComponentIndex), Arc<Holding>>>,
@@ -128,7 +128,7 @@ impl Held {
     }
 }
 
-impl Cluster {
+impl ClusterActor {
     /// As a snapshot has it (see [`cospan_domain::placement::GridSite::usable_for`]).
     fn usable(&mut self, lasts: DurationMs, now: Timestamp) -> Option<Resources> {
         let belief = belief(&self.shared, &self.name, &self.report, now)?;
@@ -143,7 +143,7 @@ impl Cluster {
             .is_some_and(|held| held.is_of(holdings, asked_at))
         {
             let (pending, ours, _) = holding_sums(holdings, Some(asked_at));
-            self.bidder.held = Some(Held {
+            self.bidder.held = Some(HoldingsAtAsk {
                 holdings: holdings.cloned(),
                 asked_at,
                 pending,
@@ -171,7 +171,7 @@ impl Cluster {
     }
 
     /// The answer to an announcement, or what is missing for one; `None` if the round is over.
-    fn answer(&mut self, told: &Announcement, site: usize) -> Option<Reply> {
+    fn answer(&mut self, told: &Announcement, site: usize) -> Option<BidResponse> {
         let Announcement { key, ground, .. } = told;
         let remembered;
         let asked = match (
@@ -184,7 +184,7 @@ impl Cluster {
                 remembered = asked.clone();
                 &remembered
             }
-            (Err(unheard), _) => return Some(Reply::Unheard(unheard)),
+            (Err(unheard), _) => return Some(BidResponse::Unheard(unheard)),
         };
         // Nothing if it is not known.
         let mut free = self
@@ -201,7 +201,7 @@ impl Cluster {
                 return None;
             }
         }
-        Some(Reply::Answer(answer))
+        Some(BidResponse::Answer(answer))
     }
 
     /// The job went elsewhere.
@@ -214,7 +214,7 @@ impl Cluster {
     }
 }
 
-impl Handler<Bidding> for Cluster {
+impl Handler<Bidding> for ClusterActor {
     type Result = ();
 
     fn handle(&mut self, message: Bidding, _: &mut Context<Self>) {
@@ -245,7 +245,7 @@ impl Handler<Bidding> for Cluster {
                     reply.do_send(BidReply {
                         key,
                         site,
-                        what: Reply::Acknowledged,
+                        what: BidResponse::Acknowledged,
                     });
                 }
             }

@@ -7,18 +7,19 @@ use cospan_sites::port::{CallKind, Site, SiteError};
 use futures_util::future::BoxFuture;
 use prometheus::IntGauge;
 
-use super::Cluster;
+use super::ClusterActor;
 use crate::chaos;
 use crate::supervision::ActorKind;
 
-type Run<T> = Box<dyn FnOnce(Arc<dyn Site>) -> BoxFuture<'static, Result<T, SiteError>> + Send>;
+type SiteCall<T> =
+    Box<dyn FnOnce(Arc<dyn Site>) -> BoxFuture<'static, Result<T, SiteError>> + Send>;
 
 /// A call to the site of a cluster actor.
 #[derive(Message)]
 #[rtype(result = "Result<T, SiteError>")]
 pub struct Call<T: Send + 'static> {
     kind: CallKind,
-    run: Run<T>,
+    run: SiteCall<T>,
 }
 
 impl<T: Send + 'static> Call<T> {
@@ -35,16 +36,16 @@ impl<T: Send + 'static> Call<T> {
 }
 
 /// A call is counted from when it is taken in until it is over, or its actor is.
-struct Counted(IntGauge);
+struct CountedCall(IntGauge);
 
-impl Counted {
+impl CountedCall {
     fn new(gauge: IntGauge) -> Self {
         gauge.inc();
         Self(gauge)
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedCall {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -64,7 +65,7 @@ pub(super) fn outcome_label<T>(result: &Result<T, SiteError>) -> &'static str {
     }
 }
 
-impl<T: Send + 'static> Handler<Call<T>> for Cluster {
+impl<T: Send + 'static> Handler<Call<T>> for ClusterActor {
     type Result = actix::ResponseFuture<Result<T, SiteError>>;
 
     fn handle(&mut self, call: Call<T>, _: &mut actix::Context<Self>) -> Self::Result {
@@ -76,7 +77,7 @@ impl<T: Send + 'static> Handler<Call<T>> for Cluster {
         };
         let (permits, site) = (permits.clone(), self.site.clone());
         let (shared, name) = (self.shared.clone(), self.name.clone());
-        let counted = Counted::new(self.gauges.calls.clone());
+        let counted = CountedCall::new(self.gauges.calls.clone());
         Box::pin(async move {
             let _counted = counted;
             let Ok(_permit) = permits.acquire_owned().await else {

@@ -7,10 +7,10 @@ use cospan_domain::site::state::NotificationKind;
 use cospan_domain::units::Timestamp;
 use tracing::{error, info, warn};
 
-use super::Cluster;
-use crate::live_state::Left;
+use super::ClusterActor;
+use crate::live_state::SitesLeft;
 
-impl Cluster {
+impl ClusterActor {
     /// The site's state as operators see it.
     pub(super) fn state(&self, now: Timestamp) -> SiteState {
         let view = self.shared.view.load();
@@ -34,7 +34,7 @@ impl Cluster {
         self.gauges.show_state(self.report.shown(state));
         let live = &self.shared.live;
         match live.stands(&self.name, state, self.shared.sites.len()) {
-            Some(Left::None(states)) => {
+            Some(SitesLeft::None(states)) => {
                 let states: Vec<String> = states
                     .iter()
                     .map(|(site, state)| format!("{site} {}", state.as_str()))
@@ -45,7 +45,7 @@ impl Cluster {
                      mend one and `cospan site reset` it, or lift what keeps it closed"
                 );
             }
-            Some(Left::Some) => warn!(site = %self.name, "a site takes work again"),
+            Some(SitesLeft::Some) => warn!(site = %self.name, "a site takes work again"),
             None => {}
         }
     }

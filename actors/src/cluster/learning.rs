@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Ask, Lane};
-use cospan_domain::ids::Tag;
+use cospan_domain::acquire::{PartitionAccount, PartitionDemand};
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{InQueue, Observation};
 use tracing::info;
 
-use super::Cluster;
+use super::ClusterActor;
 
 /// What starts within this time was got at once; what waits for longer waits.
 const AT_ONCE: DurationMs = DurationMs::from_secs(60);
@@ -17,13 +17,13 @@ const AT_ONCE: DurationMs = DurationMs::from_secs(60);
 const SEEN_LATE: DurationMs = DurationMs::from_secs(15);
 
 /// What an attempt asked.
-struct Asked {
-    lane: Lane,
-    ask: Ask,
+struct AttemptDemand {
+    lane: PartitionAccount,
+    ask: PartitionDemand,
     at: Timestamp,
 }
 
-impl Cluster {
+impl ClusterActor {
     /// Half of the time that a claim has to start, if that is less: a claim that is given up
     /// must have told by then that it waited.
     fn at_once(&self) -> DurationMs {
@@ -67,8 +67,8 @@ impl Cluster {
         }
     }
 
-    fn started(&mut self, asked: Asked, at: Timestamp, at_once: DurationMs) {
-        let Asked {
+    fn started(&mut self, asked: AttemptDemand, at: Timestamp, at_once: DurationMs) {
+        let AttemptDemand {
             lane,
             ask,
             at: asked_at,
@@ -81,8 +81,8 @@ impl Cluster {
         }
     }
 
-    fn waited(&mut self, asked: Asked, why: &Arc<str>, at_once: DurationMs) {
-        let (Asked { lane, ask, at }, seen_at) = (asked, self.report.observed.asked_at);
+    fn waited(&mut self, asked: AttemptDemand, why: &Arc<str>, at_once: DurationMs) {
+        let (AttemptDemand { lane, ask, at }, seen_at) = (asked, self.report.observed.asked_at);
         if seen_at.since(at) < at_once {
             return;
         }
@@ -93,7 +93,7 @@ impl Cluster {
     }
 
     /// Whom an attempt asked for what, and when; `None` once its job knows that it has that.
-    fn asked(&self, tag: Tag) -> Option<Asked> {
+    fn asked(&self, tag: AttemptTag) -> Option<AttemptDemand> {
         let view = self.shared.view.load();
         let holding = view
             .holdings
@@ -106,7 +106,7 @@ impl Cluster {
         let words = self.shared.settings.default_policies.lanes;
         let job = view.jobs.get(&tag.job)?;
         let (lane, ask) = self.report.asked(words, &self.name, job, tag.component)?;
-        Some(Asked { lane, ask, at })
+        Some(AttemptDemand { lane, ask, at })
     }
 
     /// What was waited for long ago may be had now, and what was got long ago says nothing.

@@ -2,34 +2,34 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Ask, Lane, LaneWords};
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId, Tag};
+use cospan_domain::acquire::{PartitionAccount, PartitionDemand, PartitionOptions};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, LrmId};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Component, Job, Phase, Run};
+use cospan_domain::job::state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::placement::GridSite;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{AtGate, InQueue, Observation};
 
 use crate::coallocator::GridMaker;
-use crate::transfer::testing::{World, content, paused, site};
+use crate::transfer::testing::{MemoryWorld, content, paused, site};
 
-const WORDS: LaneWords = LaneWords {
+const WORDS: PartitionOptions = PartitionOptions {
     partition: &["-p"],
     account: &["-A"],
     reservation: &[],
 };
 
-fn short() -> Lane {
-    Lane {
+fn short() -> PartitionAccount {
+    PartitionAccount {
         partition: Some("short".into()),
         account: None,
     }
 }
 
 /// Delft has partitions, and a claim two minutes to start.
-async fn world() -> World {
-    let world = World::set(&["Delft"], |settings| {
+async fn world() -> MemoryWorld {
+    let world = MemoryWorld::set(&["Delft"], |settings| {
         settings.default_policies.lanes = Some(WORDS);
         settings.job.claim_timeout = DurationMs::from_secs(120);
     });
@@ -41,7 +41,7 @@ async fn world() -> World {
 }
 
 /// A job of so many processors for half an hour whose only attempt was just submitted.
-async fn submitted(world: &World, processors: u32) -> Tag {
+async fn submitted(world: &MemoryWorld, processors: u32) -> AttemptTag {
     world.place_job(1, content(1), "Delft").await;
     let now = world.shared.clock.now();
     let mut job = Job::clone(&world.shared.view.load().jobs[&JobId(1)]);
@@ -49,10 +49,10 @@ async fn submitted(world: &World, processors: u32) -> Tag {
     spec.components[0].resources = Resources::processors(processors);
     spec.wall_time = DurationMs::from_secs(1_800);
     job.spec = Arc::new(spec);
-    job.phase = Phase::Claiming { since: now };
+    job.phase = JobPhase::Claiming { since: now };
     job.components = vec![Component {
         attempt: Attempt(1),
-        run: Run::Submitted {
+        run: AttemptState::Submitted {
             lrm_id: LrmId::new("7").unwrap(),
             at: now,
             absences: 0,
@@ -61,7 +61,7 @@ async fn submitted(world: &World, processors: u32) -> Tag {
         ..job.components.remove(0)
     }];
     let instance = world.shared.instance;
-    let tag = Tag {
+    let tag = AttemptTag {
         instance,
         job: JobId(1),
         component: ComponentIndex(0),
@@ -71,7 +71,7 @@ async fn submitted(world: &World, processors: u32) -> Tag {
     tag
 }
 
-fn says(world: &World, tag: Tag, observation: Observation) {
+fn says(world: &MemoryWorld, tag: AttemptTag, observation: Observation) {
     world.at("Delft").inside().attempts.insert(tag, observation);
 }
 
@@ -82,7 +82,7 @@ fn waits_for(why: &str) -> Observation {
     })
 }
 
-fn delft(world: &World) -> GridSite {
+fn delft(world: &MemoryWorld) -> GridSite {
     GridMaker::default()
         .snapshot(&world.shared)
         .site(&site("Delft"))
@@ -90,7 +90,7 @@ fn delft(world: &World) -> GridSite {
         .clone()
 }
 
-fn largest(world: &World) -> Option<u32> {
+fn largest(world: &MemoryWorld) -> Option<u32> {
     let report = world.shared.live.site(&site("Delft"))?;
     report
         .obtainable
@@ -99,7 +99,7 @@ fn largest(world: &World) -> Option<u32> {
 }
 
 /// Something large waits for Priority for so long that it is known, and since when.
-async fn known_to_wait(world: &World) -> (Tag, Timestamp) {
+async fn known_to_wait(world: &MemoryWorld) -> (AttemptTag, Timestamp) {
     let tag = submitted(world, 64).await;
     let asked_at = world.shared.clock.now();
     says(world, tag, waits_for("Priority"));
@@ -122,14 +122,14 @@ fn what_waits_for_a_minute_keeps_as_much_from_being_claimed_for_ten() {
         let waits = delft(&world).waits.expect("a wait");
         let half_an_hour = DurationMs::from_secs(1_800);
         let wait = waits
-            .in_the_way(&short(), &Ask::new(64, half_an_hour))
+            .in_the_way(&short(), &PartitionDemand::new(64, half_an_hour))
             .expect("kept back");
         assert_eq!(
             (&*wait.why, wait.asked_at.since(asked_at)),
             ("Priority", DurationMs(0))
         );
         assert_eq!(
-            waits.in_the_way(&short(), &Ask::new(63, half_an_hour)),
+            waits.in_the_way(&short(), &PartitionDemand::new(63, half_an_hour)),
             None,
             "smaller"
         );

@@ -24,8 +24,8 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub use actor::Cluster;
-pub(crate) use bidding::{Announcement, BidReply, Bidding, Reply};
+pub use actor::ClusterActor;
+pub(crate) use bidding::{Announcement, BidReply, BidResponse, Bidding};
 pub use calls::Call;
-pub use record::{AskAdmission, Charge, Ended, NotificationSent, SiteOrderMessage};
+pub use record::{AskAdmission, AttemptOver, ErrorCharge, NotificationSent, SiteCommandMessage};
 pub(crate) use slots::free_slots;

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, Round, SiteName, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, Epoch, Round, SiteName};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::site::command::{ProbeOutcome, SiteCommand};
 use cospan_domain::site::owners::{OWN_PROBE_JOB, OWN_PROBE_PATIENCE, OwnProbe};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    AttemptOrder, Blame, CallKind, ExitCause, GateDecision, Go, Observation, Peer, Site, SiteError,
+    CallKind, ErrorBlame, ExitCause, GateDecision, Go, Observation, Peer, Site, SiteError,
+    SubmitRequest,
 };
 use tracing::info;
 
-use super::Cluster;
+use super::ClusterActor;
 use super::calls::outcome_label;
 use crate::metrics::Metrics;
 
@@ -44,7 +45,7 @@ pub(super) struct Sent {
 }
 
 /// What a step brought.
-enum Told {
+enum ProbeStepResult {
     /// It goes on.
     Nothing,
     /// The site has no room for it yet, or cannot be asked: it was not submitted.
@@ -54,12 +55,12 @@ enum Told {
 }
 
 /// Whether an attempt found at a site is the probe that is under way there.
-pub(super) fn is_under_way(tag: &Tag, record: Option<&SiteRecord>) -> bool {
+pub(super) fn is_under_way(tag: &AttemptTag, record: Option<&SiteRecord>) -> bool {
     let current = record.and_then(|record| record.own_probe.as_ref());
     tag.job == OWN_PROBE_JOB && current.is_some_and(|probe| probe.number == tag.attempt)
 }
 
-impl Cluster {
+impl ClusterActor {
     /// Takes the next step of the probe that the record wants, if any.
     pub(super) fn probe_by_ourselves(&mut self, ctx: &mut Context<Self>) {
         // What was decided meanwhile is written first; then this is called again.
@@ -81,7 +82,7 @@ impl Cluster {
         }
         self.sent.busy = true;
         let ends = probe.given_up_at().max(reached_since + OWN_PROBE_PATIENCE);
-        let step = Step {
+        let step = ProbeStep {
             is_last: now >= ends,
             ..self.step_of(&probe, now)
         };
@@ -89,20 +90,22 @@ impl Cluster {
         let metrics = self.shared.metrics.clone();
         let taken = async move {
             let Ok(_permit) = permits.acquire_owned().await else {
-                return Told::NotYet;
+                return ProbeStepResult::NotYet;
             };
             step.take(&*site, &metrics).await
         };
         ctx.spawn(taken.into_actor(self).map(move |told, this, ctx| {
             this.sent.busy = false;
             match told {
-                Told::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
+                ProbeStepResult::Over(ProbeOutcome::Failed, why) if !this.reaches_for_probe() => {
                     // What cannot be reached may be well.
                     return this.own_probe_over(&probe, ProbeOutcome::Inconclusive, why, ctx);
                 }
-                Told::Over(outcome, why) => return this.own_probe_over(&probe, outcome, why, ctx),
-                Told::NotYet => {}
-                Told::Nothing => {
+                ProbeStepResult::Over(outcome, why) => {
+                    return this.own_probe_over(&probe, outcome, why, ctx);
+                }
+                ProbeStepResult::NotYet => {}
+                ProbeStepResult::Nothing => {
                     this.sent.submitted = Some(probe.number);
                     this.left_there = true;
                 }
@@ -119,8 +122,8 @@ impl Cluster {
         self.contact.contact().is_answering() && !self.shared.live.isolated()
     }
 
-    fn step_of(&self, probe: &OwnProbe, now: Timestamp) -> Step {
-        Step {
+    fn step_of(&self, probe: &OwnProbe, now: Timestamp) -> ProbeStep {
+        ProbeStep {
             tag: probe.tag(self.shared.instance, &self.name),
             site: self.name.clone(),
             epoch: self.shared.epoch,
@@ -165,8 +168,8 @@ impl Cluster {
 }
 
 /// One step: it is submitted if it is not yet, its gate is opened once it is there.
-struct Step {
-    tag: Tag,
+struct ProbeStep {
+    tag: AttemptTag,
     site: SiteName,
     epoch: Epoch,
     is_submitted: bool,
@@ -176,8 +179,8 @@ struct Step {
     start_by: Timestamp,
 }
 
-impl Step {
-    async fn take(self, site: &dyn Site, metrics: &Metrics) -> Told {
+impl ProbeStep {
+    async fn take(self, site: &dyn Site, metrics: &Metrics) -> ProbeStepResult {
         let count = |kind: CallKind, outcome| {
             metrics
                 .site_calls
@@ -195,27 +198,31 @@ impl Step {
                     | SiteError::LockedOut(_)
                     | SiteError::OutOfOrder(_)
                     | SiteError::NotSent(_),
-                ) => return Told::NotYet,
-                Err(SiteError::Unfit(why)) => return Told::Over(ProbeOutcome::Inconclusive, why),
-                Err(SiteError::Refused(why)) => return Told::Over(ProbeOutcome::Failed, why),
+                ) => return ProbeStepResult::NotYet,
+                Err(SiteError::Unfit(why)) => {
+                    return ProbeStepResult::Over(ProbeOutcome::Inconclusive, why);
+                }
+                Err(SiteError::Refused(why)) => {
+                    return ProbeStepResult::Over(ProbeOutcome::Failed, why);
+                }
             }
         }
         let status = site.status(&[self.tag]).await;
         count(CallKind::Status, outcome_label(&status));
         let Ok(mut status) = status else {
             return if self.is_last {
-                Told::NotYet
+                ProbeStepResult::NotYet
             } else {
-                Told::Nothing
+                ProbeStepResult::Nothing
             };
         };
         let seen = status.attempts.remove(&self.tag);
         if self.is_last {
             return match seen.map(judge) {
-                Some(over @ Told::Over(..)) => over,
+                Some(over @ ProbeStepResult::Over(..)) => over,
                 _ => {
                     let why = format!("it told nothing for {OWN_PROBE_PATIENCE}");
-                    Told::Over(ProbeOutcome::Inconclusive, why)
+                    ProbeStepResult::Over(ProbeOutcome::Inconclusive, why)
                 }
             };
         }
@@ -224,14 +231,14 @@ impl Step {
                 let go = GateDecision::Go(self.go(&at_gate.host));
                 let decided = site.decide_gate(self.tag, &go).await;
                 count(CallKind::DecideGate, outcome_label(&decided));
-                Told::Nothing
+                ProbeStepResult::Nothing
             }
             Some(seen) => judge(seen),
-            None => Told::Nothing,
+            None => ProbeStepResult::Nothing,
         }
     }
 
-    fn order(&self) -> AttemptOrder {
+    fn order(&self) -> SubmitRequest {
         let program = Program {
             executable: Executable::AtSite(PROGRAM.into()),
             arguments: Vec::new(),
@@ -239,9 +246,9 @@ impl Step {
             directory: None,
             setup: Vec::new(),
         };
-        let plain = AttemptOrder::plain(self.tag, program, WALL_TIME);
+        let plain = SubmitRequest::plain(self.tag, program, WALL_TIME);
         let hold_max = OWN_PROBE_PATIENCE;
-        AttemptOrder {
+        SubmitRequest {
             epoch: self.epoch,
             hold_max,
             name: Some("probe".into()),
@@ -268,15 +275,15 @@ impl Step {
 }
 
 /// What is seen of it tells of the site only what no payload beside it could have done.
-fn judge(seen: Observation) -> Told {
-    let over = |outcome, why: String| Told::Over(outcome, why);
+fn judge(seen: Observation) -> ProbeStepResult {
+    let over = |outcome, why: String| ProbeStepResult::Over(outcome, why);
     match seen {
         Observation::Absent
         | Observation::Queued(_)
         | Observation::Starting
         | Observation::Ready(_)
         | Observation::Begun(_)
-        | Observation::Unknown(_) => Told::Nothing,
+        | Observation::Unknown(_) => ProbeStepResult::Nothing,
         Observation::Exited(exit) => match exit.cause {
             ExitCause::Code(0) => over(ProbeOutcome::Succeeded, "it ran".to_owned()),
             ExitCause::Code(code) => over(ProbeOutcome::Failed, format!("exit code {code}")),
@@ -294,8 +301,8 @@ fn judge(seen: Observation) -> Told {
         Observation::Void => over(ProbeOutcome::Inconclusive, "its gate was closed".to_owned()),
         Observation::Vanished { detail, .. } => over(ProbeOutcome::Failed, detail),
         Observation::Ended { why, detail, .. } => match why.blame() {
-            Blame::Site => over(ProbeOutcome::Failed, detail),
-            Blame::Job | Blame::Nobody => over(ProbeOutcome::Inconclusive, detail),
+            ErrorBlame::Site => over(ProbeOutcome::Failed, detail),
+            ErrorBlame::Job | ErrorBlame::Nobody => over(ProbeOutcome::Inconclusive, detail),
         },
     }
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName};
-use cospan_domain::placement::Acceptance;
+use cospan_domain::placement::PlacementAcceptance;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::owners::{Ban, OWN_PROBE_JOB, OWN_PROBE_PATIENCE};
 use cospan_domain::site::state::{AttemptId, Breaker, NotificationKind, SiteRecord};
 
-use crate::cluster::{AskAdmission, Charge};
+use crate::cluster::{AskAdmission, ErrorCharge};
 use crate::coallocator::GridMaker;
-use crate::transfer::testing::{World, paused, site};
+use crate::transfer::testing::{MemoryWorld, paused, site};
 
 fn key(name: &str) -> KeyName {
     KeyName::new(name).expect("a name")
@@ -25,7 +25,7 @@ fn attempt(job: u64) -> AttemptId {
 }
 
 /// As many errors at Leiden as make it unusable, all of mallory's jobs.
-async fn accuse(world: &World) {
+async fn accuse(world: &MemoryWorld) {
     let cluster = world
         .shared
         .actors
@@ -35,7 +35,7 @@ async fn accuse(world: &World) {
     for job in 1..=world.shared.settings.site.site_error_threshold {
         let (attempt, owner) = (attempt(job.into()), key("mallory"));
         let (class, detail) = (FailureClass::Site, "lost".into());
-        let charge = Charge {
+        let charge = ErrorCharge {
             attempt,
             owner,
             class,
@@ -45,11 +45,11 @@ async fn accuse(world: &World) {
     }
 }
 
-fn record(world: &World) -> SiteRecord {
+fn record(world: &MemoryWorld) -> SiteRecord {
     SiteRecord::clone(&world.shared.view.load().sites[&site("Leiden")])
 }
 
-async fn is_admitted(world: &World, owner: &str) -> bool {
+async fn is_admitted(world: &MemoryWorld, owner: &str) -> bool {
     let cluster = world
         .shared
         .actors
@@ -67,7 +67,7 @@ async fn is_admitted(world: &World, owner: &str) -> bool {
 #[test]
 fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().runs = true;
         accuse(&world).await;
@@ -98,11 +98,11 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
         );
         let grid = GridMaker::default().snapshot(&world.shared);
         let seen = grid.site(&site("Leiden")).expect("a site");
-        assert_eq!(seen.acceptance, Acceptance::Open);
+        assert_eq!(seen.acceptance, PlacementAcceptance::Open);
         assert!(seen.ban_of(Some(&key("mallory"))).is_some());
         assert!(world.shared.live.is_suspect(&key("mallory")));
         assert_eq!(told(&world, "succeeded"), 1);
-        let is_suspect = |world: &World| world.shared.live.is_suspect(&key("mallory"));
+        let is_suspect = |world: &MemoryWorld| world.shared.live.is_suspect(&key("mallory"));
         world
             .until("nobody is suspect any more", |world| !is_suspect(world))
             .await;
@@ -116,10 +116,10 @@ fn a_site_that_runs_our_own_probe_stays_open_to_all_but_the_one_whose_jobs_erred
 #[test]
 fn a_site_that_does_not_run_our_own_probe_either_is_unusable() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         accuse(&world).await;
-        let is_open = |world: &World| matches!(record(world).breaker, Breaker::Open { .. });
+        let is_open = |world: &MemoryWorld| matches!(record(world).breaker, Breaker::Open { .. });
         world.until("it takes nothing", is_open).await;
         let known = record(&world);
         assert_eq!(known.last_notification.0, 1);
@@ -142,13 +142,13 @@ fn a_site_that_does_not_run_our_own_probe_either_is_unusable() {
 #[test]
 fn a_probe_waits_for_a_site_that_does_not_answer() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().runs = true;
         world.at("Leiden").inside().hanging = true;
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
-        let contact = |w: &World| {
+        let contact = |w: &MemoryWorld| {
             w.shared
                 .live
                 .site(&site("Leiden"))
@@ -181,7 +181,7 @@ fn a_probe_waits_for_a_site_that_does_not_answer() {
     });
 }
 
-fn told(world: &World, how: &str) -> u64 {
+fn told(world: &MemoryWorld, how: &str) -> u64 {
     world
         .shared
         .metrics
@@ -193,7 +193,7 @@ fn told(world: &World, how: &str) -> u64 {
 #[test]
 fn a_probe_that_was_not_sent_is_sent_again() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().runs = true;
         world.at("Leiden").inside().unsent = 2;
@@ -213,14 +213,14 @@ fn a_probe_that_was_not_sent_is_sent_again() {
 #[test]
 fn a_probe_that_fails_when_its_site_does_not_answer_tells_nothing() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().submit_time = Duration::from_secs(1_000);
         accuse(&world).await;
         world.at("Leiden").inside().hanging = true;
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
-        let contact = |w: &World| {
+        let contact = |w: &MemoryWorld| {
             w.shared
                 .live
                 .site(&site("Leiden"))
@@ -244,7 +244,7 @@ fn a_probe_that_fails_when_its_site_does_not_answer_tells_nothing() {
 #[test]
 fn what_a_probe_that_is_given_up_has_told_by_then_counts() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().runs = true;
         world.at("Leiden").inside().submit_time = Duration::from_millis(OWN_PROBE_PATIENCE.0);

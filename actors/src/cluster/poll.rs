@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::{JobId, Tag};
-use cospan_domain::reserve::Ebb;
+use cospan_domain::ids::{AttemptTag, JobId};
+use cospan_domain::reserve::IdleDrop;
 use cospan_domain::site::contact::{Contact, QueryResult};
 use cospan_domain::units::{ClockSkew, DurationMs, Timestamp};
 use cospan_sites::port::{CallKind, Observation, SiteDescription, SiteError, SiteStatus};
 use tracing::{debug, info, warn};
 
-use super::Cluster;
+use super::ClusterActor;
 use super::calls::outcome_label;
 use crate::coallocator::is_believed;
 use crate::live_state::Observed;
@@ -47,9 +47,9 @@ impl Polled {
     }
 }
 
-impl Cluster {
+impl ClusterActor {
     /// Our attempts that may live here.
-    fn live_tags(&self) -> Vec<Tag> {
+    fn live_tags(&self) -> Vec<AttemptTag> {
         let view = self.shared.view.load();
         let Some(holdings) = view.holdings.get(&self.name) else {
             return Vec::new();
@@ -309,7 +309,7 @@ impl Cluster {
         // The same number is news where nobody believed the old one any more.
         let believed = |at: &Timestamp| is_believed(&self.shared, *at, now);
         let before = self.report.idle.as_ref().filter(|(at, _)| believed(at));
-        let left = |ebbs: &[Ebb]| ebbs.iter().map(|ebb| ebb.left.clone()).collect::<Vec<_>>();
+        let left = |ebbs: &[IdleDrop]| ebbs.iter().map(|ebb| ebb.left.clone()).collect::<Vec<_>>();
         let changed = corrected
             || before.map(|(_, idle)| idle) != idle.as_ref().map(|(_, i)| i)
             || *self.report.idle_in != status.idle_in
@@ -335,7 +335,7 @@ impl Cluster {
     /// Returns the jobs of attempts that do something else than before.
     fn observed(
         &mut self,
-        attempts: BTreeMap<Tag, Observation>,
+        attempts: BTreeMap<AttemptTag, Observation>,
         asked_at: Timestamp,
         clock: ClockSkew,
     ) -> Vec<JobId> {

@@ -12,7 +12,7 @@ use cospan_domain::units::{DurationMs, DurationUs, Timestamp};
 use cospan_sites::port::{CallKind, SiteError};
 use tracing::{debug, info, warn};
 
-use super::Cluster;
+use super::ClusterActor;
 use super::calls::outcome_label;
 use crate::shared::Shared;
 
@@ -77,7 +77,7 @@ impl RoundTripSchedule {
     }
 }
 
-impl Cluster {
+impl ClusterActor {
     /// When this site is to measure its way to another; `None` while it does, or cannot.
     pub(super) fn next_measurement(&self) -> Option<Timestamp> {
         self.contact

@@ -8,7 +8,7 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, DurationUs};
 
 use crate::links::LinkStanding;
 use crate::settings::Settings;
-use crate::transfer::testing::{World, paused, site};
+use crate::transfer::testing::{MemoryWorld, paused, site};
 
 const NAMES: [&str; 3] = ["Delft", "Leiden", "Utrecht"];
 const MINUTE: Duration = Duration::from_secs(60);
@@ -28,8 +28,8 @@ fn linked(settings: &mut Settings) {
 }
 
 /// A message from Delft takes 2 ms to Leiden and back, and as long to Utrecht.
-fn world(change: impl FnOnce(&mut Settings)) -> World {
-    let world = World::set(&NAMES, |settings| {
+fn world(change: impl FnOnce(&mut Settings)) -> MemoryWorld {
+    let world = MemoryWorld::set(&NAMES, |settings| {
         linked(settings);
         change(settings);
     });
@@ -40,16 +40,16 @@ fn world(change: impl FnOnce(&mut Settings)) -> World {
     world
 }
 
-fn link(world: &World, from: &str, to: &str) -> LinkStanding {
+fn link(world: &MemoryWorld, from: &str, to: &str) -> LinkStanding {
     world.shared.link(&site(from), &site(to)).expect("a link")
 }
 
-fn latency(world: &World, from: &str, to: &str) -> Option<u64> {
+fn latency(world: &MemoryWorld, from: &str, to: &str) -> Option<u64> {
     link(world, from, to).latency.map(|latency| latency.0)
 }
 
 /// How often a site was told to measure its way to another.
-fn asked(world: &World, from: &str, to: &str) -> usize {
+fn asked(world: &MemoryWorld, from: &str, to: &str) -> usize {
     world
         .at(from)
         .inside()
@@ -158,7 +158,7 @@ fn a_host_that_never_answers_delays_nobody_and_is_nobodys_error() {
 fn what_was_measured_counts_until_it_is_too_old() {
     paused(|| async {
         let world = world(|_| ());
-        let known = |w: &World| link(w, "Delft", "Leiden").measured_latency.is_some();
+        let known = |w: &MemoryWorld| link(w, "Delft", "Leiden").measured_latency.is_some();
         world.until("it is measured", known).await;
         for name in NAMES {
             world.at(name).inside().round_trips.clear();
@@ -182,7 +182,7 @@ fn a_site_that_is_silent_is_told_to_measure_nothing() {
         world.at("Leiden").inside().up = false;
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
-        let is_silent = |w: &World| {
+        let is_silent = |w: &MemoryWorld| {
             let report = w.shared.live.site(&site("Leiden"));
             report.is_some_and(|report| !report.contact.is_answering())
         };
@@ -224,7 +224,7 @@ fn the_network_of_placement_follows_measurements_and_their_end() {
     paused(|| async {
         let world = world(|_| ());
         let slow = world.shared.network();
-        let known = |w: &World| link(w, "Delft", "Leiden").measured_latency.is_some();
+        let known = |w: &MemoryWorld| link(w, "Delft", "Leiden").measured_latency.is_some();
         world.until("it is measured", known).await;
         assert_ne!(world.shared.network(), slow);
         let bandwidth = slow.bandwidth(&site("Delft"), &site("Leiden"));

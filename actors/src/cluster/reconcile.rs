@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use cospan_domain::ids::{InstanceId, JobId, SiteName, Tag};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::ids::{AttemptTag, InstanceId, JobId, SiteName};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::{ReservationTag, Serial, Span};
 use cospan_domain::site::command::SiteCommand;
@@ -17,9 +17,9 @@ use cospan_sites::port::{GateDecision, Observation, Site, SiteError};
 use tracing::{info, warn};
 
 use super::shared_reservations::expected;
-use super::{Cluster, own_probe};
+use super::{ClusterActor, own_probe};
 use crate::api::View;
-use crate::job::Gone;
+use crate::job::LeaseGone;
 use crate::shared::Shared;
 
 /// Removals that are under way at the same time.
@@ -31,7 +31,7 @@ const SOON_TIMES: u32 = 6;
 
 /// What is to become of an attempt found at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum AttemptFate {
     /// Its job's current attempt, or another's: not touched.
     Leave,
     /// Nobody's: ended if it lives; its files stay for a while.
@@ -68,12 +68,12 @@ impl<'a> Ours<'a> {
 
 /// What is to become of what was found under a tag.
 pub(super) fn fate(
-    tag: &Tag,
+    tag: &AttemptTag,
     ours: Ours<'_>,
     view: &View,
     now: Timestamp,
     keep: DurationMs,
-) -> Fate {
+) -> AttemptFate {
     let (instance, job) = (ours.instance, view.jobs.get(&tag.job));
     // Also what was taken over from another control plane is ours.
     let expected = job.map_or(instance, |job| {
@@ -82,16 +82,22 @@ pub(super) fn fate(
     if tag.instance != expected && !bug(Bug::TouchOthers) {
         // What it did after its store was exported no job of ours knows.
         let is_left = ours.former.contains(&tag.instance);
-        return if is_left { Fate::Remove } else { Fate::Leave };
+        return if is_left {
+            AttemptFate::Remove
+        } else {
+            AttemptFate::Leave
+        };
     }
-    let Some(job) = job else { return Fate::Remove };
+    let Some(job) = job else {
+        return AttemptFate::Remove;
+    };
     let component = job.components.get(tag.component.0 as usize);
     if component.is_some_and(|c| c.attempt == tag.attempt && c.run.may_live()) {
-        return Fate::Leave;
+        return AttemptFate::Leave;
     }
     match ended_at(job) {
-        Some(at) if now >= at + keep && !bug(Bug::KeepAttempts) => Fate::Remove,
-        Some(_) | None => Fate::End,
+        Some(at) if now >= at + keep && !bug(Bug::KeepAttempts) => AttemptFate::Remove,
+        Some(_) | None => AttemptFate::End,
     }
 }
 
@@ -120,7 +126,7 @@ fn promised_at(site: &SiteName, shared: &Shared) -> BTreeMap<ReservationTag, (Jo
     let waiting = view
         .jobs
         .values()
-        .filter(|job| matches!(job.phase, Phase::Placed { .. }));
+        .filter(|job| matches!(job.phase, JobPhase::Placed { .. }));
     let promised = waiting.flat_map(|job| {
         let here = job.components.iter().filter(|component| {
             component
@@ -149,7 +155,7 @@ fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag,
             continue;
         };
         warn!(%site, %job, %tag, "the site does not hold this reservation any more");
-        addr.do_send(Gone {
+        addr.do_send(LeaseGone {
             site: site.clone(),
             serial: tag.serial,
         });
@@ -158,7 +164,7 @@ fn tell_losses(site: &SiteName, shared: &Shared, lost: &BTreeMap<ReservationTag,
 
 /// What was found of our reservations at a site.
 #[derive(Default)]
-struct Leases {
+struct FoundLeases {
     /// Nobody needs them; at the next look they are cancelled.
     orphans: BTreeSet<ReservationTag>,
     /// Those that jobs share and that should be there, but are not.
@@ -173,9 +179,9 @@ async fn compare_reservations(
     site: &dyn Site,
     shared: &Shared,
     seen_before: &BTreeSet<ReservationTag>,
-) -> Result<Leases, SiteError> {
+) -> Result<FoundLeases, SiteError> {
     let Some(granting) = site.reservations() else {
-        return Ok(Leases::default());
+        return Ok(FoundLeases::default());
     };
     let record = shared.view.load().sites.get(site.name()).cloned();
     let mut gone = record
@@ -216,7 +222,7 @@ async fn compare_reservations(
         }
     }
     tell_losses(site.name(), shared, &lost);
-    Ok(Leases {
+    Ok(FoundLeases {
         orphans,
         gone: gone.into_keys().collect(),
         changed,
@@ -225,12 +231,14 @@ async fn compare_reservations(
 
 fn ended_at(job: &Job) -> Option<Timestamp> {
     match job.phase {
-        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => Some(at),
+        JobPhase::Finished { at }
+        | JobPhase::Failed { at, .. }
+        | JobPhase::Cancelled { at, .. } => Some(at),
         _ => None,
     }
 }
 
-impl Cluster {
+impl ClusterActor {
     pub(super) fn next_reconcile(&self, now: Timestamp) -> Option<Timestamp> {
         // What is full is emptied.
         let reaches = self.contact.contact().is_answering() || self.report.out_of_order;
@@ -304,7 +312,7 @@ impl Cluster {
             leases,
             stuck,
         } = swept;
-        let Leases {
+        let FoundLeases {
             orphans,
             gone,
             changed,
@@ -351,7 +359,7 @@ async fn sweep(
     site: Arc<dyn Site>,
     shared: Arc<Shared>,
     seen_before: BTreeSet<ReservationTag>,
-    told: BTreeSet<Tag>,
+    told: BTreeSet<AttemptTag>,
 ) -> Result<Swept, SiteError> {
     let found = site.list_attempts().await?;
     let (keep, ours) = (shared.settings.keep_attempts, Ours::at(&*site, &shared));
@@ -369,9 +377,9 @@ async fn sweep(
             drop(view);
             // Decided on the view of this moment: a job may have begun a new attempt.
             match fate(&tag, ours, &shared.view.load(), shared.clock.now(), keep) {
-                Fate::Leave => left_there |= tag.instance == shared.instance,
-                Fate::End => strays.push(tag),
-                Fate::Remove => removals.push(remove(&*site, tag)),
+                AttemptFate::Leave => left_there |= tag.instance == shared.instance,
+                AttemptFate::End => strays.push(tag),
+                AttemptFate::Remove => removals.push(remove(&*site, tag)),
             }
         }
         let removed = futures_util::future::join_all(removals).await;
@@ -413,9 +421,9 @@ fn is_being_ended(removed: &Result<(), SiteError>) -> bool {
 /// is told of once.
 async fn what_stays(
     site: &dyn Site,
-    removed: Vec<(Tag, Result<(), SiteError>)>,
-    told: &BTreeSet<Tag>,
-) -> Result<BTreeSet<Tag>, SiteError> {
+    removed: Vec<(AttemptTag, Result<(), SiteError>)>,
+    told: &BTreeSet<AttemptTag>,
+) -> Result<BTreeSet<AttemptTag>, SiteError> {
     let mut stuck = BTreeSet::new();
     for (tag, removed) in removed {
         if is_being_ended(&removed) {
@@ -439,7 +447,7 @@ async fn what_stays(
 }
 
 /// Ends what may live of an attempt, and removes what it left.
-async fn remove(site: &dyn Site, tag: Tag) -> (Tag, Result<(), SiteError>) {
+async fn remove(site: &dyn Site, tag: AttemptTag) -> (AttemptTag, Result<(), SiteError>) {
     let removed = async {
         end(site, tag).await?;
         site.remove_attempt(tag).await
@@ -447,7 +455,7 @@ async fn remove(site: &dyn Site, tag: Tag) -> (Tag, Result<(), SiteError>) {
     (tag, removed.await)
 }
 
-async fn end(site: &dyn Site, tag: Tag) -> Result<(), SiteError> {
+async fn end(site: &dyn Site, tag: AttemptTag) -> Result<(), SiteError> {
     site.decide_gate(tag, &GateDecision::Void).await?;
     site.cancel(tag, None).await
 }
@@ -459,9 +467,9 @@ struct Swept {
     left_there: bool,
     /// Something is still to end.
     unfinished: bool,
-    leases: Leases,
+    leases: FoundLeases,
     /// Attempts that could not be removed.
-    stuck: BTreeSet<Tag>,
+    stuck: BTreeSet<AttemptTag>,
 }
 
 fn attempt_of(view: &View, job: JobId, component: u32) -> Option<AttemptId> {
@@ -505,7 +513,7 @@ mod tests {
         let [us, former, other] = [1, 2, 3].map(InstanceId::from_random);
         let of = |instance, former: &[InstanceId]| {
             let (job, component, attempt) = (JobId(1), ComponentIndex(0), Attempt(1));
-            let tag = Tag {
+            let tag = AttemptTag {
                 instance,
                 job,
                 component,
@@ -517,9 +525,9 @@ mod tests {
             };
             fate(&tag, ours, &View::default(), Timestamp(0), DurationMs(0))
         };
-        assert_eq!(of(former, &[former]), Fate::Remove);
-        assert_eq!(of(former, &[]), Fate::Leave, "it may be alive");
-        assert_eq!(of(other, &[former]), Fate::Leave);
-        assert_eq!(of(us, &[former]), Fate::Remove);
+        assert_eq!(of(former, &[former]), AttemptFate::Remove);
+        assert_eq!(of(former, &[]), AttemptFate::Leave, "it may be alive");
+        assert_eq!(of(other, &[former]), AttemptFate::Leave);
+        assert_eq!(of(us, &[former]), AttemptFate::Remove);
     }
 }

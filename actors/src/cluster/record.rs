@@ -5,23 +5,23 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 use cospan_domain::ids::KeyName;
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
+use cospan_domain::site::command::{Operation, ProbeOutcome, SiteCommand, SiteRejection};
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, NotificationId, SiteRecord};
 use cospan_domain::units::PerMillion;
 use tokio::sync::oneshot;
 
-use super::Cluster;
+use super::ClusterActor;
 use crate::chance::Purpose;
-use crate::chaos::{self, Point};
-use crate::journal::{Append, AppendError, Change};
+use crate::chaos::{self, CrashPoint};
+use crate::journal::{Append, AppendError, JournalChange};
 use crate::supervision::ActorKind;
 
 /// A job charges this site with an error. Told at least once, counted once.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<(), Rejection>")]
-pub struct Charge {
+#[rtype(result = "Result<(), SiteRejection>")]
+pub struct ErrorCharge {
     /// The attempt that failed.
     pub attempt: AttemptId,
     /// Whose job it is.
@@ -36,7 +36,7 @@ pub struct Charge {
 /// site one success, or keeps a probe's place taken until the next reconciliation.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Ended {
+pub struct AttemptOver {
     /// Which.
     pub attempt: AttemptId,
     /// Its payload succeeded. Otherwise it tells nothing of the site.
@@ -45,8 +45,8 @@ pub struct Ended {
 
 /// An operator's order.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<(), Rejection>")]
-pub struct SiteOrderMessage {
+#[rtype(result = "Result<(), SiteRejection>")]
+pub struct SiteCommandMessage {
     /// Who gave it.
     pub by: KeyName,
     /// What.
@@ -56,7 +56,7 @@ pub struct SiteOrderMessage {
 /// A component is about to be submitted: while the site is probed, only so many are let through,
 /// and none of an owner whose jobs stay away.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<(), Rejection>")]
+#[rtype(result = "Result<(), SiteRejection>")]
 pub struct AskAdmission {
     /// The attempt.
     pub attempt: AttemptId,
@@ -71,14 +71,14 @@ pub struct AskAdmission {
 #[rtype(result = "()")]
 pub struct NotificationSent(pub NotificationId);
 
-type Answer = actix::ResponseFuture<Result<(), Rejection>>;
+type RecordAnswer = actix::ResponseFuture<Result<(), SiteRejection>>;
 
-impl Cluster {
-    fn order(&mut self, command: SiteCommand, ctx: &mut Context<Self>) -> Answer {
+impl ClusterActor {
+    fn order(&mut self, command: SiteCommand, ctx: &mut Context<Self>) -> RecordAnswer {
         let (reply, answer) = oneshot::channel();
         self.record.push(command, Some(reply));
         self.turn(ctx);
-        Box::pin(async move { answer.await.unwrap_or(Err(Rejection::Past)) })
+        Box::pin(async move { answer.await.unwrap_or(Err(SiteRejection::Past)) })
     }
 
     pub(super) fn jitter(&self) -> PerMillion {
@@ -106,29 +106,29 @@ impl Cluster {
         let Some(step) = self.record.decide(&self.shared.settings.site, now) else {
             return;
         };
-        chaos::reach(Point::Decided);
+        chaos::reach(CrashPoint::Decided);
         let (next, events, answers) = step.into_parts();
         for event in &events {
             tracing::info!(site = %self.name, event = ?event.what, "site");
         }
         let next = Arc::new(next);
-        let change = Change::Site {
+        let change = JournalChange::Site {
             old: Some(self.record.state().clone()),
             new: next.clone(),
         };
         let questions = chaos::questions_of(&next);
-        chaos::reach_for("Site", Point::BeforeJournal);
-        chaos::reach_each(&questions, Point::BeforeJournal);
+        chaos::reach_for("Site", CrashPoint::BeforeJournal);
+        chaos::reach_each(&questions, CrashPoint::BeforeJournal);
         let append = self.shared.journal().send(Append(change));
         ctx.spawn(
             append
                 .into_actor(self)
                 .map(move |result, this, ctx| match result {
                     Ok(Ok(_)) => {
-                        chaos::reach_for("Site", Point::AfterJournal);
-                        chaos::reach_each(&questions, Point::AfterJournal);
+                        chaos::reach_for("Site", CrashPoint::AfterJournal);
+                        chaos::reach_each(&questions, CrashPoint::AfterJournal);
                         if !answers.is_empty() {
-                            chaos::reach_for("Site", Point::BeforeAnswer);
+                            chaos::reach_for("Site", CrashPoint::BeforeAnswer);
                         }
                         this.count_shared(&next, &events);
                         this.note_suspects(&next);
@@ -153,10 +153,10 @@ impl Cluster {
     }
 }
 
-impl Handler<Charge> for Cluster {
-    type Result = Answer;
+impl Handler<ErrorCharge> for ClusterActor {
+    type Result = RecordAnswer;
 
-    fn handle(&mut self, charge: Charge, ctx: &mut Context<Self>) -> Answer {
+    fn handle(&mut self, charge: ErrorCharge, ctx: &mut Context<Self>) -> RecordAnswer {
         chaos::enter(ActorKind::Cluster);
         // A site that has not answered since our start may be well, and we cut off.
         let unheard = matches!(self.contact.contact(), Contact::NeverAnswered);
@@ -180,10 +180,10 @@ impl Handler<Charge> for Cluster {
     }
 }
 
-impl Handler<Ended> for Cluster {
+impl Handler<AttemptOver> for ClusterActor {
     type Result = ();
 
-    fn handle(&mut self, Ended { attempt, succeeded }: Ended, ctx: &mut Context<Self>) {
+    fn handle(&mut self, AttemptOver { attempt, succeeded }: AttemptOver, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Cluster);
         let command = match succeeded {
             true => SiteCommand::RecordSuccess { attempt },
@@ -198,10 +198,10 @@ impl Handler<Ended> for Cluster {
     }
 }
 
-impl Handler<SiteOrderMessage> for Cluster {
-    type Result = Answer;
+impl Handler<SiteCommandMessage> for ClusterActor {
+    type Result = RecordAnswer;
 
-    fn handle(&mut self, message: SiteOrderMessage, ctx: &mut Context<Self>) -> Answer {
+    fn handle(&mut self, message: SiteCommandMessage, ctx: &mut Context<Self>) -> RecordAnswer {
         chaos::enter(ActorKind::Cluster);
         self.order(
             SiteCommand::Operate {
@@ -213,10 +213,10 @@ impl Handler<SiteOrderMessage> for Cluster {
     }
 }
 
-impl Handler<AskAdmission> for Cluster {
-    type Result = Answer;
+impl Handler<AskAdmission> for ClusterActor {
+    type Result = RecordAnswer;
 
-    fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> Answer {
+    fn handle(&mut self, message: AskAdmission, ctx: &mut Context<Self>) -> RecordAnswer {
         chaos::enter(ActorKind::Cluster);
         let AskAdmission {
             attempt: probe,
@@ -234,7 +234,7 @@ impl Handler<AskAdmission> for Cluster {
     }
 }
 
-impl Handler<NotificationSent> for Cluster {
+impl Handler<NotificationSent> for ClusterActor {
     type Result = ();
 
     fn handle(&mut self, message: NotificationSent, ctx: &mut Context<Self>) {

@@ -15,7 +15,7 @@ const QUEUE_PATIENCE: u64 = 8;
 /// What jobs hold at a site, as far as it matters for when to ask it. Gone through only when
 /// it has changed: whether it is time to ask is asked far more often.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SeenHoldings {
     pub(super) holdings: OrdMap<(JobId, ComponentIndex), Arc<Holding>>,
     /// Since when attempts live there, beside those that wait in its queue.
     live: Option<Timestamp>,
@@ -25,7 +25,7 @@ pub(super) struct Seen {
     awaited: Option<Timestamp>,
 }
 
-impl Seen {
+impl SeenHoldings {
     /// Whether there was something new to go through.
     pub(super) fn follow(
         &mut self,
@@ -95,7 +95,7 @@ mod tests {
         let mut holding = Holding::clone(&holdings(&[(1, false)])[&(JobId(1), ComponentIndex(0))]);
         (holding.queued, holding.visible_from) = (true, Some(Timestamp(10_000)));
         let held = OrdMap::unit((JobId(1), ComponentIndex(0)), Arc::new(holding));
-        let mut seen = Seen::default();
+        let mut seen = SeenHoldings::default();
         seen.follow(Some(&held), Timestamp(10_000));
         let pause =
             |polled_at| seen.due(Timestamp(polled_at), interval, soon).unwrap().0 - polled_at;
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_was_just_submitted_is_asked_for_later_and_puts_off_nothing_else() {
         let (interval, soon) = (DurationMs(5_000), DurationMs(1_000));
-        let mut seen = Seen::default();
+        let mut seen = SeenHoldings::default();
         let mut due = |held: &[(u64, bool)], now| {
             seen.follow(Some(&holdings(held)), Timestamp(now));
             seen.due(Timestamp(100), interval, soon)

@@ -7,18 +7,18 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::reserve::{Outcome, ReservationTag, Serial, Span};
+use cospan_domain::reserve::{ReservationOutcome, ReservationTag, Serial, Span};
 use cospan_domain::site::command::SiteCommand;
-use cospan_domain::site::event::{Happened, SiteEvent};
+use cospan_domain::site::event::{SiteEvent, SiteHappening};
 use cospan_domain::site::shared::{SharedQuestion, SharedReservation, SharedStage};
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::site::together;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{CallKind, ReservationOrder, Site, SiteError};
+use cospan_sites::port::{CallKind, Site, SiteError, TaggedReservationRequest};
 
-use super::Cluster;
+use super::ClusterActor;
 use super::calls::outcome_label;
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 
 /// How long the site keeps one that is not confirmed.
 const KEPT: DurationMs = DurationMs::from_secs(1_800);
@@ -26,12 +26,12 @@ const KEPT: DurationMs = DurationMs::from_secs(1_800);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A question with all that the site has to know.
-struct Question {
+struct SiteQuestion {
     asked: SharedQuestion,
-    order: ReservationOrder,
+    order: TaggedReservationRequest,
 }
 
-impl Question {
+impl SiteQuestion {
     fn of(shared: &SharedReservation, asked: SharedQuestion, tag: ReservationTag) -> Self {
         let length = match asked {
             SharedQuestion::Extend(length) => length,
@@ -39,7 +39,7 @@ impl Question {
         };
         // Which of its orders is the later is not told: what is asked may be asked again.
         let request = shared.request(length);
-        let order = ReservationOrder {
+        let order = TaggedReservationRequest {
             tag,
             number: 1,
             request,
@@ -50,17 +50,17 @@ impl Question {
 
     /// Puts it to the site. A new one is looked up first: an earlier request may have arrived,
     /// and its answer been lost.
-    async fn put_to(&self, site: &dyn Site) -> Result<Outcome, SiteError> {
+    async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
         let none = || SiteError::Unfit("it grants no reservations".to_owned());
         let granting = site.reservations().ok_or_else(none)?;
-        let (order, lost) = (&self.order, Outcome::Lost { next: None });
+        let (order, lost) = (&self.order, ReservationOutcome::Lost { next: None });
         match self.asked {
             SharedQuestion::Request => match granting.find(order.tag).await? {
-                Some(seen) => Ok(Outcome::Granted {
+                Some(seen) => Ok(ReservationOutcome::Granted {
                     start: seen.start(order.request.window),
                 }),
                 None => {
-                    let granted = granting.request(order).await.map(Outcome::from);
+                    let granted = granting.request(order).await.map(ReservationOutcome::from);
                     if bug(Bug::ConfirmShared) {
                         granting.confirm(order.tag).await?;
                     }
@@ -69,24 +69,28 @@ impl Question {
             },
             SharedQuestion::Confirm => {
                 let kept = granting.confirm(order.tag).await?;
-                Ok(if kept { Outcome::Done } else { lost })
+                Ok(if kept { ReservationOutcome::Done } else { lost })
             }
-            SharedQuestion::Extend(_) => {
-                Ok(granting.modify(order).await?.map_or(lost, Outcome::from))
-            }
-            SharedQuestion::Release => granting.release(order.tag).await.map(|_| Outcome::Done),
+            SharedQuestion::Extend(_) => Ok(granting
+                .modify(order)
+                .await?
+                .map_or(lost, ReservationOutcome::from)),
+            SharedQuestion::Release => granting
+                .release(order.tag)
+                .await
+                .map(|_| ReservationOutcome::Done),
         }
     }
 
     /// What an error means, if it is certain that nothing was done and will be.
-    fn refused(&self, error: &SiteError) -> Option<Outcome> {
+    fn refused(&self, error: &SiteError) -> Option<ReservationOutcome> {
         match error {
             SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
                 Some(match self.asked {
-                    SharedQuestion::Release => Outcome::Done,
-                    SharedQuestion::Confirm => Outcome::Lost { next: None },
+                    SharedQuestion::Release => ReservationOutcome::Done,
+                    SharedQuestion::Confirm => ReservationOutcome::Lost { next: None },
                     SharedQuestion::Request | SharedQuestion::Extend(_) => {
-                        Outcome::Refused { next: None }
+                        ReservationOutcome::Refused { next: None }
                     }
                 })
             }
@@ -98,7 +102,7 @@ impl Question {
     }
 }
 
-impl Cluster {
+impl ClusterActor {
     /// Puts what is due to the site, one question after the other.
     pub(super) fn ask_shared(&mut self, ctx: &mut Context<Self>) {
         // What was decided meanwhile is written first; then this is called again.
@@ -110,9 +114,9 @@ impl Cluster {
         };
         let serial = shared.serial;
         let tag = ReservationTag::shared(self.shared.instance, serial);
-        let question = Question::of(shared, asked, tag);
+        let question = SiteQuestion::of(shared, asked, tag);
         self.asking_shared = true;
-        chaos::reach_for(asked.name(), Point::BeforeEffect);
+        chaos::reach_for(asked.name(), CrashPoint::BeforeEffect);
         let (permits, site) = (self.calls.clone(), self.site.clone());
         let put = async move {
             let Ok(_permit) = permits.acquire_owned().await else {
@@ -122,7 +126,7 @@ impl Cluster {
             Ok((question, answer))
         };
         ctx.spawn(put.into_actor(self).map(move |put, this, ctx| {
-            chaos::reach_for(asked.name(), Point::AfterEffect);
+            chaos::reach_for(asked.name(), CrashPoint::AfterEffect);
             this.asking_shared = false;
             let outcome = put.ok().and_then(|(question, answer)| {
                 let labels = [CallKind::Reserve.as_str(), outcome_label(&answer)];
@@ -205,15 +209,15 @@ impl Cluster {
         }
         for event in events {
             match &event.what {
-                Happened::SharedLost { .. }
-                | Happened::SharedAnswered {
-                    outcome: Outcome::Lost { .. },
+                SiteHappening::SharedLost { .. }
+                | SiteHappening::SharedAnswered {
+                    outcome: ReservationOutcome::Lost { .. },
                     ..
                 } => {
                     metrics.lost.with_label_values(&[site]).inc();
                 }
-                Happened::SharedAnswered {
-                    outcome: Outcome::Refused { next },
+                SiteHappening::SharedAnswered {
+                    outcome: ReservationOutcome::Refused { next },
                     ..
                 } => {
                     let reason = if next.is_some() { "later" } else { "never" };

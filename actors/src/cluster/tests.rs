@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId, KeyName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Job;
-use cospan_domain::placement::{Acceptance, GridSnapshot, Hindrance};
+use cospan_domain::placement::{GridSnapshot, Hindrance, PlacementAcceptance};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::failure::FailureClass;
@@ -15,15 +15,15 @@ use cospan_domain::units::DurationMs;
 use cospan_sites::port::{CallKind, Observation, Site, SiteError};
 use futures_util::future::BoxFuture;
 
-use crate::cluster::{Call, Charge};
+use crate::cluster::{Call, ErrorCharge};
 use crate::coallocator::GridMaker;
-use crate::transfer::testing::{World, content, paused, site};
+use crate::transfer::testing::{MemoryWorld, content, paused, site};
 
-fn grid(world: &World) -> std::sync::Arc<GridSnapshot> {
+fn grid(world: &MemoryWorld) -> std::sync::Arc<GridSnapshot> {
     GridMaker::default().snapshot(&world.shared)
 }
 
-fn contact(world: &World, name: &str) -> Contact {
+fn contact(world: &MemoryWorld, name: &str) -> Contact {
     world
         .shared
         .live
@@ -32,7 +32,7 @@ fn contact(world: &World, name: &str) -> Contact {
         .contact
 }
 
-fn asked_at(world: &World, name: &str) -> u64 {
+fn asked_at(world: &MemoryWorld, name: &str) -> u64 {
     let report = world.shared.live.site(&site(name)).expect("a report");
     report
         .idle
@@ -44,7 +44,7 @@ fn asked_at(world: &World, name: &str) -> u64 {
 #[test]
 fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
@@ -55,12 +55,12 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
             let (grid, now) = (grid(&world), world.shared.clock.now());
             for name in ["Delft", "Utrecht"] {
                 let seen = grid.site(&site(name)).expect("a site");
-                assert_eq!(seen.acceptance, Acceptance::Open, "{name}");
+                assert_eq!(seen.acceptance, PlacementAcceptance::Open, "{name}");
                 let age = seen.age(now).expect("it answered").0;
                 assert!(age <= 6_000, "{name} was asked {age} ms ago");
             }
         }
-        let unreachable = Acceptance::Closed(Hindrance::Unreachable);
+        let unreachable = PlacementAcceptance::Closed(Hindrance::Unreachable);
         let seen = grid(&world)
             .site(&site("Leiden"))
             .expect("a site")
@@ -74,7 +74,7 @@ fn a_site_that_never_answers_is_unreachable_and_holds_up_no_other() {
 }
 
 /// How long a site that hangs for one query is without an answer.
-async fn pause_of(world: &World, name: &str) -> u64 {
+async fn pause_of(world: &MemoryWorld, name: &str) -> u64 {
     let last = asked_at(world, name);
     world.at(name).inside().hanging = true;
     world.shared.live.set_wanted(true);
@@ -93,7 +93,7 @@ async fn pause_of(world: &World, name: &str) -> u64 {
 #[test]
 fn each_site_is_asked_again_after_its_own_time_out() {
     paused(|| async {
-        let world = World::set(&["Delft", "Leiden"], |settings| {
+        let world = MemoryWorld::set(&["Delft", "Leiden"], |settings| {
             settings
                 .information
                 .query_timeouts
@@ -113,7 +113,7 @@ fn each_site_is_asked_again_after_its_own_time_out() {
 #[test]
 fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         let (busy, idle) = (asked_at(&world, "Leiden"), asked_at(&world, "Delft"));
         world.add_file("input", content(1), &["Leiden"]).await;
@@ -134,14 +134,14 @@ fn a_site_that_jobs_are_placed_at_is_asked_before_what_it_said_expires() {
 #[test]
 fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
     paused(|| async {
-        let world = World::set(&["Delft", "Leiden"], |settings| {
+        let world = MemoryWorld::set(&["Delft", "Leiden"], |settings| {
             settings.information_expiry = DurationMs::from_secs(60);
         });
         world.at("Leiden").inside().ours_alone = true;
         world.settle().await;
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
-        let asked = |world: &World| ["Delft", "Leiden"].map(|name| asked_at(world, name));
+        let asked = |world: &MemoryWorld| ["Delft", "Leiden"].map(|name| asked_at(world, name));
         let interval = world.shared.settings.poll_interval;
         let mut looks = [0, 0];
         let mut before = asked(&world);
@@ -174,9 +174,9 @@ fn a_site_that_only_we_use_is_asked_seldom_while_nothing_happens_there() {
 #[test]
 fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_unasked() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        let held = |world: &World| {
+        let held = |world: &MemoryWorld| {
             let shown = &world.shared.metrics.site_processors;
             shown
                 .with_label_values(&[site("Leiden").as_str(), "held"])
@@ -198,9 +198,9 @@ fn what_jobs_hold_at_a_site_is_shown_until_it_is_gone_unasked() {
 #[test]
 fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
-        let shown = |world: &World, state: &str| {
+        let shown = |world: &MemoryWorld, state: &str| {
             let shown = &world.shared.metrics.site_state;
             shown
                 .with_label_values(&[site("Leiden").as_str(), state])
@@ -223,7 +223,7 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
             let owner = KeyName::new(&format!("user-{}", job.0)).expect("a name");
             let (class, detail) = (FailureClass::Site, "lost".into());
             cluster
-                .send(Charge {
+                .send(ErrorCharge {
                     attempt,
                     owner,
                     class,
@@ -247,17 +247,18 @@ fn a_site_is_shown_to_be_tried_again_from_then_on_though_nobody_asks_it() {
 #[test]
 fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
         world.at("Leiden").inside().half_silent = true;
-        let unreachable = Acceptance::Closed(Hindrance::Unreachable);
-        let is_unreachable =
-            |w: &World| grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable;
+        let unreachable = PlacementAcceptance::Closed(Hindrance::Unreachable);
+        let is_unreachable = |w: &MemoryWorld| {
+            grid(w).site(&site("Leiden")).expect("a site").acceptance == unreachable
+        };
         world.until("nothing new goes there", is_unreachable).await;
         let told_at = asked_at(&world, "Leiden");
-        let tag = Tag {
+        let tag = AttemptTag {
             instance: world.shared.instance,
             ..TAG.parse().expect("a tag")
         };
@@ -266,9 +267,9 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
             .inside()
             .attempts
             .insert(tag, Observation::Starting);
-        let seen = |w: &World| w.shared.live.site(&site("Leiden")).expect("a report");
+        let seen = |w: &MemoryWorld| w.shared.live.site(&site("Leiden")).expect("a report");
         let is_seen =
-            |w: &World| seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting);
+            |w: &MemoryWorld| seen(w).observed.attempts.get(&tag) == Some(&Observation::Starting);
         world.until("the attempt is seen", is_seen).await;
         assert_eq!(
             asked_at(&world, "Leiden"),
@@ -287,7 +288,7 @@ fn attempts_are_seen_at_a_site_whose_batch_system_is_silent() {
 #[test]
 fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         world.settle().await;
         world.shared.live.set_wanted(true);
         let poll = Duration::from_millis(world.shared.settings.poll_interval.0);
@@ -328,7 +329,7 @@ fn sites_that_are_out_of_order_say_so_within_a_poll_and_it_is_nobody_elses_fault
 #[test]
 fn a_call_that_finds_a_site_out_of_order_has_it_asked_at_once() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().broken = Some("spool is a file");
         let cluster = world
@@ -359,14 +360,14 @@ const TAG: &str = "cabcdefgh-1-0-1";
 #[test]
 fn an_attempt_that_cannot_be_removed_keeps_no_other_from_its_end() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
-        let tag = |job| Tag {
+        let world = MemoryWorld::new(&["Delft"]);
+        let tag = |job| AttemptTag {
             instance: world.shared.instance,
             job: JobId(job),
             component: ComponentIndex(0),
             attempt: Attempt(1),
         };
-        let left = |world: &World| {
+        let left = |world: &MemoryWorld| {
             world
                 .at("Delft")
                 .inside()

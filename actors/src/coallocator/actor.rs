@@ -11,8 +11,8 @@ use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::Job;
 use cospan_domain::provisional::Deducted;
 use cospan_domain::queue::{
-    Groups, Offer, PlacementQueues, QueueDecision, Scan, ScanReport, ScanStep, SliceBudget,
-    Standing, Trigger, Waiting,
+    PlacementQueues, Proposal, QueueDecision, QueueStanding, Scan, ScanReport, ScanStep,
+    SliceBudget, SweepGroups, Trigger, WaitingJob,
 };
 use cospan_domain::units::Timestamp;
 use tracing::{debug, error};
@@ -23,13 +23,13 @@ use super::grid::GridMaker;
 use super::reserving::Seeking;
 use super::suspects::Suspects;
 use super::within::Within;
-use crate::actor_registry::{Dirty, Look};
+use crate::actor_registry::{Dirty, LookAgain};
 use crate::api::View;
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 use crate::deductions::HolderLife;
-use crate::job::Order;
+use crate::job::JobOrder;
 use crate::shared::Shared;
-use crate::supervision::{ActorKind, LifeGuard, Owed};
+use crate::supervision::{ActorKind, LifeGuard, OwedAnswer};
 use crate::transfer::{Promise, room_for};
 
 /// Before a job is tried again that did not take its offer.
@@ -42,7 +42,7 @@ pub struct CoAllocator {
     pub(super) shared: Arc<Shared>,
     queues: PlacementQueues,
     /// Sweeps that may have only so many runs at once.
-    groups: Groups,
+    groups: SweepGroups,
     /// Lengths of the queues as shown, by class.
     lengths: [prometheus::IntGauge; Priority::ALL.len()],
     pub(super) grid: GridMaker,
@@ -74,7 +74,7 @@ pub struct CoAllocator {
 /// What became of an offer.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct Answered {
+struct OfferAnswered {
     job: JobId,
     taken: bool,
 }
@@ -82,11 +82,11 @@ struct Answered {
 /// A job took in what follows from its tries, or could not.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct Heard(JobId);
+struct TriesHeard(JobId);
 
 /// Where a job stands in its placement queue.
 #[derive(Debug, actix::Message)]
-#[rtype(result = "Option<Standing>")]
+#[rtype(result = "Option<QueueStanding>")]
 pub struct AskStanding(pub JobId);
 
 impl CoAllocator {
@@ -114,7 +114,7 @@ impl CoAllocator {
         Self {
             depth,
             queues,
-            groups: Groups::default(),
+            groups: SweepGroups::default(),
             lengths: Priority::ALL.map(length),
             grid: GridMaker::default(),
             plans: HolderLife::new(shared.clone()),
@@ -152,7 +152,7 @@ impl CoAllocator {
         let tried = view.jobs.values().filter(|job| self.groups.has_turn(job));
         let tried = tried.filter(|job| !self.shunned.contains(&job.id));
         for job in tried {
-            if let Some(waiting) = Waiting::of_job(job, || self.shared.request_of(job)) {
+            if let Some(waiting) = WaitingJob::of_job(job, || self.shared.request_of(job)) {
                 self.queues.insert(waiting);
             }
         }
@@ -200,7 +200,7 @@ impl CoAllocator {
             self.shared.acquit(id);
         }
         let tried = job.filter(|job| self.groups.has_turn(job));
-        let waiting = tried.and_then(|job| Waiting::of_job(job, || self.shared.request_of(job)));
+        let waiting = tried.and_then(|job| WaitingJob::of_job(job, || self.shared.request_of(job)));
         match waiting {
             Some(waiting) => return self.queues.insert(waiting),
             None if job.is_none_or(|job| job.is_final()) => self.queues.forget(id),
@@ -289,8 +289,8 @@ impl CoAllocator {
         }
     }
 
-    fn offer(&mut self, offer: Offer, budget: &mut SliceBudget, ctx: &mut Context<Self>) {
-        chaos::reach_for("PlaceJob", Point::BeforeEffect);
+    fn offer(&mut self, offer: Proposal, budget: &mut SliceBudget, ctx: &mut Context<Self>) {
+        chaos::reach_for("PlaceJob", CrashPoint::BeforeEffect);
         let (job, now) = (offer.job, self.shared.clock.now());
         let view = self.shared.view.load();
         let granted = self.bids.take_granted(job);
@@ -318,16 +318,16 @@ impl CoAllocator {
             self.plans.deduct(job, now, offered);
         }
         let shared = self.shared.clone();
-        let owed = Owed::new(ctx.address(), Answered { job, taken: false });
+        let owed = OwedAnswer::new(ctx.address(), OfferAnswered { job, taken: false });
         let by = Some(offer.by);
         let placements = offer.plan.placements;
         debug!(%job, ?placements, "offered");
         // Not a future of this actor: it would look at all of them whenever one is answered.
         actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
+            chaos::reach(CrashPoint::SpawnedFuture);
             let answer = match shared.job_actor(job).await {
                 Some(addr) => addr
-                    .send(Order(JobCommand::Place { placements, by }))
+                    .send(JobOrder(JobCommand::Place { placements, by }))
                     .await
                     .ok(),
                 None => None,
@@ -337,12 +337,12 @@ impl CoAllocator {
                 promise.end(taken).await;
             }
             // Whoever is built anew has offered nothing.
-            owed.settle(Answered { job, taken }).await;
+            owed.settle(OfferAnswered { job, taken }).await;
         });
     }
 
-    fn answered(&mut self, answer: &Answered, ctx: &mut Context<Self>) {
-        chaos::reach_for("PlaceJob", Point::AfterEffect);
+    fn answered(&mut self, answer: &OfferAnswered, ctx: &mut Context<Self>) {
+        chaos::reach_for("PlaceJob", CrashPoint::AfterEffect);
         let job = answer.job;
         if answer.taken {
             self.is_answered(job);
@@ -385,7 +385,7 @@ impl CoAllocator {
             QueueDecision::Promote { job, to } => (job, JobCommand::Promote { to }),
             QueueDecision::GiveUp { job, tries } => (job, JobCommand::GiveUpPlacement { tries }),
         };
-        self.order_job(job, command, Heard(job), ctx);
+        self.order_job(job, command, TriesHeard(job), ctx);
     }
 
     fn set_timers(&mut self, ctx: &mut Context<Self>, now: Timestamp) {
@@ -476,7 +476,7 @@ impl Actor for CoAllocator {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::CoAllocator.mailbox_bound(&self.shared.settings));
         self.shun_suspects();
         self.fold_all();
@@ -484,28 +484,28 @@ impl Actor for CoAllocator {
     }
 }
 
-impl Handler<Look> for CoAllocator {
+impl Handler<LookAgain> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.look(ctx);
     }
 }
 
-impl Handler<Answered> for CoAllocator {
+impl Handler<OfferAnswered> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, answer: Answered, ctx: &mut Context<Self>) {
+    fn handle(&mut self, answer: OfferAnswered, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.answered(&answer, ctx);
     }
 }
 
-impl Handler<Heard> for CoAllocator {
+impl Handler<TriesHeard> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, Heard(job): Heard, _: &mut Context<Self>) {
+    fn handle(&mut self, TriesHeard(job): TriesHeard, _: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.queues.heard(job);
     }

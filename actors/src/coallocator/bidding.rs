@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Addr, AsyncContext, Context, Handler, SpawnHandle};
-use cospan_domain::bid::{Decline, Resubmissions, Round};
+use cospan_domain::bid::{BidRound, Decline, Resubmissions};
 use cospan_domain::ids::JobId;
 use cospan_domain::placed::PlacedBy;
 use cospan_domain::placement::{
-    Asked, Given, GridSnapshot, Ground, PlacementRequest, Plan, Refusal,
+    AnnouncedNeed, BidBasis, GivenBid, GridSnapshot, PlacementPlan, PlacementRefusal,
+    PlacementRequest,
 };
 use cospan_domain::provisional::DeductionKey;
 use cospan_domain::queue::Scan;
@@ -21,7 +22,7 @@ use tracing::debug;
 
 use super::actor::CoAllocator;
 use crate::chaos;
-use crate::cluster::{Announcement, BidReply, Bidding, Cluster, Reply};
+use crate::cluster::{Announcement, BidReply, BidResponse, Bidding, ClusterActor};
 use crate::deductions::LEASE;
 use crate::shared::Shared;
 use crate::supervision::ActorKind;
@@ -29,12 +30,12 @@ use crate::supervision::ActorKind;
 /// What is known of jobs that sites bid for.
 #[derive(Default)]
 pub(super) struct Bids {
-    open: Option<Open>,
+    open: Option<OpenBidRound>,
     waiting: Resubmissions,
     /// Why the last round about a job came to nothing.
-    refusals: BTreeMap<JobId, Refusal>,
+    refusals: BTreeMap<JobId, PlacementRefusal>,
     /// What sites were told of jobs that wait.
-    announced: BTreeMap<JobId, Arc<Asked>>,
+    announced: BTreeMap<JobId, Arc<AnnouncedNeed>>,
     /// The last plan that all its sites have acknowledged, until it is offered.
     granted: Option<DeductionKey>,
     /// Of that round, or one before it in this scan: who is not told yet that the job went
@@ -56,18 +57,18 @@ impl Clears {
 }
 
 /// A round.
-struct Open {
+struct OpenBidRound {
     key: DeductionKey,
-    asked: Arc<Asked>,
-    ground: Arc<Ground>,
-    round: Round<Given>,
-    stage: Stage,
+    asked: Arc<AnnouncedNeed>,
+    ground: Arc<BidBasis>,
+    round: BidRound<GivenBid>,
+    stage: BidStage,
     timer: SpawnHandle,
     /// Changes known when it was announced.
     changes: u64,
 }
 
-enum Stage {
+enum BidStage {
     /// Sites are bidding.
     Answers,
     /// The sites of a plan are to acknowledge what they were given.
@@ -75,8 +76,8 @@ enum Stage {
 }
 
 struct Dispatch {
-    answers: Vec<Result<Given, Decline>>,
-    plan: Plan,
+    answers: Vec<Result<GivenBid, Decline>>,
+    plan: PlacementPlan,
     by: PlacedBy,
     /// All sites of the plan, by index.
     uses: BTreeMap<usize, Resources>,
@@ -121,19 +122,19 @@ impl CoAllocator {
             return false;
         }
         let Some(scan) = &self.scan else { return false };
-        let ground = Arc::new(Ground::new(&request, scan.shared_grid()));
+        let ground = Arc::new(BidBasis::new(&request, scan.shared_grid()));
         self.drop_granted();
         let is_known = asked.is_some();
-        let asked = asked.unwrap_or_else(|| Arc::new(Asked::new(request)));
+        let asked = asked.unwrap_or_else(|| Arc::new(AnnouncedNeed::new(request)));
         if !is_known && self.bids.announced.insert(job, asked.clone()).is_some() {
             self.broadcast(|| Bidding::Cancel(job));
         }
         let lease = now + self.shared.settings.bids.timeout + LEASE;
         let key = self.plans.open(job, lease);
-        let round = Round::new(ground.grid().sites().len());
+        let round = BidRound::new(ground.grid().sites().len());
         let timer = self.bid_timer(ctx);
-        let stage = Stage::Answers;
-        let open = Open {
+        let stage = BidStage::Answers;
+        let open = OpenBidRound {
             key,
             asked,
             ground,
@@ -240,7 +241,7 @@ impl CoAllocator {
     }
 
     /// A round is over: what came of it, and what it took.
-    fn count_round(&self, open: &Open, outcome: &str) {
+    fn count_round(&self, open: &OpenBidRound, outcome: &str) {
         let metrics = &self.shared.metrics;
         metrics.bid_rounds.with_label_values(&[outcome]).inc();
         metrics.bid_messages.inc_by(open.round.messages());
@@ -251,25 +252,25 @@ impl CoAllocator {
             return;
         };
         match (reply.what, &mut open.stage) {
-            (Reply::Answer(answer), Stage::Answers) => {
+            (BidResponse::Answer(answer), BidStage::Answers) => {
                 open.round.heard(reply.site, answer);
                 if open.round.is_complete() {
                     self.all_answered(ctx);
                 }
             }
-            (Reply::Unheard(why), Stage::Answers) => {
+            (BidResponse::Unheard(why), BidStage::Answers) => {
                 debug!(job = %reply.key.job, ?why, "told again what the job asks for");
                 self.tell_again(reply.site, ctx);
             }
-            (Reply::Acknowledged, Stage::Acknowledgements(dispatch)) => {
+            (BidResponse::Acknowledged, BidStage::Acknowledgements(dispatch)) => {
                 dispatch.awaited.remove(&reply.site);
                 open.round.sent(1);
                 if dispatch.awaited.is_empty() {
                     self.granted(ctx);
                 }
             }
-            (Reply::Answer(_) | Reply::Unheard(_), Stage::Acknowledgements(_))
-            | (Reply::Acknowledged, Stage::Answers) => {}
+            (BidResponse::Answer(_) | BidResponse::Unheard(_), BidStage::Acknowledgements(_))
+            | (BidResponse::Acknowledged, BidStage::Answers) => {}
         }
     }
 
@@ -307,7 +308,7 @@ impl CoAllocator {
         let Some(open) = &mut self.bids.open else {
             return;
         };
-        let Stage::Acknowledgements(dispatch) = &mut open.stage else {
+        let BidStage::Acknowledgements(dispatch) = &mut open.stage else {
             return self.all_answered(ctx);
         };
         let ledgers = self.shared.deductions.lock();
@@ -337,7 +338,11 @@ impl CoAllocator {
     }
 
     /// Sorts the answers; the job goes out if they cover it in order.
-    fn decide_bids(&mut self, mut answers: Vec<Result<Given, Decline>>, ctx: &mut Context<Self>) {
+    fn decide_bids(
+        &mut self,
+        mut answers: Vec<Result<GivenBid, Decline>>,
+        ctx: &mut Context<Self>,
+    ) {
         loop {
             let Some(open) = &self.bids.open else { return };
             let Some(scan) = &mut self.scan else { return };
@@ -364,11 +369,11 @@ impl CoAllocator {
     /// One of them is not there any more: the answers without it.
     fn award(
         &mut self,
-        plan: Plan,
+        plan: PlacementPlan,
         by: PlacedBy,
-        mut answers: Vec<Result<Given, Decline>>,
+        mut answers: Vec<Result<GivenBid, Decline>>,
         ctx: &mut Context<Self>,
-    ) -> Result<(), Vec<Result<Given, Decline>>> {
+    ) -> Result<(), Vec<Result<GivenBid, Decline>>> {
         let Some(open) = &mut self.bids.open else {
             return Ok(());
         };
@@ -391,7 +396,7 @@ impl CoAllocator {
         }
         // What an earlier plan of this round gave to others is free again.
         let mut ledgers = self.shared.deductions.lock();
-        if let Stage::Acknowledgements(before) = &open.stage {
+        if let BidStage::Acknowledgements(before) = &open.stage {
             let dropped = before.uses.keys().filter(|site| !uses.contains_key(site));
             for site in dropped {
                 let ledger = ledgers.number_of(&sites[*site].name);
@@ -411,7 +416,7 @@ impl CoAllocator {
             });
         }
         let awaited = uses.clone();
-        open.stage = Stage::Acknowledgements(Box::new(Dispatch {
+        open.stage = BidStage::Acknowledgements(Box::new(Dispatch {
             answers,
             plan,
             by,
@@ -431,7 +436,7 @@ impl CoAllocator {
         };
         ctx.cancel_future(open.timer);
         self.count_round(&open, "placed");
-        let Stage::Acknowledgements(dispatch) = open.stage else {
+        let BidStage::Acknowledgements(dispatch) = open.stage else {
             return;
         };
         let chosen = dispatch.uses.keys().copied().collect();
@@ -452,7 +457,7 @@ impl CoAllocator {
     }
 
     /// What sites give does not cover the job: it is free again, and the job waits.
-    fn not_covered(&mut self, refusal: Refusal, ctx: &mut Context<Self>) {
+    fn not_covered(&mut self, refusal: PlacementRefusal, ctx: &mut Context<Self>) {
         let Some(open) = self.bids.open.take() else {
             return;
         };
@@ -472,7 +477,7 @@ impl CoAllocator {
     fn resolve(
         &mut self,
         job: JobId,
-        outcome: Result<(Plan, PlacedBy), Refusal>,
+        outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
         ctx: &mut Context<Self>,
     ) {
         if let Some(scan) = &mut self.scan {
@@ -483,7 +488,7 @@ impl CoAllocator {
 
     /// A round about a job that changed meanwhile is over: nothing is deducted for it any more.
     pub(super) fn drop_void_round(&mut self, ctx: &mut Context<Self>) {
-        let is_void = |open: &mut Open| !self.shared.deductions.lock().is_open(&open.key);
+        let is_void = |open: &mut OpenBidRound| !self.shared.deductions.lock().is_open(&open.key);
         if let Some(open) = self.bids.open.take_if(is_void) {
             ctx.cancel_future(open.timer);
             self.count_round(&open, "void");
@@ -514,7 +519,11 @@ impl CoAllocator {
 }
 
 /// Calls `visit` with the index of each site of a grid whose actor lives, and that actor's address.
-fn visit_sites(shared: &Shared, grid: &GridSnapshot, mut visit: impl FnMut(usize, &Addr<Cluster>)) {
+fn visit_sites(
+    shared: &Shared,
+    grid: &GridSnapshot,
+    mut visit: impl FnMut(usize, &Addr<ClusterActor>),
+) {
     let mut sites = grid.sites().iter().enumerate().peekable();
     // Both are in order of name.
     shared.actors.clusters.visit(|name, addr| {

@@ -8,23 +8,23 @@ use std::time::Duration;
 use actix::{AsyncContext, Context, Handler, WrapFuture};
 use cospan_domain::ids::{ComponentName, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec};
-use cospan_domain::job::state::{Job, Phase};
-use cospan_domain::placement::{Asked, Ground, PlacementRequest};
+use cospan_domain::job::state::{Job, JobPhase};
+use cospan_domain::placement::{AnnouncedNeed, BidBasis, PlacementRequest};
 use cospan_domain::provisional::{Deducted, DeductionKey};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::GridMaker;
-use crate::cluster::{Announcement, Bidding, Cluster};
+use crate::cluster::{Announcement, Bidding, ClusterActor};
 use crate::deductions::{HolderLife, LEASE};
-use crate::journal::Change;
-use crate::transfer::testing::{World, content, paused, queued, site};
+use crate::journal::JournalChange;
+use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 
 const JOB: u64 = 1;
 
 /// Three sites of ten, eight and six processors, and a day until anybody has his turn.
-async fn world() -> World {
-    let world = World::complete_set(&["Delft", "Leiden", "Utrecht"], |settings| {
+async fn world() -> MemoryWorld {
+    let world = MemoryWorld::complete_set(&["Delft", "Leiden", "Utrecht"], |settings| {
         settings.queue.scan_interval = DurationMs::from_secs(86_400);
         settings.bids.in_messages = true;
     });
@@ -32,12 +32,12 @@ async fn world() -> World {
     world
 }
 
-async fn with_processors(world: &World, counts: [u32; 3]) {
+async fn with_processors(world: &MemoryWorld, counts: [u32; 3]) {
     let names = ["Delft", "Leiden", "Utrecht"];
     for (name, processors) in names.into_iter().zip(counts) {
         world.at(name).inside().processors = processors;
     }
-    let is_told = |world: &World, name: &str, count: u32| {
+    let is_told = |world: &MemoryWorld, name: &str, count: u32| {
         let report = world.shared.live.site(&site(name)).unwrap_or_default();
         let total = report
             .description
@@ -46,7 +46,7 @@ async fn with_processors(world: &World, counts: [u32; 3]) {
         let idle = report.idle.as_ref().map(|(_, idle)| idle.processors);
         (total, idle) == (Some(count), Some(count))
     };
-    let told = |world: &World| {
+    let told = |world: &MemoryWorld| {
         // Sites are asked while somebody wants to know.
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
@@ -80,13 +80,15 @@ fn wanting_all(id: u64, sizes: &[u32]) -> Job {
     job
 }
 
-async fn submit(world: &World, id: u64, processors: u32) {
+async fn submit(world: &MemoryWorld, id: u64, processors: u32) {
     world
-        .append(Change::NewJobs(vec![Arc::new(wanting(id, processors))]))
+        .append(JournalChange::NewJobs(vec![Arc::new(wanting(
+            id, processors,
+        ))]))
         .await;
 }
 
-fn place(world: &World, id: u64) -> Option<SiteName> {
+fn place(world: &MemoryWorld, id: u64) -> Option<SiteName> {
     let view = world.shared.view.load();
     let component = view
         .jobs
@@ -98,7 +100,7 @@ fn place(world: &World, id: u64) -> Option<SiteName> {
     Some(component.site)
 }
 
-fn rounds(world: &World, outcome: &str) -> u64 {
+fn rounds(world: &MemoryWorld, outcome: &str) -> u64 {
     world
         .shared
         .metrics
@@ -137,7 +139,9 @@ fn a_job_that_goes_to_two_sites_takes_no_more_messages_than_two_each() {
     paused(|| async {
         let world = world().await;
         let job = wanting_all(JOB, &[9, 7]);
-        world.append(Change::NewJobs(vec![Arc::new(job)])).await;
+        world
+            .append(JournalChange::NewJobs(vec![Arc::new(job)]))
+            .await;
         world
             .until("it is placed", |world| place(world, JOB).is_some())
             .await;
@@ -162,7 +166,7 @@ fn messages_of_a_round_that_comes_to_nothing_count_and_so_do_cancels() {
         let messages = || world.shared.metrics.bid_messages.get();
         assert_eq!(messages(), 6, "announcements and answers");
         let old = world.shared.view.load().jobs[&JobId(JOB)].clone();
-        let phase = Phase::Cancelled {
+        let phase = JobPhase::Cancelled {
             by: old.owner.clone(),
             at: world.shared.clock.now(),
         };
@@ -172,7 +176,7 @@ fn messages_of_a_round_that_comes_to_nothing_count_and_so_do_cancels() {
             ..Job::clone(&old)
         });
         world
-            .append(Change::Job {
+            .append(JournalChange::Job {
                 old,
                 new,
                 events: Vec::new(),
@@ -187,7 +191,7 @@ fn messages_of_a_round_that_comes_to_nothing_count_and_so_do_cancels() {
 #[rtype(result = "()")]
 struct Deaf(DurationMs);
 
-impl Handler<Deaf> for Cluster {
+impl Handler<Deaf> for ClusterActor {
     type Result = ();
 
     fn handle(&mut self, Deaf(time): Deaf, ctx: &mut Context<Self>) {
@@ -197,7 +201,7 @@ impl Handler<Deaf> for Cluster {
 
 /// Delft bids for a job of eight, gets it since it comes first of two that are as near, and
 /// hears nothing of that.
-async fn awarded_to_the_deaf(world: &World) -> DeductionKey {
+async fn awarded_to_the_deaf(world: &MemoryWorld) -> DeductionKey {
     let delft = world
         .shared
         .actors
@@ -264,7 +268,7 @@ fn a_job_goes_to_the_next_in_order_when_the_first_does_not_acknowledge_it() {
             .await;
         // What it hears too late leaves nothing behind.
         tokio::time::sleep(Duration::from_secs(4)).await;
-        let at_delft = |world: &World| {
+        let at_delft = |world: &MemoryWorld| {
             world
                 .shared
                 .deductions
@@ -310,9 +314,10 @@ fn what_a_job_left_at_other_sites_is_there_for_the_next_of_the_scan() {
         let world = world().await;
         let both = [wanting(JOB, 9), wanting(2, 8)];
         world
-            .append(Change::NewJobs(both.map(Arc::new).to_vec()))
+            .append(JournalChange::NewJobs(both.map(Arc::new).to_vec()))
             .await;
-        let are_placed = |world: &World| place(world, JOB).is_some() && place(world, 2).is_some();
+        let are_placed =
+            |world: &MemoryWorld| place(world, JOB).is_some() && place(world, 2).is_some();
         world.until("both are placed", are_placed).await;
         // All eight of Leiden were set aside for the first, and cleared before the second.
         assert_eq!(
@@ -387,8 +392,10 @@ fn what_another_gives_back_goes_to_who_has_waited_longest() {
         let mut spec = JobSpec::clone(&later.spec);
         spec.wall_time = spec.wall_time + DurationMs(1);
         later.spec = Arc::new(spec);
-        world.append(Change::NewJobs(vec![Arc::new(later)])).await;
-        let any = |world: &World| place(world, JOB).or(place(world, 2));
+        world
+            .append(JournalChange::NewJobs(vec![Arc::new(later)]))
+            .await;
+        let any = |world: &MemoryWorld| place(world, JOB).or(place(world, 2));
         world
             .until("one is placed", |world| any(world).is_some())
             .await;
@@ -418,8 +425,8 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
         let defaults = &world.shared.settings.default_policies;
         let request = Arc::new(PlacementRequest::of_job(&wanting(JOB, 4), defaults));
         let grid = GridMaker::default().snapshot(&world.shared);
-        let ground = Arc::new(Ground::new(&request, grid));
-        let asked = Some(Arc::new(Asked::new(request)));
+        let ground = Arc::new(BidBasis::new(&request, grid));
+        let asked = Some(Arc::new(AnnouncedNeed::new(request)));
         let delft = world
             .shared
             .actors
@@ -473,7 +480,7 @@ fn a_site_that_hears_of_a_round_after_its_end_deducts_nothing() {
 #[test]
 fn what_is_deducted_ends_with_the_life_of_who_planned_it() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         let life = HolderLife::new(world.shared.clone());
         let uses = [(site("Delft"), Deducted::offered(Resources::processors(3)))];
         life.deduct(JobId(JOB), world.shared.clock.now(), uses.into_iter());

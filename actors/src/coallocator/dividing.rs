@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::{AsyncContext, Context, Handler};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::command::JobCommand;
-use cospan_domain::job::spec::Request;
+use cospan_domain::job::spec::RequestType;
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{GridSite, GridSnapshot, could_take_part, place_parts};
 use cospan_domain::reserve::flexco::{AtMost, FlexPlan, MetaJob, SiteOffer, plan_any};
@@ -18,10 +18,10 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::actor::CoAllocator;
 use super::forward::free_times;
 use super::reserving::may_change;
-use crate::chaos::{self, Point};
-use crate::job::Order;
+use crate::chaos::{self, CrashPoint};
+use crate::job::JobOrder;
 use crate::shared::Shared;
-use crate::supervision::{ActorKind, Owed};
+use crate::supervision::{ActorKind, OwedAnswer};
 
 /// How far beyond the latest start one is looked for, to say which would be granted.
 const AHEAD: DurationMs = DurationMs::from_secs(7 * 86_400);
@@ -40,7 +40,7 @@ pub(super) struct Divided {
 }
 
 /// What a job is to be told; else when it is looked at again.
-type Verdict = Result<JobCommand, DurationMs>;
+type DivisionVerdict = Result<JobCommand, DurationMs>;
 
 /// How a flexible job would be divided now, if it were submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub(crate) async fn would_divide(
 
 /// Whether a job is divided over what is free when it is promised a start.
 pub(super) fn is_divided(job: &Job) -> bool {
-    matches!(job.spec.request, Request::Flexible(_))
+    matches!(job.spec.request, RequestType::Flexible(_))
 }
 
 /// Each new job begins at the next site (next-fit).
@@ -101,7 +101,7 @@ impl CoAllocator {
     ) {
         self.seeking.begin_to_tell(job.id);
         let (shared, grid, job) = (self.shared.clone(), grid.clone(), job.clone());
-        let owed = Owed::new(
+        let owed = OwedAnswer::new(
             ctx.address(),
             Divided {
                 job: job.id,
@@ -109,11 +109,11 @@ impl CoAllocator {
             },
         );
         actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
+            chaos::reach(CrashPoint::SpawnedFuture);
             let again = match verdict(&shared, &grid, &job).await {
                 Ok(command) => {
                     if let Some(addr) = shared.job_actor(job.id).await {
-                        let _ = addr.send(Order(command)).await;
+                        let _ = addr.send(JobOrder(command)).await;
                     }
                     DurationMs::ZERO
                 }
@@ -124,7 +124,7 @@ impl CoAllocator {
     }
 }
 
-async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> Verdict {
+async fn verdict(shared: &Shared, grid: &GridSnapshot, job: &Job) -> DivisionVerdict {
     let (now, wish) = (shared.clock.now(), job.reservation_wish());
     let lose = |reason: String| JobCommand::LoseReservation {
         reason: reason.into(),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use cospan_domain::job::demands::Holding;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, Phase, Run};
+use cospan_domain::job::state::{AttemptState, Job, JobPhase};
 use cospan_domain::placement::estimate::{Forecast, Release, Waiter, by_pace, forecast};
-use cospan_domain::placement::{GridSnapshot, History, PlacementRequest};
+use cospan_domain::placement::{GridSnapshot, PairHistory, PlacementRequest};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use crate::api::View;
@@ -19,7 +19,7 @@ const PACE: DurationMs = DurationMs::from_secs(3_600);
 
 /// When a job may start.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Estimate {
+pub enum StartEstimate {
     /// Within this time.
     Within {
         /// At the earliest.
@@ -41,14 +41,14 @@ pub(super) fn of_job(
     grid: &GridSnapshot,
     request: &Arc<PlacementRequest>,
     job: &Job,
-) -> Estimate {
+) -> StartEstimate {
     let now = shared.clock.now();
     let claim = job.claim_limits(&shared.settings.job).ready_within;
     match &job.phase {
-        _ if job.held.is_some() => Estimate::Unknown("it is held".into()),
-        Phase::Queued { not_before, .. } => {
+        _ if job.held.is_some() => StartEstimate::Unknown("it is held".into()),
+        JobPhase::Queued { not_before, .. } => {
             if job.frozen_by.is_some() {
-                return Estimate::Unknown("it is frozen".into());
+                return StartEstimate::Unknown("it is frozen".into());
             }
             let waiter = waiter(shared, request.clone(), *not_before, job.spec.wall_time);
             match ahead(shared, job) {
@@ -56,65 +56,69 @@ pub(super) fn of_job(
                 Err(count) => of_pace(shared, count),
             }
         }
-        Phase::Placed { start_estimate, .. } => {
+        JobPhase::Placed { start_estimate, .. } => {
             let here = if job.inputs_here {
                 now
             } else {
                 (*start_estimate).max(now)
             };
             let basis = format!("its input is expected by then, and a claim takes {claim} at most");
-            Estimate::Within {
+            StartEstimate::Within {
                 from: here,
                 until: here + claim,
                 basis,
             }
         }
-        Phase::Claiming { .. } if job.components.iter().any(|c| c.acquisition().is_queued()) => {
+        JobPhase::Claiming { .. } if job.components.iter().any(|c| c.acquisition().is_queued()) => {
             in_queues(job, now)
         }
-        Phase::Claiming { since } => {
+        JobPhase::Claiming { since } => {
             let here = job.instants.start_estimate.filter(|_| !job.inputs_here);
             let until = (*since).max(here.unwrap_or(now)) + claim;
             let basis = format!("a claim takes {claim} at most once its input is there");
-            Estimate::Within {
+            StartEstimate::Within {
                 from: now,
                 until: until.max(now),
                 basis,
             }
         }
-        Phase::Starting { since } => {
+        JobPhase::Starting { since } => {
             let until = *since + shared.settings.job.go_grace;
             let basis = "its start is decided".into();
-            Estimate::Within {
+            StartEstimate::Within {
                 from: job.start_at.unwrap_or(now),
                 until: until.max(now),
                 basis,
             }
         }
-        _ => Estimate::None,
+        _ => StartEstimate::None,
     }
 }
 
 /// As late as the last of its sites expects; sites that do not say are unknown.
-fn in_queues(job: &Job, now: Timestamp) -> Estimate {
+fn in_queues(job: &Job, now: Timestamp) -> StartEstimate {
     let mut latest = now;
     for component in &job.components {
         match &component.run {
-            Run::Submitted {
+            AttemptState::Submitted {
                 waits: Some(waits), ..
             } => match waits.expected_start {
                 Some(at) => latest = latest.max(at),
                 None => {
                     let why = "a site does not say when it starts what waits in its queue";
-                    return Estimate::Unknown(why.into());
+                    return StartEstimate::Unknown(why.into());
                 }
             },
-            Run::AtGate { .. } => {}
-            _ => return Estimate::Unknown("not all of it waits in the queues of its sites".into()),
+            AttemptState::AtGate { .. } => {}
+            _ => {
+                return StartEstimate::Unknown(
+                    "not all of it waits in the queues of its sites".into(),
+                );
+            }
         }
     }
     let basis = "its sites expect to start the last of it then".into();
-    Estimate::Within {
+    StartEstimate::Within {
         from: now,
         until: latest,
         basis,
@@ -127,7 +131,7 @@ pub(super) fn of_request(
     grid: &GridSnapshot,
     request: &Arc<PlacementRequest>,
     spec: &JobSpec,
-) -> Estimate {
+) -> StartEstimate {
     let waiter = waiter(shared, request.clone(), Timestamp(0), spec.wall_time);
     let view = shared.view.load();
     let before = |job: &&Arc<Job>| job.priority >= spec.priority;
@@ -138,15 +142,15 @@ pub(super) fn of_request(
 }
 
 /// Behind too many to look at each of them.
-fn of_pace(shared: &Shared, ahead: usize) -> Estimate {
+fn of_pace(shared: &Shared, ahead: usize) -> StartEstimate {
     let (now, view) = (shared.clock.now(), shared.view.load());
     let lately = |job: &&Arc<Job>| job.instants.placed.is_some_and(|at| now.since(at) < PACE);
     let placed = view.jobs.values().filter(lately).count();
     match by_pace(ahead, placed, PACE) {
-        None => Estimate::Unknown(format!(
+        None => StartEstimate::Unknown(format!(
             "{ahead} jobs are before it, and none was placed within the last hour"
         )),
-        Some((least, most)) => Estimate::Within {
+        Some((least, most)) => StartEstimate::Within {
             from: now + least,
             until: now + most,
             basis: format!(
@@ -163,13 +167,13 @@ fn of_waiter(
     waiter: &Waiter,
     ahead: &[Waiter],
     spec: &JobSpec,
-) -> Estimate {
+) -> StartEstimate {
     let now = shared.clock.now();
-    let history = History::clone(&shared.history.load());
+    let history = PairHistory::clone(&shared.history.load());
     let claim = shared.settings.job.claim_timeout;
     match forecast(grid, &history, releases(shared, now), ahead, waiter, now) {
-        Err(None) => Estimate::Unknown("too much is bound to end before it fits".into()),
-        Err(Some(refusal)) => Estimate::Unknown(format!(
+        Err(None) => StartEstimate::Unknown("too much is bound to end before it fits".into()),
+        Err(Some(refusal)) => StartEstimate::Unknown(format!(
             "whatever of ours is bound to end, it does not fit then either: {}",
             refusal.naming(&spec.names(spec.components.len()))
         )),
@@ -181,7 +185,7 @@ fn of_waiter(
             };
             let until = at + scan + plan.transfer_time + claim;
             let from = now.max(waiter.not_before) + plan.transfer_time;
-            Estimate::Within {
+            StartEstimate::Within {
                 from,
                 until,
                 basis: basis(ended, ahead.len(), at > now, claim),
@@ -226,7 +230,7 @@ fn waiter(
 /// Jobs before this one: more urgent, or as urgent and longer in the queue.
 fn ahead(shared: &Shared, job: &Job) -> Result<Vec<Waiter>, usize> {
     let place = |job: &Job| match job.phase {
-        Phase::Queued { since, .. } => (std::cmp::Reverse(job.priority), since, job.id),
+        JobPhase::Queued { since, .. } => (std::cmp::Reverse(job.priority), since, job.id),
         _ => (std::cmp::Reverse(job.priority), Timestamp(0), job.id),
     };
     let own = place(job);
@@ -240,7 +244,7 @@ fn waiting(
 ) -> Result<Vec<Waiter>, usize> {
     let is_queued = |job: &&Arc<Job>| {
         let waits = job.held.is_none() && job.frozen_by.is_none();
-        waits && matches!(job.phase, Phase::Queued { .. })
+        waits && matches!(job.phase, JobPhase::Queued { .. })
     };
     let mut jobs: Vec<&Arc<Job>> = view
         .jobs
@@ -252,7 +256,7 @@ fn waiting(
         return Err(jobs.len());
     }
     let entered = |job: &Arc<Job>| match job.phase {
-        Phase::Queued { since, not_before } => (since, not_before),
+        JobPhase::Queued { since, not_before } => (since, not_before),
         _ => (Timestamp(0), Timestamp(0)),
     };
     jobs.sort_by_key(|job| (std::cmp::Reverse(job.priority), entered(job).0, job.id));
@@ -278,15 +282,15 @@ fn releases(shared: &Shared, now: Timestamp) -> Vec<Release> {
     let release = |id: cospan_domain::ids::JobId, holding: &Holding| {
         let job = view.jobs.get(&id)?;
         let began = match job.components.get(holding.component.0 as usize)?.run {
-            Run::Running { since, .. } => Some(since),
+            AttemptState::Running { since, .. } => Some(since),
             _ => None,
         };
         let claims = job.claim_limits(parameters);
         let begins = match &job.phase {
-            Phase::Placed { start_estimate, .. } => {
+            JobPhase::Placed { start_estimate, .. } => {
                 (*start_estimate).max(now) + claims.ready_within
             }
-            Phase::Claiming { since } => *since + claims.ready_within,
+            JobPhase::Claiming { since } => *since + claims.ready_within,
             _ => began.or(job.begins_at(holding.component)).unwrap_or(now),
         };
         let waits = match began {

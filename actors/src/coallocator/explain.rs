@@ -6,20 +6,20 @@ use std::sync::Arc;
 use cospan_domain::bid::SiteBid;
 use cospan_domain::ids::{ComponentIndex, JobId, PolicyName, SiteName};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, Phase};
-use cospan_domain::placed::{Placement, Source};
+use cospan_domain::job::state::{Job, JobPhase};
+use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::placement::{
-    self, BandwidthKind, GridSite, GridSnapshot, History, MissingLink, PlacementContext,
-    PlacementRequest, Plan, Recorder, Refusal, Remaining, SiteVerdict,
+    self, BandwidthKind, GridSite, GridSnapshot, MissingLink, PairHistory, PlacementContext,
+    PlacementPlan, PlacementRefusal, PlacementRequest, Recorder, Remaining, SiteVerdict,
 };
-use cospan_domain::queue::{Classified, Groups, StarvationGuard};
-use cospan_domain::site::availability::{Obstacle, obstacles};
+use cospan_domain::queue::{Classified, StarvationGuard, SweepGroups};
+use cospan_domain::site::availability::{SiteObstacle, obstacles};
 use cospan_domain::site::state::{Breaker, SiteRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::estimate::{self, Estimate};
+use super::estimate::{self, StartEstimate};
 use super::grid::GridMaker;
-use crate::job::Silence;
+use crate::job::JobSilence;
 use crate::links::LinkStanding;
 use crate::shared::Shared;
 
@@ -31,7 +31,7 @@ pub struct Explanation {
     /// The policy asked.
     pub policy: PolicyName,
     /// What it would do now: a plan, or what keeps it from one.
-    pub decision: Result<Plan, Refusal>,
+    pub decision: Result<PlacementPlan, PlacementRefusal>,
     /// The link without which it can never be placed as things are, if there is one.
     pub missing_link: Option<MissingLink>,
     /// Its verdict on each site for each component that it came to.
@@ -43,15 +43,15 @@ pub struct Explanation {
     /// What is known of each site, in numbers; sites that left the configuration are missing.
     pub sites: BTreeMap<SiteName, SiteFigures>,
     /// What the job itself waits for.
-    pub wait: Wait,
+    pub wait: WaitCause,
     /// When processors are claimed for it next, if it waits for that.
     pub next_claim: Option<Timestamp>,
     /// What is withheld for another job; it counts as taken here.
     pub starvation_guard: Option<StarvationGuard>,
     /// When it may start.
-    pub estimate: Estimate,
+    pub estimate: StartEstimate,
     /// What may run at sites from which nothing is heard.
-    pub silence: Silence,
+    pub silence: JobSilence,
     /// What would be brought where if it were placed as decided.
     pub transfers: Vec<ExpectedTransfer>,
     /// The class that it would have if it were submitted now, and by which rule.
@@ -74,7 +74,7 @@ pub struct SiteFigures {
     /// When it is probed first, while it is unusable.
     pub probe_at: Option<Timestamp>,
     /// What keeps it from taking anything.
-    pub obstacles: Vec<Obstacle>,
+    pub obstacles: Vec<SiteObstacle>,
 }
 
 /// One content on its way to a component.
@@ -83,7 +83,7 @@ pub struct ExpectedTransfer {
     /// The component.
     pub component: ComponentIndex,
     /// What it needs, and where that comes from.
-    pub source: Source,
+    pub source: ContentSource,
     /// Where it goes.
     pub to: SiteName,
     /// How long that takes.
@@ -94,7 +94,7 @@ pub struct ExpectedTransfer {
 
 /// What a job waits for, whatever the sites are like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wait {
+pub enum WaitCause {
     /// For a place: the verdicts say why it has none.
     Placement,
     /// For its turn: its sweep may have only so many runs at once.
@@ -118,22 +118,24 @@ pub fn explain(shared: &Shared, job: &Job) -> Explanation {
 
 /// The same without an estimate of its start, which may be most of the work.
 pub fn explain_verdicts(shared: &Shared, job: &Job) -> Explanation {
-    explain_by(shared, job, |_, _, _, _| Estimate::None)
+    explain_by(shared, job, |_, _, _, _| StartEstimate::None)
 }
 
 fn explain_by(
     shared: &Shared,
     job: &Job,
-    estimate: impl FnOnce(&Shared, &GridSnapshot, &Arc<PlacementRequest>, &Job) -> Estimate,
+    estimate: impl FnOnce(&Shared, &GridSnapshot, &Arc<PlacementRequest>, &Job) -> StartEstimate,
 ) -> Explanation {
     let request = shared.request_of(job);
     let wait = match (&job.held, &job.frozen_by) {
-        _ if job.is_final() => Wait::Ended,
-        (Some(reason), _) => Wait::Held(reason.to_string()),
-        (None, Some(_)) => Wait::Frozen,
+        _ if job.is_final() => WaitCause::Ended,
+        (Some(reason), _) => WaitCause::Held(reason.to_string()),
+        (None, Some(_)) => WaitCause::Frozen,
         (None, None) => match job.phase {
-            Phase::Queued { .. } => turn(shared, job).map_or(Wait::Placement, Wait::Turn),
-            _ => Wait::Phase,
+            JobPhase::Queued { .. } => {
+                turn(shared, job).map_or(WaitCause::Placement, WaitCause::Turn)
+            }
+            _ => WaitCause::Phase,
         },
     };
     let starvation_guard = shared
@@ -144,12 +146,12 @@ fn explain_by(
         .filter(|starvation_guard| starvation_guard.job != job.id);
     let mut grids = GridMaker::default();
     let grid = match job.phase {
-        Phase::Queued { .. } => grids.snapshot_for(shared, job.id),
+        JobPhase::Queued { .. } => grids.snapshot_for(shared, job.id),
         _ => grids.snapshot_without(shared, job).into(),
     };
     let estimate = estimate(shared, &grid, &request, job);
     let explanation = ask(shared, &grid, &job.spec, &request, wait, starvation_guard);
-    let silence = Silence::of(shared, job);
+    let silence = JobSilence::of(shared, job);
     Explanation {
         next_claim: shared.claim_time(job),
         estimate,
@@ -163,7 +165,7 @@ fn turn(shared: &Shared, job: &Job) -> Option<u32> {
     let task = job.spec.run.task.as_ref()?;
     let limit = task.at_once?;
     let end = JobId(task.group.0.saturating_add(u64::from(task.count)));
-    let mut groups = Groups::default();
+    let mut groups = SweepGroups::default();
     let view = shared.view.load();
     for (_, run) in view.jobs.range(task.group..end) {
         groups.note(run);
@@ -184,7 +186,7 @@ pub fn preview(shared: &Shared, spec: &JobSpec, request: &Arc<PlacementRequest>)
             &grid,
             spec,
             request,
-            Wait::NotSubmitted,
+            WaitCause::NotSubmitted,
             starvation_guard,
         )
     }
@@ -195,7 +197,7 @@ fn ask(
     grid: &GridSnapshot,
     spec: &JobSpec,
     request: &PlacementRequest,
-    wait: Wait,
+    wait: WaitCause,
     starvation_guard: Option<StarvationGuard>,
 ) -> Explanation {
     let mut remaining = Remaining::of(grid);
@@ -208,7 +210,7 @@ fn ask(
         }
     }
     let mut observer = Recorder::default();
-    let mut history = History::clone(&shared.history.load());
+    let mut history = PairHistory::clone(&shared.history.load());
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
@@ -224,7 +226,7 @@ fn ask(
     let sites = grid.sites().iter();
     let sites = sites.map(|site| (site.name.clone(), figures(shared, site, may_probe)));
     Explanation {
-        estimate: Estimate::None,
+        estimate: StartEstimate::None,
         transfers: decision
             .as_ref()
             .map(|plan| transfers(shared, plan))
@@ -242,7 +244,7 @@ fn ask(
         bid_kind: grid.bid_kind(),
         wait,
         next_claim: None,
-        silence: Silence::default(),
+        silence: JobSilence::default(),
         starvation_guard,
         class: None,
     }
@@ -281,7 +283,7 @@ fn figures(shared: &Shared, site: &GridSite, may_probe: bool) -> SiteFigures {
 }
 
 /// What a plan brings to its sites, and over which links.
-fn transfers(shared: &Shared, plan: &Plan) -> Vec<ExpectedTransfer> {
+fn transfers(shared: &Shared, plan: &PlacementPlan) -> Vec<ExpectedTransfer> {
     let of_component = |(index, placement): (usize, &Placement)| {
         let to = placement.site.clone();
         placement

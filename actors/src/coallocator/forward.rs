@@ -11,7 +11,7 @@ use actix::{AsyncContext, Context, Handler, SpawnHandle};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::state::{Forward, Job};
-use cospan_domain::placement::{Acceptance, GridSnapshot, place_parts};
+use cospan_domain::placement::{GridSnapshot, PlacementAcceptance, place_parts};
 use cospan_domain::reserve::flexco::{self, FlexPlan, MetaJob, Operations, SiteOffer};
 use cospan_domain::reserve::{Span, Timeline};
 use cospan_domain::resources::Resources;
@@ -21,11 +21,11 @@ use tracing::debug;
 
 use super::actor::CoAllocator;
 use super::dividing;
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 use crate::cluster::free_slots;
-use crate::job::Order;
+use crate::job::JobOrder;
 use crate::shared::Shared;
-use crate::supervision::{ActorKind, Owed};
+use crate::supervision::{ActorKind, OwedAnswer};
 
 /// Slots that a site is asked for at most.
 const SLOTS_MAX: usize = 1_000;
@@ -41,17 +41,17 @@ const DOUBLINGS: u32 = 6;
 /// Jobs whose promised starts may be brought forward, and what sites had free when last looked.
 #[derive(Debug, Default)]
 pub(super) struct Forwarding {
-    jobs: BTreeMap<JobId, Tried>,
-    seen: BTreeMap<SiteName, Said>,
+    jobs: BTreeMap<JobId, ForwardFailures>,
+    seen: BTreeMap<SiteName, FreeReport>,
     /// Sites whose free time has changed, and nobody could make use of all that yet.
     freed: BTreeSet<SiteName>,
-    turn: Turn,
+    turn: ForwardTurn,
     wake: Option<SpawnHandle>,
 }
 
 /// How a job fared.
 #[derive(Debug, Default)]
-struct Tried {
+struct ForwardFailures {
     /// How often it did not get that since it last got something.
     failures: u32,
     /// It is not to be told before.
@@ -59,10 +59,10 @@ struct Tried {
 }
 
 /// What a site says with every answer: what is idle, and what is left of that later, step by step.
-type Said = (Option<Resources>, Vec<Resources>);
+type FreeReport = (Option<Resources>, Vec<Resources>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Turn {
+enum ForwardTurn {
     #[default]
     Rests,
     /// Sites are asked.
@@ -97,7 +97,7 @@ impl Forwarding {
         let Some(forward) = job.forward(now) else {
             return;
         };
-        if let Turn::Told(told, before) = self.turn
+        if let ForwardTurn::Told(told, before) = self.turn
             && told == id
         {
             let has_moved = forward.present.start < before;
@@ -108,13 +108,13 @@ impl Forwarding {
                 PAUSE.0 << tried.failures.min(DOUBLINGS)
             };
             tried.not_before = now + DurationMs(pause);
-            self.turn = Turn::Rests;
+            self.turn = ForwardTurn::Rests;
         }
     }
 
     fn ended(&mut self, id: JobId) {
-        if matches!(self.turn, Turn::Told(told, _) if told == id) {
-            self.turn = Turn::Rests;
+        if matches!(self.turn, ForwardTurn::Told(told, _) if told == id) {
+            self.turn = ForwardTurn::Rests;
         }
     }
 
@@ -150,7 +150,7 @@ impl CoAllocator {
             return;
         }
         self.forwarding.note(&self.shared);
-        if self.forwarding.turn != Turn::Rests
+        if self.forwarding.turn != ForwardTurn::Rests
             || self.forwarding.freed.is_empty()
             || self.forwarding.wake.is_some()
         {
@@ -166,11 +166,11 @@ impl CoAllocator {
         let now = self.shared.clock.now();
         let (due, next) = self.forwarding.due(now);
         let front = front(&self.shared, &due, now);
-        if self.forwarding.turn != Turn::Rests || front.is_empty() {
+        if self.forwarding.turn != ForwardTurn::Rests || front.is_empty() {
             self.forward_later(next.map(|next| next.since(now)), ctx);
             return;
         }
-        self.forwarding.turn = Turn::Asks;
+        self.forwarding.turn = ForwardTurn::Asks;
         let freed = std::mem::take(&mut self.forwarding.freed);
         let grid = self.grid.snapshot(&self.shared);
         let shared = self.shared.clone();
@@ -178,9 +178,9 @@ impl CoAllocator {
             told: None,
             freed: freed.clone(),
         };
-        let owed = Owed::new(ctx.address(), died);
+        let owed = OwedAnswer::new(ctx.address(), died);
         actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
+            chaos::reach(CrashPoint::SpawnedFuture);
             let told = tell_first(&shared, &grid, front, &freed).await;
             let freed = if told.is_some() {
                 freed
@@ -240,7 +240,7 @@ async fn tell_first(
         let present = forward.present;
         debug!(%job, ?command, ?present, "a better plan is free");
         if let Some(addr) = shared.job_actor(job).await
-            && let Ok(Ok(())) = addr.send(Order(command)).await
+            && let Ok(Ok(())) = addr.send(JobOrder(command)).await
         {
             return Some((job, present.start));
         }
@@ -332,7 +332,7 @@ pub(super) async fn free_times(
     let sites = grid
         .sites()
         .iter()
-        .filter(|site| site.acceptance == Acceptance::Open);
+        .filter(|site| site.acceptance == PlacementAcceptance::Open);
     let granting = sites.filter_map(|site| {
         let shape = site.shape.as_ref().filter(|shape| shape.reservations)?;
         Some((&site.name, &shape.total))
@@ -353,9 +353,9 @@ impl Handler<Forwarded> for CoAllocator {
     fn handle(&mut self, done: Forwarded, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.forwarding.freed.extend(done.freed);
-        self.forwarding.turn = Turn::Rests;
+        self.forwarding.turn = ForwardTurn::Rests;
         if let Some((id, start)) = done.told {
-            self.forwarding.turn = Turn::Told(id, start);
+            self.forwarding.turn = ForwardTurn::Told(id, start);
             let (view, now) = (self.shared.view.load(), self.shared.clock.now());
             self.forwarding
                 .fold(id, view.jobs.get(&id).map(AsRef::as_ref), now);

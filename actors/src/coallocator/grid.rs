@@ -8,9 +8,9 @@ use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, SiteName};
 use cospan_domain::job::demands::{Holding, holdings};
 use cospan_domain::job::state::Job;
 use cospan_domain::placement::{
-    self, Acceptance, Belief, GridSite, GridSnapshot, Hindrance, PlacementRequest,
+    self, Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance, PlacementRequest,
 };
-use cospan_domain::reserve::Ebb;
+use cospan_domain::reserve::IdleDrop;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::availability::{serves_files, state};
 use cospan_domain::site::state::SiteRecord;
@@ -19,7 +19,7 @@ use cospan_domain::units::{Bytes, Timestamp};
 use imbl::OrdMap;
 
 use crate::api::View;
-use crate::live_state::SiteReport;
+use crate::live_state::KnownSite;
 use crate::shared::Shared;
 use crate::transfer::{CopyKey, staged};
 
@@ -58,7 +58,7 @@ impl GridMaker {
             promised.subtract(&own(&site.name));
             site.pending.add(&promised);
             if isolated {
-                site.acceptance = Acceptance::Closed(Hindrance::Isolated);
+                site.acceptance = PlacementAcceptance::Closed(Hindrance::Isolated);
             }
             site
         }))
@@ -139,7 +139,7 @@ fn site(
     shared: &Shared,
     view: &View,
     name: &SiteName,
-    report: &SiteReport,
+    report: &KnownSite,
     now: Timestamp,
 ) -> GridSite {
     let fresh = SiteRecord::new(name.clone());
@@ -182,10 +182,12 @@ fn site(
 }
 
 /// What takes components into its own queue only is closed to all that claim.
-fn acceptance(of_state: Acceptance, report: &SiteReport) -> Acceptance {
+fn acceptance(of_state: PlacementAcceptance, report: &KnownSite) -> PlacementAcceptance {
     let queues_only = report.shape.as_ref().is_some_and(|shape| shape.queues_only);
     match of_state {
-        Acceptance::Open if queues_only => Acceptance::Closed(Hindrance::QueueOnly),
+        PlacementAcceptance::Open if queues_only => {
+            PlacementAcceptance::Closed(Hindrance::QueueOnly)
+        }
         other => other,
     }
 }
@@ -237,7 +239,7 @@ pub(crate) fn may_try_out(
 pub(crate) fn belief(
     shared: &Shared,
     site: &SiteName,
-    report: &SiteReport,
+    report: &KnownSite,
     now: Timestamp,
 ) -> Option<Belief> {
     let (asked_at, mut idle) = report.idle.clone()?;
@@ -248,7 +250,7 @@ pub(crate) fn belief(
 }
 
 /// When less is left of what a site said is idle, counted from now on.
-pub(crate) fn aged(report: &SiteReport, now: Timestamp) -> Arc<[Ebb]> {
+pub(crate) fn aged(report: &KnownSite, now: Timestamp) -> Arc<[IdleDrop]> {
     if report.ebbs.is_empty() {
         return report.ebbs.clone();
     }

@@ -20,9 +20,9 @@ mod within;
 pub use actor::{AskStanding, CoAllocator};
 pub use dividing::Division;
 pub(crate) use dividing::would_divide;
-pub use estimate::Estimate;
+pub use estimate::StartEstimate;
 pub use explain::{
-    ExpectedTransfer, Explanation, SiteFigures, Wait, explain, explain_verdicts, preview,
+    ExpectedTransfer, Explanation, SiteFigures, WaitCause, explain, explain_verdicts, preview,
 };
 pub use grid::GridMaker;
 pub(crate) use grid::{aged, belief, holding_sums, is_believed, may_try_out};

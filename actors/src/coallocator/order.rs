@@ -6,9 +6,9 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::command::JobCommand;
 
 use super::actor::CoAllocator;
-use crate::chaos::{self, Point};
-use crate::job::Order;
-use crate::supervision::Owed;
+use crate::chaos::{self, CrashPoint};
+use crate::job::JobOrder;
+use crate::supervision::OwedAnswer;
 
 impl CoAllocator {
     /// Gives a job an order, and hears when that is over. A job that has changed meanwhile refuses:
@@ -25,11 +25,11 @@ impl CoAllocator {
         Context<Self>: ToEnvelope<Self, M>,
     {
         let shared = self.shared.clone();
-        let owed = Owed::new(ctx.address(), heard);
+        let owed = OwedAnswer::new(ctx.address(), heard);
         actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
+            chaos::reach(CrashPoint::SpawnedFuture);
             if let Some(addr) = shared.job_actor(job).await {
-                let _ = addr.send(Order(command)).await;
+                let _ = addr.send(JobOrder(command)).await;
             }
             owed.settle_so().await;
         });

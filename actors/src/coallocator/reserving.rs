@@ -9,11 +9,11 @@ use actix::{AsyncContext, Context, Handler, SpawnHandle};
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::reservation::Outlook;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{
-    Acceptance, GridSite, GridSnapshot, PlacementRequest, could_be_reserved, rank_to_reserve,
-    rank_unreserved,
+    GridSite, GridSnapshot, PlacementAcceptance, PlacementRequest, could_be_reserved,
+    rank_to_reserve, rank_unreserved,
 };
 use cospan_domain::reserve::{Ranking, Span, Timeline};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -22,10 +22,10 @@ use super::actor::CoAllocator;
 use super::dividing::is_divided;
 use super::forward::free_times;
 use super::grid::GridMaker;
-use crate::chaos::{self, Point};
-use crate::job::Order;
+use crate::chaos::{self, CrashPoint};
+use crate::job::JobOrder;
 use crate::shared::Shared;
-use crate::supervision::{ActorKind, Owed};
+use crate::supervision::{ActorKind, OwedAnswer};
 
 /// Jobs that wait to be told.
 #[derive(Debug, Default)]
@@ -40,14 +40,14 @@ pub(super) struct Seeking {
 /// A job was told which sites it may ask.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-pub(super) struct Told(JobId);
+pub(super) struct ReservationSitesSent(JobId);
 
 impl Seeking {
     /// A job as it stands in the view.
     pub(super) fn fold(&mut self, id: JobId, job: Option<&Job>) {
         let seeking = job.filter(|job| job.seeks_reservation());
         match seeking.and_then(|job| Some((&job.phase, job.reservation_asked_at()?))) {
-            Some((Phase::Queued { not_before, .. }, asked_at)) => {
+            Some((JobPhase::Queued { not_before, .. }, asked_at)) => {
                 self.jobs.insert(id, asked_at.max(*not_before));
             }
             Some(_) | None => drop(self.jobs.remove(&id)),
@@ -123,7 +123,7 @@ impl CoAllocator {
             rankings,
             wish,
         };
-        self.order_job(job.id, reserve, Told(job.id), ctx);
+        self.order_job(job.id, reserve, ReservationSitesSent(job.id), ctx);
     }
 
     /// Sites are put in the order that each of these jobs prefers, by what they publish, before it
@@ -137,12 +137,12 @@ impl CoAllocator {
         self.seeking.told.extend(jobs.iter().map(|(job, _)| job.id));
         let shared = self.shared.clone();
         let to_tell = |(job, sites): (Arc<Job>, Candidates)| {
-            let owed = Owed::new(ctx.address(), Told(job.id));
+            let owed = OwedAnswer::new(ctx.address(), ReservationSitesSent(job.id));
             (job, sites, owed)
         };
         let jobs: Vec<_> = jobs.into_iter().map(to_tell).collect();
         actix_rt::spawn(async move {
-            chaos::reach(Point::SpawnedFuture);
+            chaos::reach(CrashPoint::SpawnedFuture);
             let free = free_for(&shared, &grid, jobs.iter().map(|(job, ..)| &**job)).await;
             for (job, sites, owed) in jobs {
                 let Candidates {
@@ -158,7 +158,7 @@ impl CoAllocator {
                     wish,
                 };
                 if let Some(addr) = shared.job_actor(job.id).await {
-                    let _ = addr.send(Order(reserve)).await;
+                    let _ = addr.send(JobOrder(reserve)).await;
                 }
                 owed.settle_so().await;
             }
@@ -318,7 +318,8 @@ impl Candidates {
 /// again.
 pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
     let is_closed = |site: &GridSite| {
-        site.acceptance_of_promised() != Acceptance::Open || site.ban_of(Some(owner)).is_some()
+        site.acceptance_of_promised() != PlacementAcceptance::Open
+            || site.ban_of(Some(owner)).is_some()
     };
     let may = |site: &GridSite| match site.grants_reservations() {
         Some(grants) => grants && is_closed(site),
@@ -327,10 +328,10 @@ pub(super) fn may_change(grid: &GridSnapshot, owner: &KeyName) -> bool {
     grid.sites().iter().any(may)
 }
 
-impl Handler<Told> for CoAllocator {
+impl Handler<ReservationSitesSent> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, Told(job): Told, ctx: &mut Context<Self>) {
+    fn handle(&mut self, ReservationSitesSent(job): ReservationSitesSent, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.seeking.told.remove(&job);
         self.look_at_seeking_soon(ctx);
@@ -359,7 +360,7 @@ mod tests {
         };
         let site = GridSite {
             shape: Some(Arc::new(shape)),
-            acceptance: Acceptance::Open,
+            acceptance: PlacementAcceptance::Open,
             bans: [(mallory.clone(), Ban::Probed)].into(),
             ..GridSite::unheard(SiteName::new("delft").expect("a name"))
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cospan_domain::ids::{JobId, KeyName};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 
 use super::actor::CoAllocator;
 
@@ -29,7 +29,7 @@ impl CoAllocator {
             let before = std::mem::replace(&mut self.suspects.owners, owners);
             let now = &self.suspects.owners;
             let is_concerned = |job: &&Arc<Job>| {
-                let is_waiting = matches!(job.phase, Phase::Queued { .. });
+                let is_waiting = matches!(job.phase, JobPhase::Queued { .. });
                 is_waiting && before.contains(&job.owner) != now.contains(&job.owner)
             };
             let concerned = view.jobs.values().filter(is_concerned).map(|job| job.id);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr};
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, SiteName};
-use cospan_domain::job::spec::{ComponentSpec, Flexible, JobSpec, Priority, Request};
-use cospan_domain::job::state::{Component, Job, Phase, Run};
+use cospan_domain::job::spec::{ComponentSpec, Flexible, JobSpec, Priority, RequestType};
+use cospan_domain::job::state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::labels::Labels;
 use cospan_domain::placed::Placement;
-use cospan_domain::placement::{Outcome, Reason};
-use cospan_domain::queue::{Condition, Standing};
-use cospan_domain::reserve::Ebb;
+use cospan_domain::placement::{Reason, Suitability};
+use cospan_domain::queue::{Condition, QueueStanding};
+use cospan_domain::reserve::IdleDrop;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::state::{Breaker, SiteRecord};
@@ -18,17 +18,17 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{Capabilities, SiteDescription};
 
 use super::{
-    AskStanding, CoAllocator, Explanation, Wait, aged, belief, explain, may_try_out, preview,
+    AskStanding, CoAllocator, Explanation, WaitCause, aged, belief, explain, may_try_out, preview,
 };
-use crate::actor_registry::{Dirty, Look, RegisteredActor};
-use crate::journal::Change;
-use crate::live_state::SiteReport;
+use crate::actor_registry::{Dirty, LookAgain, RegisteredActor};
+use crate::journal::JournalChange;
+use crate::live_state::KnownSite;
 use crate::supervision::{ActorId, LifeGuard};
-use crate::transfer::testing::{World, content, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 
 const JOB: JobId = JobId(1);
 
-impl World {
+impl MemoryWorld {
     fn co_allocator(&self) -> Addr<CoAllocator> {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::CoAllocator, supervisor.clone());
@@ -42,17 +42,20 @@ impl World {
     }
 }
 
-async fn standing(addr: &Addr<CoAllocator>) -> Option<Standing> {
+async fn standing(addr: &Addr<CoAllocator>) -> Option<QueueStanding> {
     addr.send(AskStanding(JOB)).await.expect("it lives")
 }
 
 #[test]
 fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         let co_allocator = world.co_allocator();
         world
-            .append(Change::NewJobs(vec![Arc::new(queued(JOB.0, content(1)))]))
+            .append(JournalChange::NewJobs(vec![Arc::new(queued(
+                JOB.0,
+                content(1),
+            ))]))
             .await;
         world.settle().await;
         let waits = standing(&co_allocator).await;
@@ -60,7 +63,7 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
         // Nobody tells the queues that it is gone.
         world.shared.view.change(|view| view.jobs.remove(&JOB));
         world.add_file("input", content(1), &["Delft"]).await;
-        co_allocator.send(Look).await.expect("it lives");
+        co_allocator.send(LookAgain).await.expect("it lives");
         world.settle().await;
         assert_eq!(
             standing(&co_allocator).await,
@@ -73,14 +76,16 @@ fn an_offer_for_a_job_that_is_gone_forgets_its_queue_entry() {
 #[test]
 fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         let co_allocator = world.co_allocator();
         let mut job = queued(JOB.0, content(1));
         Arc::make_mut(&mut job.spec).components[0].resources = Resources::processors(1);
-        world.append(Change::NewJobs(vec![Arc::new(job)])).await;
+        world
+            .append(JournalChange::NewJobs(vec![Arc::new(job)]))
+            .await;
         world.add_file("input", content(1), &["Delft"]).await;
         says(&world, "Delft", 10, 10);
-        co_allocator.send(Look).await.expect("it lives");
+        co_allocator.send(LookAgain).await.expect("it lives");
         let condition = async || {
             standing(&co_allocator)
                 .await
@@ -100,19 +105,19 @@ fn an_offer_is_withdrawn_once_its_job_is_another_also_in_its_queue() {
             ..Job::clone(&old)
         });
         world
-            .append(Change::Job {
+            .append(JournalChange::Job {
                 old,
                 new,
                 events: Vec::new(),
             })
             .await;
-        co_allocator.send(Look).await.expect("it lives");
+        co_allocator.send(LookAgain).await.expect("it lives");
         assert_eq!(condition().await, Some(Condition::Ready));
     });
 }
 
 /// Says on the live state that a site has so many processors and so many of them idle.
-fn says(world: &World, name: &str, total: u32, idle: u32) {
+fn says(world: &MemoryWorld, name: &str, total: u32, idle: u32) {
     let now = world.shared.clock.now();
     let description = SiteDescription {
         total: Resources::processors(total),
@@ -122,10 +127,10 @@ fn says(world: &World, name: &str, total: u32, idle: u32) {
         lanes: None,
         manager: "none".into(),
     };
-    let mut report = SiteReport {
+    let mut report = KnownSite {
         contact: Contact::Answering { last_at: now },
         idle: Some((now, Resources::processors(idle))),
-        ..SiteReport::default()
+        ..KnownSite::default()
     };
     report.describe(description);
     world.shared.live.publish(site(name), Arc::new(report));
@@ -134,7 +139,7 @@ fn says(world: &World, name: &str, total: u32, idle: u32) {
 #[test]
 fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         says(&world, "Delft", 10, 8);
         let delft = site("Delft");
         let report = world.shared.live.site(&delft).expect("a report");
@@ -153,19 +158,21 @@ fn a_report_counts_until_it_is_twice_as_old_as_its_expiry() {
 #[test]
 fn what_others_were_promised_comes_nearer_as_a_report_ages() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         world.add_file("input", content(1), &["Delft"]).await;
         let mut job = queued(JOB.0, content(1));
         Arc::make_mut(&mut job.spec).components[0].resources = Resources::processors(4);
-        world.append(Change::NewJobs(vec![Arc::new(job)])).await;
+        world
+            .append(JournalChange::NewJobs(vec![Arc::new(job)]))
+            .await;
         says(&world, "Delft", 10, 8);
         let delft = site("Delft");
-        let mut report = SiteReport::clone(&*world.shared.live.site(&delft).expect("a report"));
+        let mut report = KnownSite::clone(&*world.shared.live.site(&delft).expect("a report"));
         let now = world.shared.clock.now();
         // A job of a minute is asked for with eleven more: the hold, and the margin.
         let soon = DurationMs(13 * 60_000);
         let left = Resources::processors(2);
-        report.ebbs = vec![Ebb {
+        report.ebbs = vec![IdleDrop {
             at: now + soon,
             after: soon,
             left,
@@ -179,11 +186,11 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
             let job = world.shared.view.load().jobs[&JOB].clone();
             explain(&world.shared, &job).verdicts[0].outcome.clone()
         };
-        assert_eq!(outcome(), Outcome::Chosen, "it is over by then");
+        assert_eq!(outcome(), Suitability::Chosen, "it is over by then");
         report.ebbs = aged(&report, now + DurationMs(60_000));
         assert_eq!(report.ebbs[0].after, DurationMs(12 * 60_000));
         world.shared.live.publish(delft, Arc::new(report));
-        let Outcome::Refused(reasons) = outcome() else {
+        let Suitability::Refused(reasons) = outcome() else {
             panic!("it is a minute nearer")
         };
         assert!(
@@ -196,13 +203,15 @@ fn what_others_were_promised_comes_nearer_as_a_report_ages() {
 #[test]
 fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.add_file("input", content(1), &["Delft"]).await;
         let mut queued = queued(JOB.0, content(1));
         let mut spec = JobSpec::clone(&queued.spec);
         spec.components[0].resources = Resources::processors(8);
         queued.spec = Arc::new(spec);
-        world.append(Change::NewJobs(vec![Arc::new(queued)])).await;
+        world
+            .append(JournalChange::NewJobs(vec![Arc::new(queued)]))
+            .await;
         let job = world.shared.view.load().jobs[&JOB].clone();
         let (at_delft, now) = (site("Delft"), world.shared.clock.now());
         let placement = Placement {
@@ -216,7 +225,7 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             revision: 2,
             ..Job::clone(&job)
         };
-        placed.phase = Phase::Placed {
+        placed.phase = JobPhase::Placed {
             at: now,
             start_estimate: now,
         };
@@ -226,7 +235,7 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
         }];
         let new = Arc::new(placed);
         world
-            .append(Change::Job {
+            .append(JournalChange::Job {
                 old: job,
                 new: new.clone(),
                 events: Vec::new(),
@@ -235,7 +244,7 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
         says(&world, "Delft", 10, 8);
         says(&world, "Leiden", 10, 4);
         let explanation = explain(&world.shared, &new);
-        assert_eq!(explanation.wait, Wait::Phase);
+        assert_eq!(explanation.wait, WaitCause::Phase);
         let delft = &explanation.sites[&at_delft];
         assert_eq!(
             (delft.idle, delft.pending, delft.errors),
@@ -248,11 +257,11 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
         };
         assert_eq!(
             outcome("Delft"),
-            Some(Outcome::Chosen),
+            Some(Suitability::Chosen),
             "it does not stand in its own way"
         );
         assert!(
-            matches!(outcome("Leiden"), Some(Outcome::Refused(_))),
+            matches!(outcome("Leiden"), Some(Suitability::Refused(_))),
             "{:?}",
             outcome("Leiden")
         );
@@ -261,15 +270,15 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
             revision: 3,
             ..Job::clone(&new)
         };
-        running.phase = Phase::Running { since: now };
-        running.components[0].run = Run::Running {
+        running.phase = JobPhase::Running { since: now };
+        running.components[0].run = AttemptState::Running {
             lrm_id: LrmId::new("7").expect("an id"),
             host: "node".into(),
             since: now,
         };
         let (old, new) = (new, Arc::new(running));
         world
-            .append(Change::Job {
+            .append(JournalChange::Job {
                 old,
                 new: new.clone(),
                 events: Vec::new(),
@@ -282,7 +291,7 @@ fn a_placed_job_is_told_what_each_site_would_be_to_it_if_it_held_nothing() {
 }
 
 /// Sites that a job of two components, each as large as a site, would be placed at.
-fn connected_pair(world: &World) -> Vec<SiteName> {
+fn connected_pair(world: &MemoryWorld) -> Vec<SiteName> {
     let mut spec = JobSpec::clone(&queued(JOB.0, content(1)).spec);
     spec.policy = Some("connected-cluster-minimization".parse().expect("a name"));
     let mut one = spec.components[0].clone();
@@ -303,7 +312,7 @@ fn connected_pair(world: &World) -> Vec<SiteName> {
 #[test]
 fn components_avoid_sites_between_which_transfers_were_slow() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         ["Delft", "Leiden", "Utrecht"]
             .iter()
             .for_each(|name| says(&world, name, 4, 4));
@@ -327,14 +336,14 @@ fn components_avoid_sites_between_which_transfers_were_slow() {
 #[test]
 fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         says(&world, "Delft", 10, 8);
         says(&world, "Leiden", 10, 8);
         let mut queued = queued(JOB.0, content(1));
         let mut spec = JobSpec::clone(&queued.spec);
         spec.components[0].inputs.clear();
         spec.components[0].resources = Resources::processors(8);
-        (spec.request, spec.rerunnable) = (Request::NonFixed, false);
+        (spec.request, spec.rerunnable) = (RequestType::NonFixed, false);
         queued.spec = Arc::new(spec);
         queued.components = vec![Component::default()];
         let here = || may_try_out(&world.shared, &queued, ComponentIndex(0), &site("Delft"));
@@ -348,7 +357,7 @@ fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
             trips: 1,
         };
         world
-            .append(Change::Site {
+            .append(JournalChange::Site {
                 old: before,
                 new: Arc::new(failed),
             })
@@ -359,13 +368,13 @@ fn a_job_that_runs_once_tries_a_site_out_if_no_other_is_worth_waiting_for() {
 }
 
 /// Sites of which Delft is being tried out and has 20 processors, all of them idle.
-async fn delft_half_open(others: &[(&str, u32, u32)]) -> World {
+async fn delft_half_open(others: &[(&str, u32, u32)]) -> MemoryWorld {
     let names: Vec<&str> = others
         .iter()
         .map(|(name, ..)| *name)
         .chain(["Delft"])
         .collect();
-    let world = World::new(&names);
+    let world = MemoryWorld::new(&names);
     let old = world.shared.view.load().sites.get(&site("Delft")).cloned();
     let (since, running) = (Timestamp(0), [].into());
     let breaker = Breaker::HalfOpen {
@@ -379,7 +388,7 @@ async fn delft_half_open(others: &[(&str, u32, u32)]) -> World {
         ..SiteRecord::new(site("Delft"))
     };
     world
-        .append(Change::Site {
+        .append(JournalChange::Site {
             old,
             new: Arc::new(failed),
         })
@@ -392,7 +401,7 @@ async fn delft_half_open(others: &[(&str, u32, u32)]) -> World {
 }
 
 /// A job that must not run twice and reads nothing, of components of these sizes.
-fn once(request: Request, sizes: &[u32]) -> JobSpec {
+fn once(request: RequestType, sizes: &[u32]) -> JobSpec {
     let mut spec = JobSpec::clone(&queued(JOB.0, content(1)).spec);
     let mut part = spec.components.remove(0);
     part.inputs.clear();
@@ -405,7 +414,7 @@ fn once(request: Request, sizes: &[u32]) -> JobSpec {
 }
 
 /// What would become of a job of this if it were submitted now.
-fn previewed(world: &World, spec: JobSpec) -> Explanation {
+fn previewed(world: &MemoryWorld, spec: JobSpec) -> Explanation {
     let job = Job {
         spec: spec.into(),
         ..queued(JOB.0, content(1))
@@ -414,7 +423,7 @@ fn previewed(world: &World, spec: JobSpec) -> Explanation {
 }
 
 /// The job where it would be placed now, and whether its last component may try Delft out.
-fn placed_now(world: &World, spec: JobSpec) -> Option<bool> {
+fn placed_now(world: &MemoryWorld, spec: JobSpec) -> Option<bool> {
     let plan = previewed(world, spec.clone()).decision.ok()?;
     assert!(
         plan.placements
@@ -440,17 +449,17 @@ fn placed_now(world: &World, spec: JobSpec) -> Option<bool> {
 fn a_job_that_runs_once_is_let_in_where_it_was_placed_for_want_of_others() {
     paused(|| async {
         let world = delft_half_open(&[("Leiden", 18, 18)]).await;
-        let rigid = || once(Request::NonFixed, &[8, 8, 7]);
+        let rigid = || once(RequestType::NonFixed, &[8, 8, 7]);
         assert_eq!(
             placed_now(&world, rigid()),
             Some(true),
             "Leiden takes two of them at most"
         );
-        let total = || once(Request::Flexible(Flexible::default()), &[23]);
+        let total = || once(RequestType::Flexible(Flexible::default()), &[23]);
         assert_eq!(placed_now(&world, total()), Some(true));
         let splits = vec![vec![20, 3], vec![8, 8, 7]];
         let listed = || {
-            Request::Flexible(Flexible {
+            RequestType::Flexible(Flexible {
                 splits: splits.clone(),
                 ..Flexible::default()
             })
@@ -473,7 +482,7 @@ fn a_component_that_was_placed_anew_by_itself_is_let_in_for_its_own_size() {
     paused(|| async {
         let world = delft_half_open(&[("Leiden", 10, 0), ("Utrecht", 10, 0)]).await;
         let mut job = queued(JOB.0, content(1));
-        job.spec = once(Request::Flexible(Flexible::default()), &[20]).into();
+        job.spec = once(RequestType::Flexible(Flexible::default()), &[20]).into();
         let let_in = |share| {
             let (sources, transfer_time) = (Vec::new(), DurationMs::ZERO);
             let share = Some(share);

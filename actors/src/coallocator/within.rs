@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, SpawnHandle};
-use cospan_domain::acquire::{Acquisition, Promised};
+use cospan_domain::acquire::{Acquisition, ReservationUse};
 use cospan_domain::ids::{ComponentIndex, JobId, SiteName};
 use cospan_domain::job::command::JobCommand;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::placement::{GridSnapshot, place_within};
 use cospan_domain::reserve::Serial;
 use cospan_domain::resources::Resources;
 use cospan_domain::site::shared::SharedReservation;
-use cospan_domain::site::together::Group;
+use cospan_domain::site::together::JointReservation;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::actor::CoAllocator;
@@ -28,9 +28,9 @@ use crate::supervision::ActorKind;
 const SPARE: DurationMs = DurationMs::from_secs(10);
 
 /// Where a reservation is: its site, and its number there.
-type Place = (SiteName, Serial);
+type ReservationPlace = (SiteName, Serial);
 /// What is taken of reservations.
-type Takes = Vec<(Place, Resources)>;
+type ReservationTakes = Vec<(ReservationPlace, Resources)>;
 
 /// Jobs that share reservations.
 #[derive(Debug, Default)]
@@ -40,19 +40,19 @@ pub(super) struct Within {
     /// All that have not ended.
     sharing: BTreeSet<JobId>,
     /// Those that are being told, and what they take where.
-    told: BTreeMap<JobId, Takes>,
+    told: BTreeMap<JobId, ReservationTakes>,
     wake: Option<SpawnHandle>,
 }
 
 /// A job was told what becomes of it.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-pub(super) struct Told(JobId);
+pub(super) struct PlaceTold(JobId);
 
 /// What is to become of a job that waits.
-enum Verdict {
+enum WaitingVerdict {
     /// It has a place.
-    Place(Takes, Vec<Placement>),
+    Place(ReservationTakes, Vec<Placement>),
     /// It will have none.
     Fail(Arc<str>),
     /// It waits; at the latest until then.
@@ -68,13 +68,13 @@ impl Within {
             None => drop(self.sharing.remove(&id)),
         }
         match job.filter(|job| job.waits_within()).map(|job| &job.phase) {
-            Some(Phase::Queued { not_before, .. }) => drop(self.waiting.insert(id, *not_before)),
+            Some(JobPhase::Queued { not_before, .. }) => drop(self.waiting.insert(id, *not_before)),
             Some(_) | None => drop(self.waiting.remove(&id)),
         }
     }
 
     /// What jobs take of a reservation, or are about to.
-    fn taken(&self, view: &View, place: &Place) -> Resources {
+    fn taken(&self, view: &View, place: &ReservationPlace) -> Resources {
         let mut taken = Resources::default();
         let told = self.told.values().flatten().filter(|(of, _)| of == place);
         told.for_each(|(_, resources)| taken.add(resources));
@@ -87,9 +87,9 @@ impl Within {
 }
 
 /// What a job that was placed takes of a reservation until it has ended.
-fn taken_by(job: &Job, (site, serial): &Place) -> Resources {
+fn taken_by(job: &Job, (site, serial): &ReservationPlace) -> Resources {
     let mut taken = Resources::default();
-    let waits = matches!(job.phase, Phase::Queued { .. });
+    let waits = matches!(job.phase, JobPhase::Queued { .. });
     for (index, component) in job.components.iter().enumerate().filter(|_| !waits) {
         let promised = component.acquisition().promised();
         let there = component
@@ -128,40 +128,46 @@ impl CoAllocator {
             };
             let verdict = match not_before <= now {
                 true => self.verdict(job, &view, &grid, now),
-                false => Verdict::Wait(Some(not_before)),
+                false => WaitingVerdict::Wait(Some(not_before)),
             };
             match verdict {
-                Verdict::Place(takes, placements) => {
+                WaitingVerdict::Place(takes, placements) => {
                     self.within.told.insert(id, takes);
                     let command = JobCommand::Place {
                         placements,
                         by: None,
                     };
-                    self.order_job(id, command, Told(id), ctx);
+                    self.order_job(id, command, PlaceTold(id), ctx);
                 }
-                Verdict::Fail(reason) => {
+                WaitingVerdict::Fail(reason) => {
                     self.within.told.insert(id, Vec::new());
                     let wish = job.reservation_wish();
                     let command = JobCommand::LoseReservation { reason, wish };
-                    self.order_job(id, command, Told(id), ctx);
+                    self.order_job(id, command, PlaceTold(id), ctx);
                 }
-                Verdict::Wait(until) => next = next.into_iter().chain(until).min(),
+                WaitingVerdict::Wait(until) => next = next.into_iter().chain(until).min(),
             }
         }
         self.wake_sharing(next.map(|next| next.since(now)), ctx);
     }
 
-    fn verdict(&self, job: &Job, view: &View, grid: &GridSnapshot, now: Timestamp) -> Verdict {
+    fn verdict(
+        &self,
+        job: &Job,
+        view: &View,
+        grid: &GridSnapshot,
+        now: Timestamp,
+    ) -> WaitingVerdict {
         let Some(name) = job.shares() else {
-            return Verdict::Wait(None);
+            return WaitingVerdict::Wait(None);
         };
         let group = view.shared_group(name, now);
         let leader = group.as_ref().and_then(|group| group.leader(now));
         let Some((group, (site, reservation))) = group.as_ref().zip(leader) else {
-            return Verdict::Fail(format!("its reservation {name} is no more").into());
+            return WaitingVerdict::Fail(format!("its reservation {name} is no more").into());
         };
         if let Some(why) = reservation.turns_away(&job.owner, now) {
-            return Verdict::Fail(format!("its reservation {name} at {site} {why}").into());
+            return WaitingVerdict::Fail(format!("its reservation {name} at {site} {why}").into());
         }
         let parts = || {
             group
@@ -174,14 +180,14 @@ impl CoAllocator {
             .map(|(part, lease)| lease.from.max(part.start() - go_lead))
             .max();
         let Some((from, to)) = begins.zip(parts().map(|(_, lease)| lease.to).min()) else {
-            return Verdict::Wait(None);
+            return WaitingVerdict::Wait(None);
         };
         if now < from {
-            return Verdict::Wait(Some(from));
+            return WaitingVerdict::Wait(Some(from));
         }
         if to < now + SPARE.min(reservation.wish.margin) + job.spec.wall_time {
             // It may be extended.
-            return Verdict::Wait(Some(to));
+            return WaitingVerdict::Wait(Some(to));
         }
         let left = group.kept(now).map(|(site, part)| {
             let mut left = part.wish.resources.clone();
@@ -191,7 +197,7 @@ impl CoAllocator {
         let request = self.shared.request_of(job);
         match place_within(&request, grid, &left.collect()) {
             Some(placements) => promised(job, placements, group, now),
-            None => Verdict::Wait(Some(to)),
+            None => WaitingVerdict::Wait(Some(to)),
         }
     }
 
@@ -209,7 +215,12 @@ impl CoAllocator {
 }
 
 /// Placed under the leases that it shares, with what it takes of them.
-fn promised(job: &Job, placements: Vec<Placement>, group: &Group<'_>, now: Timestamp) -> Verdict {
+fn promised(
+    job: &Job,
+    placements: Vec<Placement>,
+    group: &JointReservation<'_>,
+    now: Timestamp,
+) -> WaitingVerdict {
     let parts: BTreeMap<&SiteName, &SharedReservation> = group.kept(now).collect();
     let uses = job.spec.uses(&placements).filter_map(|(site, used)| {
         let serial = parts.get(&site)?.serial;
@@ -220,7 +231,7 @@ fn promised(job: &Job, placements: Vec<Placement>, group: &Group<'_>, now: Times
         let part = parts.get(&placement.site);
         let promised = part.and_then(|part| {
             let (serial, lease) = (part.serial, part.lease()?);
-            Some(Promised {
+            Some(ReservationUse {
                 serial,
                 from: lease.from,
                 to: lease.to,
@@ -233,13 +244,13 @@ fn promised(job: &Job, placements: Vec<Placement>, group: &Group<'_>, now: Times
             ..placement
         }
     };
-    Verdict::Place(takes, placements.into_iter().map(under).collect())
+    WaitingVerdict::Place(takes, placements.into_iter().map(under).collect())
 }
 
-impl Handler<Told> for CoAllocator {
+impl Handler<PlaceTold> for CoAllocator {
     type Result = ();
 
-    fn handle(&mut self, Told(job): Told, ctx: &mut Context<Self>) {
+    fn handle(&mut self, PlaceTold(job): PlaceTold, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::CoAllocator);
         self.within.told.remove(&job);
         // What it was told may have come to nothing.

@@ -15,28 +15,28 @@ use tokio::sync::oneshot;
 use tracing::info;
 
 use super::refusal;
-use crate::actor_registry::{Dirty, Look};
+use crate::actor_registry::{Dirty, LookAgain};
 use crate::api::ApiRefusal;
-use crate::chaos::{self, Point};
-use crate::journal::{Append, AppendError, Change};
+use crate::chaos::{self, CrashPoint};
+use crate::journal::{Append, AppendError, JournalChange};
 use crate::shared::Shared;
-use crate::steps::{Step, Steps};
+use crate::steps::{DecidedStep, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// Names that may be written at the same time; more are told to come back.
 const NAMES_BOUND: usize = 4_096;
 
 /// The only writer of the catalogue.
-pub struct Information {
+pub struct InformationActor {
     pub(super) shared: Arc<Shared>,
     dirty: Dirty,
     /// Names with a write under way.
-    desks: BTreeMap<LogicalName, Desk>,
+    desks: BTreeMap<LogicalName, FileSteps>,
     depth: prometheus::IntGauge,
     _guard: LifeGuard,
 }
 
-struct Desk {
+struct FileSteps {
     steps: Steps<FileMachine>,
     /// What the journal has of it.
     stored: Option<Arc<FileRecord>>,
@@ -45,12 +45,12 @@ struct Desk {
 /// A command to one logical file. Answered once what follows is durable.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<(), ApiRefusal>")]
-pub(super) struct Order {
+pub(super) struct FileCommandMessage {
     pub(super) name: LogicalName,
     pub(super) command: FileCommand,
 }
 
-impl Information {
+impl InformationActor {
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let depth = shared
@@ -67,7 +67,7 @@ impl Information {
         }
     }
 
-    fn desk(&mut self, name: &LogicalName) -> Option<&mut Desk> {
+    fn desk(&mut self, name: &LogicalName) -> Option<&mut FileSteps> {
         if !self.desks.contains_key(name) {
             if self.desks.len() >= NAMES_BOUND {
                 return None;
@@ -75,7 +75,7 @@ impl Information {
             let stored = self.shared.view.load().files.get(name).cloned();
             let blank = || Arc::new(FileRecord::new(name.clone()));
             let steps = Steps::new(stored.clone().unwrap_or_else(blank));
-            self.desks.insert(name.clone(), Desk { steps, stored });
+            self.desks.insert(name.clone(), FileSteps { steps, stored });
             self.depth.set(self.desks.len() as i64);
         }
         self.desks.get_mut(name)
@@ -97,8 +97,13 @@ impl Information {
         }
     }
 
-    fn write(&mut self, name: LogicalName, step: Step<FileMachine>, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Decided);
+    fn write(
+        &mut self,
+        name: LogicalName,
+        step: DecidedStep<FileMachine>,
+        ctx: &mut Context<Self>,
+    ) {
+        chaos::reach(CrashPoint::Decided);
         let (next, events, answers) = step.into_parts();
         for event in &events {
             info!(file = %name, event = event.what.name(), "catalogue");
@@ -106,12 +111,12 @@ impl Information {
         let next = Arc::new(next);
         let new = (!next.is_gone()).then(|| next.clone());
         let old = self.desks.get(&name).and_then(|desk| desk.stored.clone());
-        let change = Change::File {
+        let change = JournalChange::File {
             name: name.clone(),
             old,
             new: new.clone(),
         };
-        chaos::reach_for("File", Point::BeforeJournal);
+        chaos::reach_for("File", CrashPoint::BeforeJournal);
         let append = self.shared.journal().send(Append(change));
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| {
             let Some(desk) = this.desks.get_mut(&name) else {
@@ -119,9 +124,9 @@ impl Information {
             };
             match result {
                 Ok(Ok(_)) => {
-                    chaos::reach_for("File", Point::AfterJournal);
+                    chaos::reach_for("File", CrashPoint::AfterJournal);
                     desk.stored = new;
-                    chaos::reach_for("File", Point::BeforeAnswer);
+                    chaos::reach_for("File", CrashPoint::BeforeAnswer);
                     desk.steps.committed(next, answers);
                 }
                 // Never overwrite: who asked is told to ask again.
@@ -141,27 +146,31 @@ impl Information {
 
 /// Sends a command to the catalogue's writer, from a future of one of its handlers.
 pub(super) async fn order(
-    information: Addr<Information>,
+    information: Addr<InformationActor>,
     name: LogicalName,
     command: FileCommand,
 ) -> Result<(), ApiRefusal> {
-    let answer = information.send(Order { name, command }).await;
+    let answer = information.send(FileCommandMessage { name, command }).await;
     answer.unwrap_or(Err(ApiRefusal::Busy { retry_after_s: 1 }))
 }
 
-impl Actor for Information {
+impl Actor for InformationActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Information.mailbox_bound(&self.shared.settings));
     }
 }
 
-impl Handler<Order> for Information {
+impl Handler<FileCommandMessage> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
-    fn handle(&mut self, Order { name, command }: Order, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(
+        &mut self,
+        FileCommandMessage { name, command }: FileCommandMessage,
+        ctx: &mut Context<Self>,
+    ) -> Self::Result {
         chaos::enter(ActorKind::Information);
         let (reply, answer) = oneshot::channel();
         if let Some(desk) = self.desk(&name) {
@@ -176,11 +185,11 @@ impl Handler<Order> for Information {
     }
 }
 
-impl Handler<Look> for Information {
+impl Handler<LookAgain> for InformationActor {
     type Result = ();
 
     /// It follows nobody: the catalogue changes by its own writes alone.
-    fn handle(&mut self, _: Look, _: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, _: &mut Context<Self>) {
         chaos::enter(ActorKind::Information);
         self.dirty.take();
     }

@@ -10,6 +10,6 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
-pub use actor::Information;
+pub use actor::InformationActor;
 pub use outputs::RegisterOutput;
 pub use requests::{AddFile, NoteStamp, RemoveFile};

@@ -9,11 +9,11 @@ use cospan_domain::ids::{KeyName, LogicalName, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use tracing::error;
 
-use super::actor::{Information, order};
+use super::actor::{InformationActor, order};
 use super::refusal;
 use super::requests::inspect;
 use crate::api::ApiRefusal;
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 use crate::shared::Shared;
 use crate::supervision::ActorKind;
 
@@ -40,7 +40,7 @@ pub struct RegisterOutput {
     pub by: KeyName,
 }
 
-impl Handler<RegisterOutput> for Information {
+impl Handler<RegisterOutput> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, output: RegisterOutput, ctx: &mut Context<Self>) -> Self::Result {
@@ -51,10 +51,10 @@ impl Handler<RegisterOutput> for Information {
 
 async fn register(
     shared: Arc<Shared>,
-    information: Addr<Information>,
+    information: Addr<InformationActor>,
     output: RegisterOutput,
 ) -> Result<(), ApiRefusal> {
-    chaos::reach(Point::SpawnedFuture);
+    chaos::reach(CrashPoint::SpawnedFuture);
     let RegisterOutput {
         name,
         content,

@@ -1,23 +1,23 @@
 //! What to tell whoever asked for what cannot be done.
 
-use cospan_domain::catalogue::command::Rejection;
+use cospan_domain::catalogue::command::FileRejection;
 use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_sites::port::SiteError;
 
 use crate::api::ApiRefusal;
 
 /// A rejected command, with the name that it was about.
-pub(super) fn of(name: &LogicalName, rejection: &Rejection) -> ApiRefusal {
+pub(super) fn of(name: &LogicalName, rejection: &FileRejection) -> ApiRefusal {
     let text = format!("file {:?}: {rejection}", name.as_str());
     match rejection {
-        Rejection::NotRegistered | Rejection::NoSuchReplica => ApiRefusal::NotFound(text),
-        Rejection::Anothers
-        | Rejection::OtherContent { .. }
-        | Rejection::OtherKind { .. }
-        | Rejection::DigestDiffers { .. }
-        | Rejection::NoReplica
-        | Rejection::TooManyReplicas
-        | Rejection::NeededByJobs { .. } => ApiRefusal::Conflict(text),
+        FileRejection::NotRegistered | FileRejection::NoSuchReplica => ApiRefusal::NotFound(text),
+        FileRejection::Anothers
+        | FileRejection::OtherContent { .. }
+        | FileRejection::OtherKind { .. }
+        | FileRejection::DigestDiffers { .. }
+        | FileRejection::NoReplica
+        | FileRejection::TooManyReplicas
+        | FileRejection::NeededByJobs { .. } => ApiRefusal::Conflict(text),
     }
 }
 

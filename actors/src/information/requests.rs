@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
 use cospan_domain::catalogue::command::{Asker, FileCommand, Grip};
-use cospan_domain::catalogue::state::{Entry, Stamp};
+use cospan_domain::catalogue::state::{CatalogueEntry, FileStamp};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, LogicalName, RelPath, SiteName};
 use cospan_domain::job::state::Job;
@@ -12,10 +12,10 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_sites::port::{CallKind, Inspected, SiteError};
 use futures_util::FutureExt;
 
-use super::actor::{Information, order};
+use super::actor::{InformationActor, order};
 use super::refusal;
 use crate::api::ApiRefusal;
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 use crate::cluster::Call;
 use crate::shared::Shared;
 use crate::supervision::ActorKind;
@@ -68,12 +68,12 @@ pub struct NoteStamp {
     /// Below that site's file root.
     pub path: RelPath,
     /// What it looked like.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// What it had.
     pub content: Content,
 }
 
-impl Handler<NoteStamp> for Information {
+impl Handler<NoteStamp> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: NoteStamp, ctx: &mut Context<Self>) -> Self::Result {
@@ -95,7 +95,7 @@ impl Handler<NoteStamp> for Information {
     }
 }
 
-impl Handler<AddFile> for Information {
+impl Handler<AddFile> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: AddFile, ctx: &mut Context<Self>) -> Self::Result {
@@ -104,7 +104,7 @@ impl Handler<AddFile> for Information {
     }
 }
 
-impl Handler<RemoveFile> for Information {
+impl Handler<RemoveFile> for InformationActor {
     type Result = ResponseFuture<Result<(), ApiRefusal>>;
 
     fn handle(&mut self, asked: RemoveFile, ctx: &mut Context<Self>) -> Self::Result {
@@ -115,10 +115,10 @@ impl Handler<RemoveFile> for Information {
 
 async fn add_file(
     shared: Arc<Shared>,
-    information: Addr<Information>,
+    information: Addr<InformationActor>,
     asked: AddFile,
 ) -> Result<(), ApiRefusal> {
-    chaos::reach(Point::SpawnedFuture);
+    chaos::reach(CrashPoint::SpawnedFuture);
     let AddFile {
         name,
         site,
@@ -157,10 +157,10 @@ async fn add_file(
 
 async fn remove_file(
     shared: Arc<Shared>,
-    information: Addr<Information>,
+    information: Addr<InformationActor>,
     asked: RemoveFile,
 ) -> Result<(), ApiRefusal> {
-    chaos::reach(Point::SpawnedFuture);
+    chaos::reach(CrashPoint::SpawnedFuture);
     let RemoveFile {
         name,
         site,
@@ -183,7 +183,7 @@ async fn remove_file(
     if entry.is_none() {
         return Err(refusal::of(
             &name,
-            &cospan_domain::catalogue::command::Rejection::NotRegistered,
+            &cospan_domain::catalogue::command::FileRejection::NotRegistered,
         ));
     }
     let (there, elsewhere): (Vec<_>, Vec<_>) = replicas.into_iter().partition(|r| r.0 == site);
@@ -194,7 +194,7 @@ async fn remove_file(
     // All or none: the last ones go only if the very last may.
     if elsewhere.is_empty() && needed_by > 0 {
         let rejection =
-            cospan_domain::catalogue::command::Rejection::NeededByJobs { jobs: needed_by };
+            cospan_domain::catalogue::command::FileRejection::NeededByJobs { jobs: needed_by };
         return Err(refusal::of(&name, &rejection));
     }
     for (site, place) in there {
@@ -210,7 +210,7 @@ async fn remove_file(
     Ok(())
 }
 
-fn entry(shared: &Shared, name: &LogicalName) -> Option<Entry> {
+fn entry(shared: &Shared, name: &LogicalName) -> Option<CatalogueEntry> {
     shared
         .view
         .load()

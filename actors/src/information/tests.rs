@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use cospan_domain::catalogue::command::Asker;
-use cospan_domain::catalogue::state::Entry;
+use cospan_domain::catalogue::state::CatalogueEntry;
 use cospan_domain::ids::{KeyName, LogicalName};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_sites::port::Inspected;
 
-use super::{AddFile, Information, RegisterOutput, RemoveFile};
+use super::{AddFile, InformationActor, RegisterOutput, RemoveFile};
 use crate::api::ApiRefusal;
-use crate::journal::Change;
-use crate::transfer::testing::{World, content, key, name, path, paused, queued, site};
+use crate::journal::JournalChange;
+use crate::transfer::testing::{MemoryWorld, content, key, name, path, paused, queued, site};
 
-impl World {
-    fn information(&self) -> actix::Addr<Information> {
+impl MemoryWorld {
+    fn information(&self) -> actix::Addr<InformationActor> {
         self.shared.actors.information.addr(&()).expect("it lives")
     }
 
@@ -66,7 +66,7 @@ impl World {
         self.information().send(output).await.expect("it lives")
     }
 
-    fn entry(&self, name: &LogicalName) -> Option<Entry> {
+    fn entry(&self, name: &LogicalName) -> Option<CatalogueEntry> {
         self.shared
             .view
             .load()
@@ -89,10 +89,10 @@ fn other_key() -> KeyName {
     KeyName::new("otto").expect("a name")
 }
 
-fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F + 'static) {
+fn in_world<F: Future<Output = ()>>(test: impl FnOnce(MemoryWorld) -> F + 'static) {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
-        let ready = |w: &World| {
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
+        let ready = |w: &MemoryWorld| {
             let contact = |at: &str| w.shared.live.site(&site(at)).map(|report| report.contact);
             let answers = |at: &str| contact(at).is_some_and(|contact| contact.is_answering());
             answers("Delft") && answers("Leiden") && w.shared.actors.information.addr(&()).is_some()
@@ -156,7 +156,7 @@ fn a_name_takes_other_content_only_if_asked_to_and_if_nobody_reads_it() {
             Err(ApiRefusal::Conflict(_))
         ));
         let job = queued(1, content(1));
-        world.append(Change::NewJobs(vec![job.into()])).await;
+        world.append(JournalChange::NewJobs(vec![job.into()])).await;
         let Err(ApiRefusal::Conflict(text)) = world.add("b", "Delft", true).await else {
             panic!("a job reads it");
         };
@@ -169,7 +169,7 @@ fn a_name_takes_other_content_only_if_asked_to_and_if_nobody_reads_it() {
         );
         // It reads what the name meant before, which the name no longer keeps.
         world
-            .append(Change::NewJobs(vec![queued(2, content(1)).into()]))
+            .append(JournalChange::NewJobs(vec![queued(2, content(1)).into()]))
             .await;
         assert_eq!(world.remove(None, false).await, Ok(()));
     });
@@ -188,7 +188,7 @@ fn a_file_that_jobs_read_is_removed_only_by_force() {
         assert_eq!(world.add("a", "Leiden", false).await, Ok(()));
         // More jobs than are counted in one go.
         let jobs = (1..=1_300).map(|id| queued(id, content(1)).into());
-        world.append(Change::NewJobs(jobs.collect())).await;
+        world.append(JournalChange::NewJobs(jobs.collect())).await;
         let Err(ApiRefusal::Conflict(text)) = world.remove(None, false).await else {
             panic!("jobs read it");
         };

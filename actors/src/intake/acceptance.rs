@@ -10,26 +10,26 @@ use cospan_domain::planted::{Bug, bug};
 use cospan_storage::record::job::submission;
 
 use super::Intake;
-use super::actor::Answer;
+use super::actor::ApiAnswerSender;
 use crate::api::command::{ApiAnswer, ApiRefusal, SubmittedJob};
-use crate::journal::{Append, AppendError, Change};
+use crate::journal::{Append, AppendError, JournalChange};
 
 /// Jobs that go to the journal together, unless one request has more.
 const TOGETHER_MAX: usize = 64;
 
 /// A request whose jobs have their ids.
-pub(super) struct Acceptance {
+pub(super) struct AcceptedRequest {
     /// Those that are new, with ids in a row.
     pub(super) jobs: Vec<Arc<Job>>,
     /// What its client is told.
     pub(super) submitted: Vec<SubmittedJob>,
-    pub(super) answer: Answer,
+    pub(super) answer: ApiAnswerSender,
 }
 
 impl Intake {
     /// Has a request's jobs made durable, with those of others that came in meanwhile: what
     /// waits in the mailbox is taken up before the journal is asked.
-    pub(super) fn accept(&mut self, one: Acceptance, ctx: &mut Context<Self>) {
+    pub(super) fn accept(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
         if bug(Bug::AnswerEarly) {
             return self.answer_early(one, ctx);
         }
@@ -51,16 +51,16 @@ impl Intake {
         }
     }
 
-    fn keep(&mut self, together: Vec<Acceptance>, ctx: &mut Context<Self>) {
+    fn keep(&mut self, together: Vec<AcceptedRequest>, ctx: &mut Context<Self>) {
         let jobs: Vec<_> = together
             .iter()
             .flat_map(|one| one.jobs.iter().cloned())
             .collect();
         // A repeated job may still be on its way to the disk: wait behind it.
         let change = if jobs.is_empty() {
-            Change::Barrier
+            JournalChange::Barrier
         } else {
-            Change::NewJobs(jobs)
+            JournalChange::NewJobs(jobs)
         };
         let append = self.shared.journal().send(Append(change));
         ctx.spawn(
@@ -73,7 +73,7 @@ impl Intake {
     fn kept(
         &mut self,
         kept: Result<Result<Seq, AppendError>, MailboxError>,
-        together: Vec<Acceptance>,
+        together: Vec<AcceptedRequest>,
         ctx: &mut Context<Self>,
     ) {
         match (kept, together.len()) {
@@ -97,7 +97,7 @@ impl Intake {
         }
     }
 
-    fn acknowledge(&mut self, one: Acceptance) {
+    fn acknowledge(&mut self, one: AcceptedRequest) {
         let view = || self.shared.view.load();
         // What it repeats may have been refused since.
         let is_gone = |job: &SubmittedJob| job.repeated && !view().jobs.contains_key(&job.id);
@@ -107,15 +107,15 @@ impl Intake {
         }
     }
 
-    fn refuse(&mut self, one: Acceptance, refusal: ApiRefusal) {
+    fn refuse(&mut self, one: AcceptedRequest, refusal: ApiRefusal) {
         one.jobs.iter().for_each(|job| self.let_go(job));
         self.answer(one.answer, Err(refusal));
     }
 
     /// The planted bug of that name.
-    fn answer_early(&mut self, one: Acceptance, ctx: &mut Context<Self>) {
+    fn answer_early(&mut self, one: AcceptedRequest, ctx: &mut Context<Self>) {
         self.answer(one.answer, Ok(ApiAnswer::Submitted(one.submitted)));
-        let change = Change::NewJobs(one.jobs);
+        let change = JournalChange::NewJobs(one.jobs);
         ctx.run_later(Duration::from_millis(100), |this, _| {
             this.shared.journal().do_send(Append(change));
         });
@@ -123,7 +123,7 @@ impl Intake {
 }
 
 /// The position in its request of the first job that the store does not take.
-fn unfit(one: &Acceptance) -> usize {
+fn unfit(one: &AcceptedRequest) -> usize {
     let unfit = one
         .jobs
         .iter()

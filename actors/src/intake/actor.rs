@@ -6,42 +6,42 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Wrap
 use cospan_domain::units::Timestamp;
 use tokio::sync::oneshot;
 
-use super::acceptance::Acceptance;
+use super::acceptance::AcceptedRequest;
 use super::ids::Ids;
 use super::orders;
-use super::room::Kept;
-use super::submit::{Asked, Known};
-use crate::actor_registry::{Dirty, Look};
-use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask};
-use crate::chaos::{self, Point};
+use super::room::KeptJobs;
+use super::submit::{KnownKeys, SubmissionRequest};
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest};
+use crate::chaos::{self, CrashPoint};
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard};
 
-pub(super) type Answer = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
+pub(super) type ApiAnswerSender = oneshot::Sender<Result<ApiAnswer, ApiRefusal>>;
 
 /// A command with the place where its client waits.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Command {
+pub struct IntakeCommand {
     /// What is asked.
     pub command: ApiCommand,
     /// Jobs of a submission, by index, that are refused unless they were accepted before.
     pub refused: Vec<(usize, ApiRefusal)>,
     /// Where to answer.
-    pub answer: Answer,
+    pub answer: ApiAnswerSender,
 }
 
 /// The way in for every command.
 pub struct Intake {
     pub(super) shared: Arc<Shared>,
     pub(super) ids: Ids,
-    pub(super) known: Known,
+    pub(super) known: KnownKeys,
     /// What jobs take of memory.
-    pub(super) kept: Kept,
+    pub(super) kept: KeptJobs,
     /// When it was last looked for room, because there was none.
     pub(super) sought_room_at: Timestamp,
     /// Requests that have their ids, and go to the journal together.
-    pub(super) accepting: Vec<Acceptance>,
+    pub(super) accepting: Vec<AcceptedRequest>,
     /// Commands taken and not answered yet.
     pub(super) under_way: usize,
     depth: prometheus::IntGauge,
@@ -54,8 +54,8 @@ impl Intake {
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
         let view = shared.view.load();
         let ids = Ids::new(view.next_id);
-        let known = Known::of(&view);
-        let kept = Kept::of(&view);
+        let known = KnownKeys::of(&view);
+        let kept = KeptJobs::of(&view);
         let bound = shared.settings.job_memory.in_all.0.min(i64::MAX as u64);
         shared.metrics.job_memory.limit.set(bound as i64);
         shared.metrics.job_memory.taken.set(kept.bytes().0 as i64);
@@ -75,8 +75,8 @@ impl Intake {
         }
     }
 
-    fn take(&mut self, message: Command, ctx: &mut Context<Self>) {
-        let Command {
+    fn take(&mut self, message: IntakeCommand, ctx: &mut Context<Self>) {
+        let IntakeCommand {
             command,
             refused,
             answer,
@@ -90,9 +90,9 @@ impl Intake {
         self.under_way += 1;
         self.depth.set(self.under_way as i64);
         match command.what {
-            Ask::Submit(submissions) => {
+            ApiRequest::Submit(submissions) => {
                 self.submit(
-                    Asked {
+                    SubmissionRequest {
                         submissions,
                         refused,
                         by: command.by,
@@ -110,15 +110,19 @@ impl Intake {
         }
     }
 
-    pub(super) fn answer(&mut self, answer: Answer, result: Result<ApiAnswer, ApiRefusal>) {
+    pub(super) fn answer(
+        &mut self,
+        answer: ApiAnswerSender,
+        result: Result<ApiAnswer, ApiRefusal>,
+    ) {
         self.under_way = self.under_way.saturating_sub(1);
         self.depth.set(self.under_way as i64);
-        chaos::reach(Point::BeforeAnswer);
+        chaos::reach(CrashPoint::BeforeAnswer);
         reply(answer, result);
     }
 }
 
-fn reply(answer: Answer, result: Result<ApiAnswer, ApiRefusal>) {
+fn reply(answer: ApiAnswerSender, result: Result<ApiAnswer, ApiRefusal>) {
     // A client that went away hears nothing; what was decided holds.
     let _ = answer.send(result);
 }
@@ -127,25 +131,25 @@ impl Actor for Intake {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Intake.mailbox_bound(&self.shared.settings));
         self.schedule_archiving(ctx);
     }
 }
 
-impl Handler<Command> for Intake {
+impl Handler<IntakeCommand> for Intake {
     type Result = ();
 
-    fn handle(&mut self, message: Command, ctx: &mut Context<Self>) {
+    fn handle(&mut self, message: IntakeCommand, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Intake);
         self.take(message, ctx);
     }
 }
 
-impl Handler<Look> for Intake {
+impl Handler<LookAgain> for Intake {
     type Result = ();
 
-    fn handle(&mut self, _: Look, _: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, _: &mut Context<Self>) {
         chaos::enter(ActorKind::Intake);
         self.dirty.take();
         self.archive_some();

@@ -8,7 +8,7 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::error;
 
 use super::Intake;
-use crate::journal::{Append, Change};
+use crate::journal::{Append, JournalChange};
 
 /// Ids in one reservation, at first and at most. What is reserved and not given
 /// out when the process dies is never used: so a quiet server reserves few.
@@ -81,7 +81,7 @@ impl Intake {
             return self.retry_waiting(ctx);
         }
         self.ids.reserving = true;
-        let reserve = Change::IdsReserved { next: JobId(next) };
+        let reserve = JournalChange::IdsReserved { next: JobId(next) };
         let append = self.shared.journal().send(Append(reserve));
         ctx.spawn(append.into_actor(self).map(move |result, this, ctx| {
             this.ids.reserving = false;

@@ -11,6 +11,6 @@ mod submit;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Command, Intake};
-pub(crate) use sharing::Names;
+pub use actor::{Intake, IntakeCommand};
+pub(crate) use sharing::PendingNames;
 pub(crate) use submit::new_job;

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use cospan_domain::catalogue::command::Asker;
 use cospan_domain::ids::{JobId, KeyName, SiteName};
-use cospan_domain::job::command::{JobCommand, Rejection};
+use cospan_domain::job::command::{JobCommand, JobRejection};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::Job;
 use cospan_domain::queue::{Asking, JobTraits, class_of};
 
 use super::sharing;
-use crate::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome, SiteOrder};
-use crate::cluster::SiteOrderMessage;
+use crate::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome, SiteOrder};
+use crate::cluster::SiteCommandMessage;
 use crate::information::{AddFile, RemoveFile};
-use crate::job::{Order, Silence, not_given_up};
+use crate::job::{JobOrder, JobSilence, not_given_up};
 use crate::shared::Shared;
 use crate::supervision::ActorId;
 
@@ -27,15 +27,15 @@ const REBUILD_LOOK: Duration = Duration::from_millis(20);
 pub(super) async fn carry_out(
     shared: Arc<Shared>,
     by: KeyName,
-    ask: Ask,
+    ask: ApiRequest,
 ) -> Result<ApiAnswer, ApiRefusal> {
     match ask {
-        Ask::Cancel(jobs) => {
+        ApiRequest::Cancel(jobs) => {
             let answer = on_jobs(&shared, jobs, |_| JobCommand::Cancel(by.clone())).await;
-            let silence = |job: &Job| Silence::of(&shared, job).told(job);
+            let silence = |job: &Job| JobSilence::of(&shared, job).told(job);
             Ok(with_what_it_waits_for(&shared, answer?, silence))
         }
-        Ask::Abandon(jobs) => {
+        ApiRequest::Abandon(jobs) => {
             let silent = |id| silent_sites(&shared, id);
             let abandon = |id| JobCommand::Abandon {
                 by: by.clone(),
@@ -45,18 +45,22 @@ pub(super) async fn carry_out(
             let left = |job: &Job| not_given_up(&shared, job);
             Ok(with_what_it_waits_for(&shared, answer?, left))
         }
-        Ask::Freeze(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await,
-        Ask::Thaw(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Thaw(by.clone())).await,
-        Ask::Release(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Release(by.clone())).await,
-        Ask::SetPriority { jobs, to, uncapped } => {
+        ApiRequest::Freeze(jobs) => {
+            on_jobs(&shared, jobs, |_| JobCommand::Freeze(by.clone())).await
+        }
+        ApiRequest::Thaw(jobs) => on_jobs(&shared, jobs, |_| JobCommand::Thaw(by.clone())).await,
+        ApiRequest::Release(jobs) => {
+            on_jobs(&shared, jobs, |_| JobCommand::Release(by.clone())).await
+        }
+        ApiRequest::SetPriority { jobs, to, uncapped } => {
             set_priority(&shared, jobs, to, uncapped, &by).await
         }
-        Ask::ChangeReservation { job, wish } => {
+        ApiRequest::ChangeReservation { job, wish } => {
             let command = JobCommand::ChangeReservation { wish, by };
             on_jobs(&shared, vec![job], |_| command.clone()).await
         }
-        Ask::Site(site, order) => on_site(&shared, site, by, order).await,
-        Ask::AddFile {
+        ApiRequest::Site(site, order) => on_site(&shared, site, by, order).await,
+        ApiRequest::AddFile {
             name,
             site,
             path,
@@ -79,7 +83,7 @@ pub(super) async fn carry_out(
             )
             .await
         }
-        Ask::RemoveFile {
+        ApiRequest::RemoveFile {
             name,
             site,
             force,
@@ -100,14 +104,14 @@ pub(super) async fn carry_out(
             )
             .await
         }
-        Ask::Submit(_) => Err(ApiRefusal::Conflict("a submission is not an order".into())),
+        ApiRequest::Submit(_) => Err(ApiRefusal::Conflict("a submission is not an order".into())),
     }
 }
 
 async fn ask_information<M>(shared: &Shared, message: M) -> Result<ApiAnswer, ApiRefusal>
 where
     M: actix::Message<Result = Result<(), ApiRefusal>> + Send + 'static,
-    crate::information::Information: actix::Handler<M>,
+    crate::information::InformationActor: actix::Handler<M>,
 {
     let busy = ApiRefusal::Busy { retry_after_s: 1 };
     let information = shared
@@ -176,7 +180,7 @@ fn silent_sites(shared: &Shared, id: JobId) -> BTreeSet<SiteName> {
     let silence = view
         .jobs
         .get(&id)
-        .map(|job| Silence::of(shared, job))
+        .map(|job| JobSilence::of(shared, job))
         .unwrap_or_default();
     silence
         .attempts
@@ -226,7 +230,7 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
             Some(_) => {}
         }
         if let Some(addr) = shared.job_actor(id).await
-            && let Ok(answer) = addr.send(Order(command.clone())).await
+            && let Ok(answer) = addr.send(JobOrder(command.clone())).await
         {
             return outcome(answer);
         }
@@ -237,13 +241,13 @@ async fn order_job(shared: &Arc<Shared>, id: JobId, command: JobCommand) -> JobO
     }
 }
 
-fn outcome(answer: Result<(), Rejection>) -> JobOutcome {
+fn outcome(answer: Result<(), JobRejection>) -> JobOutcome {
     match answer {
         Ok(()) => JobOutcome::Done,
-        Err(Rejection::Impossible(why)) => JobOutcome::Refused(why.into()),
-        Err(Rejection::AlreadySo) => JobOutcome::Unchanged("it is so already".into()),
-        Err(Rejection::Ended) => JobOutcome::Unchanged("it has ended".into()),
-        Err(Rejection::Stale) => {
+        Err(JobRejection::Impossible(why)) => JobOutcome::Refused(why.into()),
+        Err(JobRejection::AlreadySo) => JobOutcome::Unchanged("it is so already".into()),
+        Err(JobRejection::Ended) => JobOutcome::Unchanged("it has ended".into()),
+        Err(JobRejection::Stale) => {
             JobOutcome::Refused("not possible as it stands; see `cospan show`".into())
         }
     }
@@ -272,7 +276,7 @@ async fn on_site(
     let what = sharing::completed(shared, &site, what)?;
     let leaves = what == SiteOrder::Drain;
     let answer = cluster
-        .send(SiteOrderMessage { by, what })
+        .send(SiteCommandMessage { by, what })
         .await
         .map_err(|_| busy)?;
     match answer {
@@ -298,7 +302,9 @@ async fn leave_site(shared: &Arc<Shared>, site: &SiteName) {
     for job in jobs {
         if let Some(addr) = shared.actors.jobs.addr(&job) {
             // One that cannot leave any more says so, and stays.
-            let _ = addr.send(Order(JobCommand::LeaveSite(site.clone()))).await;
+            let _ = addr
+                .send(JobOrder(JobCommand::LeaveSite(site.clone())))
+                .await;
         }
     }
 }

@@ -22,12 +22,12 @@ const RETRY_AFTER_S: u64 = 60;
 
 /// Jobs and what they take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct JobUsage {
     jobs: u64,
     bytes: u64,
 }
 
-impl Share {
+impl JobUsage {
     pub(super) fn of<'a>(specs: impl Iterator<Item = &'a JobSpec>) -> Self {
         specs.fold(Self::default(), |mut all, spec| {
             all += Self {
@@ -43,14 +43,14 @@ impl Share {
     }
 }
 
-impl AddAssign for Share {
+impl AddAssign for JobUsage {
     fn add_assign(&mut self, other: Self) {
         self.jobs += other.jobs;
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
-impl SubAssign for Share {
+impl SubAssign for JobUsage {
     fn sub_assign(&mut self, other: Self) {
         self.jobs = self.jobs.saturating_sub(other.jobs);
         self.bytes = self.bytes.saturating_sub(other.bytes);
@@ -59,21 +59,21 @@ impl SubAssign for Share {
 
 /// All jobs that are not in the archive.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
-    all: Share,
-    keys: BTreeMap<KeyName, Share>,
+pub(super) struct KeptJobs {
+    all: JobUsage,
+    keys: BTreeMap<KeyName, JobUsage>,
 }
 
-impl Kept {
+impl KeptJobs {
     pub(super) fn of(view: &View) -> Self {
         let mut kept = Self::default();
         view.jobs
             .values()
-            .for_each(|job| kept.add(&job.owner, Share::of(once(&*job.spec))));
+            .for_each(|job| kept.add(&job.owner, JobUsage::of(once(&*job.spec))));
         kept
     }
 
-    pub(super) fn add(&mut self, owner: &KeyName, share: Share) {
+    pub(super) fn add(&mut self, owner: &KeyName, share: JobUsage) {
         self.all += share;
         match self.keys.get_mut(owner) {
             Some(own) => *own += share,
@@ -82,7 +82,7 @@ impl Kept {
     }
 
     pub(super) fn remove(&mut self, job: &Job) {
-        let share = Share::of(once(&*job.spec));
+        let share = JobUsage::of(once(&*job.spec));
         self.all -= share;
         let Some(own) = self.keys.get_mut(&job.owner) else {
             return;
@@ -103,7 +103,7 @@ impl Kept {
         self.all.is_short(bounds.in_all) || self.share_of(owner).is_short(bounds.per_key)
     }
 
-    fn share_of(&self, owner: &KeyName) -> Share {
+    fn share_of(&self, owner: &KeyName) -> JobUsage {
         self.keys.get(owner).copied().unwrap_or_default()
     }
 
@@ -111,11 +111,11 @@ impl Kept {
     pub(super) fn admit(
         &self,
         by: &KeyName,
-        more: Share,
+        more: JobUsage,
         bounds: &JobMemory,
     ) -> Result<(), ApiRefusal> {
         let own = self.share_of(by);
-        let over = |share: Share, bound: Bytes| share.bytes.saturating_add(more.bytes) > bound.0;
+        let over = |share: JobUsage, bound: Bytes| share.bytes.saturating_add(more.bytes) > bound.0;
         let what = |bound: Bytes| {
             let (jobs, takes) = (more.jobs, Bytes(more.bytes));
             format!("{jobs} more would take {takes} of the {bound}")

@@ -7,7 +7,7 @@ use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::job::parameters::JobParameters;
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::shared::SharedWish;
+use cospan_domain::site::shared::SharedTerms;
 use cospan_domain::site::together::MAX_PARTS;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -19,7 +19,7 @@ const SOON: DurationMs = DurationMs::from_secs(60);
 
 /// Names of reservations that are being made: until they are in the view, nobody else sees them.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Mutex<BTreeSet<ReservationName>>);
+pub(crate) struct PendingNames(Mutex<BTreeSet<ReservationName>>);
 
 /// Nobody else makes a reservation of this name meanwhile, at whatever site.
 pub(super) struct Named {
@@ -98,7 +98,7 @@ pub(super) fn completed(
 }
 
 /// The wish of the first of several sites, whose record decides for all of them.
-fn as_root(shared: &Shared, site: &SiteName, wish: SharedWish) -> Result<SharedWish, ApiRefusal> {
+fn as_root(shared: &Shared, site: &SiteName, wish: SharedTerms) -> Result<SharedTerms, ApiRefusal> {
     let Some((first, resources)) = wish.parts.iter().next() else {
         return Ok(wish);
     };
@@ -121,7 +121,7 @@ fn as_root(shared: &Shared, site: &SiteName, wish: SharedWish) -> Result<SharedW
     let tolerance = wish
         .tolerance
         .min(wish.window.latest.since(wish.window.earliest).max(SOON));
-    Ok(SharedWish {
+    Ok(SharedTerms {
         resources: resources.clone(),
         tolerance,
         ..wish
@@ -153,7 +153,7 @@ fn check_part(shared: &Shared, site: &SiteName, wanted: &Resources) -> Result<()
 
 /// Begins so long before the start, and ends so long after the end, that whatever may run in it for
 /// as long as was asked finds the time.
-fn with_lead(wish: SharedWish, parameters: &JobParameters, now: Timestamp) -> SharedWish {
+fn with_lead(wish: SharedTerms, parameters: &JobParameters, now: Timestamp) -> SharedTerms {
     let StartWindow { earliest, latest } = wish.window;
     let lead = parameters.reservation_lead.min(earliest.since(now));
     let begins = (earliest - lead).max(now);
@@ -168,7 +168,7 @@ fn with_lead(wish: SharedWish, parameters: &JobParameters, now: Timestamp) -> Sh
     } else {
         wish.tolerance
     };
-    SharedWish {
+    SharedTerms {
         window,
         lead,
         margin: parameters.wall_margin + apart,
@@ -181,8 +181,8 @@ mod tests {
     use super::*;
     use cospan_domain::ids::ReservationName;
 
-    fn wish(earliest: u64, latest: u64) -> SharedWish {
-        SharedWish {
+    fn wish(earliest: u64, latest: u64) -> SharedTerms {
+        SharedTerms {
             name: ReservationName::new("course-1").unwrap(),
             allowed: [].into(),
             resources: Resources::processors(4),

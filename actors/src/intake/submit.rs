@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::{AsyncContext, Context};
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId, KeyName, Round};
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, Phase, Setbacks};
+use cospan_domain::job::state::{Job, JobPhase, Setbacks};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_storage::record::events::{EventTexts, history_texts};
@@ -15,34 +15,34 @@ use cospan_storage::record::events::{EventTexts, history_texts};
 use tracing::warn;
 
 use super::Intake;
-use super::acceptance::Acceptance;
-use super::actor::Answer;
-use super::room::{LEAST_KEPT, Share};
+use super::acceptance::AcceptedRequest;
+use super::actor::ApiAnswerSender;
+use super::room::{JobUsage, LEAST_KEPT};
 use crate::api::View;
 use crate::api::command::{ApiRefusal, Submission, SubmittedJob};
-use crate::journal::{Append, Change};
+use crate::journal::{Append, JournalChange};
 
 /// Requests that wait for job ids to be reserved; more are told to come back.
 const WAITING_BOUND: usize = 1_024;
 
 /// A submission that was accepted under an idempotency key.
 #[derive(Debug, Clone, Copy)]
-struct Accepted {
+struct AcceptedSubmission {
     body: Digest,
     job: JobId,
 }
 
 /// One request.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SubmissionRequest {
     pub(super) submissions: Vec<Submission>,
     /// Those of them, by index, that are refused unless they were accepted before.
     pub(super) refused: Vec<(usize, ApiRefusal)>,
     pub(super) by: KeyName,
-    pub(super) answer: Answer,
+    pub(super) answer: ApiAnswerSender,
 }
 
-impl Asked {
+impl SubmissionRequest {
     /// What those ask for that were not accepted before.
     fn fresh<'a>(&'a self, earlier: &'a [Option<JobId>]) -> impl Iterator<Item = &'a JobSpec> {
         let with_earlier = self.submissions.iter().zip(earlier);
@@ -54,14 +54,14 @@ impl Asked {
 
 /// Idempotency keys of jobs that are not archived, by owner.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    keys: BTreeMap<(KeyName, IdempotencyKey), Accepted>,
-    waiting: Vec<Asked>,
+pub(super) struct KnownKeys {
+    keys: BTreeMap<(KeyName, IdempotencyKey), AcceptedSubmission>,
+    waiting: Vec<SubmissionRequest>,
 }
 
-impl Known {
+impl KnownKeys {
     pub(super) fn of(view: &View) -> Self {
-        let mut known = Known::default();
+        let mut known = KnownKeys::default();
         if !bug(Bug::ForgetKeys) {
             view.jobs.values().for_each(|job| known.learn(job));
         }
@@ -70,7 +70,7 @@ impl Known {
 
     fn learn(&mut self, job: &Job) {
         if let Some(name) = &job.idempotency {
-            let accepted = Accepted {
+            let accepted = AcceptedSubmission {
                 body: name.body,
                 job: job.id,
             };
@@ -87,7 +87,7 @@ impl Known {
 
     /// The job accepted before under the name of each submission, if any; the others are judged
     /// by what holds now.
-    fn earlier(&self, asked: &Asked) -> Result<Vec<Option<JobId>>, ApiRefusal> {
+    fn earlier(&self, asked: &SubmissionRequest) -> Result<Vec<Option<JobId>>, ApiRefusal> {
         let known = asked
             .submissions
             .iter()
@@ -116,13 +116,13 @@ impl Known {
 }
 
 impl Intake {
-    pub(super) fn submit(&mut self, asked: Asked, ctx: &mut Context<Self>) {
+    pub(super) fn submit(&mut self, asked: SubmissionRequest, ctx: &mut Context<Self>) {
         let earlier = match self.known.earlier(&asked) {
             Ok(earlier) => earlier,
             Err(refusal) => return self.answer(asked.answer, Err(refusal)),
         };
         let fresh = earlier.iter().filter(|known| known.is_none()).count();
-        let share = Share::of(asked.fresh(&earlier));
+        let share = JobUsage::of(asked.fresh(&earlier));
         if let Err(refusal) = self
             .kept
             .admit(&asked.by, share, &self.shared.settings.job_memory)
@@ -133,7 +133,7 @@ impl Intake {
         let Some(first) = self.ids.take(fresh) else {
             return self.wait_for_ids(asked, ctx);
         };
-        let Asked {
+        let SubmissionRequest {
             submissions,
             by,
             answer,
@@ -144,7 +144,7 @@ impl Intake {
         self.show_memory();
         let now = self.shared.clock.now();
         let (mut jobs, mut submitted) = (Vec::with_capacity(fresh), Vec::new());
-        let mut groups = Groups::default();
+        let mut groups = SweepNaming::default();
         for (mut submission, known) in submissions.into_iter().zip(earlier) {
             let id = known.unwrap_or(JobId(first + jobs.len() as u64));
             let group = groups.enter(&mut submission.spec, id);
@@ -160,7 +160,7 @@ impl Intake {
             }
         }
         self.accept(
-            Acceptance {
+            AcceptedRequest {
                 jobs,
                 submitted,
                 answer,
@@ -169,7 +169,7 @@ impl Intake {
         );
     }
 
-    fn wait_for_ids(&mut self, asked: Asked, ctx: &mut Context<Self>) {
+    fn wait_for_ids(&mut self, asked: SubmissionRequest, ctx: &mut Context<Self>) {
         if self.known.waiting.len() >= WAITING_BOUND {
             return self.answer(asked.answer, Err(ApiRefusal::Busy { retry_after_s: 1 }));
         }
@@ -257,7 +257,7 @@ impl Intake {
             // Nobody waits for it: what was not taken is found again by the next look.
             self.shared
                 .journal()
-                .do_send(Append(Change::JobArchived { job, events }));
+                .do_send(Append(JournalChange::JobArchived { job, events }));
         }
         more
     }
@@ -265,16 +265,18 @@ impl Intake {
 
 fn ended_at(job: &Job) -> Option<Timestamp> {
     match job.phase {
-        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => Some(at),
+        JobPhase::Finished { at }
+        | JobPhase::Failed { at, .. }
+        | JobPhase::Cancelled { at, .. } => Some(at),
         _ => None,
     }
 }
 
 /// Names each sweep of a request by the job of its first run.
 #[derive(Default)]
-struct Groups(Option<JobId>);
+struct SweepNaming(Option<JobId>);
 
-impl Groups {
+impl SweepNaming {
     fn enter(&mut self, spec: &mut Arc<JobSpec>, id: JobId) -> Option<JobId> {
         let first = spec.run.task.as_ref()?.index == 0;
         let group = *if first {
@@ -300,7 +302,7 @@ pub(crate) fn new_job(id: JobId, submission: Submission, owner: KeyName, now: Ti
         spec: submission.spec,
         frozen_by: None,
         held: None,
-        phase: Phase::Queued {
+        phase: JobPhase::Queued {
             since: now,
             not_before: Timestamp(0),
         },

@@ -13,14 +13,16 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use crate::api::ControlPlane;
-use crate::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission, SubmittedJob};
+use crate::api::command::{
+    ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission, SubmittedJob,
+};
 use crate::settings::JobMemory;
-use crate::transfer::testing::{World, content, key, paused, queued};
+use crate::transfer::testing::{MemoryWorld, content, key, paused, queued};
 
 #[test]
 fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
     paused(|| async {
-        let world = World::complete(&["Delft"]);
+        let world = MemoryWorld::complete(&["Delft"]);
         world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         let bound = world.shared.settings.intake_bound;
@@ -28,7 +30,7 @@ fn an_intake_that_is_behind_turns_away_what_is_beyond_its_bound() {
         let answers = (0..bound + 10).map(|_| {
             let cancel = ApiCommand {
                 by: key(),
-                what: Ask::Cancel(vec![JobId(1)]),
+                what: ApiRequest::Cancel(vec![JobId(1)]),
             };
             plane.command(cancel).now_or_never()
         });
@@ -73,7 +75,7 @@ async fn submit(
     match plane
         .command(ApiCommand {
             by,
-            what: Ask::Submit(submissions),
+            what: ApiRequest::Submit(submissions),
         })
         .await?
     {
@@ -96,7 +98,7 @@ async fn at_once(
 #[test]
 fn requests_that_come_in_at_once_become_durable_together() {
     paused(|| async {
-        let world = World::complete(&["Delft"]);
+        let world = MemoryWorld::complete(&["Delft"]);
         world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         // Of the ids that are reserved at first, so that none waits for more.
@@ -114,7 +116,7 @@ fn requests_that_come_in_at_once_become_durable_together() {
 #[test]
 fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
     paused(|| async {
-        let world = World::complete(&["Delft"]);
+        let world = MemoryWorld::complete(&["Delft"]);
         world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         let large = submission(MAX_SPEC_BYTES + 1);
@@ -124,7 +126,7 @@ fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
             panic!("{:?}", answers[1]);
         };
         assert!(problem.contains("cut the job up"), "{problem}");
-        let what = Ask::Submit(vec![submission(3), large]);
+        let what = ApiRequest::Submit(vec![submission(3), large]);
         let answer = plane.command(ApiCommand { by: key(), what }).await;
         assert!(
             matches!(answer, Err(ApiRefusal::Invalid { index: 1, .. })),
@@ -137,7 +139,7 @@ fn a_job_that_no_store_takes_is_refused_alone_and_with_the_reason() {
 #[test]
 fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
     paused(|| async {
-        let world = World::complete(&["Delft"]);
+        let world = MemoryWorld::complete(&["Delft"]);
         world.settle().await;
         let plane = ControlPlane::new(world.shared.clone());
         let large = named(submission(MAX_SPEC_BYTES + 1), "mine");
@@ -158,13 +160,13 @@ fn who_repeats_a_request_being_refused_is_not_told_it_was_accepted() {
 }
 
 /// A world with room for so many jobs of [`submission`] in all, and so many of one key.
-async fn with_room(in_all: u64, per_key: u64) -> (World, ControlPlane) {
+async fn with_room(in_all: u64, per_key: u64) -> (MemoryWorld, ControlPlane) {
     let Bytes(size) = submission(1).spec.footprint();
     let job_memory = JobMemory {
         in_all: Bytes(in_all * size),
         per_key: Bytes(per_key * size),
     };
-    let world = World::complete_set(&["Delft"], |settings| settings.job_memory = job_memory);
+    let world = MemoryWorld::complete_set(&["Delft"], |settings| settings.job_memory = job_memory);
     world.settle().await;
     let plane = ControlPlane::new(world.shared.clone());
     (world, plane)
@@ -237,9 +239,9 @@ fn jobs_that_ended_make_room_ten_minutes_later_if_there_is_none() {
     paused(|| async {
         let (world, plane) = with_room(5, 3).await;
         let jobs = submit(&plane, key(), vec![submission(1); 3]).await.unwrap();
-        let what = Ask::Cancel(jobs.iter().map(|job| job.id).collect());
+        let what = ApiRequest::Cancel(jobs.iter().map(|job| job.id).collect());
         plane.command(ApiCommand { by: key(), what }).await.unwrap();
-        let over = |world: &World| {
+        let over = |world: &MemoryWorld| {
             world
                 .shared
                 .view

@@ -10,9 +10,9 @@ use actix::{
 };
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::JobMachine;
-use cospan_domain::job::command::{ExternalState, JobCommand, Rejection};
+use cospan_domain::job::command::{ExternalState, JobCommand, JobRejection};
 use cospan_domain::job::due::{self, JobEffect};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::Serial;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -21,22 +21,22 @@ use tracing::debug;
 
 use super::again::Again;
 use super::{effects, external_state};
-use crate::actor_registry::{Dirty, Look};
-use crate::chaos::{self, Point};
-use crate::journal::{Append, AppendError, Change};
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::chaos::{self, CrashPoint};
+use crate::journal::{Append, AppendError, JournalChange};
 use crate::shared::Shared;
-use crate::steps::{Step, Steps};
+use crate::steps::{DecidedStep, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// A command for a job, answered once what follows from it is durable.
 #[derive(Debug, Message)]
-#[rtype(result = "Result<(), Rejection>")]
-pub struct Order(pub JobCommand);
+#[rtype(result = "Result<(), JobRejection>")]
+pub struct JobOrder(pub JobCommand);
 
 /// A site does not hold a reservation of the job any more. Nobody waits for what follows.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Gone {
+pub struct LeaseGone {
     /// The site.
     pub site: SiteName,
     /// Of which reservation.
@@ -92,14 +92,14 @@ impl JobActor {
         }
         let now = self.shared.clock.now();
         let step = self.steps.decide(&self.shared.settings.job, now);
-        chaos::reach(Point::Decided);
+        chaos::reach(CrashPoint::Decided);
         match step {
             Some(step) => self.write(step, ctx),
             None => self.perform_due(ctx),
         }
     }
 
-    fn write(&mut self, step: Step<JobMachine>, ctx: &mut Context<Self>) {
+    fn write(&mut self, step: DecidedStep<JobMachine>, ctx: &mut Context<Self>) {
         let (mut next, events, answers) = step.into_parts();
         next.revision += 1;
         let next = Arc::new(next);
@@ -112,8 +112,8 @@ impl JobActor {
         let released = self.job().held.is_some() && next.held.is_none();
         let looks_again = released || runs_differ(self.job(), &next);
         let kinds = chaos::effects_of(&next, self.shared.clock.now());
-        chaos::reach_each(&kinds, Point::BeforeJournal);
-        let change = Change::Job {
+        chaos::reach_each(&kinds, CrashPoint::BeforeJournal);
+        let change = JournalChange::Job {
             old: self.job().clone(),
             new: next.clone(),
             events,
@@ -123,8 +123,8 @@ impl JobActor {
             .into_actor(self)
             .map(move |result, this, ctx| match result {
                 Ok(Ok(_)) => {
-                    chaos::reach_each(&kinds, Point::AfterJournal);
-                    chaos::reach(Point::BeforeAnswer);
+                    chaos::reach_each(&kinds, CrashPoint::AfterJournal);
+                    chaos::reach(CrashPoint::BeforeAnswer);
                     this.steps.committed(next, answers);
                     this.unfit = false;
                     if looks_again && !this.job().is_final() {
@@ -243,7 +243,7 @@ impl JobActor {
         let again = self.again.next(now);
         // While a claim is awaited, the claim timer wakes us; see the claimer.
         let state = match self.job().phase {
-            Phase::Placed { .. } => self.job().announced_at(&self.shared.settings.job),
+            JobPhase::Placed { .. } => self.job().announced_at(&self.shared.settings.job),
             _ => state,
         };
         let next = [state, silent, again].into_iter().flatten().min();
@@ -309,7 +309,7 @@ impl JobActor {
 /// after a gate has opened at the common start until its payload is seen, or missed.
 fn may_wait(command: &JobCommand, job: &Job) -> bool {
     matches!(command, JobCommand::GateAnswered { open: true, .. })
-        && matches!(job.phase, Phase::Starting { .. })
+        && matches!(job.phase, JobPhase::Starting { .. })
 }
 
 fn runs_differ(old: &Job, new: &Job) -> bool {
@@ -325,7 +325,7 @@ impl Actor for JobActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Job.mailbox_bound(&self.shared.settings));
         if self.rebuilt {
             let settle = effects::settle_times(self);
@@ -340,19 +340,19 @@ impl Actor for JobActor {
     }
 }
 
-impl Handler<Look> for JobActor {
+impl Handler<LookAgain> for JobActor {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Job);
         self.look(ctx);
     }
 }
 
-impl Handler<Gone> for JobActor {
+impl Handler<LeaseGone> for JobActor {
     type Result = ();
 
-    fn handle(&mut self, Gone { site, serial }: Gone, ctx: &mut Context<Self>) {
+    fn handle(&mut self, LeaseGone { site, serial }: LeaseGone, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Job);
         self.steps
             .push(JobCommand::ReservationGone { site, serial }, None);
@@ -360,10 +360,10 @@ impl Handler<Gone> for JobActor {
     }
 }
 
-impl Handler<Order> for JobActor {
-    type Result = actix::ResponseFuture<Result<(), Rejection>>;
+impl Handler<JobOrder> for JobActor {
+    type Result = actix::ResponseFuture<Result<(), JobRejection>>;
 
-    fn handle(&mut self, message: Order, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, message: JobOrder, ctx: &mut Context<Self>) -> Self::Result {
         chaos::enter(ActorKind::Job);
         let (reply, answer) = oneshot::channel();
         self.steps.push(message.0, Some(reply));
@@ -371,6 +371,6 @@ impl Handler<Order> for JobActor {
         if !self.steps.is_writing() && self.dirty.owed() {
             self.look(ctx);
         }
-        Box::pin(async move { answer.await.unwrap_or(Err(Rejection::Stale)) })
+        Box::pin(async move { answer.await.unwrap_or(Err(JobRejection::Stale)) })
     }
 }

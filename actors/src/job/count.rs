@@ -2,8 +2,8 @@
 
 use cospan_domain::ids::{ComponentIndex, SiteName};
 use cospan_domain::job::accounting::Accounting;
-use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{AbortCause, Job, Phase};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::state::{AbortCause, Job, JobPhase};
 use cospan_domain::units::DurationMs;
 use prometheus::Histogram;
 
@@ -64,15 +64,15 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
     let observe = |histogram: &Histogram, time: DurationMs| histogram.observe(time.as_secs_f64());
     let ended = |how| metrics.jobs_ended.with_label_values(&[how]).inc();
     match &event.what {
-        Happened::JobPlaced { .. } => {
+        JobEventKind::JobPlaced { .. } => {
             observe(&metrics.placement_seconds, new.instants.placement_time);
         }
-        Happened::GoDecided { .. } => {
+        JobEventKind::GoDecided { .. } => {
             let placed = new.instants.placed.unwrap_or(event.at);
             observe(&metrics.claim_seconds, event.at.since(placed));
         }
-        Happened::JobStarted => {
-            let decided = if let Phase::Starting { since } = old.phase {
+        JobEventKind::JobStarted => {
+            let decided = if let JobPhase::Starting { since } = old.phase {
                 since
             } else {
                 event.at
@@ -80,26 +80,26 @@ fn count_event(metrics: &Metrics, old: &Job, new: &Job, event: &JobEvent) {
             observe(&metrics.start_seconds, event.at.since(decided));
             observe(&metrics.wait_seconds, event.at.since(new.submitted_at));
         }
-        Happened::RoundAborted { why, .. } => {
+        JobEventKind::RoundAborted { why, .. } => {
             metrics
                 .rounds_aborted
                 .with_label_values(&[cause_name(why)])
                 .inc();
         }
-        Happened::ComponentFailed { component, why, .. } => {
+        JobEventKind::ComponentFailed { component, why, .. } => {
             let site = site_of(old, *component).or_else(|| site_of(new, *component));
             let labels = [cause_name(why), site.map_or("", SiteName::as_str)];
             metrics.components_failed.with_label_values(&labels).inc();
         }
-        Happened::JobFinished => {
+        JobEventKind::JobFinished => {
             let succeeded = new.instants.succeeded.unwrap_or(event.at);
             let started = new.instants.started.unwrap_or(succeeded);
             observe(&metrics.run_seconds, succeeded.since(started));
             observe(&metrics.response_seconds, event.at.since(new.submitted_at));
             ended("finished");
         }
-        Happened::JobFailed { .. } => ended("failed"),
-        Happened::JobCancelled { .. } => ended("cancelled"),
+        JobEventKind::JobFailed { .. } => ended("failed"),
+        JobEventKind::JobCancelled { .. } => ended("cancelled"),
         _ => {}
     }
 }
@@ -165,7 +165,7 @@ mod tests {
             })
             .into();
         let new = Job {
-            phase: Phase::Finished {
+            phase: JobPhase::Finished {
                 at: Timestamp(30_000),
             },
             ..old.clone()
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(of(&metrics.costs.transfer_bytes), (1, 800.0));
         let never = queued(2, content(1));
         let failed = Job {
-            phase: Phase::Failed {
+            phase: JobPhase::Failed {
                 at: Timestamp(1),
                 reason: "no site".into(),
             },
@@ -227,7 +227,7 @@ mod tests {
         ];
         let events = whys.map(|why| JobEvent {
             at: Timestamp(1),
-            what: Happened::ComponentFailed {
+            what: JobEventKind::ComponentFailed {
                 component,
                 why,
                 next_claim: Timestamp(2),

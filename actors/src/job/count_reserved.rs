@@ -1,9 +1,9 @@
 //! What the events of a job's reservations mean for the metrics.
 
 use cospan_domain::ids::{ComponentIndex, SiteName};
-use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{AbortCause, Job, Reservation};
-use cospan_domain::reserve::{Ask, Outcome, Search, Standing};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::state::{AbortCause, Job, JobReservations};
+use cospan_domain::reserve::{ReservationCall, ReservationOutcome, ReservationSearch, SearchState};
 use cospan_domain::units::Timestamp;
 
 use crate::metrics::ReservationMetrics;
@@ -25,11 +25,11 @@ pub(crate) fn hold(metrics: &ReservationMetrics, job: &Job, change: i64) {
     }
 }
 
-fn state(search: &Search) -> &'static str {
+fn state(search: &ReservationSearch) -> &'static str {
     match search.standing() {
-        Standing::Confirmed => "confirmed",
-        Standing::Asks(Ask::Cancel { .. }) if search.given_up => "released",
-        Standing::Asks(_) | Standing::Failed(_) => "granted",
+        SearchState::Confirmed => "confirmed",
+        SearchState::Asks(ReservationCall::Cancel { .. }) if search.given_up => "released",
+        SearchState::Asks(_) | SearchState::Failed(_) => "granted",
     }
 }
 
@@ -37,18 +37,18 @@ fn state(search: &Search) -> &'static str {
 pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, event: &JobEvent) {
     let moves = |outcome| metrics.moves.with_label_values(&[outcome]).inc();
     match &event.what {
-        Happened::ReservationAnswered { site, outcome } => {
+        JobEventKind::ReservationAnswered { site, outcome } => {
             answered(metrics, old, site, *outcome);
         }
-        Happened::ReservationWithheld { site, .. } => {
+        JobEventKind::ReservationWithheld { site, .. } => {
             metrics
                 .refused
                 .with_label_values(&[site.as_str(), "quota"])
                 .inc();
         }
-        Happened::ReservationMoved => moves("moved"),
-        Happened::ReservationStayed { .. } => moves("stayed"),
-        Happened::RoundAborted {
+        JobEventKind::ReservationMoved => moves("moved"),
+        JobEventKind::ReservationStayed { .. } => moves("stayed"),
+        JobEventKind::RoundAborted {
             why: AbortCause::ClaimLost { component, .. },
             ..
         } => {
@@ -61,29 +61,38 @@ pub(super) fn count_event(metrics: &ReservationMetrics, old: &Job, new: &Job, ev
                     .inc();
             }
         }
-        Happened::JobFinished | Happened::JobFailed { .. } | Happened::JobCancelled { .. } => {
+        JobEventKind::JobFinished
+        | JobEventKind::JobFailed { .. }
+        | JobEventKind::JobCancelled { .. } => {
             count_use(metrics, old, new, event.at);
         }
         _ => {}
     }
 }
 
-fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: Outcome) {
+fn answered(metrics: &ReservationMetrics, old: &Job, site: &SiteName, outcome: ReservationOutcome) {
     let refused = |reason| {
         metrics
             .refused
             .with_label_values(&[site.as_str(), reason])
             .inc()
     };
-    let asked = old.reservation.as_deref().and_then(Reservation::question);
+    let asked = old
+        .reservation
+        .as_deref()
+        .and_then(JobReservations::question);
     match outcome {
-        Outcome::Refused { next: None } => refused("never"),
-        Outcome::Refused { next: Some(_) } => refused("later"),
+        ReservationOutcome::Refused { next: None } => refused("never"),
+        ReservationOutcome::Refused { next: Some(_) } => refused("later"),
         // What is changed may be lost by that, and is asked for anew.
-        Outcome::Lost { .. } if !matches!(asked, Some((_, Ask::Modify { .. }))) => {
+        ReservationOutcome::Lost { .. }
+            if !matches!(asked, Some((_, ReservationCall::Modify { .. }))) =>
+        {
             metrics.lost.with_label_values(&[site.as_str()]).inc();
         }
-        Outcome::Lost { .. } | Outcome::Granted { .. } | Outcome::Done => {}
+        ReservationOutcome::Lost { .. }
+        | ReservationOutcome::Granted { .. }
+        | ReservationOutcome::Done => {}
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Acquisition, Promised};
-use cospan_domain::job::state::{Component, Phase};
+use cospan_domain::acquire::{Acquisition, ReservationUse};
+use cospan_domain::job::state::{Component, JobPhase};
 use cospan_domain::placed::Placement;
-use cospan_domain::reserve::{Coallocation, Part, Serial, StartWindow};
+use cospan_domain::reserve::{Coallocation, CoallocationPart, Serial, StartWindow};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use prometheus::Registry;
@@ -17,7 +17,7 @@ use crate::transfer::testing::{content, queued, site};
 fn searching() -> Job {
     let mut job = queued(1, content(1));
     let window = StartWindow::new(Timestamp(0), Timestamp(100_000));
-    let part = Part {
+    let part = CoallocationPart {
         component: ComponentIndex(0),
         resources: Resources::processors(4),
         length: DurationMs(60_000),
@@ -32,8 +32,8 @@ fn searching() -> Job {
         windows_max: 9,
         rankings: Vec::new(),
     };
-    job.reservation = Some(Box::new(Reservation {
-        search: Search::new(wanted),
+    job.reservation = Some(Box::new(JobReservations {
+        search: ReservationSearch::new(wanted),
         placements: vec![Vec::new()],
         lead: DurationMs::ZERO,
         answers: 0,
@@ -49,19 +49,19 @@ fn searching() -> Job {
     job
 }
 
-fn event(what: Happened) -> JobEvent {
+fn event(what: JobEventKind) -> JobEvent {
     JobEvent {
         at: Timestamp(50_000),
         what,
     }
 }
 
-fn answer(metrics: &Metrics, job: &Job, outcome: Outcome) -> Job {
+fn answer(metrics: &Metrics, job: &Job, outcome: ReservationOutcome) -> Job {
     let mut new = job.clone();
     if let Some(reservation) = &mut new.reservation {
         reservation.search.record(outcome);
     }
-    let answered = Happened::ReservationAnswered {
+    let answered = JobEventKind::ReservationAnswered {
         site: site("Delft"),
         outcome,
     };
@@ -84,13 +84,13 @@ fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
     let job = answer(
         &metrics,
         &job,
-        Outcome::Granted {
+        ReservationOutcome::Granted {
             start: Timestamp(0),
         },
     );
     assert_eq!(held(&metrics), [1, 0, 0]);
-    let job = answer(&metrics, &job, Outcome::Done);
-    let job = answer(&metrics, &job, Outcome::Done);
+    let job = answer(&metrics, &job, ReservationOutcome::Done);
+    let job = answer(&metrics, &job, ReservationOutcome::Done);
     assert_eq!(held(&metrics), [0, 1, 0]);
     let mut given_up = job.clone();
     given_up
@@ -100,7 +100,7 @@ fn reservations_are_counted_from_their_grant_until_they_are_given_back() {
     hold(&metrics.reservations, &job, -1);
     hold(&metrics.reservations, &given_up, 1);
     assert_eq!(held(&metrics), [0, 0, 1]);
-    answer(&metrics, &given_up, Outcome::Done);
+    answer(&metrics, &given_up, ReservationOutcome::Done);
     assert_eq!(held(&metrics), [0, 0, 0]);
 }
 
@@ -117,21 +117,25 @@ fn refusals_and_losses_are_counted_by_site() {
     answer(
         &metrics,
         &searching(),
-        Outcome::Refused {
+        ReservationOutcome::Refused {
             next: Some(Timestamp(9)),
         },
     );
     assert_eq!((refused("later"), refused("never")), (1, 0));
-    answer(&metrics, &searching(), Outcome::Refused { next: None });
+    answer(
+        &metrics,
+        &searching(),
+        ReservationOutcome::Refused { next: None },
+    );
     assert_eq!((refused("later"), refused("never")), (1, 1));
     let granted = answer(
         &metrics,
         &searching(),
-        Outcome::Granted {
+        ReservationOutcome::Granted {
             start: Timestamp(0),
         },
     );
-    answer(&metrics, &granted, Outcome::Lost { next: None });
+    answer(&metrics, &granted, ReservationOutcome::Lost { next: None });
     assert_eq!(
         metrics
             .reservations
@@ -147,7 +151,7 @@ fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
     let metrics = Metrics::new(&Registry::new()).expect("metrics");
     let mut old = queued(1, content(1));
     let (from, to) = (Timestamp(10_000), Timestamp(60_000));
-    let promised = Promised {
+    let promised = ReservationUse {
         serial: Serial(1),
         from,
         to,
@@ -167,7 +171,7 @@ fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
     Arc::make_mut(&mut old.spec).components[0].resources = Resources::processors(4);
     old.instants.started = Some(Timestamp(20_000));
     let new = Job {
-        phase: Phase::Finished {
+        phase: JobPhase::Finished {
             at: Timestamp(50_000),
         },
         ..old.clone()
@@ -176,7 +180,7 @@ fn what_was_reserved_and_not_used_is_counted_when_the_job_ends() {
         &metrics.reservations,
         &old,
         &new,
-        &event(Happened::JobFinished),
+        &event(JobEventKind::JobFinished),
     );
     let metrics = &metrics.reservations;
     let counted = (

@@ -5,29 +5,29 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use cospan_domain::content::Chunk;
-use cospan_domain::ids::{Attempt, ComponentIndex, SiteName, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, SiteName};
 use cospan_domain::job::command::{JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use cospan_domain::job::decide::is_last_absence;
 use cospan_domain::job::due::{EffectKind, JobEffect, charge_of};
 use cospan_domain::job::spec::{Collect, ComponentSpec, Input};
-use cospan_domain::job::state::{Component, Job, Run};
+use cospan_domain::job::state::{AttemptState, Component, Job};
 use cospan_domain::placed::Placement;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::runner::Launch;
-use cospan_domain::site::command::Rejection;
+use cospan_domain::site::command::SiteRejection;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::state::{AttemptId, Breaker, SiteRecord};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    AttemptOrder, CallKind, GateDecision, GateState, Go, Observation, Peer, SiteError, Submitted,
+    CallKind, GateDecision, GateState, Go, Observation, Peer, SiteError, SubmitRequest, Submitted,
     TagLookup,
 };
 
 use super::actor::JobActor;
 use super::reserving;
-use crate::chaos::{self, Point};
-use crate::cluster::{AskAdmission, Call, Charge};
+use crate::chaos::{self, CrashPoint};
+use crate::cluster::{AskAdmission, Call, ErrorCharge};
 use crate::coallocator::may_try_out;
 use crate::information::RegisterOutput;
 
@@ -39,8 +39,8 @@ const END_AGAIN: DurationMs = DurationMs(5_000);
 /// Variable that tells a component which chunks it reads.
 const CHUNKS: &str = "COSPAN_CHUNKS";
 
-type Outcome = (Option<JobCommand>, DurationMs);
-pub(super) type Pending = futures_util::future::BoxFuture<'static, Outcome>;
+type EffectOutcome = (Option<JobCommand>, DurationMs);
+pub(super) type PendingEffect = futures_util::future::BoxFuture<'static, EffectOutcome>;
 
 /// Starts an effect. `false` if it must wait for something that will make the
 /// job look again.
@@ -52,19 +52,19 @@ pub(super) fn perform(
     let Some(pending) = pending(actor, effect) else {
         return false;
     };
-    chaos::reach_for(effect.kind.name(), Point::BeforeEffect);
+    chaos::reach_for(effect.kind.name(), CrashPoint::BeforeEffect);
     let effect = effect.clone();
     let done = pending
         .into_actor(actor)
         .map(move |(command, again), actor, ctx| {
-            chaos::reach_for(effect.kind.name(), Point::AfterEffect);
+            chaos::reach_for(effect.kind.name(), CrashPoint::AfterEffect);
             actor.effect_done(&effect, command, again, ctx);
         });
     ctx.spawn(done);
     true
 }
 
-fn pending(actor: &JobActor, effect: &JobEffect) -> Option<Pending> {
+fn pending(actor: &JobActor, effect: &JobEffect) -> Option<PendingEffect> {
     match effect.kind {
         EffectKind::Submit => Some(submit(actor, effect)),
         EffectKind::Withdraw => Some(withdraw(effect)),
@@ -78,7 +78,7 @@ fn pending(actor: &JobActor, effect: &JobEffect) -> Option<Pending> {
     }
 }
 
-fn tag(actor: &JobActor, effect: &JobEffect) -> Tag {
+fn tag(actor: &JobActor, effect: &JobEffect) -> AttemptTag {
     let attempt = if bug(Bug::DropAttempt) {
         Attempt(1)
     } else {
@@ -106,7 +106,7 @@ pub(super) fn call_at<T: Send + 'static>(
 ) -> futures_util::future::BoxFuture<'static, Result<T, SiteError>> {
     let cluster = site.and_then(|site| actor.shared.actors.clusters.addr(site));
     Box::pin(async move {
-        chaos::reach(Point::SpawnedFuture);
+        chaos::reach(CrashPoint::SpawnedFuture);
         match cluster {
             None => Err(SiteError::NotSent(
                 "the site is not served at the moment".into(),
@@ -134,7 +134,7 @@ pub(super) fn settle_times(actor: &JobActor) -> Vec<DurationMs> {
         .collect()
 }
 
-fn submit(actor: &JobActor, effect: &JobEffect) -> Pending {
+fn submit(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let (component, attempt) = (effect.component, effect.attempt);
     let settle = actor
         .site_of(effect)
@@ -230,7 +230,7 @@ fn admission(
         admitted
             .map_err(|error| full(error.to_string()))?
             .map_err(|rejection| match rejection {
-                Rejection::Banned(ban) => SubmitAnswer::Barred(ban.to_string().into()),
+                SiteRejection::Banned(ban) => SubmitAnswer::Barred(ban.to_string().into()),
                 other => full(other.to_string()),
             })
     })
@@ -238,7 +238,7 @@ fn admission(
 
 /// It is due only while nothing of the component is under way, and a rebuild
 /// has made every earlier submission uncertain: so it never left.
-fn withdraw(effect: &JobEffect) -> Pending {
+fn withdraw(effect: &JobEffect) -> PendingEffect {
     let (component, attempt) = (effect.component, effect.attempt);
     let answer = SubmitAnswer::NotSent("withdrawn before it was submitted".into());
     let command = JobCommand::SubmitAnswered {
@@ -288,7 +288,7 @@ fn described(spec: &ComponentSpec, chunks: &BTreeMap<usize, Chunk>) -> Arc<str> 
         .into()
 }
 
-fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
+fn order(actor: &JobActor, effect: &JobEffect) -> SubmitRequest {
     let job = actor.job();
     let spec = job
         .spec_of(effect.component)
@@ -334,7 +334,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     let reservation = promised.map(|promised| promised.tag(actor.shared.instance, job.id));
     let not_before = component.and_then(|component| component.not_before);
     let begin_in = not_before.map(|at| at.since(now)).unwrap_or_default();
-    AttemptOrder {
+    SubmitRequest {
         tag,
         round: job.round,
         epoch: actor.shared.epoch,
@@ -359,7 +359,7 @@ fn order(actor: &JobActor, effect: &JobEffect) -> AttemptOrder {
     }
 }
 
-fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
+fn look_up(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let (component, attempt, tag) = (effect.component, effect.attempt, tag(actor, effect));
     let interval = actor.shared.settings.job.look_up_interval;
     // By our clock, as everything that is compared with it.
@@ -404,7 +404,7 @@ fn look_up(actor: &JobActor, effect: &JobEffect) -> Pending {
     })
 }
 
-fn open_gate(actor: &JobActor, effect: &JobEffect) -> Pending {
+fn open_gate(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let (component, attempt, tag) = (effect.component, effect.attempt, tag(actor, effect));
     let decision = GateDecision::Go(go(actor, effect));
     let decided = call(
@@ -442,10 +442,10 @@ fn open_gate(actor: &JobActor, effect: &JobEffect) -> Pending {
 
 fn go(actor: &JobActor, effect: &JobEffect) -> Go {
     let job = actor.job();
-    let host = |run: &Run| match run {
-        Run::AtGate { host, .. } | Run::Opened { host, .. } | Run::Running { host, .. } => {
-            host.to_string()
-        }
+    let host = |run: &AttemptState| match run {
+        AttemptState::AtGate { host, .. }
+        | AttemptState::Opened { host, .. }
+        | AttemptState::Running { host, .. } => host.to_string(),
         // It is over, or not there yet again: others have a place in the list all the same.
         _ => "-".to_owned(),
     };
@@ -476,7 +476,7 @@ fn go(actor: &JobActor, effect: &JobEffect) -> Go {
 fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
     let component = actor.job().components.get(effect.component.0 as usize);
     let clock = component.and_then(|component| match component.run {
-        Run::AtGate { clock, .. } => clock,
+        AttemptState::AtGate { clock, .. } => clock,
         _ => None,
     });
     let alone = || {
@@ -487,7 +487,7 @@ fn start_by(actor: &JobActor, effect: &JobEffect) -> Timestamp {
         .unwrap_or_else(alone)
 }
 
-fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
+fn end(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     if bug(Bug::ForgetEnd) {
         return Box::pin(async { (None, END_AGAIN) });
     }
@@ -536,7 +536,7 @@ fn end(actor: &JobActor, effect: &JobEffect) -> Pending {
     })
 }
 
-fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
+fn record_charge(actor: &JobActor, effect: &JobEffect) -> PendingEffect {
     let component = effect.component;
     let charge = charge_of(actor.job(), component).cloned();
     let (job, owner) = (actor.job().id, actor.job().owner.clone());
@@ -557,7 +557,7 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
             attempt,
         };
         let class = FailureClass::Site;
-        let message = Charge {
+        let message = ErrorCharge {
             attempt,
             owner,
             class,
@@ -579,7 +579,7 @@ fn record_charge(actor: &JobActor, effect: &JobEffect) -> Pending {
 /// Of why an output cannot be kept, so much stands in the job's record.
 const WHY_MAX: usize = 500;
 
-fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
+fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> PendingEffect {
     let component = effect.component;
     let spec = actor.job().spec_of(component);
     let path = spec
@@ -615,7 +615,7 @@ fn read_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Pending {
     })
 }
 
-fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<Pending> {
+fn register_output(actor: &JobActor, effect: &JobEffect, output: u32) -> Option<PendingEffect> {
     let component = effect.component;
     let spec = actor.job().spec_of(component)?;
     let Collect::ToSite { site, register } = &spec.outputs.get(output as usize)?.collect else {

@@ -13,18 +13,18 @@ use cospan_domain::job::decide::is_news;
 use cospan_domain::job::demands;
 use cospan_domain::job::due::avoids;
 use cospan_domain::job::spec::OnUnreachable;
-use cospan_domain::job::state::{Component, Job, Phase};
+use cospan_domain::job::state::{Component, Job, JobPhase};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::runner::Launch;
-use cospan_domain::transfer::state::Lost;
+use cospan_domain::transfer::state::CopyLoss;
 use cospan_domain::units::{ClockSkew, Timestamp};
-use cospan_sites::port::{Blame, EndedBySite, Exit, ExitCause, Observation};
+use cospan_sites::port::{EndedBySite, ErrorBlame, ExitCause, Observation, PayloadExit};
 
 use crate::shared::Shared;
 
 /// Everything that is to be told to a job and may be new to it.
 pub(super) fn commands(shared: &Shared, job: &Job) -> Vec<JobCommand> {
-    let waits = matches!(job.phase, Phase::Queued { .. }) && !avoids(job);
+    let waits = matches!(job.phase, JobPhase::Queued { .. }) && !avoids(job);
     if waits || job.is_final() {
         return Vec::new();
     }
@@ -196,14 +196,14 @@ fn sighting(
             ..
         } => Sighting::NeverRuns(detail.as_str().into()),
         Observation::Ended { why, detail, .. } => match why.blame() {
-            Blame::Job => Sighting::Failed(detail.as_str().into()),
-            Blame::Site => Sighting::Vanished(detail.as_str().into()),
-            Blame::Nobody => Sighting::Taken(detail.as_str().into()),
+            ErrorBlame::Job => Sighting::Failed(detail.as_str().into()),
+            ErrorBlame::Site => Sighting::Vanished(detail.as_str().into()),
+            ErrorBlame::Nobody => Sighting::Taken(detail.as_str().into()),
         },
     })
 }
 
-fn exited(exit: &Exit, program: impl FnOnce() -> String) -> Sighting {
+fn exited(exit: &PayloadExit, program: impl FnOnce() -> String) -> Sighting {
     let how: Arc<str> = match &exit.cause {
         ExitCause::Code(0) => return Sighting::Succeeded,
         ExitCause::Code(code) => format!("exit code {code}").into(),
@@ -220,8 +220,10 @@ fn exited(exit: &Exit, program: impl FnOnce() -> String) -> Sighting {
 
 fn inputs(shared: &Shared, job: &Job) -> Inputs {
     let needs = match job.phase {
-        Phase::Placed { .. } | Phase::Claiming { .. } if !job.inputs_here => demands::needs(job),
-        Phase::Running { .. } if job.is_staging() => demands::staging(job),
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. } if !job.inputs_here => {
+            demands::needs(job)
+        }
+        JobPhase::Running { .. } if job.is_staging() => demands::staging(job),
         _ => return Inputs::Unknown,
     };
     let view = shared.view.load();
@@ -229,7 +231,7 @@ fn inputs(shared: &Shared, job: &Job) -> Inputs {
     let mut missing = false;
     for (digest, site) in needs {
         let copy = view.copies.get(&(digest, site.clone()));
-        if let Some(Lost {
+        if let Some(CopyLoss {
             detail,
             at_destination,
         }) = copy.and_then(|copy| copy.lost())
@@ -285,10 +287,10 @@ fn removed(shared: &Shared, job: &Job) -> Vec<(ComponentIndex, Timestamp)> {
 pub(super) fn next_wake(shared: &Shared, job: &Job) -> Option<Timestamp> {
     if !matches!(
         job.phase,
-        Phase::Starting { .. }
-            | Phase::Running { .. }
-            | Phase::Collecting { .. }
-            | Phase::Aborting { .. }
+        JobPhase::Starting { .. }
+            | JobPhase::Running { .. }
+            | JobPhase::Collecting { .. }
+            | JobPhase::Aborting { .. }
     ) {
         return None;
     }

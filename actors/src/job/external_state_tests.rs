@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::catalogue::state::{Entry, FileRecord};
+use cospan_domain::catalogue::state::{CatalogueEntry, FileRecord};
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId};
 use cospan_domain::job::command::JobCommand;
 use cospan_domain::job::decide::decide;
-use cospan_domain::job::event::Happened;
+use cospan_domain::job::event::JobEventKind;
 use cospan_domain::job::spec::{JobSpec, OnUnreachable};
-use cospan_domain::job::state::{AbortCause, Component, Job, Phase, Run};
+use cospan_domain::job::state::{AbortCause, AttemptState, Component, Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::CopyPhase;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::{external_state, next_wake};
-use crate::journal::Change;
+use crate::journal::JournalChange;
 use crate::shared::Shared;
-use crate::transfer::testing::{World, content, name, path, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, name, path, paused, queued, site};
 
 const PATIENCE: DurationMs = DurationMs::from_secs(1_800);
 
@@ -38,7 +38,7 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
         share: None,
         acquisition: Default::default(),
     };
-    job.phase = Phase::Running {
+    job.phase = JobPhase::Running {
         since: Timestamp(2),
     };
     job.start_at = Some(Timestamp(1));
@@ -46,7 +46,7 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
     job.components = vec![Component {
         placement: Some(placement),
         attempt: Attempt(1),
-        run: Run::Running {
+        run: AttemptState::Running {
             lrm_id: LrmId::new("7").expect("an id"),
             host: "node".into(),
             since: Timestamp(2),
@@ -56,7 +56,7 @@ pub(in crate::job) fn running_at(name: &str) -> Job {
     job
 }
 
-fn looks(shared: &Shared, job: &Job) -> Vec<Happened> {
+fn looks(shared: &Shared, job: &Job) -> Vec<JobEventKind> {
     let look = JobCommand::Look(external_state(shared, job));
     let events = decide(job, &shared.settings.job, look, shared.clock.now()).expect("a look");
     events.into_iter().map(|event| event.what).collect()
@@ -65,7 +65,7 @@ fn looks(shared: &Shared, job: &Job) -> Vec<Happened> {
 #[test]
 fn a_job_at_a_removed_site_is_given_up_after_its_patience_since_our_start() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         let job = running_at("Leiden");
         let started_at = world.shared.started_at;
         assert_eq!(looks(&world.shared, &job), [], "its payload may still run");
@@ -73,7 +73,7 @@ fn a_job_at_a_removed_site_is_given_up_after_its_patience_since_our_start() {
         tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
         let events = looks(&world.shared, &job);
         let cause = events.iter().find_map(|event| match event {
-            Happened::RoundAborted {
+            JobEventKind::RoundAborted {
                 why: AbortCause::SiteError { component, detail },
                 ..
             } => Some((*component, detail.to_string())),
@@ -91,7 +91,7 @@ fn a_job_at_a_removed_site_is_given_up_after_its_patience_since_our_start() {
 #[test]
 fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         let external = external_state(&world.shared, &running_at("Delft"));
         assert_eq!(
             (external.removed, external.unreachable),
@@ -103,21 +103,22 @@ fn a_job_at_a_site_of_ours_that_has_not_answered_yet_is_left_alone() {
 #[test]
 fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let (tries, key) = (
             world.shared.settings.transfer.max_output_tries,
             (content(1).digest, site("Leiden")),
         );
-        let tried = |world: &World| world.copy(&key).map_or(0, |copy| copy.trouble.tries);
+        let tried = |world: &MemoryWorld| world.copy(&key).map_or(0, |copy| copy.trouble.tries);
         world.at("Leiden").inside().full = true;
         world.collect(5, content(1), "Delft", "Leiden").await;
         let job = || world.shared.view.load().jobs[&JobId(5)].clone();
-        let waits = |world: &World| {
+        let waits = |world: &MemoryWorld| {
             world
                 .copy(&key)
                 .is_some_and(|copy| matches!(copy.phase, CopyPhase::Waiting { .. }))
         };
-        let is_lost = |world: &World| world.copy(&key).is_some_and(|copy| copy.lost().is_some());
+        let is_lost =
+            |world: &MemoryWorld| world.copy(&key).is_some_and(|copy| copy.lost().is_some());
         world.until("an input would be given up", is_lost).await;
         assert_eq!(looks(&world.shared, &job()), []);
         world
@@ -130,7 +131,7 @@ fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
             })
             .await;
         let events = looks(&world.shared, &job());
-        let [Happened::JobFailed { reason }] = &events[..] else {
+        let [JobEventKind::JobFailed { reason }] = &events[..] else {
             panic!("{events:?}")
         };
         assert!(
@@ -143,14 +144,14 @@ fn an_output_is_given_up_once_its_site_refused_it_often_enough() {
 #[test]
 fn an_output_whose_name_another_key_took_ends_its_job() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.collect(5, content(1), "Delft", "Leiden").await;
         let job = world.shared.view.load().jobs[&JobId(5)].clone();
         let register = async |by: &str| {
             let by = KeyName::new(by).expect("a name");
             let mut record = FileRecord::new(name("result"));
             let old = world.shared.view.load().files.get(&record.name).cloned();
-            let entry = Entry {
+            let entry = CatalogueEntry {
                 content: content(2),
                 directory: false,
                 replicas: vec![(site("Delft"), FilePlace::User(path("a")))],
@@ -160,7 +161,7 @@ fn an_output_whose_name_another_key_took_ends_its_job() {
             };
             record.entry = Some(entry);
             let (name, new) = (record.name.clone(), Some(Arc::new(record)));
-            world.append(Change::File { name, old, new }).await;
+            world.append(JournalChange::File { name, old, new }).await;
         };
         register(job.owner.as_str()).await;
         assert_eq!(
@@ -170,7 +171,7 @@ fn an_output_whose_name_another_key_took_ends_its_job() {
         );
         register("otto").await;
         let events = looks(&world.shared, &job);
-        let [Happened::JobFailed { reason }] = &events[..] else {
+        let [JobEventKind::JobFailed { reason }] = &events[..] else {
             panic!("{events:?}")
         };
         assert!(
@@ -183,19 +184,20 @@ fn an_output_whose_name_another_key_took_ends_its_job() {
 #[test]
 fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         world.settle().await;
         world.at("Leiden").inside().trouble = Some("no space left on device");
         world.shared.live.set_wanted(true);
         world.shared.actors.clusters.look_all();
-        let report = |world: &World| world.shared.live.site(&site("Leiden")).expect("a report");
-        let tells = |world: &World| report(world).contact.unreachable_since().is_some();
+        let report =
+            |world: &MemoryWorld| world.shared.live.site(&site("Leiden")).expect("a report");
+        let tells = |world: &MemoryWorld| report(world).contact.unreachable_since().is_some();
         world.until("nothing new goes there", tells).await;
         tokio::time::sleep(Duration::from_millis(2 * PATIENCE.0)).await;
         let running = running_at("Leiden");
         let since = Timestamp(2);
         let collecting = Job {
-            phase: Phase::Collecting { since },
+            phase: JobPhase::Collecting { since },
             ..running.clone()
         };
         for job in [&running, &collecting] {
@@ -212,7 +214,7 @@ fn what_runs_at_a_site_that_is_out_of_order_and_tells_so_is_not_given_up() {
             "it is silent since just now"
         );
         tokio::time::sleep(Duration::from_millis(PATIENCE.0)).await;
-        let is_given_up = |event: &Happened| matches!(event, Happened::RoundAborted { .. });
+        let is_given_up = |event: &JobEventKind| matches!(event, JobEventKind::RoundAborted { .. });
         assert!(looks(&world.shared, &running).iter().any(is_given_up));
     });
 }

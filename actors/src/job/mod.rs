@@ -13,10 +13,10 @@ mod silence;
 #[cfg(test)]
 mod tests;
 
-pub use actor::{Gone, JobActor, Order};
+pub use actor::{JobActor, JobOrder, LeaseGone};
 pub use count::cause_name;
 pub(crate) use count::count;
 pub(crate) use count_reserved::hold;
 pub(crate) use external_state::external_state;
 pub(crate) use quota::Put;
-pub use silence::{Silence, SilentAttempt, not_given_up};
+pub use silence::{JobSilence, SilentAttempt, not_given_up};

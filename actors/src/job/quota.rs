@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::state::{Job, Reservation};
+use cospan_domain::job::state::{Job, JobReservations};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::quota::{Allowance, HeldFor, allowance, share_of};
-use cospan_domain::reserve::{Ask, Part, Reserved, Search, Serial, Span};
+use cospan_domain::reserve::{
+    CoallocationPart, PartReservation, ReservationCall, ReservationSearch, Serial, Span,
+};
 use cospan_domain::units::{PerMillion, Timestamp};
 
 use super::actor::JobActor;
@@ -58,14 +60,14 @@ impl Put {
 }
 
 /// What a job wants a site to reserve for it.
-struct Wanted {
+struct WantedReservation {
     site: SiteName,
     serial: Serial,
     held: HeldFor,
 }
 
 /// Whether the user of a job may have a question put to a site now.
-pub(super) fn permission(actor: &JobActor, ask: &Ask) -> Permission {
+pub(super) fn permission(actor: &JobActor, ask: &ReservationCall) -> Permission {
     let (shared, job) = (&actor.shared, actor.job());
     let share = shared.settings.job.reservation_share;
     if share >= PerMillion::ONE || !counts(job) {
@@ -126,14 +128,14 @@ fn counts(job: &Job) -> bool {
     job.reservation_wish().is_some_and(|wish| !wish.exempt)
 }
 
-fn wanted(reservation: &Reservation, ask: &Ask) -> Option<Wanted> {
-    let (Ask::Create {
+fn wanted(reservation: &JobReservations, ask: &ReservationCall) -> Option<WantedReservation> {
+    let (ReservationCall::Create {
         site,
         serial,
         part,
         window,
     }
-    | Ask::Modify {
+    | ReservationCall::Modify {
         site,
         serial,
         part,
@@ -149,7 +151,7 @@ fn wanted(reservation: &Reservation, ask: &Ask) -> Option<Wanted> {
         processors: part.resources.processors,
     };
     let site = site.clone();
-    Some(Wanted {
+    Some(WantedReservation {
         site,
         serial: *serial,
         held,
@@ -157,7 +159,7 @@ fn wanted(reservation: &Reservation, ask: &Ask) -> Option<Wanted> {
 }
 
 /// What the site that a job asks at present is to reserve, if it is to.
-fn wanted_by(job: &Job) -> Option<Wanted> {
+fn wanted_by(job: &Job) -> Option<WantedReservation> {
     let reservation = job.reservation.as_deref()?;
     let (_, ask) = reservation.question()?;
     wanted(reservation, &ask)
@@ -179,21 +181,23 @@ fn held_at<'a>(
                 .iter()
                 .zip(search.reserved().iter().map(Option::as_ref))
         });
-    parts.filter_map(move |(part, held): (&Part, Option<&Reserved>)| {
-        let held = held.filter(|held| held.site == *site)?;
-        let span = Span::new(held.start, held.start + part.length);
-        Some((
-            job.id,
-            held.serial,
-            HeldFor {
-                span,
-                processors: part.resources.processors,
-            },
-        ))
-    })
+    parts.filter_map(
+        move |(part, held): (&CoallocationPart, Option<&PartReservation>)| {
+            let held = held.filter(|held| held.site == *site)?;
+            let span = Span::new(held.start, held.start + part.length);
+            Some((
+                job.id,
+                held.serial,
+                HeldFor {
+                    span,
+                    processors: part.resources.processors,
+                },
+            ))
+        },
+    )
 }
 
-fn searches(reservation: &Reservation) -> impl Iterator<Item = &Search> {
+fn searches(reservation: &JobReservations) -> impl Iterator<Item = &ReservationSearch> {
     let other = reservation.other.as_ref().map(|other| &other.search);
     [&reservation.search].into_iter().chain(other)
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::command::JobCommand;
-use cospan_domain::job::state::{Job, Reservation};
-use cospan_domain::placement::{Acceptance, Hindrance};
+use cospan_domain::job::state::{Job, JobReservations};
+use cospan_domain::placement::{Hindrance, PlacementAcceptance};
 use cospan_domain::reserve::{
-    Ask, Outcome, ReservationRequest, ReservationTag, Serial, StartWindow,
+    ReservationCall, ReservationOutcome, ReservationRequest, ReservationTag, Serial, StartWindow,
 };
 use cospan_domain::site::availability::state;
 use cospan_domain::units::DurationMs;
-use cospan_sites::port::{CallKind, ReservationOrder, Reservations, Site, SiteError};
+use cospan_sites::port::{CallKind, Reservations, Site, SiteError, TaggedReservationRequest};
 
 use super::actor::JobActor;
-use super::effects::{Pending, RETRY, call_at};
+use super::effects::{PendingEffect, RETRY, call_at};
 use super::quota::{self, Permission};
 use crate::cluster::Call;
 use crate::shared::Shared;
@@ -24,35 +24,35 @@ use crate::shared::Shared;
 const KEPT: DurationMs = DurationMs::from_secs(1_800);
 
 /// A question with all that the site has to know.
-struct Question {
-    ask: Ask,
+struct ReservationQuestion {
+    ask: ReservationCall,
     tag: ReservationTag,
-    order: Option<ReservationOrder>,
+    order: Option<TaggedReservationRequest>,
 }
 
-impl Question {
+impl ReservationQuestion {
     fn of(job: &Job, tag: impl Fn(Serial) -> ReservationTag) -> Option<(u32, Self)> {
         let reservation = job.reservation.as_deref()?;
         let (number, ask) = reservation.question()?;
         let (serial, wanted) = match &ask {
-            Ask::Create {
+            ReservationCall::Create {
                 serial,
                 part,
                 window,
                 ..
             }
-            | Ask::Modify {
+            | ReservationCall::Modify {
                 serial,
                 part,
                 window,
                 ..
             } => (*serial, Some(request(reservation, *part, *window)?)),
-            Ask::Check { serial, .. }
-            | Ask::Confirm { serial, .. }
-            | Ask::Cancel { serial, .. } => (*serial, None),
+            ReservationCall::Check { serial, .. }
+            | ReservationCall::Confirm { serial, .. }
+            | ReservationCall::Cancel { serial, .. } => (*serial, None),
         };
         let tag = tag(serial);
-        let order = |request| ReservationOrder {
+        let order = |request| TaggedReservationRequest {
             tag,
             number: number + 1,
             request,
@@ -70,31 +70,44 @@ impl Question {
 
     /// Puts it to the site. A new reservation is looked up first: an earlier request may have
     /// arrived, and its answer been lost.
-    async fn put_to(&self, site: &dyn Site) -> Result<Outcome, SiteError> {
+    async fn put_to(&self, site: &dyn Site) -> Result<ReservationOutcome, SiteError> {
         let none = || SiteError::Unfit("it grants no reservations".to_owned());
         let granting: &dyn Reservations = site.reservations().ok_or_else(none)?;
-        let lost = Outcome::Lost { next: None };
-        let done = |is_there| if is_there { Outcome::Done } else { lost };
+        let lost = ReservationOutcome::Lost { next: None };
+        let done = |is_there| {
+            if is_there {
+                ReservationOutcome::Done
+            } else {
+                lost
+            }
+        };
         match (&self.ask, &self.order) {
-            (Ask::Create { .. }, Some(order)) => match granting.find(self.tag).await? {
-                Some(seen) => Ok(Outcome::Granted {
+            (ReservationCall::Create { .. }, Some(order)) => match granting.find(self.tag).await? {
+                Some(seen) => Ok(ReservationOutcome::Granted {
                     start: seen.start(order.request.window),
                 }),
-                None => granting.request(order).await.map(Outcome::from),
+                None => granting.request(order).await.map(ReservationOutcome::from),
             },
-            (Ask::Modify { .. }, Some(order)) => {
-                Ok(granting.modify(order).await?.map_or(lost, Outcome::from))
-            }
-            (Ask::Confirm { .. }, _) => granting.confirm(self.tag).await.map(done),
-            (Ask::Cancel { .. }, _) => granting.release(self.tag).await.map(|_| Outcome::Done),
-            (Ask::Check { .. } | Ask::Create { .. } | Ask::Modify { .. }, _) => {
-                granting.renew(self.tag, KEPT).await.map(done)
-            }
+            (ReservationCall::Modify { .. }, Some(order)) => Ok(granting
+                .modify(order)
+                .await?
+                .map_or(lost, ReservationOutcome::from)),
+            (ReservationCall::Confirm { .. }, _) => granting.confirm(self.tag).await.map(done),
+            (ReservationCall::Cancel { .. }, _) => granting
+                .release(self.tag)
+                .await
+                .map(|_| ReservationOutcome::Done),
+            (
+                ReservationCall::Check { .. }
+                | ReservationCall::Create { .. }
+                | ReservationCall::Modify { .. },
+                _,
+            ) => granting.renew(self.tag, KEPT).await.map(done),
         }
     }
 
     /// What an error means, if it is certain that nothing was done and will be.
-    fn refused(&self, error: &SiteError) -> Option<Outcome> {
+    fn refused(&self, error: &SiteError) -> Option<ReservationOutcome> {
         match error {
             SiteError::Refused(_) | SiteError::Unfit(_) | SiteError::SiteFull(_) => {
                 Some(self.ask.without_answer())
@@ -108,7 +121,7 @@ impl Question {
 }
 
 fn request(
-    reservation: &Reservation,
+    reservation: &JobReservations,
     part: usize,
     window: StartWindow,
 ) -> Option<ReservationRequest> {
@@ -124,9 +137,9 @@ fn request(
 
 /// Whether what all sites granted is not to be kept, as one of them takes no jobs any more. One that
 /// is silent is asked.
-fn is_closed(actor: &JobActor, ask: &Ask) -> bool {
+fn is_closed(actor: &JobActor, ask: &ReservationCall) -> bool {
     let reservation = actor.job().reservation.as_deref();
-    let owned = reservation.and_then(Reservation::asking);
+    let owned = reservation.and_then(JobReservations::asking);
     let held = owned
         .into_iter()
         .flat_map(|search| search.owned().map(|owned| &owned.site));
@@ -135,7 +148,10 @@ fn is_closed(actor: &JobActor, ask: &Ask) -> bool {
         .into_iter()
         .flat_map(|reservation| &reservation.claimed);
     let claimed = claimed.map(|claimed| &claimed.placement.site);
-    let keeps = matches!(ask, Ask::Check { .. } | Ask::Confirm { .. });
+    let keeps = matches!(
+        ask,
+        ReservationCall::Check { .. } | ReservationCall::Confirm { .. }
+    );
     keeps
         && held
             .chain(claimed)
@@ -151,8 +167,8 @@ fn turns_away(shared: &Shared, name: &SiteName) -> bool {
     let report = shared.live.site(name).unwrap_or_default();
     let held = view.holdings.get(name).map_or(0, |held| held.len() as u32);
     match state(record, report.contact, held, shared.clock.now()).acceptance() {
-        Acceptance::Open | Acceptance::ProbesOnly => false,
-        Acceptance::Closed(hindrance) => matches!(
+        PlacementAcceptance::Open | PlacementAcceptance::ProbesOnly => false,
+        PlacementAcceptance::Closed(hindrance) => matches!(
             hindrance,
             Hindrance::Unusable
                 | Hindrance::Draining
@@ -164,14 +180,14 @@ fn turns_away(shared: &Shared, name: &SiteName) -> bool {
 }
 
 /// Puts what is due to its site; `None` if nothing is.
-pub(super) fn ask(actor: &JobActor) -> Option<Pending> {
+pub(super) fn ask(actor: &JobActor) -> Option<PendingEffect> {
     let (instance, job) = (actor.shared.instance, actor.job().id);
     let tag = |serial| ReservationTag {
         instance,
         job,
         serial,
     };
-    let (question, asked) = Question::of(actor.job(), tag)?;
+    let (question, asked) = ReservationQuestion::of(actor.job(), tag)?;
     let site: SiteName = asked.ask.site().clone();
     if is_closed(actor, &asked.ask) {
         let outcome = asked.ask.without_answer();

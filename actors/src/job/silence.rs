@@ -2,7 +2,7 @@
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::job::spec::OnUnreachable;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::site::contact::Contact;
 
 use crate::shared::Shared;
@@ -20,14 +20,14 @@ pub struct SilentAttempt {
 
 /// What of a job may run at sites from which nothing is heard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Silence {
+pub struct JobSilence {
     /// Its components there.
     pub attempts: Vec<SilentAttempt>,
     /// So many sites are silent that the fault seems to be ours.
     pub isolated: bool,
 }
 
-impl Silence {
+impl JobSilence {
     /// What is known now.
     pub fn of(shared: &Shared, job: &Job) -> Self {
         let attempt = |(component, site): (String, SiteName)| {
@@ -60,7 +60,7 @@ impl Silence {
     }
 
     fn prospect(&self, job: &Job) -> String {
-        let ends = matches!(job.phase, Phase::Aborting { .. });
+        let ends = matches!(job.phase, JobPhase::Aborting { .. });
         let next = if ends { "is ended" } else { "goes on" };
         if self.isolated {
             return format!(

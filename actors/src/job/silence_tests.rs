@@ -4,43 +4,43 @@ use std::sync::Arc;
 
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::{JobSpec, OnUnreachable};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Phase, PhaseKind};
+use cospan_domain::job::state::{AbortCause, AfterAbort, Job, JobPhase, PhaseKind};
 use cospan_domain::site::contact::Contact;
 use cospan_domain::units::Timestamp;
 
-use super::{Silence, SilentAttempt};
+use super::{JobSilence, SilentAttempt};
 use crate::api::ControlPlane;
-use crate::api::command::{ApiAnswer, ApiCommand, Ask, JobOutcome};
+use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobOutcome};
 use crate::job::external_state::tests::running_at;
-use crate::journal::Change;
-use crate::transfer::testing::{World, key, paused, queued, site};
+use crate::journal::JournalChange;
+use crate::transfer::testing::{MemoryWorld, key, paused, queued, site};
 
 const JOB: JobId = JobId(1);
 
 /// A control plane that has just started, with a job that runs at Delft, which is down.
-async fn restarted_without_delft() -> World {
-    let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+async fn restarted_without_delft() -> MemoryWorld {
+    let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
     let running = running_at("Delft");
     let input = running.spec.components[0].inputs[0]
         .file
         .bound
         .expect("bound content");
     world
-        .append(Change::NewJobs(vec![Arc::new(queued(JOB.0, input))]))
+        .append(JournalChange::NewJobs(vec![Arc::new(queued(JOB.0, input))]))
         .await;
     world.change_job(JOB.0, running).await;
     world.at("Delft").inside().up = false;
     world.restarted_complete().await
 }
 
-async fn abandon(world: &World) -> JobOutcome {
+async fn abandon(world: &MemoryWorld) -> JobOutcome {
     let plane = ControlPlane::new(world.shared.clone());
     while !plane.is_ready() {
         world.settle().await;
     }
     let command = ApiCommand {
         by: key(),
-        what: Ask::Abandon(vec![JOB]),
+        what: ApiRequest::Abandon(vec![JOB]),
     };
     match plane.command(command).await {
         Ok(ApiAnswer::Jobs(outcomes)) => outcomes[0].1.clone(),
@@ -59,15 +59,15 @@ fn who_abandons_before_a_dead_site_counts_as_silent_is_told_to_repeat_it() {
             told.contains("at Delft, not heard yet; repeat in a minute"),
             "{told}"
         );
-        let phase = |w: &World| w.shared.view.load().jobs[&JOB].phase.kind();
+        let phase = |w: &MemoryWorld| w.shared.view.load().jobs[&JOB].phase.kind();
         assert_eq!(phase(&world), PhaseKind::Aborting);
-        let contact = |w: &World| {
+        let contact = |w: &MemoryWorld| {
             w.shared
                 .live
                 .site(&site("Delft"))
                 .map(|report| report.contact)
         };
-        let lost = |w: &World| matches!(contact(w), Some(Contact::Unreachable { .. }));
+        let lost = |w: &MemoryWorld| matches!(contact(w), Some(Contact::Unreachable { .. }));
         world.until("Delft is unreachable", lost).await;
         assert_eq!(abandon(&world).await, JobOutcome::Done);
         assert_eq!(phase(&world), PhaseKind::Cancelled);
@@ -81,7 +81,7 @@ fn told(job: &Job, isolated: bool) -> String {
         site: site("Delft"),
         why,
     }];
-    Silence { attempts, isolated }
+    JobSilence { attempts, isolated }
         .told(job)
         .expect("something is silent")
 }
@@ -104,7 +104,7 @@ fn only_a_job_whose_round_is_given_up_is_told_how_to_abandon_it() {
         waits.ends_with("; it goes on once that site answers"),
         "{waits}"
     );
-    job.phase = Phase::Aborting {
+    job.phase = JobPhase::Aborting {
         since: Timestamp(3),
         why: AbortCause::Cancelled,
         then: AfterAbort::Cancel { by: key() },
@@ -125,7 +125,7 @@ fn while_it_is_we_who_are_cut_off_nobody_is_told_to_give_anything_up() {
         cut_off(&runs) && runs.ends_with("it goes on once that site answers"),
         "{runs}"
     );
-    job.phase = Phase::Aborting {
+    job.phase = JobPhase::Aborting {
         since: Timestamp(3),
         why: AbortCause::Cancelled,
         then: AfterAbort::Cancel { by: key() },

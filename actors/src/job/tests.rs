@@ -8,26 +8,26 @@ use cospan_domain::claim::ClaimTry;
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId};
 use cospan_domain::job::command::{ExternalState, JobCommand};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Ending, Job, Phase, Run};
+use cospan_domain::job::state::{AttemptEnding, AttemptState, Job, JobPhase};
 use cospan_domain::placed::Placement;
 use cospan_domain::units::{ClockSkew, DurationMs};
-use cospan_sites::port::{Begun, Exit, ExitCause, Observation};
+use cospan_sites::port::{ExitCause, Observation, PayloadBegin, PayloadExit};
 use cospan_storage::port::{MAX_CHANGES, MAX_VALUE_BYTES};
 
 use super::external_state::tests::running_at;
-use super::{JobActor, Order};
-use crate::actor_registry::{Dirty, Look};
-use crate::live_state::{Observed, SiteReport};
+use super::{JobActor, JobOrder};
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::live_state::{KnownSite, Observed};
 use crate::supervision::{ActorId, LifeGuard};
-use crate::transfer::testing::{World, content, key, paused, site};
+use crate::transfer::testing::{MemoryWorld, content, key, paused, site};
 
 const JOB: JobId = JobId(1);
 
-fn job(world: &World) -> Arc<Job> {
+fn job(world: &MemoryWorld) -> Arc<Job> {
     world.shared.view.load().jobs[&JOB].clone()
 }
 
-fn start(world: &World) -> Addr<JobActor> {
+fn start(world: &MemoryWorld) -> Addr<JobActor> {
     let supervisor = world.shared.supervisor.get().expect("a supervisor").clone();
     let guard = LifeGuard::new(ActorId::Job(JOB), supervisor);
     JobActor::new(
@@ -41,8 +41,8 @@ fn start(world: &World) -> Addr<JobActor> {
 }
 
 /// A job at delft, where its input is, which may claim now.
-async fn claimable() -> World {
-    let world = World::new(&["delft", "leiden", "twente"]);
+async fn claimable() -> MemoryWorld {
+    let world = MemoryWorld::new(&["delft", "leiden", "twente"]);
     world.add_file("input", content(1), &["twente"]).await;
     world.place_job(JOB.0, content(1), "delft").await;
     let copy = (content(1).digest, site("delft"));
@@ -80,9 +80,9 @@ fn a_claim_that_came_during_a_write_is_decided_before_its_input_is_sought() {
     paused(async || {
         let world = claimable().await;
         let actor = start(&world);
-        let raised = actor.send(Order(JobCommand::SetPriority(Priority::High, key())));
-        let claimed = actor.send(Order(claim_at_leiden(&job(&world))));
-        actor.do_send(Look);
+        let raised = actor.send(JobOrder(JobCommand::SetPriority(Priority::High, key())));
+        let claimed = actor.send(JobOrder(claim_at_leiden(&job(&world))));
+        actor.do_send(LookAgain);
         assert_eq!(
             (raised.await.unwrap(), claimed.await.unwrap()),
             (Ok(()), Ok(()))
@@ -100,7 +100,7 @@ fn a_claim_that_came_during_a_write_is_decided_before_its_input_is_sought() {
 #[test]
 fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
     paused(async || {
-        let world = World::new(&["delft"]);
+        let world = MemoryWorld::new(&["delft"]);
         world.place_job(JOB.0, content(1), "delft").await;
         let revision = job(&world).revision;
         let held = Some("it ended its actor again and again".into());
@@ -126,37 +126,39 @@ fn what_was_heard_of_a_held_job_is_taken_up_when_it_is_released() {
             clock: ClockSkew(0),
             attempts: [(tag, gone)].into(),
         });
-        let report = SiteReport {
+        let report = KnownSite {
             observed,
-            ..SiteReport::default()
+            ..KnownSite::default()
         };
         world.shared.live.publish(site("delft"), Arc::new(report));
-        actor.send(Look).await.unwrap();
+        actor.send(LookAgain).await.unwrap();
         assert!(
-            matches!(job(&world).components[0].run, Run::Running { .. }),
+            matches!(job(&world).components[0].run, AttemptState::Running { .. }),
             "it is held"
         );
         actor
-            .send(Order(JobCommand::Release(key())))
+            .send(JobOrder(JobCommand::Release(key())))
             .await
             .unwrap()
             .unwrap();
-        let over = |world: &World| matches!(job(world).components[0].run, Run::Ended { .. });
+        let over = |world: &MemoryWorld| {
+            matches!(job(world).components[0].run, AttemptState::Ended { .. })
+        };
         world.until("it is known to have ended", over).await;
     });
 }
 
 /// A job that has just decided to start, with its only component at its gate.
-async fn starting(world: &World) {
+async fn starting(world: &MemoryWorld) {
     world.place_job(JOB.0, content(1), "delft").await;
     let (revision, now) = (job(world).revision, world.shared.clock.now());
     let mut starting = Job {
         revision,
         ..running_at("delft")
     };
-    starting.phase = Phase::Starting { since: now };
+    starting.phase = JobPhase::Starting { since: now };
     let lrm_id = LrmId::new("7").expect("an id");
-    starting.components[0].run = Run::AtGate {
+    starting.components[0].run = AttemptState::AtGate {
         lrm_id,
         host: "node".into(),
         since: now,
@@ -168,17 +170,17 @@ async fn starting(world: &World) {
 #[test]
 fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
     paused(async || {
-        let world = World::new(&["delft"]);
+        let world = MemoryWorld::new(&["delft"]);
         starting(&world).await;
         let before = job(&world);
         let actor = start(&world);
-        let opened = |world: &World| world.at("delft").inside().opened.len();
+        let opened = |world: &MemoryWorld| world.at("delft").inside().opened.len();
         world
             .until("its gate is open", |world| opened(world) == 1)
             .await;
         // Longer than between two tries of what is still due, shorter than it is waited for.
         tokio::time::sleep(Duration::from_secs(20)).await;
-        actor.send(Look).await.unwrap();
+        actor.send(LookAgain).await.unwrap();
         assert_eq!(opened(&world), 1);
         assert_eq!(
             job(&world).revision,
@@ -187,7 +189,7 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
         );
         let tag = before.tag(world.shared.instance, ComponentIndex(0));
         let asked_at = world.shared.clock.now();
-        let begun = Observation::Begun(Begun {
+        let begun = Observation::Begun(PayloadBegin {
             host: "node".into(),
             at: asked_at,
         });
@@ -196,13 +198,13 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
             clock: ClockSkew(0),
             attempts: [(tag, begun)].into(),
         });
-        let report = SiteReport {
+        let report = KnownSite {
             observed,
-            ..SiteReport::default()
+            ..KnownSite::default()
         };
         world.shared.live.publish(site("delft"), Arc::new(report));
-        actor.send(Look).await.unwrap();
-        let runs = |world: &World| matches!(job(world).phase, Phase::Running { .. });
+        actor.send(LookAgain).await.unwrap();
+        let runs = |world: &MemoryWorld| matches!(job(world).phase, JobPhase::Running { .. });
         world.until("it runs", runs).await;
         assert_eq!(job(&world).revision, before.revision + 1);
     });
@@ -211,7 +213,7 @@ fn an_opened_gate_is_asked_once_and_written_with_what_is_seen_next() {
 #[test]
 fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
     paused(async || {
-        let world = World::new(&["delft"]);
+        let world = MemoryWorld::new(&["delft"]);
         world.place_job(JOB.0, content(1), "delft").await;
         let (revision, began) = (job(&world).revision, world.shared.clock.now());
         world
@@ -234,40 +236,43 @@ fn a_job_goes_on_whose_control_plane_started_again_while_its_clock_was_ahead() {
                 clock,
                 attempts,
             });
-            let report = SiteReport {
+            let report = KnownSite {
                 observed,
-                ..SiteReport::default()
+                ..KnownSite::default()
             };
             world.shared.live.publish(site("delft"), Arc::new(report));
         };
         let actor = start(&world);
-        seen(Observation::Begun(Begun {
+        seen(Observation::Begun(PayloadBegin {
             host: "node".into(),
             at: began,
         }));
-        actor.send(Look).await.unwrap();
-        seen(Observation::Exited(Exit {
+        actor.send(LookAgain).await.unwrap();
+        seen(Observation::Exited(PayloadExit {
             cause: ExitCause::Code(0),
             began_at: began,
             ended_at: began,
         }));
-        actor.send(Look).await.unwrap();
-        let over = |world: &World| matches!(job(world).components[0].run, Run::Ended { .. });
+        actor.send(LookAgain).await.unwrap();
+        let over = |world: &MemoryWorld| {
+            matches!(job(world).components[0].run, AttemptState::Ended { .. })
+        };
         world.until("its end is known", over).await;
-        let Run::Ended { how, .. } = &job(&world).components[0].run else {
+        let AttemptState::Ended { how, .. } = &job(&world).components[0].run else {
             return;
         };
-        assert_eq!(*how, Ending::Succeeded, "it was ended as overdue");
+        assert_eq!(*how, AttemptEnding::Succeeded, "it was ended as overdue");
     });
 }
 
 #[test]
 fn a_gate_open_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
     paused(async || {
-        let world = World::new(&["delft"]);
+        let world = MemoryWorld::new(&["delft"]);
         starting(&world).await;
         let first = start(&world);
-        let opened = |times| move |world: &World| world.at("delft").inside().opened.len() == times;
+        let opened =
+            |times| move |world: &MemoryWorld| world.at("delft").inside().opened.len() == times;
         world.until("its gate is open", opened(1)).await;
         drop(first);
         start(&world);
@@ -280,13 +285,13 @@ fn a_gate_open_before_its_actor_died_is_opened_again_and_the_job_goes_on() {
 #[test]
 fn a_job_whose_change_is_more_than_the_store_takes_is_held_with_the_reason() {
     paused(async || {
-        let world = World::new(&["delft"]);
+        let world = MemoryWorld::new(&["delft"]);
         world.place_job(JOB.0, content(1), "delft").await;
         let actor = start(&world);
         // What it says of itself goes into the record, and is longer than any record may be.
         let reason = "x".repeat(MAX_CHANGES * MAX_VALUE_BYTES);
         let asked = actor
-            .send(Order(JobCommand::Hold(reason.into())))
+            .send(JobOrder(JobCommand::Hold(reason.into())))
             .await
             .unwrap();
         assert!(asked.is_err(), "{asked:?}");

@@ -8,21 +8,21 @@ use std::sync::Arc;
 use actix::dev::{MessageResponse, OneshotSender};
 use actix::{Actor, AsyncContext, Context, Handler, Message, StreamHandler};
 use cospan_domain::ids::Seq;
-use cospan_storage::port::{Group, Outcome, Report, Token};
+use cospan_storage::port::{AppendGroup, AppendOutcome, CommitReport, UnitToken};
 use cospan_storage::record::job::SpecTexts;
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tracing::error;
 
-use super::{Change, encode};
+use super::{JournalChange, encode};
 use crate::chaos;
 use crate::shared::Shared;
-use crate::supervision::{ActorId, ActorKind, LifeGuard, Verdict};
+use crate::supervision::{ActorId, ActorKind, LifeGuard, SupervisorVerdict};
 
 /// Make this change durable. Answered once it is, and once it is in the view.
 #[derive(Debug, Message)]
 #[rtype(result = "Result<Seq, AppendError>")]
-pub struct Append(pub Change);
+pub struct Append(pub JournalChange);
 
 /// Why a change is not in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -40,60 +40,62 @@ pub enum AppendError {
 
 /// What the store reports, handed over from its own thread.
 #[derive(Debug)]
-pub struct JournalReport(pub Report);
+pub struct JournalReport(pub CommitReport);
 
-struct Pending {
-    change: Change,
-    first: Token,
+struct PendingAppend {
+    change: JournalChange,
+    first: UnitToken,
     units: u64,
     failed: Option<AppendError>,
-    reply: Reply,
+    reply: AppendReply,
 }
 
 /// Where the answer to an append goes. Who asked is known only once the handler has
 /// returned; a future that waits for that would be a task for every append.
 #[derive(Debug, Clone, Default)]
-pub struct Reply(Rc<RefCell<Answer>>);
+pub struct AppendReply(Rc<RefCell<AppendAnswer>>);
 
 #[derive(Debug, Default)]
-enum Answer {
+enum AppendAnswer {
     #[default]
     Awaited,
     Given(Result<Seq, AppendError>),
     Asked(OneshotSender<Result<Seq, AppendError>>),
 }
 
-impl Reply {
+impl AppendReply {
     fn give(&self, result: Result<Seq, AppendError>) {
-        let before = self.0.replace(Answer::Awaited);
+        let before = self.0.replace(AppendAnswer::Awaited);
         match before {
             // Whoever asked may be gone.
-            Answer::Asked(asker) => drop(asker.send(result)),
-            Answer::Awaited | Answer::Given(_) => drop(self.0.replace(Answer::Given(result))),
+            AppendAnswer::Asked(asker) => drop(asker.send(result)),
+            AppendAnswer::Awaited | AppendAnswer::Given(_) => {
+                drop(self.0.replace(AppendAnswer::Given(result)))
+            }
         }
     }
 }
 
-impl MessageResponse<Journal, Append> for Reply {
+impl MessageResponse<JournalActor, Append> for AppendReply {
     fn handle(
         self,
-        _: &mut Context<Journal>,
+        _: &mut Context<JournalActor>,
         asker: Option<OneshotSender<Result<Seq, AppendError>>>,
     ) {
         let Some(asker) = asker else { return };
-        match self.0.replace(Answer::Asked(asker)) {
-            Answer::Given(result) => self.give(result),
-            Answer::Awaited | Answer::Asked(_) => {}
+        match self.0.replace(AppendAnswer::Asked(asker)) {
+            AppendAnswer::Given(result) => self.give(result),
+            AppendAnswer::Awaited | AppendAnswer::Asked(_) => {}
         }
     }
 }
 
 /// The only writer to the store.
-pub struct Journal {
+pub struct JournalActor {
     shared: Arc<Shared>,
     port: Arc<dyn cospan_storage::port::Journal>,
     reports: Option<mpsc::UnboundedReceiver<JournalReport>>,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingAppend>,
     texts: SpecTexts,
     depth: prometheus::IntGauge,
     next_token: u64,
@@ -101,7 +103,7 @@ pub struct Journal {
     _guard: LifeGuard,
 }
 
-impl Journal {
+impl JournalActor {
     /// A journal over an open store. `reports` is what the store's sink feeds;
     /// it holds no more than what was appended and not yet reported.
     pub fn new(
@@ -127,8 +129,8 @@ impl Journal {
         }
     }
 
-    fn append(&mut self, change: Change) -> Reply {
-        let reply = Reply::default();
+    fn append(&mut self, change: JournalChange) -> AppendReply {
+        let reply = AppendReply::default();
         match encode::units(&change, &mut self.texts) {
             _ if self.stopped => reply.give(Err(AppendError::Stopped)),
             _ if !self.follows(&change) => {
@@ -140,9 +142,9 @@ impl Journal {
                 reply.give(Err(AppendError::Unfit(problem.to_string().into())));
             }
             Ok(units) => {
-                let (first, count) = (Token(self.next_token), units.len() as u64);
+                let (first, count) = (UnitToken(self.next_token), units.len() as u64);
                 self.next_token += count;
-                self.pending.push_back(Pending {
+                self.pending.push_back(PendingAppend {
                     change,
                     first,
                     units: count,
@@ -152,7 +154,7 @@ impl Journal {
                 self.depth.set(self.pending.len() as i64);
                 // The pending entry is there before a store without a thread reports.
                 for (unit, token) in units.into_iter().zip(first.0..) {
-                    self.port.append(self.shared.epoch, Token(token), unit);
+                    self.port.append(self.shared.epoch, UnitToken(token), unit);
                 }
             }
         }
@@ -161,13 +163,15 @@ impl Journal {
 
     /// Whether a change of an object with one writer was decided on its latest
     /// state. Jobs are guarded by their version in the store itself.
-    fn follows(&self, change: &Change) -> bool {
+    fn follows(&self, change: &JournalChange) -> bool {
         let view = self.shared.view.load();
         let pending = || self.pending.iter().rev().map(|pending| &pending.change);
         match change {
-            Change::Site { old, new } => {
+            JournalChange::Site { old, new } => {
                 let latest = pending().find_map(|change| match change {
-                    Change::Site { new: other, .. } if other.site == new.site => Some(Some(other)),
+                    JournalChange::Site { new: other, .. } if other.site == new.site => {
+                        Some(Some(other))
+                    }
                     _ => None,
                 });
                 is_same(
@@ -175,34 +179,34 @@ impl Journal {
                     latest.unwrap_or_else(|| view.sites.get(&new.site)),
                 )
             }
-            Change::Copy { key, old, .. } => {
+            JournalChange::Copy { key, old, .. } => {
                 let latest = pending().find_map(|change| match change {
-                    Change::Copy {
+                    JournalChange::Copy {
                         key: other, new, ..
                     } if other == key => Some(new.as_ref()),
                     _ => None,
                 });
                 is_same(old.as_ref(), latest.unwrap_or_else(|| view.copies.get(key)))
             }
-            Change::File { name, old, .. } => {
+            JournalChange::File { name, old, .. } => {
                 let latest = pending().find_map(|change| match change {
-                    Change::File {
+                    JournalChange::File {
                         name: other, new, ..
                     } if other == name => Some(new.as_ref()),
                     _ => None,
                 });
                 is_same(old.as_ref(), latest.unwrap_or_else(|| view.files.get(name)))
             }
-            Change::NewJobs(_)
-            | Change::Job { .. }
-            | Change::JobArchived { .. }
-            | Change::IdsReserved { .. }
-            | Change::Swept(_)
-            | Change::Barrier => true,
+            JournalChange::NewJobs(_)
+            | JournalChange::Job { .. }
+            | JournalChange::JobArchived { .. }
+            | JournalChange::IdsReserved { .. }
+            | JournalChange::Swept(_)
+            | JournalChange::Barrier => true,
         }
     }
 
-    fn group(&mut self, group: Group) {
+    fn group(&mut self, group: AppendGroup) {
         let metrics = &self.shared.metrics;
         metrics.flush_units.observe(group.outcomes.len() as f64);
         metrics.flush_seconds.observe(group.flush_us as f64 / 1e6);
@@ -219,29 +223,29 @@ impl Journal {
 
     fn outcome(
         &mut self,
-        token: Token,
-        outcome: Outcome,
+        token: UnitToken,
+        outcome: AppendOutcome,
         view: &mut crate::api::View,
-        done: &mut Vec<(Pending, Result<Seq, AppendError>)>,
+        done: &mut Vec<(PendingAppend, Result<Seq, AppendError>)>,
     ) {
         let Some(front) = self.pending.front_mut() else {
             return;
         };
         let last = front.first.0 + front.units - 1 == token.0;
         let seq = match outcome {
-            Outcome::Committed(seq) => seq,
-            Outcome::Conflict(key) => {
+            AppendOutcome::Committed(seq) => seq,
+            AppendOutcome::Conflict(key) => {
                 self.shared.metrics.journal_conflicts.inc();
                 tracing::warn!(?key, "a record had another version");
                 front.failed = Some(AppendError::Conflict);
                 view.seq
             }
-            Outcome::Refused(problem) => {
+            AppendOutcome::Refused(problem) => {
                 error!(%problem, "the store would never take this change");
                 front.failed = Some(AppendError::Conflict);
                 view.seq
             }
-            Outcome::Fenced => {
+            AppendOutcome::Fenced => {
                 front.failed = Some(AppendError::Stopped);
                 view.seq
             }
@@ -264,7 +268,7 @@ impl Journal {
     }
 
     /// Tells those who follow, then answers those who asked.
-    fn publish(&mut self, done: Vec<(Pending, Result<Seq, AppendError>)>) {
+    fn publish(&mut self, done: Vec<(PendingAppend, Result<Seq, AppendError>)>) {
         let mut fenced = false;
         for (finished, result) in done {
             if let Ok(seq) = result {
@@ -285,7 +289,8 @@ impl Journal {
             for unanswered in self.pending.drain(..) {
                 unanswered.reply.give(Err(AppendError::Stopped));
             }
-            self.shared.fatal(&ActorId::Journal, Verdict::Exit, problem);
+            self.shared
+                .fatal(&ActorId::Journal, SupervisorVerdict::Exit, problem);
         }
     }
 }
@@ -299,7 +304,7 @@ fn is_same<T: PartialEq>(old: Option<&Arc<T>>, latest: Option<&Arc<T>>) -> bool 
     }
 }
 
-impl Actor for Journal {
+impl Actor for JournalActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
@@ -312,21 +317,21 @@ impl Actor for Journal {
     }
 }
 
-impl Handler<Append> for Journal {
-    type Result = Reply;
+impl Handler<Append> for JournalActor {
+    type Result = AppendReply;
 
-    fn handle(&mut self, message: Append, _: &mut Context<Self>) -> Reply {
+    fn handle(&mut self, message: Append, _: &mut Context<Self>) -> AppendReply {
         chaos::enter(ActorKind::Journal);
         self.append(message.0)
     }
 }
 
-impl StreamHandler<JournalReport> for Journal {
+impl StreamHandler<JournalReport> for JournalActor {
     fn handle(&mut self, report: JournalReport, _: &mut Context<Self>) {
         chaos::enter(ActorKind::Journal);
         match report.0 {
-            Report::Group(group) => self.group(group),
-            Report::Fatal(problem) => self.stop(&problem),
+            CommitReport::Group(group) => self.group(group),
+            CommitReport::Fatal(problem) => self.stop(&problem),
         }
     }
 

@@ -13,7 +13,7 @@ use cospan_storage::record::events::EventTexts;
 
 /// One change that becomes durable as a whole or not at all.
 #[derive(Debug, Clone)]
-pub enum Change {
+pub enum JournalChange {
     /// Jobs that were just accepted.
     NewJobs(Vec<Arc<Job>>),
     /// What happened to a job.

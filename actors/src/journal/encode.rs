@@ -1,44 +1,47 @@
 //! Changes as units of the store.
 
-use cospan_storage::port::{Change as Stored, Key, MAX_CHANGES, Unit};
+use cospan_storage::port::{Key, KeyChange, MAX_CHANGES, Unit};
 use cospan_storage::record::job::SpecTexts;
 use cospan_storage::record::{RecordError, batch, job, object};
 
-use super::Change;
+use super::JournalChange;
 
 /// The units of a change, in order; what it stands for counts from the last on.
-pub(super) fn units(change: &Change, texts: &mut SpecTexts) -> Result<Vec<Unit>, RecordError> {
+pub(super) fn units(
+    change: &JournalChange,
+    texts: &mut SpecTexts,
+) -> Result<Vec<Unit>, RecordError> {
     match change {
-        Change::NewJobs(jobs) => batch::submissions(jobs.iter().map(AsRef::as_ref), texts),
-        Change::Job { old, new, events } => Ok(one(job::update(old, new, events)?)),
-        Change::JobArchived { job, events } => {
+        JournalChange::NewJobs(jobs) => batch::submissions(jobs.iter().map(AsRef::as_ref), texts),
+        JournalChange::Job { old, new, events } => Ok(one(job::update(old, new, events)?)),
+        JournalChange::JobArchived { job, events } => {
             let units = job::archive(job, events)?;
             Ok(units.into_iter().map(|changes| Unit { changes }).collect())
         }
-        Change::Site { new, .. } => Ok(one(vec![object::put_site(new, None)?])),
-        Change::Copy { key, new, .. } => {
+        JournalChange::Site { new, .. } => Ok(one(vec![object::put_site(new, None)?])),
+        JournalChange::Copy { key, new, .. } => {
             let (digest, site) = key;
             Ok(one(vec![match new {
                 Some(copy) => object::put_copy(copy, None)?,
                 None => object::remove_copy(digest, site, None),
             }]))
         }
-        Change::File { name, new, .. } => Ok(one(vec![match new {
+        JournalChange::File { name, new, .. } => Ok(one(vec![match new {
             Some(file) => object::put_file(file, None)?,
             None => object::remove_file(name, None),
         }])),
-        Change::IdsReserved { next } => Ok(one(vec![object::put_next_job(*next)?])),
-        Change::Swept(keys) => Ok(keys.chunks(MAX_CHANGES).map(delete).collect()),
-        Change::Barrier => Ok(vec![Unit::default()]),
+        JournalChange::IdsReserved { next } => Ok(one(vec![object::put_next_job(*next)?])),
+        JournalChange::Swept(keys) => Ok(keys.chunks(MAX_CHANGES).map(delete).collect()),
+        JournalChange::Barrier => Ok(vec![Unit::default()]),
     }
 }
 
-fn one(changes: Vec<Stored>) -> Vec<Unit> {
+fn one(changes: Vec<KeyChange>) -> Vec<Unit> {
     vec![Unit { changes }]
 }
 
 fn delete(keys: &[Key]) -> Unit {
-    let delete = |key: &Key| Stored {
+    let delete = |key: &Key| KeyChange {
         key: key.clone(),
         expected: None,
         value: None,

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use cospan_storage::record::Loaded;
+use cospan_storage::record::LoadedRecords;
 
 use crate::api::View;
-use crate::journal::Change;
+use crate::journal::JournalChange;
 use crate::sharing::Recent;
 
 /// The view of what was loaded.
-pub fn view_of(loaded: Loaded) -> View {
+pub fn view_of(loaded: LoadedRecords) -> View {
     let mut view = View {
         next_id: loaded.next_job.unwrap_or_default(),
         ..View::default()
@@ -19,16 +19,16 @@ pub fn view_of(loaded: Loaded) -> View {
         job.spec = recent.share(&job.spec);
         Arc::new(job)
     });
-    view.apply(&Change::NewJobs(jobs.collect()));
+    view.apply(&JournalChange::NewJobs(jobs.collect()));
     for site in loaded.sites {
-        view.apply(&Change::Site {
+        view.apply(&JournalChange::Site {
             old: None,
             new: Arc::new(site),
         });
     }
     for copy in loaded.copies {
         let key = (copy.content.digest, copy.site.clone());
-        view.apply(&Change::Copy {
+        view.apply(&JournalChange::Copy {
             key,
             old: None,
             new: Some(Arc::new(copy)),
@@ -36,7 +36,7 @@ pub fn view_of(loaded: Loaded) -> View {
     }
     for file in loaded.files {
         let name = file.name.clone();
-        view.apply(&Change::File {
+        view.apply(&JournalChange::File {
             name,
             old: None,
             new: Some(Arc::new(file)),

@@ -6,6 +6,6 @@ mod change;
 mod encode;
 mod load;
 
-pub use actor::{Append, AppendError, Journal, JournalReport};
-pub use change::Change;
+pub use actor::{Append, AppendError, JournalActor, JournalReport};
+pub use change::JournalChange;
 pub use load::view_of;

@@ -16,42 +16,42 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use tracing::warn;
 
 use super::{Notice, Notifier};
-use crate::job::Order;
-use crate::journal::{Append, AppendError, Change};
+use crate::job::JobOrder;
+use crate::journal::{Append, AppendError, JournalChange};
 use crate::shared::Shared;
 
 /// Before the actor of a job is told again what it had no room to write.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 
 /// One message: about which job, to whom, and which notice of its start; `None`: of its end.
-type Key = (JobId, TargetName, Option<u32>);
+type NoticeKey = (JobId, TargetName, Option<u32>);
 
 /// What is known of targets, and what is under way.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
-    under_way: BTreeSet<Key>,
-    silent: BTreeMap<TargetName, Silence>,
+pub(super) struct EndNotices {
+    under_way: BTreeSet<NoticeKey>,
+    silent: BTreeMap<TargetName, SilentTarget>,
 }
 
 /// A target that did not take the last message.
 #[derive(Debug, Clone)]
-struct Silence {
+struct SilentTarget {
     failures: u32,
     until: Timestamp,
     problem: String,
 }
 
 /// What is to be done about one message that is owed.
-enum Next {
+enum NoticeStep {
     Send(Arc<str>),
     GiveUp(String),
     Wait,
 }
 
-impl Ended {
+impl EndNotices {
     /// Whether as many messages to the target are under way as may be.
     fn is_full(&self, target: &TargetName) -> bool {
-        let to = |(_, other, _): &&Key| other == target;
+        let to = |(_, other, _): &&NoticeKey| other == target;
         self.under_way.iter().filter(to).count() >= Notifier::AT_ONCE
     }
 
@@ -77,30 +77,30 @@ impl Notifier {
                 }
                 let key = (job.id, target.clone(), notice.map(|notice| notice.id));
                 match self.next(job, notice, &key) {
-                    Next::Send(address) => self.tell(job, notice, key, &address, ctx),
-                    Next::GiveUp(problem) => self.note(key, Some(problem), ctx),
-                    Next::Wait => {}
+                    NoticeStep::Send(address) => self.tell(job, notice, key, &address, ctx),
+                    NoticeStep::GiveUp(problem) => self.note(key, Some(problem), ctx),
+                    NoticeStep::Wait => {}
                 }
             }
         }
     }
 
-    fn next(&self, job: &Job, notice: Option<&StartNotice>, key: &Key) -> Next {
+    fn next(&self, job: &Job, notice: Option<&StartNotice>, key: &NoticeKey) -> NoticeStep {
         if self.ended.under_way.contains(key) {
-            return Next::Wait;
+            return NoticeStep::Wait;
         }
         let target = &key.1;
         let Some(address) = self.shared.settings.targets.get(target) else {
-            return Next::GiveUp("no such target is configured any more".into());
+            return NoticeStep::GiveUp("no such target is configured any more".into());
         };
         let Some(silence) = self.ended.silent.get(target) else {
-            return Next::Send(address.clone());
+            return NoticeStep::Send(address.clone());
         };
         let now = self.shared.clock.now();
         let since = notice.map(|notice| notice.at).or(job.ended_at());
         let give_up_at = since.map(|at| at + self.shared.settings.tell_for);
         if give_up_at.is_some_and(|at| now >= at) {
-            return Next::GiveUp(silence.problem.clone());
+            return NoticeStep::GiveUp(silence.problem.clone());
         }
         // One message finds out whether it answers again.
         let probed = self
@@ -109,8 +109,8 @@ impl Notifier {
             .iter()
             .any(|(_, other, _)| other == target);
         match now < silence.until || probed {
-            true => Next::Wait,
-            false => Next::Send(address.clone()),
+            true => NoticeStep::Wait,
+            false => NoticeStep::Send(address.clone()),
         }
     }
 
@@ -118,7 +118,7 @@ impl Notifier {
         &mut self,
         job: &Arc<Job>,
         notice: Option<&StartNotice>,
-        key: Key,
+        key: NoticeKey,
         address: &str,
         ctx: &mut Context<Self>,
     ) {
@@ -149,7 +149,7 @@ impl Notifier {
         }));
     }
 
-    fn failed(&mut self, key: Key, problem: String, ctx: &mut Context<Self>) {
+    fn failed(&mut self, key: NoticeKey, problem: String, ctx: &mut Context<Self>) {
         warn!(job = %key.0, webhook = %key.1, problem, "what becomes of it could not be told; tried again");
         let failures = self
             .ended
@@ -161,7 +161,7 @@ impl Notifier {
         let until = self.shared.clock.now() + DurationMs::from_secs(pause);
         self.ended.silent.insert(
             key.1.clone(),
-            Silence {
+            SilentTarget {
                 failures,
                 until,
                 problem,
@@ -176,7 +176,7 @@ impl Notifier {
     }
 
     /// Makes durable that somebody was told, or cannot be.
-    fn note(&mut self, key: Key, problem: Option<String>, ctx: &mut Context<Self>) {
+    fn note(&mut self, key: NoticeKey, problem: Option<String>, ctx: &mut Context<Self>) {
         match bug(Bug::TellTwice) {
             true => self.ended.under_way.remove(&key),
             false => self.ended.under_way.insert(key.clone()),
@@ -193,7 +193,7 @@ impl Notifier {
 }
 
 /// Writes that somebody was told, or cannot be. `false` if nothing can be written any more.
-async fn write(shared: Arc<Shared>, key: Key, problem: Option<Arc<str>>) -> bool {
+async fn write(shared: Arc<Shared>, key: NoticeKey, problem: Option<Arc<str>>) -> bool {
     match key {
         (id, target, None) => write_end(shared, (id, target), problem).await,
         (id, target, Some(notice)) => {
@@ -212,12 +212,12 @@ async fn write_notice(shared: Arc<Shared>, id: JobId, command: JobCommand) -> bo
     while is_owed(&shared, id, &command) {
         if let Some(addr) = shared.job_actor(id).await {
             // Refused if it is so already.
-            let _ = addr.send(Order(command.clone())).await;
+            let _ = addr.send(JobOrder(command.clone())).await;
         }
         // Behind it, the view shows what was written.
         if shared
             .journal()
-            .send(Append(Change::Barrier))
+            .send(Append(JournalChange::Barrier))
             .await
             .is_err()
         {
@@ -256,7 +256,7 @@ async fn write_end(
             return matches!(written, Ok(Ok(_)));
         }
         // Behind it, the view shows who was first.
-        let _ = shared.journal().send(Append(Change::Barrier)).await;
+        let _ = shared.journal().send(Append(JournalChange::Barrier)).await;
     }
     true
 }
@@ -265,7 +265,7 @@ fn told(
     shared: &Shared,
     (id, target): &(JobId, TargetName),
     problem: Option<Arc<str>>,
-) -> Option<Change> {
+) -> Option<JournalChange> {
     let old = shared.view.load().jobs.get(id).cloned()?;
     let command = JobCommand::EndTold {
         target: target.clone(),
@@ -276,7 +276,7 @@ fn told(
     let mut next = Job::clone(&old);
     events.iter().for_each(|event| evolve(&mut next, event));
     next.revision += 1;
-    Some(Change::Job {
+    Some(JournalChange::Job {
         old,
         new: Arc::new(next),
         events,

@@ -18,9 +18,9 @@ use cospan_domain::site::state::{Notification, NotificationId};
 use futures_util::future::BoxFuture;
 use tracing::{info, warn};
 
-use crate::actor_registry::{Dirty, Look};
+use crate::actor_registry::{Dirty, LookAgain};
 use crate::api::View;
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 use crate::cluster::NotificationSent;
 use crate::shared::Shared;
 use crate::supervision::{ActorKind, LifeGuard};
@@ -58,7 +58,7 @@ pub struct Notifier {
     under_way: BTreeSet<(SiteName, NotificationId)>,
     depth: prometheus::IntGauge,
     failures: u32,
-    ended: ended::Ended,
+    ended: ended::EndNotices,
     dirty: Dirty,
     _guard: LifeGuard,
 }
@@ -73,7 +73,7 @@ impl Notifier {
 
     /// A new life.
     pub fn new(shared: Arc<Shared>, dirty: Dirty, guard: LifeGuard) -> Self {
-        let (under_way, ended) = (BTreeSet::new(), ended::Ended::default());
+        let (under_way, ended) = (BTreeSet::new(), ended::EndNotices::default());
         let depth = shared
             .metrics
             .mailbox_depth
@@ -209,16 +209,16 @@ impl Actor for Notifier {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Notifier.mailbox_bound(&self.shared.settings));
         self.look(ctx);
     }
 }
 
-impl Handler<Look> for Notifier {
+impl Handler<LookAgain> for Notifier {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Notifier);
         self.look(ctx);
     }

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use actix::Actor;
 use cospan_domain::ids::{JobId, SiteName, TargetName};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::site::state::{Notification, NotificationId, NotificationKind, SiteRecord};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::{Messenger, Notice, Notifier};
 use crate::actor_registry::{Dirty, RegisteredActor};
-use crate::cluster::Cluster;
-use crate::journal::Change;
+use crate::cluster::ClusterActor;
+use crate::journal::JournalChange;
 use crate::supervision::{ActorId, LifeGuard};
-use crate::transfer::testing::{World, content, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, paused, queued, site};
 
 /// Receivers whose address is their name.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Messenger for Letters {
     }
 }
 
-impl World {
+impl MemoryWorld {
     fn start_notifier(&self) {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::Notifier, supervisor.clone());
@@ -95,7 +95,7 @@ impl World {
         let supervisor = self.shared.supervisor.get().expect("it is started first");
         let guard = LifeGuard::new(ActorId::Cluster(name.clone()), supervisor.clone());
         let (at, dirty) = (self.shared.sites[name].clone(), Dirty::default());
-        let cluster = Cluster::new(self.shared.clone(), at, record, dirty.clone(), guard);
+        let cluster = ClusterActor::new(self.shared.clone(), at, record, dirty.clone(), guard);
         let entry = RegisteredActor::new(cluster.start(), dirty);
         self.shared.actors.clusters.enter(name.clone(), entry);
     }
@@ -109,13 +109,13 @@ impl World {
             .map(|name| TargetName::new(name).expect("a name"));
         Arc::make_mut(&mut job.spec).run.notify = names.collect();
         let old = Arc::new(job);
-        self.append(Change::NewJobs(vec![old.clone()])).await;
+        self.append(JournalChange::NewJobs(vec![old.clone()])).await;
         let mut new = Job::clone(&old);
-        new.phase = Phase::Finished {
+        new.phase = JobPhase::Finished {
             at: self.shared.clock.now(),
         };
         new.revision += 1;
-        self.append(Change::Job {
+        self.append(JournalChange::Job {
             old,
             new: Arc::new(new),
             events: Vec::new(),
@@ -131,7 +131,7 @@ impl World {
 #[test]
 fn each_target_is_told_once_and_one_that_is_silent_keeps_no_other_waiting() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         world.start_notifier();
         world.letters.silence(&["gone"]);
         for id in 1..=20 {
@@ -156,7 +156,7 @@ fn each_target_is_told_once_and_one_that_is_silent_keeps_no_other_waiting() {
 #[test]
 fn a_target_that_hangs_takes_no_place_of_another() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         world.start_notifier();
         world.letters.hang("gone");
         for id in 1..=20 {
@@ -173,7 +173,7 @@ fn a_target_that_hangs_takes_no_place_of_another() {
 #[test]
 fn a_receiver_that_hangs_keeps_no_word_about_another_site_back() {
     paused(|| async {
-        let world = World::set(&["Delft", "Leiden"], |settings| {
+        let world = MemoryWorld::set(&["Delft", "Leiden"], |settings| {
             let of = |name: &str, address: &str| (Some(site(name)), vec![address.into()]);
             settings.webhooks = [of("Delft", "gone"), of("Leiden", "team")].into();
         });
@@ -185,13 +185,13 @@ fn a_receiver_that_hangs_keeps_no_word_about_another_site_back() {
                 .owed
                 .extend((1..=count).map(|id| notification(&world, id)));
             world
-                .append(Change::Site {
+                .append(JournalChange::Site {
                     old: None,
                     new: Arc::new(record),
                 })
                 .await;
         }
-        let messages = |world: &World| world.letters.of_sites.load(Ordering::Relaxed);
+        let messages = |world: &MemoryWorld| world.letters.of_sites.load(Ordering::Relaxed);
         world
             .until("Leiden's administrators are told", |world| {
                 messages(world) == 1
@@ -200,7 +200,7 @@ fn a_receiver_that_hangs_keeps_no_word_about_another_site_back() {
     });
 }
 
-fn notification(world: &World, id: u64) -> Notification {
+fn notification(world: &MemoryWorld, id: u64) -> Notification {
     Notification {
         id: NotificationId(id),
         kind: NotificationKind::Unreachable,
@@ -213,7 +213,7 @@ fn notification(world: &World, id: u64) -> Notification {
 #[test]
 fn a_target_that_never_answers_is_given_up_in_the_end() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         world.start_notifier();
         world.letters.silence(&["gone"]);
         world.ended(1, &["gone"]).await;
@@ -237,7 +237,7 @@ fn a_target_that_never_answers_is_given_up_in_the_end() {
 #[test]
 fn what_is_owed_is_told_after_a_restart_except_to_targets_that_left() {
     paused(|| async {
-        let world = World::new(&["Delft"]);
+        let world = MemoryWorld::new(&["Delft"]);
         world.ended(1, &["team", "left"]).await;
         let world = world.restarted().await;
         world.start_notifier();
@@ -251,7 +251,7 @@ fn what_is_owed_is_told_after_a_restart_except_to_targets_that_left() {
 #[test]
 fn a_full_site_actor_is_told_again_that_a_message_is_out() {
     paused(|| async {
-        let world = World::set(&["Delft"], |settings| {
+        let world = MemoryWorld::set(&["Delft"], |settings| {
             settings.webhooks = [(None, vec!["administrators".into()])].into();
         });
         world.start_notifier();
@@ -264,7 +264,7 @@ fn a_full_site_actor_is_told_again_that_a_message_is_out() {
         let _apart = world.shared.actors.clusters.addr(&delft);
         world.shared.actors.clusters.leave(&delft);
         world
-            .append(Change::Site {
+            .append(JournalChange::Site {
                 old: None,
                 new: record.clone(),
             })
@@ -275,7 +275,7 @@ fn a_full_site_actor_is_told_again_that_a_message_is_out() {
             .await;
         world.settle().await;
         world.start_cluster(&delft, record);
-        let is_noted = |world: &World| world.shared.view.load().sites[&delft].owed.is_empty();
+        let is_noted = |world: &MemoryWorld| world.shared.view.load().sites[&delft].owed.is_empty();
         world.until("its record says so", is_noted).await;
         assert_eq!(messages(), 1, "and nobody is told twice");
     });

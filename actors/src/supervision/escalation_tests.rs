@@ -6,17 +6,17 @@ use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::site::availability::SiteState;
 
 use crate::api::ControlPlane;
-use crate::api::command::{ApiAnswer, ApiCommand, Ask, JobOutcome};
+use crate::api::command::{ApiAnswer, ApiCommand, ApiRequest, JobOutcome};
 use crate::claimer::Claimer;
-use crate::cluster::Cluster;
+use crate::cluster::ClusterActor;
 use crate::coallocator::CoAllocator;
-use crate::information::Information;
+use crate::information::InformationActor;
 use crate::intake::Intake;
 use crate::job::JobActor;
-use crate::journal::{Change, Journal};
+use crate::journal::{JournalActor, JournalChange};
 use crate::shared::Shared;
 use crate::supervision::ActorId;
-use crate::transfer::testing::{World, content, key, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, key, paused, queued, site};
 
 /// Ends an actor as a defect would.
 #[derive(Message)]
@@ -36,17 +36,17 @@ macro_rules! falls {
 }
 
 falls!(
-    Journal,
+    JournalActor,
     Intake,
-    Information,
+    InformationActor,
     CoAllocator,
     Claimer,
-    Cluster,
+    ClusterActor,
     JobActor
 );
 
 /// Kills an actor once it lives.
-async fn kill<A>(world: &World, find: impl Fn(&Shared) -> Option<Addr<A>>)
+async fn kill<A>(world: &MemoryWorld, find: impl Fn(&Shared) -> Option<Addr<A>>)
 where
     A: Actor<Context = Context<A>> + Handler<Fall>,
 {
@@ -60,7 +60,7 @@ fn job_actor(id: JobId) -> impl Fn(&Shared) -> Option<Addr<JobActor>> {
     move |shared| shared.actors.jobs.addr(&id)
 }
 
-fn held(world: &World, id: JobId) -> Option<String> {
+fn held(world: &MemoryWorld, id: JobId) -> Option<String> {
     world.shared.view.load().jobs[&id]
         .held
         .as_deref()
@@ -70,10 +70,10 @@ fn held(world: &World, id: JobId) -> Option<String> {
 #[test]
 fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
     paused(|| async {
-        let world = World::complete(&["Delft"]);
+        let world = MemoryWorld::complete(&["Delft"]);
         let (ill, well) = (JobId(1), JobId(2));
         let jobs = [ill, well].map(|id| queued(id.0, content(1)).into());
-        world.append(Change::NewJobs(jobs.into())).await;
+        world.append(JournalChange::NewJobs(jobs.into())).await;
         [ill, well]
             .into_iter()
             .for_each(|id| world.shared.start(ActorId::Job(id)));
@@ -93,7 +93,7 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
         let plane = ControlPlane::new(world.shared.clone());
         let release = ApiCommand {
             by: key(),
-            what: Ask::Release(vec![ill]),
+            what: ApiRequest::Release(vec![ill]),
         };
         let answer = plane.command(release).await;
         assert_eq!(answer, Ok(ApiAnswer::Jobs(vec![(ill, JobOutcome::Done)])));
@@ -109,7 +109,7 @@ fn a_job_whose_actor_keeps_dying_is_held_with_the_reason_until_released() {
 #[test]
 fn a_site_whose_actor_keeps_dying_is_not_used_until_it_is_built_anew() {
     paused(|| async {
-        let world = World::complete(&["Delft", "Leiden"]);
+        let world = MemoryWorld::complete(&["Delft", "Leiden"]);
         let plane = ControlPlane::new(world.shared.clone());
         let state = |at: &SiteName| plane.site(at).expect("a site").state;
         let (ill, well) = (site("Delft"), site("Leiden"));
@@ -137,7 +137,7 @@ async fn killed_often<A>(times: usize, find: impl Fn(&Shared) -> Option<Addr<A>>
 where
     A: Actor<Context = Context<A>> + Handler<Fall>,
 {
-    let world = World::complete(&["Delft"]);
+    let world = MemoryWorld::complete(&["Delft"]);
     for _ in 0..times {
         kill(&world, &find).await;
     }

@@ -9,7 +9,7 @@ use super::ActorKind;
 
 /// What follows from a death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum RestartDecision {
     /// Rebuild it after this pause (to be spread by the caller).
     Restart(DurationMs),
     /// Rebuild it no more; what it stood for is held, with a command to retry.
@@ -26,7 +26,7 @@ pub struct Limit {
     /// ... within this time.
     pub within: DurationMs,
     /// What follows.
-    pub then: Step,
+    pub then: RestartDecision,
 }
 
 /// The limit for a kind of actor.
@@ -36,7 +36,7 @@ pub fn limit(kind: ActorKind) -> Limit {
         ActorKind::Journal => Limit {
             deaths: 1,
             within: minute,
-            then: Step::Exit,
+            then: RestartDecision::Exit,
         },
         ActorKind::Intake
         | ActorKind::Information
@@ -46,13 +46,13 @@ pub fn limit(kind: ActorKind) -> Limit {
         | ActorKind::Notifier => Limit {
             deaths: 5,
             within: minute,
-            then: Step::Exit,
+            then: RestartDecision::Exit,
         },
         ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer | ActorKind::ClaimTimer => {
             Limit {
                 deaths: 3,
                 within: minute,
-                then: Step::Hold,
+                then: RestartDecision::Hold,
             }
         }
     }
@@ -74,7 +74,7 @@ impl Deaths {
     }
 
     /// Takes in a death.
-    pub fn record(&mut self, limit: Limit, now: Timestamp) -> Step {
+    pub fn record(&mut self, limit: Limit, now: Timestamp) -> RestartDecision {
         if bug(Bug::ForgetDeaths) {
             self.0.clear();
         }
@@ -88,7 +88,7 @@ impl Deaths {
             return limit.then;
         }
         let pause = 10u64 << (2 * self.0.len()).min(20);
-        Step::Restart(DurationMs(pause).min(Self::PAUSE_MAX))
+        RestartDecision::Restart(DurationMs(pause).min(Self::PAUSE_MAX))
     }
 }
 
@@ -100,12 +100,15 @@ mod tests {
     fn a_job_that_dies_three_times_in_a_minute_is_held() {
         let mut deaths = Deaths::default();
         let job = limit(ActorKind::Job);
-        assert!(matches!(deaths.record(job, Timestamp(0)), Step::Restart(_)));
+        assert!(matches!(
+            deaths.record(job, Timestamp(0)),
+            RestartDecision::Restart(_)
+        ));
         assert!(matches!(
             deaths.record(job, Timestamp(1_000)),
-            Step::Restart(_)
+            RestartDecision::Restart(_)
         ));
-        assert_eq!(deaths.record(job, Timestamp(2_000)), Step::Hold);
+        assert_eq!(deaths.record(job, Timestamp(2_000)), RestartDecision::Hold);
     }
 
     #[test]
@@ -114,7 +117,7 @@ mod tests {
         let job = limit(ActorKind::Job);
         for day in 0..10 {
             let step = deaths.record(job, Timestamp(day * 86_400_000));
-            assert!(matches!(step, Step::Restart(_)), "day {day}");
+            assert!(matches!(step, RestartDecision::Restart(_)), "day {day}");
         }
     }
 
@@ -123,7 +126,7 @@ mod tests {
         let mut deaths = Deaths::default();
         let kind = limit(ActorKind::CoAllocator);
         let pause = |step| match step {
-            Step::Restart(pause) => pause,
+            RestartDecision::Restart(pause) => pause,
             other => panic!("{other:?}"),
         };
         let first = pause(deaths.record(kind, Timestamp(0)));
@@ -156,7 +159,7 @@ mod tests {
             let (_, deaths, what) = row.unwrap_or_else(|| panic!("{name} is not in the book"));
             assert_eq!(limit.deaths, *deaths, "{name}");
             assert_eq!(
-                limit.then == Step::Exit,
+                limit.then == RestartDecision::Exit,
                 what.contains("process ends"),
                 "{name}"
             );
@@ -168,7 +171,7 @@ mod tests {
     fn the_journal_has_no_second_life() {
         assert_eq!(
             Deaths::default().record(limit(ActorKind::Journal), Timestamp(0)),
-            Step::Exit
+            RestartDecision::Exit
         );
     }
 }

@@ -17,8 +17,8 @@ use std::fmt;
 use cospan_domain::ids::{Digest, JobId, SiteName};
 
 pub use guard::LifeGuard;
-pub(crate) use owed::Owed;
-pub use supervisor::{Builder, Died, StartActor, Supervisor, Verdict};
+pub(crate) use owed::OwedAnswer;
+pub use supervisor::{Builder, Died, StartActor, Supervisor, SupervisorVerdict};
 
 use crate::settings::Settings;
 

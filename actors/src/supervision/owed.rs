@@ -5,7 +5,7 @@ use actix::{Actor, Addr, Handler, Message};
 
 /// Held by a future that is not one of its actor's own: nobody sees it panic, or being
 /// dropped. Its actor then gets this message, instead of waiting for ever.
-pub(crate) struct Owed<A, M>
+pub(crate) struct OwedAnswer<A, M>
 where
     A: Actor + Handler<M>,
     A::Context: ToEnvelope<A, M>,
@@ -16,7 +16,7 @@ where
     otherwise: Option<M>,
 }
 
-impl<A, M> Owed<A, M>
+impl<A, M> OwedAnswer<A, M>
 where
     A: Actor + Handler<M>,
     A::Context: ToEnvelope<A, M>,
@@ -46,7 +46,7 @@ where
     }
 }
 
-impl<A, M> Drop for Owed<A, M>
+impl<A, M> Drop for OwedAnswer<A, M>
 where
     A: Actor + Handler<M>,
     A::Context: ToEnvelope<A, M>,
@@ -78,24 +78,24 @@ mod tests {
 
     #[derive(Message)]
     #[rtype(result = "()")]
-    struct Told(&'static str);
+    struct TestMessage(&'static str);
 
-    impl Handler<Told> for Asker {
+    impl Handler<TestMessage> for Asker {
         type Result = ();
 
-        fn handle(&mut self, told: Told, _: &mut Context<Self>) {
+        fn handle(&mut self, told: TestMessage, _: &mut Context<Self>) {
             self.0.push(told.0);
         }
     }
 
     #[derive(Message)]
     #[rtype(result = "Vec<&'static str>")]
-    struct Heard;
+    struct ReceivedMessages;
 
-    impl Handler<Heard> for Asker {
+    impl Handler<ReceivedMessages> for Asker {
         type Result = Vec<&'static str>;
 
-        fn handle(&mut self, _: Heard, _: &mut Context<Self>) -> Self::Result {
+        fn handle(&mut self, _: ReceivedMessages, _: &mut Context<Self>) -> Self::Result {
             self.0.clone()
         }
     }
@@ -104,15 +104,15 @@ mod tests {
     fn who_asked_hears_once_whether_the_future_ends_panics_or_is_dropped() {
         paused(|| async {
             let asker = Asker::default().start();
-            let owed = || Owed::new(asker.clone(), Told("nothing"));
+            let owed = || OwedAnswer::new(asker.clone(), TestMessage("nothing"));
             let answered = owed();
-            actix_rt::spawn(async move { answered.settle(Told("an answer")).await });
+            actix_rt::spawn(async move { answered.settle(TestMessage("an answer")).await });
             assert_eq!(
-                asker.send(Heard).await.ok(),
+                asker.send(ReceivedMessages).await.ok(),
                 Some(vec![]),
                 "it has not run yet"
             );
-            let heard = async || asker.send(Heard).await.unwrap_or_default();
+            let heard = async || asker.send(ReceivedMessages).await.unwrap_or_default();
             tokio::task::yield_now().await;
             assert_eq!(heard().await, ["an answer"]);
 
@@ -125,7 +125,7 @@ mod tests {
             assert_eq!(heard().await, ["an answer", "nothing"]);
 
             let dropped = owed();
-            drop(async move { dropped.settle(Told("never")).await });
+            drop(async move { dropped.settle(TestMessage("never")).await });
             assert_eq!(heard().await, ["an answer", "nothing", "nothing"]);
         });
     }

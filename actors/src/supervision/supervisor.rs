@@ -9,8 +9,8 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 use cospan_domain::units::Timestamp;
 use tracing::{error, warn};
 
-use super::intensity::{Deaths, Step, limit};
-use super::witness::{self, Turn};
+use super::intensity::{Deaths, RestartDecision, limit};
+use super::witness::{self, ActorTurn};
 use super::{ActorId, LifeGuard};
 use crate::chance::Chance;
 use crate::clock::Clock;
@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 
 /// What the supervisor hands over when more than a restart is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SupervisorVerdict {
     /// What the actor stood for is to be held.
     Hold,
     /// The process must end.
@@ -32,7 +32,7 @@ pub trait Builder: Send {
     fn build(&self, id: &ActorId, guard: LifeGuard, restarted: bool);
 
     /// Carries out a verdict.
-    fn judge(&self, id: &ActorId, verdict: Verdict);
+    fn judge(&self, id: &ActorId, verdict: SupervisorVerdict);
 }
 
 /// Restarts actors that died.
@@ -79,7 +79,7 @@ impl Supervisor {
     /// A panic while an actor is built is that actor's death, told by its guard;
     /// the supervisor must outlive it, for nobody would start anything any more.
     fn build(&self, id: &ActorId, guard: LifeGuard, rebuilt: bool) {
-        witness::tell(id, Turn::Built { anew: rebuilt });
+        witness::tell(id, ActorTurn::Built { anew: rebuilt });
         let builder = &self.builder;
         let built = catch_unwind(AssertUnwindSafe(|| builder.build(id, guard, rebuilt)));
         if built.is_err() {
@@ -130,7 +130,7 @@ impl Handler<Died> for Supervisor {
             .or_default()
             .record(limit(id.kind()), now);
         match step {
-            Step::Restart(pause) => {
+            RestartDecision::Restart(pause) => {
                 let pause = self.chance.spread(pause);
                 warn!(actor = %id, pause_ms = pause.0, "actor died; rebuilding it from the store");
                 ctx.run_later(
@@ -141,13 +141,13 @@ impl Handler<Died> for Supervisor {
                     },
                 );
             }
-            Step::Hold => {
+            RestartDecision::Hold => {
                 error!(actor = %id, "actor died again and again; held");
-                self.builder.judge(&id, Verdict::Hold);
+                self.builder.judge(&id, SupervisorVerdict::Hold);
             }
-            Step::Exit => {
+            RestartDecision::Exit => {
                 error!(actor = %id, "actor died too often; the process ends");
-                self.builder.judge(&id, Verdict::Exit);
+                self.builder.judge(&id, SupervisorVerdict::Exit);
             }
         }
     }
@@ -175,7 +175,7 @@ mod tests {
             guard.disarm();
         }
 
-        fn judge(&self, _: &ActorId, _: Verdict) {}
+        fn judge(&self, _: &ActorId, _: SupervisorVerdict) {}
     }
 
     #[test]

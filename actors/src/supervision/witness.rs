@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use super::{ActorId, Verdict};
+use super::{ActorId, SupervisorVerdict};
 
 /// A turn in the life of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum ActorTurn {
     /// It is to be built: for the first time, or anew after a death.
     Built {
         /// Which of the two.
@@ -15,11 +15,11 @@ pub enum Turn {
     /// It died.
     Died,
     /// More than a new life followed.
-    Judged(Verdict),
+    Judged(SupervisorVerdict),
 }
 
 /// Sees the lives of actors.
-pub type Witness = Box<dyn FnMut(&ActorId, Turn)>;
+pub type Witness = Box<dyn FnMut(&ActorId, ActorTurn)>;
 
 thread_local! {
     static WITNESS: RefCell<Option<Witness>> = const { RefCell::new(None) };
@@ -31,7 +31,7 @@ pub fn watch_lives(witness: Option<Witness>) {
 }
 
 /// A life takes a turn.
-pub(crate) fn tell(id: &ActorId, turn: Turn) {
+pub(crate) fn tell(id: &ActorId, turn: ActorTurn) {
     // Actors may die with their thread.
     let _ = WITNESS.try_with(|witness| {
         if let Some(witness) = witness.borrow_mut().as_mut() {

@@ -1,6 +1,6 @@
 //! What happens to a copy, in metrics and in the log.
 
-use cospan_domain::transfer::event::{CopyEvent, Happened};
+use cospan_domain::transfer::event::{CopyEvent, CopyEventKind};
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
 use tracing::{debug, info, warn};
 
@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 pub(super) fn count(metrics: &Metrics, key: &CopyKey, before: &CopyRecord, event: &CopyEvent) {
     let (digest, site) = key;
     match &event.what {
-        Happened::CopyCompleted => {
+        CopyEventKind::CopyCompleted => {
             if let CopyPhase::Copying { since, .. } = &before.phase {
                 metrics
                     .transfer_seconds
@@ -20,26 +20,26 @@ pub(super) fn count(metrics: &Metrics, key: &CopyKey, before: &CopyRecord, event
             metrics.transferred_bytes.inc_by(before.content.size.0);
             info!(%digest, %site, bytes = before.content.size.0, "copy is whole");
         }
-        Happened::TryFailed { blame, detail, .. } => {
+        CopyEventKind::TryFailed { blame, detail, .. } => {
             metrics
                 .transfer_failures
                 .with_label_values(&[blame.as_str()])
                 .inc();
             warn!(%digest, %site, blame = blame.as_str(), %detail, "copying failed");
         }
-        Happened::CopyStalled { detail } => {
+        CopyEventKind::CopyStalled { detail } => {
             metrics
                 .transfer_failures
                 .with_label_values(&["stall"])
                 .inc();
             warn!(%digest, %site, %detail, "copy stands still");
         }
-        Happened::SourceMissing {
+        CopyEventKind::SourceMissing {
             detail, hopeless, ..
         } => {
             warn!(%digest, %site, hopeless, %detail, "no source for a copy");
         }
-        Happened::CopyLost { detail } => warn!(%digest, %site, %detail, "copy was lost"),
+        CopyEventKind::CopyLost { detail } => warn!(%digest, %site, %detail, "copy was lost"),
         other => debug!(%digest, %site, event = other.name(), "decided"),
     }
 }

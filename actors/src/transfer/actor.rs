@@ -11,20 +11,20 @@ use cospan_domain::machine::Machine;
 use cospan_domain::transfer::CopyMachine;
 use cospan_domain::transfer::command::CopyCommand;
 use cospan_domain::transfer::due::{CopyEffect, deletes_needed};
-use cospan_domain::transfer::event::Happened;
+use cospan_domain::transfer::event::CopyEventKind;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
 use cospan_domain::units::{DurationMs, Timestamp};
 use imbl::OrdSet;
 use tracing::debug;
 
-use super::effects::{self, Outcome};
-use super::watch::Watch;
+use super::effects::{self, CallOutcome};
+use super::watch::TryWatch;
 use super::{CopyKey, account, is_needed};
-use crate::actor_registry::{Dirty, Look};
-use crate::chaos::{self, Point};
-use crate::journal::{Append, AppendError, Change};
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::chaos::{self, CrashPoint};
+use crate::journal::{Append, AppendError, JournalChange};
 use crate::shared::Shared;
-use crate::steps::{Step, Steps};
+use crate::steps::{DecidedStep, Steps};
 use crate::supervision::{ActorKind, LifeGuard};
 
 /// Before a call that failed is made again: at first, doubling, and at most.
@@ -34,7 +34,7 @@ const RETRY_MAX: DurationMs = DurationMs(15_000);
 const SOURCE_SOON: DurationMs = DurationMs(500);
 
 /// One copy of one content at one site, for all who need it there.
-pub struct Transfer {
+pub struct TransferActor {
     pub(super) shared: Arc<Shared>,
     pub(super) key: CopyKey,
     steps: Steps<CopyMachine>,
@@ -50,7 +50,7 @@ pub struct Transfer {
     settled_at: Timestamp,
     /// Calls that failed in a row.
     failures: u32,
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<TryWatch>,
     /// When all is expected to be there, as the link promised at the start.
     pub(super) promised: Option<Timestamp>,
     /// Jobs for which the store was asked whether it still has the content.
@@ -59,7 +59,7 @@ pub struct Transfer {
     guard: LifeGuard,
 }
 
-impl Transfer {
+impl TransferActor {
     /// A new life. `record` is what the journal has of the copy, `blank` what it begins as. Nothing else is
     /// handed over from an earlier life: an order that may have been given is
     /// given again under the same nonce, and joins what runs.
@@ -139,14 +139,14 @@ impl Transfer {
         }
     }
 
-    fn write(&mut self, step: Step<CopyMachine>, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Decided);
+    fn write(&mut self, step: DecidedStep<CopyMachine>, ctx: &mut Context<Self>) {
+        chaos::reach(CrashPoint::Decided);
         let (next, events, answers) = step.into_parts();
         let next = Arc::new(next);
         let new = (!next.is_gone()).then(|| next.clone());
         let names = self.due_names(&next);
-        chaos::reach_each(&names, Point::BeforeJournal);
-        let change = Change::Copy {
+        chaos::reach_each(&names, CrashPoint::BeforeJournal);
+        let change = JournalChange::Copy {
             key: self.key.clone(),
             old: self.stored.clone(),
             new: new.clone(),
@@ -156,7 +156,7 @@ impl Transfer {
             .into_actor(self)
             .map(move |result, this, ctx| match result {
                 Ok(Ok(_)) => {
-                    chaos::reach_each(&names, Point::AfterJournal);
+                    chaos::reach_each(&names, CrashPoint::AfterJournal);
                     let before = this.record().clone();
                     this.stored = new;
                     this.steps.committed(next, answers);
@@ -165,7 +165,7 @@ impl Transfer {
                     events.iter().for_each(count);
                     if events
                         .iter()
-                        .any(|event| event.what == Happened::CopyCompleted)
+                        .any(|event| event.what == CopyEventKind::CopyCompleted)
                     {
                         this.measure(&before);
                     }
@@ -268,30 +268,30 @@ impl Transfer {
         let Some(pending) = effects::call_for(&self.shared, &self.key, &record, &effect) else {
             return;
         };
-        chaos::reach_for(effect.name(), Point::BeforeEffect);
+        chaos::reach_for(effect.name(), CrashPoint::BeforeEffect);
         self.calling = true;
         ctx.spawn(pending.into_actor(self).map(move |outcome, this, ctx| {
-            chaos::reach_for(effect.name(), Point::AfterEffect);
+            chaos::reach_for(effect.name(), CrashPoint::AfterEffect);
             this.called(&effect, outcome, ctx);
         }));
     }
 
-    fn called(&mut self, effect: &CopyEffect, outcome: Outcome, ctx: &mut Context<Self>) {
+    fn called(&mut self, effect: &CopyEffect, outcome: CallOutcome, ctx: &mut Context<Self>) {
         self.calling = false;
         match outcome {
-            Outcome::Tell(command) => {
+            CallOutcome::Tell(command) => {
                 self.failures = 0;
                 // Rejected, it would be due again at once.
                 self.put_off(effect, RETRY);
                 self.tell(command, ctx);
             }
-            Outcome::Status(nonce, status) => {
+            CallOutcome::Status(nonce, status) => {
                 self.failures = 0;
                 let (command, pause) = self.observed(nonce, status);
                 self.put_off(effect, pause);
                 self.tell(command, ctx);
             }
-            Outcome::Has(nonce, there) => {
+            CallOutcome::Has(nonce, there) => {
                 self.put_off(effect, RETRY);
                 let there = if there {
                     CopyCommand::FoundThere { nonce }
@@ -300,7 +300,7 @@ impl Transfer {
                 };
                 self.tell(there, ctx);
             }
-            Outcome::Again(error) => {
+            CallOutcome::Again(error) => {
                 let (digest, site) = &self.key;
                 debug!(%digest, %site, effect = effect.name(), %error, "again later");
                 if let (CopyEffect::WatchCopy(_), Some(watch)) = (effect, &mut self.watch) {
@@ -339,7 +339,9 @@ impl Transfer {
             this.calling = false;
             this.verified = users;
             match outcome {
-                Outcome::Has(nonce, false) => this.tell(CopyCommand::FoundMissing { nonce }, ctx),
+                CallOutcome::Has(nonce, false) => {
+                    this.tell(CopyCommand::FoundMissing { nonce }, ctx)
+                }
                 _ => this.turn(ctx),
             }
         }));
@@ -387,20 +389,20 @@ impl Transfer {
     }
 }
 
-impl Actor for Transfer {
+impl Actor for TransferActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::Transfer.mailbox_bound(&self.shared.settings));
         self.look(ctx);
     }
 }
 
-impl Handler<Look> for Transfer {
+impl Handler<LookAgain> for TransferActor {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::Transfer);
         self.look(ctx);
     }

@@ -2,24 +2,26 @@
 //! site joins what runs under the same nonce, and deletes what is not there.
 
 use cospan_domain::planted::{Bug, bug};
-use cospan_domain::transfer::command::{CopyCommand, Seen, StartAnswer};
+use cospan_domain::transfer::command::{CopyCommand, SeenCopy, StartAnswer};
 use cospan_domain::transfer::due::CopyEffect;
-use cospan_domain::transfer::event::Blame;
+use cospan_domain::transfer::event::TryBlame;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::{CopyRecord, Nonce, Try};
 use cospan_domain::units::Bytes;
-use cospan_sites::port::{CallKind, CopyBlame, CopyOrder, CopySource, CopyStatus, Site, SiteError};
+use cospan_sites::port::{
+    CallKind, CopyBlame, CopyRequest, CopySource, CopyStatus, Site, SiteError,
+};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::CopyKey;
-use crate::chaos::{self, Point};
+use crate::chaos::{self, CrashPoint};
 use crate::cluster::Call;
 use crate::shared::Shared;
 
 /// What came of a call.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum CallOutcome {
     /// To be told to the copy.
     Tell(CopyCommand),
     /// How the copy under this nonce is doing.
@@ -30,7 +32,7 @@ pub(super) enum Outcome {
     Again(SiteError),
 }
 
-type Pending = BoxFuture<'static, Outcome>;
+type PendingCall = BoxFuture<'static, CallOutcome>;
 
 /// Starts a call for an effect; `None` for what needs no site.
 pub(super) fn call_for(
@@ -38,7 +40,7 @@ pub(super) fn call_for(
     key: &CopyKey,
     copy: &CopyRecord,
     effect: &CopyEffect,
-) -> Option<Pending> {
+) -> Option<PendingCall> {
     Some(match effect {
         CopyEffect::Look | CopyEffect::ChooseSource { .. } => return None,
         CopyEffect::StartCopy(order) => start(shared, key, copy, order),
@@ -51,12 +53,12 @@ pub(super) fn call_for(
 }
 
 /// Asks whether the store still has what it had.
-pub(super) fn verify(shared: &Shared, key: &CopyKey, nonce: Nonce) -> Pending {
+pub(super) fn verify(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
     let digest = key.0;
     let has = call(shared, key, CallKind::HasContent, move |site| {
         async move { site.has_content(digest).await }.boxed()
     });
-    answer(has, move |has| Outcome::Has(nonce, has))
+    answer(has, move |has| CallOutcome::Has(nonce, has))
 }
 
 type BoxedSite = std::sync::Arc<dyn Site>;
@@ -71,7 +73,7 @@ fn call<T: Send + 'static>(
     let cluster = shared.actors.clusters.addr(site);
     let call = Call::new(kind, run);
     async move {
-        chaos::reach(Point::SpawnedFuture);
+        chaos::reach(CrashPoint::SpawnedFuture);
         match cluster {
             None => Err(SiteError::NotSent(
                 "the site is not served at the moment".into(),
@@ -88,18 +90,18 @@ fn call<T: Send + 'static>(
 
 fn answer<T: Send + 'static>(
     called: BoxFuture<'static, Result<T, SiteError>>,
-    done: impl FnOnce(T) -> Outcome + Send + 'static,
-) -> Pending {
+    done: impl FnOnce(T) -> CallOutcome + Send + 'static,
+) -> PendingCall {
     called
-        .map(|result| result.map_or_else(Outcome::Again, done))
+        .map(|result| result.map_or_else(CallOutcome::Again, done))
         .boxed()
 }
 
-fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> CopyOrder {
+fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> CopyRequest {
     let link = (order.source.site.clone(), to.clone());
     // A copy of the same chunk is read as it is.
     let is_cut = order.source.place != FilePlace::Store(copy.content.digest);
-    CopyOrder {
+    CopyRequest {
         content: copy.content,
         chunk: copy.chunk.filter(|_| is_cut),
         source: CopySource {
@@ -114,12 +116,12 @@ fn order(shared: &Shared, (_, to): &CopyKey, copy: &CopyRecord, order: &Try) -> 
     }
 }
 
-fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pending {
+fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
     let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
     let started = call(shared, key, CallKind::StartCopy, move |site| {
         async move { site.start_copy(&order).await }.boxed()
     });
-    let answered = move |answer| Outcome::Tell(CopyCommand::StartAnswered { nonce, answer });
+    let answered = move |answer| CallOutcome::Tell(CopyCommand::StartAnswered { nonce, answer });
     started
         .map(move |started| match started {
             Ok(()) => answered(StartAnswer::Taken),
@@ -134,21 +136,21 @@ fn start(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pe
                 | SiteError::LockedOut(_)
                 | SiteError::OutOfOrder(_)
                 | SiteError::SiteFull(_)),
-            ) => Outcome::Again(error),
+            ) => CallOutcome::Again(error),
         })
         .boxed()
 }
 
-fn watch(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pending {
+fn watch(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
     let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
     let status = call(shared, key, CallKind::CopyStatus, move |site| {
         async move { site.copy_status(&order).await }.boxed()
     });
-    answer(status, move |status| Outcome::Status(nonce, status))
+    answer(status, move |status| CallOutcome::Status(nonce, status))
 }
 
 /// Whole is whole, also when the order to stop came late.
-fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pending {
+fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
     let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
     let stopped = call(shared, key, CallKind::StopCopy, move |site| {
         async move {
@@ -158,61 +160,61 @@ fn stop(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pen
         .boxed()
     });
     answer(stopped, move |status| match status {
-        CopyStatus::Complete => Outcome::Tell(CopyCommand::Observed {
+        CopyStatus::Complete => CallOutcome::Tell(CopyCommand::Observed {
             nonce,
-            seen: Seen::Complete,
+            seen: SeenCopy::Complete,
         }),
         CopyStatus::Absent | CopyStatus::Failed { .. } => {
-            Outcome::Tell(CopyCommand::StopConfirmed { nonce })
+            CallOutcome::Tell(CopyCommand::StopConfirmed { nonce })
         }
         CopyStatus::Running { done } => {
             let problem = format!("it still runs after it was stopped, with {done} copied");
-            Outcome::Again(SiteError::OutcomeUnknown(problem))
+            CallOutcome::Again(SiteError::OutcomeUnknown(problem))
         }
     })
 }
 
-fn discard(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> Pending {
+fn discard(shared: &Shared, key: &CopyKey, copy: &CopyRecord, attempt: &Try) -> PendingCall {
     let (nonce, order) = (attempt.nonce, order(shared, key, copy, attempt));
     if bug(Bug::ForgetDiscard) {
         let done = CopyCommand::DiscardConfirmed { nonce };
-        return async move { Outcome::Tell(done) }.boxed();
+        return async move { CallOutcome::Tell(done) }.boxed();
     }
     let discarded = call(shared, key, CallKind::StopCopy, move |site| {
         async move { site.stop_copy(&order, true).await }.boxed()
     });
     answer(discarded, move |()| {
-        Outcome::Tell(CopyCommand::DiscardConfirmed { nonce })
+        CallOutcome::Tell(CopyCommand::DiscardConfirmed { nonce })
     })
 }
 
-fn delete(shared: &Shared, key: &CopyKey, nonce: Nonce) -> Pending {
+fn delete(shared: &Shared, key: &CopyKey, nonce: Nonce) -> PendingCall {
     let digest = key.0;
     if bug(Bug::ForgetDelete) {
         let done = CopyCommand::DeleteConfirmed { nonce };
-        return async move { Outcome::Tell(done) }.boxed();
+        return async move { CallOutcome::Tell(done) }.boxed();
     }
     let deleted = call(shared, key, CallKind::DeleteContent, move |site| {
         async move { site.delete_content(digest).await }.boxed()
     });
     answer(deleted, move |()| {
-        Outcome::Tell(CopyCommand::DeleteConfirmed { nonce })
+        CallOutcome::Tell(CopyCommand::DeleteConfirmed { nonce })
     })
 }
 
 /// What a status means to the copy; `None` for one that runs, which is watched.
-pub(super) fn seen(status: CopyStatus) -> Result<Seen, Bytes> {
+pub(super) fn seen(status: CopyStatus) -> Result<SeenCopy, Bytes> {
     Ok(match status {
         CopyStatus::Running { done } => return Err(done),
-        CopyStatus::Absent => Seen::Absent,
-        CopyStatus::Complete => Seen::Complete,
+        CopyStatus::Absent => SeenCopy::Absent,
+        CopyStatus::Complete => SeenCopy::Complete,
         CopyStatus::Failed { blame, detail } => {
             let blame = match blame {
-                CopyBlame::Source => Blame::Source,
-                CopyBlame::Destination => Blame::Destination,
-                CopyBlame::Process => Blame::Process,
+                CopyBlame::Source => TryBlame::Source,
+                CopyBlame::Destination => TryBlame::Destination,
+                CopyBlame::Process => TryBlame::Process,
             };
-            Seen::Failed {
+            SeenCopy::Failed {
                 blame,
                 detail: detail.into(),
             }

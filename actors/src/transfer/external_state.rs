@@ -4,26 +4,26 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::site::availability::serves_files;
 use cospan_domain::site::contact::Contact;
 use cospan_domain::site::state::SiteRecord;
-use cospan_domain::transfer::command::{CopyCommand, Seen};
+use cospan_domain::transfer::command::{CopyCommand, SeenCopy};
 use cospan_domain::transfer::links::Links;
 use cospan_domain::transfer::parameters::CopyParameters;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord, Nonce, Try};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::CopyStatus;
 
-use super::Transfer;
+use super::TransferActor;
 use super::effects;
-use super::source::{self, Choice, Serving};
+use super::source::{self, Serving, SourceChoice};
 use super::staging::stays;
-use super::watch::Watch;
+use super::watch::TryWatch;
 use crate::chance::Purpose;
-use crate::live_state::Progress;
+use crate::live_state::CopyForecast;
 
-impl Transfer {
+impl TransferActor {
     /// Begins to watch a try, unless it is watched.
     pub(super) fn begin_watch(&mut self, order: &Try, now: Timestamp) {
         if !self.watch.is_some_and(|watch| watch.is_of(order.nonce)) {
-            self.watch = Some(Watch::new(order.nonce, now));
+            self.watch = Some(TryWatch::new(order.nonce, now));
         }
         if self.promised.is_none() {
             let bandwidth = self.shared.bandwidth(&order.source.site, &self.key.1);
@@ -41,17 +41,17 @@ impl Transfer {
         let now = self.now();
         let seen = match (effects::seen(status), &mut self.watch) {
             (Ok(seen), _) => seen,
-            (Err(done), Some(watch)) => Seen::Running {
+            (Err(done), Some(watch)) => SeenCopy::Running {
                 unchanged_for: watch.saw(done, now),
             },
-            (Err(_), None) => Seen::Running {
+            (Err(_), None) => SeenCopy::Running {
                 unchanged_for: DurationMs::ZERO,
             },
         };
         let expected = self.expected(now);
         let pause = self
             .watch
-            .map_or(Watch::POLL_MIN, |watch| watch.next_look(expected, now));
+            .map_or(TryWatch::POLL_MIN, |watch| watch.next_look(expected, now));
         (CopyCommand::Observed { nonce, seen }, pause)
     }
 
@@ -68,7 +68,7 @@ impl Transfer {
         let (digest, site) = &self.key;
         let now = self.shared.clock.now();
         let progress = match &self.record().phase {
-            CopyPhase::Copying { .. } => self.expected(now).map(|expected| Progress {
+            CopyPhase::Copying { .. } => self.expected(now).map(|expected| CopyForecast {
                 done: self.watch.map(|watch| watch.done()).unwrap_or_default(),
                 at: now,
                 expected: expected.max(now),
@@ -116,7 +116,7 @@ impl Transfer {
         let (_, to) = &self.key;
         let view = self.shared.view.load();
         let replicas = source::replicas(&view, &self.key, record.chunk, self.shared.instance);
-        let link = |(from, _): &source::Replica| {
+        let link = |(from, _): &source::SourceReplica| {
             Some((from.clone(), to.clone(), self.shared.bandwidth(from, to)?))
         };
         let links: Links = replicas.iter().filter_map(link).collect();
@@ -124,12 +124,12 @@ impl Transfer {
         let serving = |site: &SiteName| self.serving(site, now);
         let excluded = &record.trouble.excluded;
         match source::choose(&replicas, to, record.content, &links, excluded, serving) {
-            Choice::NotYet => None,
-            Choice::Nothing { hopeless, detail } => Some(CopyCommand::NoSource {
+            SourceChoice::NotYet => None,
+            SourceChoice::Nothing { hopeless, detail } => Some(CopyCommand::NoSource {
                 hopeless,
                 detail: detail.into(),
             }),
-            Choice::Source(chosen) => {
+            SourceChoice::Source(chosen) => {
                 self.promised = Some(now + chosen.time);
                 let nonce = Nonce(self.shared.chance.draw(Purpose::Nonce));
                 Some(CopyCommand::Begin {

@@ -8,8 +8,8 @@ use actix::{Actor, AsyncContext, Context, Handler, Message};
 
 use super::CopyKey;
 use super::need::{is_needed, pins};
-use crate::actor_registry::{Dirty, Look};
-use crate::chaos::{self, Point};
+use crate::actor_registry::{Dirty, LookAgain};
+use crate::chaos::{self, CrashPoint};
 use crate::shared::Shared;
 use crate::supervision::{ActorId, ActorKind, LifeGuard};
 
@@ -78,17 +78,17 @@ impl Actor for DataManager {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        chaos::reach(Point::Started);
+        chaos::reach(CrashPoint::Started);
         ctx.set_mailbox_capacity(ActorKind::DataManager.mailbox_bound(&self.shared.settings));
         self.waiting = self.all();
         self.go_over(ctx);
     }
 }
 
-impl Handler<Look> for DataManager {
+impl Handler<LookAgain> for DataManager {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Context<Self>) {
+    fn handle(&mut self, _: LookAgain, ctx: &mut Context<Self>) {
         chaos::enter(ActorKind::DataManager);
         self.dirty.take();
         let copies = self.shared.dirty.take_copies();

@@ -22,11 +22,11 @@ mod watch;
 
 use cospan_domain::ids::{Digest, SiteName};
 
-pub use actor::Transfer;
+pub use actor::TransferActor;
 pub use manager::DataManager;
 pub use need::{blank_of, is_needed};
 pub(crate) use need::{pins, source_key};
-pub use promised::Promised;
+pub use promised::StagingDeductions;
 pub(crate) use promised::{Promise, room_for, staged};
 pub use staging::kept;
 pub(crate) use staging::unused_at;

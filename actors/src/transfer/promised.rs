@@ -16,24 +16,24 @@ use cospan_domain::units::Bytes;
 use imbl::OrdMap;
 
 use crate::api::View;
-use crate::api::view::Staged;
-use crate::journal::{Append, Change};
+use crate::api::view::StagedContents;
+use crate::journal::{Append, JournalChange};
 use crate::shared::Shared;
 
 /// All promises.
 #[derive(Debug, Default)]
-pub struct Promised(Mutex<Promises>);
+pub struct StagingDeductions(Mutex<StagingDemand>);
 
 #[derive(Debug, Default)]
-struct Promises {
+struct StagingDemand {
     next: u64,
     open: BTreeMap<u64, Vec<(SiteName, Content)>>,
-    sites: BTreeMap<SiteName, Reserved>,
+    sites: BTreeMap<SiteName, StagingAtSite>,
 }
 
 /// What is promised room at one site.
 #[derive(Debug, Default)]
-struct Reserved {
+struct StagingAtSite {
     /// Each with how many promises count on it.
     contents: OrdMap<Content, u32>,
     /// What jobs needed there when this was last added up.
@@ -57,13 +57,13 @@ pub(crate) struct StagedBySite(BTreeMap<SiteName, StagedThere>);
 
 /// Whether there is room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct RoomAnswer {
     pub(crate) is_there: bool,
     /// How many contents were looked at to find out.
     pub(crate) looks: u32,
 }
 
-impl Reserved {
+impl StagingAtSite {
     /// Follows what jobs need; how many contents had to be looked at for that.
     fn follow(&mut self, needed: &OrdMap<Digest, Bytes>) -> u32 {
         if self.needed.ptr_eq(needed) || (self.needed.is_empty() && needed.is_empty()) {
@@ -106,16 +106,16 @@ pub(crate) struct Promise {
     number: u64,
 }
 
-impl Promised {
-    fn lock(&self) -> MutexGuard<'_, Promises> {
+impl StagingDeductions {
+    fn lock(&self) -> MutexGuard<'_, StagingDemand> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Promises {
+impl StagingDemand {
     /// What is staged at a site, and how many contents were looked at to find out.
     fn staged(&mut self, view: &View, site: &SiteName) -> (StagedThere, u32) {
-        let Staged {
+        let StagedContents {
             contents: needed,
             bytes,
         } = view.staged.get(site).cloned().unwrap_or_default();
@@ -156,7 +156,7 @@ impl StagedBySite {
     }
 }
 
-impl cospan_domain::placement::Staged for StagedBySite {
+impl cospan_domain::placement::StagedLookup for StagedBySite {
     fn has(&self, site: &SiteName, content: &Content) -> bool {
         self.0.get(site).is_some_and(|there| there.has(content))
     }
@@ -194,7 +194,11 @@ impl Promise {
     pub(crate) async fn end(self, taken: bool) {
         if !taken {
             // Fails only while the process ends.
-            let _ = self.shared.journal().send(Append(Change::Barrier)).await;
+            let _ = self
+                .shared
+                .journal()
+                .send(Append(JournalChange::Barrier))
+                .await;
         }
     }
 }
@@ -231,12 +235,12 @@ pub(crate) fn staged(shared: &Shared, view: &View) -> StagedBySite {
 
 /// Whether the input of these placements still has room, beside all that has been decided or
 /// promised since they were planned.
-pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -> Room {
+pub(crate) fn room_for(shared: &Shared, view: &View, placements: &[Placement]) -> RoomAnswer {
     let mut wanted: BTreeMap<SiteName, BTreeSet<Content>> = BTreeMap::new();
     for (site, content) in bounded(shared, placements.iter()) {
         wanted.entry(site).or_default().insert(content);
     }
-    let mut room = Room {
+    let mut room = RoomAnswer {
         is_there: true,
         looks: 0,
     };

@@ -14,7 +14,7 @@ use super::need::{copies_of, files_with};
 use crate::api::View;
 
 /// A file at a site.
-pub(super) type Replica = (SiteName, FilePlace);
+pub(super) type SourceReplica = (SiteName, FilePlace);
 
 /// How a site stands as a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) enum Serving {
 
 /// What came of looking for a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum SourceChoice {
     /// This one.
     Source(Chosen),
     /// Soon known: a site that has it is yet to answer for the first time.
@@ -51,7 +51,7 @@ pub(super) fn replicas(
     key: &CopyKey,
     chunk: Option<Chunk>,
     instance: InstanceId,
-) -> BTreeSet<Replica> {
+) -> BTreeSet<SourceReplica> {
     let (digest, site) = key;
     let file = chunk.map_or(*digest, |chunk| chunk.of.digest);
     let named = files_with(view, file)
@@ -75,7 +75,7 @@ pub(super) fn replicas(
 }
 
 /// Outputs of a job that are to be brought to this site and have this content.
-fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<Replica> {
+fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<SourceReplica> {
     let found = job.specified().flat_map(|(index, component, spec)| {
         let tag = job.tag(instance, index);
         let from = component
@@ -100,48 +100,49 @@ fn outputs(job: &Job, (digest, to): &CopyKey, instance: InstanceId) -> Vec<Repli
 
 /// Chooses among `replicas` for a copy to `to`.
 pub(super) fn choose(
-    replicas: &BTreeSet<Replica>,
+    replicas: &BTreeSet<SourceReplica>,
     to: &SiteName,
     content: Content,
     links: &Links,
     excluded: &BTreeSet<SiteName>,
     serving: impl Fn(&SiteName) -> Serving,
-) -> Choice {
+) -> SourceChoice {
     let is = |wanted: Serving| {
         let serving = &serving;
-        move |replica: &&Replica| serving(&replica.0) == wanted
+        move |replica: &&SourceReplica| serving(&replica.0) == wanted
     };
-    let pairs = |(site, place): &'_ Replica| (site.clone(), place.clone());
-    let able: Vec<Replica> = replicas
+    let pairs = |(site, place): &'_ SourceReplica| (site.clone(), place.clone());
+    let able: Vec<SourceReplica> = replicas
         .iter()
         .filter(is(Serving::Yes))
         .map(pairs)
         .collect();
     let able = able.iter().map(|(site, place)| (site, place));
     if let Some(chosen) = choose_source(able, to, content.size, links, excluded) {
-        return Choice::Source(chosen);
+        return SourceChoice::Source(chosen);
     }
-    let linked = |replica: &&Replica| links.transfer_time(&replica.0, to, content.size).is_some();
-    let left = |replica: &&Replica| !excluded.contains(&replica.0) && linked(replica);
+    let linked =
+        |replica: &&SourceReplica| links.transfer_time(&replica.0, to, content.size).is_some();
+    let left = |replica: &&SourceReplica| !excluded.contains(&replica.0) && linked(replica);
     if replicas
         .iter()
         .filter(left)
         .any(|replica| serving(&replica.0) == Serving::Unknown)
     {
-        return Choice::NotYet;
+        return SourceChoice::NotYet;
     }
     let silent = replicas
         .iter()
         .filter(left)
         .any(|replica| serving(&replica.0) == Serving::No);
-    Choice::Nothing {
+    SourceChoice::Nothing {
         hopeless: !silent,
         detail: why_none(replicas, to, excluded, silent),
     }
 }
 
 fn why_none(
-    replicas: &BTreeSet<Replica>,
+    replicas: &BTreeSet<SourceReplica>,
     to: &SiteName,
     excluded: &BTreeSet<SiteName>,
     silent: bool,
@@ -179,7 +180,7 @@ mod tests {
         SiteName::new(name).expect("a name")
     }
 
-    fn replica(at: &str) -> Replica {
+    fn replica(at: &str) -> SourceReplica {
         (
             site(at),
             FilePlace::User(RelPath::new("data").expect("a path")),
@@ -187,7 +188,7 @@ mod tests {
     }
 
     /// Chooses for a copy to C, of replicas at A and B, where the link from B is faster.
-    fn choice(excluded: &[&str], serving: impl Fn(&str) -> Serving) -> Choice {
+    fn choice(excluded: &[&str], serving: impl Fn(&str) -> Serving) -> SourceChoice {
         let content = Content {
             digest: Digest([1; 32]),
             size: Bytes(1_000),
@@ -201,9 +202,9 @@ mod tests {
         })
     }
 
-    fn source(choice: Choice) -> String {
+    fn source(choice: SourceChoice) -> String {
         match choice {
-            Choice::Source(chosen) => chosen.source.site.to_string(),
+            SourceChoice::Source(chosen) => chosen.source.site.to_string(),
             other => panic!("{other:?}"),
         }
     }
@@ -219,7 +220,7 @@ mod tests {
     #[test]
     fn a_silent_site_leaves_hope_and_a_failed_one_does_not() {
         let hopeless = |choice| match choice {
-            Choice::Nothing { hopeless, .. } => hopeless,
+            SourceChoice::Nothing { hopeless, .. } => hopeless,
             other => panic!("{other:?}"),
         };
         assert!(!hopeless(choice(&["B"], |_| Serving::No)));
@@ -230,13 +231,13 @@ mod tests {
 
     #[test]
     fn nothing_is_said_while_a_site_is_yet_to_answer_for_the_first_time() {
-        assert_eq!(choice(&["B"], |_| Serving::Unknown), Choice::NotYet);
+        assert_eq!(choice(&["B"], |_| Serving::Unknown), SourceChoice::NotYet);
     }
 
     #[test]
     fn what_is_missing_is_told_in_words() {
         let told = |choice| match choice {
-            Choice::Nothing { detail, .. } => detail,
+            SourceChoice::Nothing { detail, .. } => detail,
             other => panic!("{other:?}"),
         };
         let text = told(choice(&["A", "B"], |_| Serving::Yes));

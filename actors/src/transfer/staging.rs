@@ -5,7 +5,7 @@
 //! kept as far as the site keeps replicas, and what does not fit beside what jobs need goes at
 //! once; users' own files and what they registered are no part of this.
 
-use cospan_domain::catalogue::state::Entry;
+use cospan_domain::catalogue::state::CatalogueEntry;
 use cospan_domain::ids::SiteName;
 use cospan_domain::transfer::state::{CopyRecord, Usage};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
@@ -76,7 +76,10 @@ fn unused_since(copy: &CopyRecord) -> Option<Timestamp> {
 }
 
 /// Sites with a whole copy of a file that the catalogue does not list there.
-pub fn kept<'a>(view: &'a View, entry: &'a Entry) -> impl Iterator<Item = &'a SiteName> + 'a {
+pub fn kept<'a>(
+    view: &'a View,
+    entry: &'a CatalogueEntry,
+) -> impl Iterator<Item = &'a SiteName> + 'a {
     let copies = copies_of(view, entry.content.digest).filter(|copy| copy.is_ready());
     let listed = |site: &SiteName| entry.replicas.iter().any(|(at, _)| at == site);
     copies

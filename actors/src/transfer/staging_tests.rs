@@ -1,18 +1,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::content::{Chunk, Part};
+use cospan_domain::content::{Chunk, FilePart};
 use cospan_domain::ids::JobId;
-use cospan_domain::job::state::{Component, Job, Phase};
-use cospan_domain::placed::{Placement, Source};
+use cospan_domain::job::state::{Component, Job, JobPhase};
+use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::DurationMs;
 
 use super::*;
 use crate::coallocator::GridMaker;
-use crate::journal::{Append, Change};
+use crate::journal::{Append, JournalChange};
 use crate::settings::Staging;
-use crate::transfer::testing::{World, content, name, paused, queued, site};
+use crate::transfer::testing::{MemoryWorld, content, name, paused, queued, site};
 use crate::transfer::{CopyKey, Promise, room_for, staged};
 
 /// Room for so many files of [`content`]'s size.
@@ -20,16 +20,16 @@ fn files(count: u64) -> Bytes {
     Bytes(count * content(1).size.0)
 }
 
-fn keeping(count: u64) -> World {
+fn keeping(count: u64) -> MemoryWorld {
     let staging = Staging {
         budget: None,
         replicas: files(count),
     };
-    World::staging(&["Delft", "Leiden"], "Leiden", staging)
+    MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging)
 }
 
 /// What copies take of Leiden, whose room is bounded.
-fn taken(world: &World) -> Bytes {
+fn taken(world: &MemoryWorld) -> Bytes {
     let (shared, leiden) = (&world.shared, site("Leiden"));
     let left = staged(shared, &shared.view.load())
         .left_at(shared, &leiden)
@@ -42,7 +42,7 @@ fn key(seed: u8) -> CopyKey {
 }
 
 /// A job that reads a file at Leiden, and ends.
-async fn ran(world: &World, id: u64) {
+async fn ran(world: &MemoryWorld, id: u64) {
     let seed = id as u8;
     let text = format!("input-{id}");
     world.add_file(&text, content(seed), &["Delft"]).await;
@@ -124,7 +124,7 @@ fn what_nobody_needs_goes_when_there_is_no_room_beside_what_jobs_need() {
                 budget: Some(files(3)),
                 replicas: files(replicas),
             };
-            let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+            let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
             for id in 1..=3 {
                 ran(&world, id).await;
             }
@@ -184,8 +184,8 @@ fn what_placed_jobs_need_counts_against_the_budget_before_it_is_copied() {
             budget: Some(files(3)),
             replicas: Bytes(0),
         };
-        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
-        let left = |world: &World| {
+        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let left = |world: &MemoryWorld| {
             let grid = GridMaker::default().snapshot(&world.shared);
             let left = |at: &str| grid.site(&site(at)).expect("a site").staging_left;
             (left("Leiden"), left("Delft"))
@@ -210,7 +210,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
             budget: Some(files(2)),
             replicas: Bytes(0),
         };
-        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
         for seed in 1..=3 {
             world
                 .add_file(&format!("input-{seed}"), content(seed), &["Delft"])
@@ -228,7 +228,7 @@ fn a_job_that_shares_what_is_staged_or_promised_needs_no_room_for_it() {
         assert_eq!(staged(&[1, 2]), vec![true, false]);
         let plan = Placement {
             site: site("Leiden"),
-            sources: vec![Source {
+            sources: vec![ContentSource {
                 content: content(2),
                 from: site("Delft"),
                 chunk: None,
@@ -254,10 +254,10 @@ fn what_is_offered_counts_against_the_budget_until_the_offer_is_decided() {
             budget: Some(files(2)),
             replicas: Bytes(0),
         };
-        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
         let plan = |seed: u8, at: &str| Placement {
             site: site(at),
-            sources: vec![Source {
+            sources: vec![ContentSource {
                 content: content(seed),
                 from: site("Delft"),
                 chunk: None,
@@ -301,7 +301,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
             budget: Some(files(1_000)),
             replicas: Bytes(0),
         };
-        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
         for id in 1..=10 {
             world.place_job(id, content(id as u8), "Leiden").await;
         }
@@ -310,7 +310,7 @@ fn to_look_for_room_costs_as_much_however_many_jobs_and_offers_there_are() {
             of.digest.0[..4].copy_from_slice(&(number + 100).to_le_bytes());
             Placement {
                 site: site("Leiden"),
-                sources: vec![Source {
+                sources: vec![ContentSource {
                     content: of,
                     from: site("Delft"),
                     chunk: None,
@@ -353,11 +353,11 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             budget: Some(files(3)),
             replicas: Bytes(0),
         };
-        let world = World::staging(&["Delft", "Leiden"], "Leiden", staging);
+        let world = MemoryWorld::staging(&["Delft", "Leiden"], "Leiden", staging);
         let from = site("Delft");
         let plan = Placement {
             site: site("Leiden"),
-            sources: vec![Source {
+            sources: vec![ContentSource {
                 content: content(1),
                 from,
                 chunk: None,
@@ -367,7 +367,10 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             acquisition: Default::default(),
         };
         world
-            .append(Change::NewJobs(vec![Arc::new(queued(1, content(1)))]))
+            .append(JournalChange::NewJobs(vec![Arc::new(queued(
+                1,
+                content(1),
+            ))]))
             .await;
         let promise = Promise::of(&world.shared, [&plan].into_iter()).expect("bounded room");
         let old = world.shared.view.load().jobs[&JobId(1)].clone();
@@ -375,7 +378,7 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             revision: old.revision + 1,
             ..Job::clone(&old)
         };
-        placed.phase = Phase::Placed {
+        placed.phase = JobPhase::Placed {
             at: Timestamp(1),
             start_estimate: Timestamp(1),
         };
@@ -384,7 +387,7 @@ fn an_unanswered_promise_lasts_until_what_was_decided_is_visible() {
             ..Component::default()
         }];
         // The actor that wrote this is dead, and its answer is awaited no more.
-        let change = Change::Job {
+        let change = JournalChange::Job {
             old,
             new: Arc::new(placed),
             events: Vec::new(),
@@ -406,7 +409,7 @@ fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
             budget: None,
             replicas: files(1),
         };
-        let world = World::staging(&["Delft", "Leiden", "Utrecht"], "Leiden", staging);
+        let world = MemoryWorld::staging(&["Delft", "Leiden", "Utrecht"], "Leiden", staging);
         ran(&world, 1).await;
         // The catalogue knows the file no more.
         let old = world
@@ -417,13 +420,13 @@ fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
             .get(&name("input-1"))
             .cloned();
         world
-            .append(Change::File {
+            .append(JournalChange::File {
                 name: name("input-1"),
                 old,
                 new: None,
             })
             .await;
-        let part = Part {
+        let part = FilePart {
             before: 0,
             own: 1,
             total: 2,
@@ -434,7 +437,7 @@ fn a_chunk_is_cut_from_a_kept_copy_which_stays_meanwhile() {
         world
             .place_reading(
                 4,
-                Source {
+                ContentSource {
                     content: chunk.content(),
                     from: site("Leiden"),
                     chunk: Some(chunk),

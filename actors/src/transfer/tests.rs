@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use actix::{Context, Handler, Message};
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::{CopyPhase, CopyRecord};
 use cospan_sites::port::{CopyBlame, CopySource};
 
-use super::testing::{World, content, name, paused, site};
-use super::{CopyKey, DataManager, Transfer};
-use crate::journal::Change;
+use super::testing::{MemoryWorld, content, name, paused, site};
+use super::{CopyKey, DataManager, TransferActor};
+use crate::journal::JournalChange;
 
 fn copy_key(seed: u8, at: &str) -> CopyKey {
     (content(seed).digest, site(at))
@@ -19,7 +19,7 @@ fn copy_key(seed: u8, at: &str) -> CopyKey {
 #[test]
 fn two_jobs_share_one_copy_and_it_goes_after_the_last() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
@@ -51,11 +51,11 @@ fn two_jobs_share_one_copy_and_it_goes_after_the_last() {
 #[test]
 fn a_copy_shows_its_progress_and_when_it_is_expected() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        let progress = |w: &World| w.shared.live.progress(key.0, &key.1);
+        let progress = |w: &MemoryWorld| w.shared.live.progress(key.0, &key.1);
         // Before anything was seen to arrive, the link promises.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let promised = progress(&world).map(|p| p.expected.since(p.at).0);
@@ -86,7 +86,7 @@ fn a_copy_shows_its_progress_and_when_it_is_expected() {
 #[test]
 fn another_replica_is_used_when_a_source_fails_and_its_data_is_discarded() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         let key = copy_key(1, "Utrecht");
         world
             .at("Utrecht")
@@ -122,7 +122,7 @@ fn another_replica_is_used_when_a_source_fails_and_its_data_is_discarded() {
 #[test]
 fn content_that_no_source_has_whole_is_never_ready_and_the_jobs_are_told() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         let key = copy_key(1, "Utrecht");
         for from in ["Delft", "Leiden"] {
             world
@@ -135,7 +135,7 @@ fn content_that_no_source_has_whole_is_never_ready_and_the_jobs_are_told() {
             .add_file("input", content(1), &["Delft", "Leiden"])
             .await;
         world.place_job(1, content(1), "Utrecht").await;
-        let lost = |w: &World| w.copy(&key).and_then(|copy| copy.lost());
+        let lost = |w: &MemoryWorld| w.copy(&key).and_then(|copy| copy.lost());
         world
             .until("the jobs are told", |w| lost(w).is_some())
             .await;
@@ -150,12 +150,12 @@ fn content_that_no_source_has_whole_is_never_ready_and_the_jobs_are_told() {
 #[test]
 fn a_site_without_room_is_asked_again_and_the_jobs_are_told() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.at("Leiden").inside().full = true;
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        let lost = |w: &World| w.copy(&key).and_then(|copy| copy.lost());
+        let lost = |w: &MemoryWorld| w.copy(&key).and_then(|copy| copy.lost());
         world
             .until("the jobs are told", |w| lost(w).is_some())
             .await;
@@ -173,7 +173,7 @@ fn a_site_without_room_is_asked_again_and_the_jobs_are_told() {
 #[test]
 fn a_copy_under_way_is_joined_after_a_restart_and_not_begun_again() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
@@ -198,7 +198,7 @@ fn a_copy_under_way_is_joined_after_a_restart_and_not_begun_again() {
 #[test]
 fn an_order_perhaps_given_before_a_crash_is_repeated_under_its_name() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
@@ -216,7 +216,7 @@ fn an_order_perhaps_given_before_a_crash_is_repeated_under_its_name() {
         if let CopyPhase::Copying { started, .. } = &mut record.phase {
             *started = false;
         }
-        let change = Change::Copy {
+        let change = JournalChange::Copy {
             key: key.clone(),
             old: Some(known),
             new: Some(record.into()),
@@ -232,14 +232,14 @@ fn an_order_perhaps_given_before_a_crash_is_repeated_under_its_name() {
 #[test]
 fn a_need_that_comes_up_during_deletion_waits_and_starts_anew() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.at("Leiden").inside().delete_time = Duration::from_secs(20);
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
         world.until("the copy is whole", |w| w.is_ready(&key)).await;
         world.finish_job(1).await;
-        let deleting = |w: &World| {
+        let deleting = |w: &MemoryWorld| {
             w.copy(&key)
                 .is_some_and(|c| matches!(c.phase, CopyPhase::Deleting { .. }))
         };
@@ -259,14 +259,14 @@ fn a_need_that_comes_up_during_deletion_waits_and_starts_anew() {
 #[test]
 fn a_copy_nobody_needs_is_stopped_and_resumed_for_whoever_needs_it_soon() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.at("Leiden").inside().copy_time = Duration::from_secs(100);
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
         world.until("it is under way", |w| w.is_copying(&key)).await;
         world.finish_job(1).await;
-        let waiting = |w: &World| {
+        let waiting = |w: &MemoryWorld| {
             w.copy(&key)
                 .is_some_and(|c| matches!(c.phase, CopyPhase::Waiting { .. }))
         };
@@ -283,7 +283,7 @@ fn a_copy_nobody_needs_is_stopped_and_resumed_for_whoever_needs_it_soon() {
 fn a_need_that_ends_while_a_write_is_under_way_is_noticed() {
     for turns in 0..25 {
         paused(move || async move {
-            let world = World::new(&["Delft", "Leiden"]);
+            let world = MemoryWorld::new(&["Delft", "Leiden"]);
             let key = copy_key(1, "Leiden");
             world.add_file("input", content(1), &["Delft"]).await;
             world.place_job(1, content(1), "Leiden").await;
@@ -308,7 +308,7 @@ fn a_need_that_ends_while_a_write_is_under_way_is_noticed() {
 #[test]
 fn partial_data_that_nobody_comes_back_for_is_discarded() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.at("Leiden").inside().copy_time = Duration::from_secs(100);
         world.add_file("input", content(1), &["Delft"]).await;
@@ -331,12 +331,12 @@ fn partial_data_that_nobody_comes_back_for_is_discarded() {
 #[test]
 fn a_copy_that_stands_still_is_stopped_and_tried_again() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.at("Leiden").inside().stalled = true;
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
-        let stalls = |w: &World| {
+        let stalls = |w: &MemoryWorld| {
             w.shared
                 .metrics
                 .transfer_failures
@@ -354,7 +354,7 @@ fn a_copy_that_stands_still_is_stopped_and_tried_again() {
 #[test]
 fn what_vanished_from_a_store_is_copied_again_for_the_next_job() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
@@ -372,7 +372,7 @@ fn what_vanished_from_a_store_is_copied_again_for_the_next_job() {
 #[test]
 fn a_copy_waits_for_a_source_that_is_down_and_is_made_when_it_comes_back() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         let key = copy_key(1, "Leiden");
         world.at("Delft").inside().up = false;
         world.add_file("input", content(1), &["Delft"]).await;
@@ -389,7 +389,7 @@ fn a_copy_waits_for_a_source_that_is_down_and_is_made_when_it_comes_back() {
 #[test]
 fn an_order_to_a_site_that_is_down_is_given_when_it_comes_back() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world.at("Leiden").inside().up = false;
@@ -406,7 +406,7 @@ fn an_order_to_a_site_that_is_down_is_given_when_it_comes_back() {
 #[test]
 fn an_output_is_brought_from_the_attempt_that_left_it() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.collect(5, content(1), "Delft", "Leiden").await;
         world.until("the copy is whole", |w| w.is_ready(&key)).await;
@@ -419,7 +419,7 @@ fn an_output_is_brought_from_the_attempt_that_left_it() {
             panic!("{:?}", order.source);
         };
         assert_eq!((from, path.as_str()), (site("Delft"), "out"));
-        let Tag { job, attempt, .. } = tag;
+        let AttemptTag { job, attempt, .. } = tag;
         assert_eq!((job.0, attempt.0), (5, 3));
     });
 }
@@ -427,7 +427,7 @@ fn an_output_is_brought_from_the_attempt_that_left_it() {
 #[test]
 fn a_copy_that_another_copy_reads_from_stays_until_that_is_whole() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         let (first, second) = (copy_key(1, "Leiden"), copy_key(1, "Utrecht"));
         world.add_file("input", content(1), &["Delft"]).await;
         world.place_job(1, content(1), "Leiden").await;
@@ -436,7 +436,7 @@ fn a_copy_that_another_copy_reads_from_stays_until_that_is_whole() {
             .await;
         // From now on only the copy can be read.
         let old = world.shared.view.load().files.get(&name("input")).cloned();
-        let change = Change::File {
+        let change = JournalChange::File {
             name: name("input"),
             old,
             new: None,
@@ -465,7 +465,7 @@ fn a_copy_that_another_copy_reads_from_stays_until_that_is_whole() {
 #[rtype(result = "()")]
 struct Fall;
 
-impl Handler<Fall> for Transfer {
+impl Handler<Fall> for TransferActor {
     type Result = ();
 
     fn handle(&mut self, _: Fall, _: &mut Context<Self>) {
@@ -485,7 +485,7 @@ impl Handler<Fall> for DataManager {
 fn an_actor_that_dies_at_any_time_of_a_copys_life_is_survived() {
     for after_ms in [0, 1, 50, 110, 5_000, 9_999, 10_100, 20_000] {
         paused(move || async move {
-            let world = World::new(&["Delft", "Leiden"]);
+            let world = MemoryWorld::new(&["Delft", "Leiden"]);
             let key = copy_key(1, "Leiden");
             world.add_file("input", content(1), &["Delft"]).await;
             world.place_job(1, content(1), "Leiden").await;
@@ -515,7 +515,7 @@ fn an_actor_that_dies_at_any_time_of_a_copys_life_is_survived() {
 #[test]
 fn needs_that_come_up_while_the_data_manager_is_dead_are_found() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden"]);
         let key = copy_key(1, "Leiden");
         world.add_file("input", content(1), &["Delft"]).await;
         world
@@ -538,7 +538,7 @@ fn needs_that_come_up_while_the_data_manager_is_dead_are_found() {
 #[test]
 fn what_a_transfer_had_of_a_link_is_what_the_next_is_expected_to_have() {
     paused(|| async {
-        let world = World::new(&["Delft", "Leiden", "Utrecht"]);
+        let world = MemoryWorld::new(&["Delft", "Leiden", "Utrecht"]);
         let link = |from: &str| {
             world
                 .shared

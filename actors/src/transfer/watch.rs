@@ -1,14 +1,14 @@
 //! A copy under way as it looks from here: volatile, watched anew after a restart.
 
-use cospan_domain::transfer::progress::Progress;
+use cospan_domain::transfer::progress::TryProgress;
 use cospan_domain::transfer::state::Nonce;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 
 /// What was seen of the try under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Watch {
+pub(super) struct TryWatch {
     nonce: Nonce,
-    progress: Progress,
+    progress: TryProgress,
     began: Timestamp,
     /// The first observation: what was there before says nothing about the pace.
     base: Option<(Bytes, Timestamp)>,
@@ -16,7 +16,7 @@ pub(super) struct Watch {
     blind: bool,
 }
 
-impl Watch {
+impl TryWatch {
     /// Between two looks at a copy, at least and at most.
     pub(super) const POLL_MIN: DurationMs = DurationMs(100);
     const POLL_MAX: DurationMs = DurationMs(5_000);
@@ -25,7 +25,7 @@ impl Watch {
     pub(super) fn new(nonce: Nonce, now: Timestamp) -> Self {
         Self {
             nonce,
-            progress: Progress::new(now),
+            progress: TryProgress::new(now),
             began: now,
             base: None,
             blind: false,
@@ -57,7 +57,7 @@ impl Watch {
     pub(super) fn expected(&self, size: Bytes, now: Timestamp) -> Option<Timestamp> {
         let (base, since) = self.base?;
         let rest = |bytes: Bytes| Bytes(bytes.0.saturating_sub(base.0));
-        let since_base = Progress {
+        let since_base = TryProgress {
             done: rest(self.progress.done),
             ..self.progress
         };
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_site_that_told_nothing_for_long_does_not_make_a_copy_look_stalled() {
-        let mut watch = Watch::new(Nonce(1), Timestamp(0));
+        let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
         assert_eq!(watch.saw(Bytes(10), Timestamp(1_000)), DurationMs::ZERO);
         watch.saw_nothing();
         assert_eq!(watch.saw(Bytes(10), Timestamp(600_000)), DurationMs::ZERO);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_copy_that_is_watched_from_its_middle_is_not_expected_too_early() {
-        let mut watch = Watch::new(Nonce(1), Timestamp(0));
+        let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
         watch.saw(Bytes(500), Timestamp(10));
         assert_eq!(watch.expected(Bytes(1_000), Timestamp(10)), None);
         watch.saw(Bytes(600), Timestamp(1_010));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_was_there_before_it_was_watched_measures_nothing() {
-        let mut watch = Watch::new(Nonce(1), Timestamp(0));
+        let mut watch = TryWatch::new(Nonce(1), Timestamp(0));
         assert_eq!(watch.moved(Bytes(1_000), Timestamp(10)), None);
         watch.saw(Bytes(400), Timestamp(10));
         let moved = Some((Bytes(600), DurationMs(3_000)));
@@ -127,10 +127,13 @@ mod tests {
 
     #[test]
     fn looks_become_rarer_as_a_copy_takes_longer_but_not_past_its_end() {
-        let watch = Watch::new(Nonce(1), Timestamp(0));
-        assert_eq!(watch.next_look(None, Timestamp(0)), Watch::POLL_MIN);
+        let watch = TryWatch::new(Nonce(1), Timestamp(0));
+        assert_eq!(watch.next_look(None, Timestamp(0)), TryWatch::POLL_MIN);
         assert_eq!(watch.next_look(None, Timestamp(4_000)), DurationMs(1_000));
-        assert_eq!(watch.next_look(None, Timestamp(3_600_000)), Watch::POLL_MAX);
+        assert_eq!(
+            watch.next_look(None, Timestamp(3_600_000)),
+            TryWatch::POLL_MAX
+        );
         assert_eq!(
             watch.next_look(Some(Timestamp(4_300)), Timestamp(4_000)),
             DurationMs(300)

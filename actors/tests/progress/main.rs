@@ -13,18 +13,18 @@ use std::time::Duration;
 
 use actix::System;
 use cospan_actors::api::ControlPlane;
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 use cospan_actors::clock::{Clock, RuntimeClock, SteadyClock};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::notifier::{Messenger, Notice};
 use cospan_actors::settings::Settings;
-use cospan_actors::shared::Parts;
+use cospan_actors::shared::SharedParts;
 use cospan_actors::wiring::{report_channel, start};
 use cospan_domain::ids::{ComponentName, InstanceId, KeyName, SiteName};
 use cospan_domain::job::spec::{
-    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, Request,
+    ComponentSpec, Executable, JobSpec, OnUnreachable, Priority, Program, RequestType,
 };
-use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Site;
@@ -129,7 +129,7 @@ fn plane(sites: Vec<Arc<dyn Site>>, clock: Arc<dyn Clock>, seed: u64) -> Control
     let instance = InstanceId::from_random(seed);
     let opened = memory::open_and_load(&MemoryDisk::default(), instance, sink, &mut load);
     let opened = opened.expect("a store in memory");
-    let parts = Parts {
+    let parts = SharedParts {
         clock,
         seed,
         settings: settings(),
@@ -169,7 +169,7 @@ fn job(components: usize, processors: u32) -> Submission {
     };
     let spec = JobSpec {
         name: None,
-        request: Request::NonFixed,
+        request: RequestType::NonFixed,
         components: (0..components).map(component).collect(),
         policy: None,
         priority: Priority::Low,
@@ -295,7 +295,7 @@ async fn submit(plane: &ControlPlane, submission: Submission) {
         let by = KeyName::new("alice").expect("a key's name");
         let command = ApiCommand {
             by,
-            what: Ask::Submit(vec![submission.clone()]),
+            what: ApiRequest::Submit(vec![submission.clone()]),
         };
         match plane.command(command).await {
             Ok(answer) => return assert!(matches!(answer, ApiAnswer::Submitted(_))),
@@ -307,7 +307,7 @@ async fn submit(plane: &ControlPlane, submission: Submission) {
 
 fn took_ms(job: &Job) -> Option<u64> {
     match job.phase {
-        Phase::Finished { at } => Some(at.since(job.submitted_at).0),
+        JobPhase::Finished { at } => Some(at.since(job.submitted_at).0),
         _ => None,
     }
 }

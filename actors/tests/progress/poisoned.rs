@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_actors::api::ControlPlane;
-use cospan_actors::api::command::{ApiCommand, Ask};
+use cospan_actors::api::command::{ApiCommand, ApiRequest};
 use cospan_actors::clock::RuntimeClock;
 use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::planted::poison;
@@ -51,7 +51,7 @@ async fn is_held_and_released() {
     let by = KeyName::new("alice").expect("a key's name");
     let release = ApiCommand {
         by,
-        what: Ask::Release(vec![ILL]),
+        what: ApiRequest::Release(vec![ILL]),
     };
     plane.command(release).await.expect("released");
     until("it has finished once it is released", || left().is_empty()).await;

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cospan_actors::clock::{Clock, RuntimeClock};
-use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, LrmId, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::{
-    AtGate, AttemptOrder, Attempts, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause,
-    Files, Found, Gate, GateDecision, GateState, Inspected, Observation, Piece, Readable, Site,
-    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    AtGate, Attempts, Capabilities, CopyRequest, CopyStatus, Excerpt, ExitCause, Files,
+    FoundAttempt, Gate, GateDecision, GateState, Inspected, Observation, PayloadBegin, PayloadExit,
+    Readable, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted, TagLookup,
 };
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -45,7 +45,7 @@ pub(super) struct PromptSite {
     /// The clock of the site itself.
     pub(super) clock: RuntimeClock,
     pub(super) processors: u32,
-    pub(super) attempts: Mutex<BTreeMap<Tag, Running>>,
+    pub(super) attempts: Mutex<BTreeMap<AttemptTag, Running>>,
     pub(super) chance: Mutex<StdRng>,
     pub(super) hints: Option<tokio::sync::watch::Sender<u64>>,
     /// Local users always take what it said is idle before a claim arrives.
@@ -53,7 +53,7 @@ pub(super) struct PromptSite {
 }
 
 impl PromptSite {
-    fn attempts(&self) -> MutexGuard<'_, BTreeMap<Tag, Running>> {
+    fn attempts(&self) -> MutexGuard<'_, BTreeMap<AttemptTag, Running>> {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +84,7 @@ impl PromptSite {
                 .sum::<u32>()
     }
 
-    fn observe(&self, tag: &Tag, now: Timestamp) -> Observation {
+    fn observe(&self, tag: &AttemptTag, now: Timestamp) -> Observation {
         match self.attempts().get(tag) {
             None => Observation::Absent,
             Some(Running { void: true, .. }) => Observation::Void,
@@ -100,14 +100,14 @@ impl PromptSite {
             Some(Running {
                 opened: Some((at, end)),
                 ..
-            }) if now < *end => Observation::Begun(Begun {
+            }) if now < *end => Observation::Begun(PayloadBegin {
                 host: "node".into(),
                 at: *at,
             }),
             Some(Running {
                 opened: Some((at, end)),
                 ..
-            }) => Observation::Exited(Exit {
+            }) => Observation::Exited(PayloadExit {
                 cause: ExitCause::Code(0),
                 began_at: *at,
                 ended_at: *end,
@@ -122,7 +122,7 @@ fn no_files<T>() -> Result<T, SiteError> {
 
 #[async_trait]
 impl Attempts for PromptSite {
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.dawdle(30).await;
         let now = self.clock.now();
         let attempts = tags
@@ -144,7 +144,7 @@ impl Attempts for PromptSite {
         })
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         let now = self.clock.now();
         let processors = order.resources.processors;
         if let Some(refusals) = &self.snatched {
@@ -171,9 +171,9 @@ impl Attempts for PromptSite {
         })
     }
 
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         let known = self.attempts().get(&tag).map(|attempt| attempt.ready);
-        let found = known.into_iter().map(|submitted_at| Found {
+        let found = known.into_iter().map(|submitted_at| FoundAttempt {
             lrm_id: LrmId::new("prompt").expect("an id"),
             submitted_at,
         });
@@ -182,30 +182,34 @@ impl Attempts for PromptSite {
         })
     }
 
-    async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
         if let Some(attempt) = self.attempts().get_mut(&tag) {
             attempt.void = true;
         }
         Ok(())
     }
 
-    async fn withdraw(&self, _: Tag, _: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, _: AttemptTag, _: &LrmId) -> Result<(), SiteError> {
         Ok(())
     }
 
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         self.attempts().remove(&tag);
         Ok(())
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         Ok(self.attempts().keys().copied().collect())
     }
 }
 
 #[async_trait]
 impl Gate for PromptSite {
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         let now = self.clock.now();
         let length = DurationMs(self.chance.lock().expect("chance").random_range(1..=500));
         let state = {
@@ -248,15 +252,15 @@ impl Files for PromptSite {
         no_files()
     }
 
-    async fn start_copy(&self, _: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, _: &CopyRequest) -> Result<(), SiteError> {
         no_files()
     }
 
-    async fn copy_status(&self, _: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, _: &CopyRequest) -> Result<CopyStatus, SiteError> {
         no_files()
     }
 
-    async fn stop_copy(&self, _: &CopyOrder, _: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, _: &CopyRequest, _: bool) -> Result<(), SiteError> {
         no_files()
     }
 
@@ -268,7 +272,7 @@ impl Files for PromptSite {
         no_files()
     }
 
-    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
         no_files()
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cospan_chaos_tests::seeds::campaign::{Size, seed};
+use cospan_chaos_tests::seeds::campaign::{CampaignSize, seed};
 use cospan_domain::mutant_switch::{activate, take_reached};
 use cospan_domain::units::DurationMs;
 
@@ -18,7 +18,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let number = |index: usize| args[index].parse::<u64>().expect("a number");
-    let size = Size {
+    let size = CampaignSize {
         jobs: number(2) as usize,
         sites: number(3) as usize,
         length: DurationMs::from_secs(3_600 * number(4)),
@@ -52,7 +52,7 @@ fn main() {
 }
 
 /// What the oracles found first.
-fn judged(number: u64, size: Size) -> Option<String> {
+fn judged(number: u64, size: CampaignSize) -> Option<String> {
     match seed(number, size) {
         Ok(verdict) if verdict.holds() => None,
         Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),

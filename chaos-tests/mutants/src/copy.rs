@@ -30,7 +30,7 @@ debug = false
 ";
 
 /// A copy of the work tree.
-pub(crate) struct Copy {
+pub(crate) struct TreeCopy {
     /// Where it is.
     pub(crate) root: PathBuf,
     /// Where it is built.
@@ -46,7 +46,7 @@ pub(crate) struct Refused {
     pub(crate) others: Vec<String>,
 }
 
-impl Copy {
+impl TreeCopy {
     /// Why no switch can be put for some of these mutants.
     ///
     /// # Errors

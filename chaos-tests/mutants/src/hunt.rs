@@ -42,7 +42,7 @@ impl std::str::FromStr for Setting {
 
 /// How it ended with a mutant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Fate {
+pub(crate) enum MutantFate {
     /// A unit test failed, or did not end.
     UnitTest(String),
     /// An oracle found a rule broken, in the run of this seed.
@@ -61,20 +61,20 @@ pub(crate) enum Fate {
 
 /// One line of the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Outcome {
+pub(crate) struct HuntResult {
     /// Number of the mutant in the list.
     pub(crate) mutant: u32,
     /// Runs.
     pub(crate) setting: Setting,
     /// What came of it.
-    pub(crate) fate: Fate,
+    pub(crate) fate: MutantFate,
 }
 
 /// Which seeds come to which mutant.
 pub(crate) type Reach = BTreeMap<u32, Vec<u64>>;
 
 /// The program that runs seeds.
-pub(crate) struct Runner {
+pub(crate) struct SeedRunner {
     /// Where it is.
     pub(crate) program: PathBuf,
     /// A run that takes longer does not end.
@@ -83,7 +83,7 @@ pub(crate) struct Runner {
     pub(crate) memory_mib: u64,
 }
 
-impl Runner {
+impl SeedRunner {
     fn start(&self, mutant: &str, setting: Setting, seeds: &[u64]) -> Result<std::process::Child> {
         let limit = format!("ulimit -v {} && exec \"$@\"", self.memory_mib * 1_024);
         let numbers = [setting.jobs, setting.sites, setting.hours].map(|n| n.to_string());
@@ -164,9 +164,9 @@ impl Runner {
     ///
     /// # Errors
     /// The runner cannot be started.
-    pub(crate) fn hunt(&self, mutant: u32, setting: Setting, seeds: &[u64]) -> Result<Fate> {
+    pub(crate) fn hunt(&self, mutant: u32, setting: Setting, seeds: &[u64]) -> Result<MutantFate> {
         if seeds.is_empty() {
-            return Ok(Fate::NotReached);
+            return Ok(MutantFate::NotReached);
         }
         let mut child = self.start(&mutant.to_string(), setting, seeds)?;
         let output = BufReader::new(child.stdout.take().context("its output")?);
@@ -180,9 +180,9 @@ impl Runner {
                 parts.next().unwrap_or("").to_owned(),
             );
             fate = match how {
-                "rule" => Some(Fate::Rule(seed, said)),
-                "panic" => Some(Fate::Panic(seed, said)),
-                "timeout" => Some(Fate::Timeout(seeds.get(held).copied().unwrap_or(0))),
+                "rule" => Some(MutantFate::Rule(seed, said)),
+                "panic" => Some(MutantFate::Panic(seed, said)),
+                "timeout" => Some(MutantFate::Timeout(seeds.get(held).copied().unwrap_or(0))),
                 _ => None,
             };
             held += 1;
@@ -196,8 +196,8 @@ impl Runner {
         }
         let status = child.wait()?;
         Ok(fate.unwrap_or_else(|| match seeds.get(held) {
-            Some(seed) => Fate::Died(*seed, status.to_string()),
-            None => Fate::Survived,
+            Some(seed) => MutantFate::Died(*seed, status.to_string()),
+            None => MutantFate::Survived,
         }))
     }
 }
@@ -238,7 +238,7 @@ pub(crate) fn each(
 ///
 /// # Errors
 /// A program cannot be started.
-pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Result<Option<Fate>> {
+pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Result<Option<MutantFate>> {
     for program in programs {
         let output = Command::new("timeout")
             .arg(limit_seconds.to_string())
@@ -257,7 +257,7 @@ pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Res
             let failed = failed.map_or("they did not end", |name| {
                 name.trim_end_matches(" stdout ----")
             });
-            return Ok(Some(Fate::UnitTest(failed.to_owned())));
+            return Ok(Some(MutantFate::UnitTest(failed.to_owned())));
         }
     }
     Ok(None)
@@ -267,7 +267,7 @@ pub(crate) fn test(programs: &[PathBuf], mutant: u32, limit_seconds: u64) -> Res
 ///
 /// # Errors
 /// The file is not what this program wrote.
-pub(crate) fn read_outcomes(path: &Path) -> Result<Vec<Outcome>> {
+pub(crate) fn read_outcomes(path: &Path) -> Result<Vec<HuntResult>> {
     let Ok(text) = std::fs::read_to_string(path) else {
         return Ok(Vec::new());
     };

@@ -16,7 +16,7 @@ pub(crate) struct Position {
 
 /// From where to where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(crate) struct Extent {
+pub(crate) struct SourceExtent {
     /// The first character.
     pub(crate) start: Position,
     /// Behind the last.
@@ -57,7 +57,7 @@ pub(crate) struct Mutant {
     /// Where it is; constants are in no function.
     pub(crate) function: Option<Function>,
     /// What is replaced.
-    pub(crate) span: Extent,
+    pub(crate) span: SourceExtent,
     /// By what.
     pub(crate) replacement: String,
     /// How.
@@ -97,11 +97,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Mutant>> {
     serde_json::from_slice(&text).with_context(|| format!("{} is no list", path.display()))
 }
 
-type Holds = fn(&Mutant) -> bool;
+type MutantFilter = fn(&Mutant) -> bool;
 
 /// What no seed can find by its nature, each with the reason. They are tried all the
 /// same, and count as survivors.
-pub(crate) const BEYOND_SEEDS: [(&str, Holds); 8] = [
+pub(crate) const BEYOND_SEEDS: [(&str, MutantFilter); 8] = [
     ("text for people: `Debug`, `Display`", |mutant| {
         ["Debug for", "Display for"]
             .iter()

@@ -27,8 +27,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
-use copy::Copy;
-use hunt::{Fate, Outcome, Reach, Runner, Setting, each, read_outcomes};
+use copy::TreeCopy;
+use hunt::{MutantFate, HuntResult, Reach, SeedRunner, Setting, each, read_outcomes};
 use listed::Mutant;
 use rewrite::Impossible;
 
@@ -43,7 +43,7 @@ const BUILDS_MAX: usize = 40;
 
 /// Plants mutants into a copy of the sources and lets seeds of chaos find them.
 #[derive(Debug, Parser)]
-struct Cli {
+struct MutantsCli {
     /// The work tree; its committed state is copied
     #[arg(long, default_value = ".")]
     tree: PathBuf,
@@ -57,11 +57,11 @@ struct Cli {
     #[arg(long, default_value_t = 150)]
     sample: usize,
     #[command(subcommand)]
-    what: What,
+    what: MutantsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum MutantsCommand {
     /// Copy the sources, put all mutants behind switches, drop those that do not
     /// compile, and build the program that runs seeds
     Plant,
@@ -91,22 +91,22 @@ enum What {
 }
 
 /// All that is known of the mutants.
-struct Known {
+struct KnownMutants {
     work: PathBuf,
     mutants: BTreeMap<u32, Mutant>,
     impossible: BTreeMap<u32, Impossible>,
     unviable: BTreeSet<u32>,
 }
 
-impl Known {
-    fn read(cli: &Cli) -> Result<Self> {
+impl KnownMutants {
+    fn read(cli: &MutantsCli) -> Result<Self> {
         let listed = listed::read(&cli.work.join("list.json"))?;
         let mutants: BTreeMap<u32, Mutant> = (0..).zip(listed).collect();
         let unviable = match std::fs::read(cli.work.join("unviable.json")) {
             Ok(text) => serde_json::from_slice(&text)?,
             Err(_) => BTreeSet::new(),
         };
-        let impossible = Copy::impossible(&cli.tree, &mutants)?;
+        let impossible = TreeCopy::impossible(&cli.tree, &mutants)?;
         Ok(Self {
             work: cli.work.clone(),
             mutants,
@@ -139,30 +139,30 @@ impl Known {
 }
 
 fn main() -> Result<()> {
-    let cli = Cli::parse();
-    let known = Known::read(&cli)?;
+    let cli = MutantsCli::parse();
+    let known = KnownMutants::read(&cli)?;
     match &cli.what {
-        What::Plant => plant(&cli, known),
-        What::Hunt {
+        MutantsCommand::Plant => plant(&cli, known),
+        MutantsCommand::Hunt {
             setting,
             at_once,
             limit_seconds,
             memory_mib,
         } => {
-            let runner = Runner {
+            let runner = SeedRunner {
                 program: std::path::absolute(cli.work.join("target/release/mutant_seeds"))?,
                 limit_seconds: *limit_seconds,
                 memory_mib: *memory_mib,
             };
             hunt(&cli, &known, &runner, setting, *at_once)
         }
-        What::Sample => {
+        MutantsCommand::Sample => {
             for number in known.sample(cli.seed, cli.sample) {
                 println!("{number}\t{}", known.mutants[&number].name);
             }
             Ok(())
         }
-        What::Table { survivors } => {
+        MutantsCommand::Table { survivors } => {
             let outcomes = read_outcomes(&cli.work.join("outcomes.jsonl"))?;
             let sample = known.sample(cli.seed, cli.sample);
             let remarks = table::read_remarks(&cli.tree.join(survivors))?;
@@ -175,9 +175,9 @@ fn main() -> Result<()> {
     }
 }
 
-fn plant(cli: &Cli, mut known: Known) -> Result<()> {
+fn plant(cli: &MutantsCli, mut known: KnownMutants) -> Result<()> {
     let work = std::path::absolute(&cli.work)?;
-    let copy = Copy {
+    let copy = TreeCopy {
         root: work.join("copy"),
         target: work.join("target"),
     };
@@ -242,9 +242,9 @@ fn extract(tree: &Path, to: &Path) -> Result<()> {
 }
 
 fn hunt(
-    cli: &Cli,
-    known: &Known,
-    runner: &Runner,
+    cli: &MutantsCli,
+    known: &KnownMutants,
+    runner: &SeedRunner,
     settings: &[Setting],
     at_once: usize,
 ) -> Result<()> {
@@ -255,7 +255,7 @@ fn hunt(
         .append(true)
         .open(&results);
     let file = Mutex::new(file.context("cannot write results")?);
-    let tell = |outcome: Outcome| -> Result<()> {
+    let tell = |outcome: HuntResult| -> Result<()> {
         let name = known
             .mutants
             .get(&outcome.mutant)
@@ -271,7 +271,7 @@ fn hunt(
     each(&new, at_once, &|mutant| {
         let fate = hunt::test(&programs, mutant, TEST_SECONDS)?;
         fate.map_or(Ok(()), |fate| {
-            tell(Outcome {
+            tell(HuntResult {
                 mutant,
                 setting: settings[0],
                 fate,
@@ -295,7 +295,7 @@ fn hunt(
         each(&open, at_once, &|mutant| {
             let seeds = reach.get(&mutant).map_or(&[][..], Vec::as_slice);
             let fate = runner.hunt(mutant, *setting, seeds)?;
-            tell(Outcome {
+            tell(HuntResult {
                 mutant,
                 setting: *setting,
                 fate,
@@ -306,11 +306,11 @@ fn hunt(
 }
 
 /// Whether seeds found it.
-fn is_killed(fate: &Fate) -> bool {
-    !matches!(fate, Fate::Survived | Fate::NotReached)
+fn is_killed(fate: &MutantFate) -> bool {
+    !matches!(fate, MutantFate::Survived | MutantFate::NotReached)
 }
 
-fn baseline(work: &Path, runner: &Runner, setting: Setting) -> Result<Reach> {
+fn baseline(work: &Path, runner: &SeedRunner, setting: Setting) -> Result<Reach> {
     let Setting {
         jobs,
         sites,

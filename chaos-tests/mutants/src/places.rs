@@ -13,66 +13,66 @@ use syn::{Arm, Block, Expr, Member, Pat, ReturnType, Signature, Type, UnOp};
 use crate::listed::{Genre, Position};
 
 /// Bytes of the file.
-pub(crate) type Bytes = Range<usize>;
+pub(crate) type ByteRange = Range<usize>;
 
 /// What is at a place.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum MutationPlace {
     /// The statements of a function.
     Body {
         /// All of them.
-        all: Bytes,
+        all: ByteRange,
         /// Whether the type of its value has no name, and is an iterator.
         iterator: bool,
     },
     /// Two operands and what is between them.
     Binary {
         /// The first.
-        left: Bytes,
+        left: ByteRange,
         /// Between them.
-        operator: Bytes,
+        operator: ByteRange,
         /// The second.
-        right: Bytes,
+        right: ByteRange,
         /// It binds names, so that it can stand nowhere else.
         binds: bool,
     },
     /// An operator before its operand.
     Unary {
         /// All of it.
-        all: Bytes,
+        all: ByteRange,
         /// Without the operator.
-        operand: Bytes,
+        operand: ByteRange,
     },
     /// The pattern of an arm.
-    Arm(Bytes),
+    Arm(ByteRange),
     /// The guard of an arm.
-    Guard(Bytes),
+    Guard(ByteRange),
     /// A field of a struct that has a base.
     Field {
         /// All of the struct.
-        all: Bytes,
+        all: ByteRange,
         /// The field, with its comma.
-        field: Bytes,
+        field: ByteRange,
     },
 }
 
 /// The places of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct MutationPlaces {
     /// By what cargo-mutants says of them.
-    pub(crate) by_start: BTreeMap<(Genre, Position), Place>,
+    pub(crate) by_start: BTreeMap<(Genre, Position), MutationPlace>,
     /// Functions that may run while compiling, where no switch can be.
-    pub(crate) const_functions: Vec<Bytes>,
+    pub(crate) const_functions: Vec<ByteRange>,
     /// Constants, where no switch can be.
-    pub(crate) constants: Vec<Bytes>,
+    pub(crate) constants: Vec<ByteRange>,
 }
 
 /// Finds the places of a file.
 ///
 /// # Errors
 /// It is not Rust.
-pub(crate) fn find(source: &str) -> Result<Places> {
-    let mut places = Places::default();
+pub(crate) fn find(source: &str) -> Result<MutationPlaces> {
+    let mut places = MutationPlaces::default();
     places.visit_file(&syn::parse_file(source)?);
     Ok(places)
 }
@@ -93,8 +93,8 @@ fn has_let(expr: &Expr) -> bool {
     }
 }
 
-impl Places {
-    fn add(&mut self, genre: Genre, span: Span, place: Place) {
+impl MutationPlaces {
+    fn add(&mut self, genre: Genre, span: Span, place: MutationPlace) {
         self.by_start.insert((genre, position(span)), place);
     }
 
@@ -107,11 +107,11 @@ impl Places {
             self.const_functions.push(all.clone());
         }
         let iterator = matches!(&signature.output, ReturnType::Type(_, kind) if matches!(**kind, Type::ImplTrait(_)));
-        self.add(Genre::FnValue, first.span(), Place::Body { all, iterator });
+        self.add(Genre::FnValue, first.span(), MutationPlace::Body { all, iterator });
     }
 }
 
-impl<'ast> Visit<'ast> for Places {
+impl<'ast> Visit<'ast> for MutationPlaces {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.function(&item.sig, &item.block);
         visit::visit_item_fn(self, item);
@@ -145,7 +145,7 @@ impl<'ast> Visit<'ast> for Places {
     }
 
     fn visit_expr_binary(&mut self, expr: &'ast syn::ExprBinary) {
-        let place = Place::Binary {
+        let place = MutationPlace::Binary {
             left: expr.left.span().byte_range(),
             operator: expr.op.span().byte_range(),
             right: expr.right.span().byte_range(),
@@ -161,7 +161,7 @@ impl<'ast> Visit<'ast> for Places {
             self.add(
                 Genre::UnaryOperator,
                 expr.op.span(),
-                Place::Unary { all, operand },
+                MutationPlace::Unary { all, operand },
             );
         }
         visit::visit_expr_unary(self, expr);
@@ -174,12 +174,12 @@ impl<'ast> Visit<'ast> for Places {
         for arm in &expr.arms {
             match &arm.guard {
                 Some((_, guard)) => {
-                    let place = Place::Guard(guard.span().byte_range());
+                    let place = MutationPlace::Guard(guard.span().byte_range());
                     self.add(Genre::MatchArmGuard, guard.span(), place);
                 }
                 None if !complete => {}
                 None => {
-                    let place = Place::Arm(arm.pat.span().byte_range());
+                    let place = MutationPlace::Arm(arm.pat.span().byte_range());
                     self.add(Genre::MatchArm, arm.span(), place);
                 }
             }
@@ -194,7 +194,7 @@ impl<'ast> Visit<'ast> for Places {
                 let start = field.span().byte_range();
                 let end = comma.map_or(start.end, |comma| comma.span().byte_range().end);
                 if matches!(field.member, Member::Named(_)) {
-                    let place = Place::Field {
+                    let place = MutationPlace::Field {
                         all: expr.span().byte_range(),
                         field: start.start..end,
                     };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::listed::Mutant;
-use crate::places::{Bytes, Place, Places};
+use crate::places::{ByteRange, MutationPlace, MutationPlaces};
 
 /// Why no switch can be put there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,22 +18,22 @@ pub(crate) enum Impossible {
 }
 
 #[derive(Debug, Clone)]
-enum Piece {
+enum SourcePiece {
     Text(String),
-    Source(Bytes),
+    Source(ByteRange),
 }
 
 /// A part of the source and what it becomes.
 #[derive(Debug)]
 struct Edit {
-    at: Bytes,
-    becomes: Vec<Piece>,
+    at: ByteRange,
+    becomes: Vec<SourcePiece>,
 }
 
 impl Edit {
     /// Whether all of its place is there as it was, with whatever else is put there.
     fn keeps_whole(&self) -> bool {
-        let all = |piece: &Piece| matches!(piece, Piece::Source(source) if *source == self.at);
+        let all = |piece: &SourcePiece| matches!(piece, SourcePiece::Source(source) if *source == self.at);
         self.becomes.iter().any(all)
     }
 }
@@ -51,24 +51,24 @@ fn switch(number: u32) -> String {
     format!("::cospan_domain::mutant_switch::on({number})")
 }
 
-fn marked(number: u32, inner: Vec<Piece>) -> Vec<Piece> {
-    let mut pieces = vec![Piece::Text(format!("/*<{number}*/"))];
+fn marked(number: u32, inner: Vec<SourcePiece>) -> Vec<SourcePiece> {
+    let mut pieces = vec![SourcePiece::Text(format!("/*<{number}*/"))];
     pieces.extend(inner);
-    pieces.push(Piece::Text(format!("/*{number}>*/")));
+    pieces.push(SourcePiece::Text(format!("/*{number}>*/")));
     pieces
 }
 
 /// One of several expressions.
-fn choice(alternatives: Vec<(u32, Vec<Piece>)>, original: Vec<Piece>) -> Vec<Piece> {
-    let mut pieces = vec![Piece::Text("(".to_owned())];
+fn choice(alternatives: Vec<(u32, Vec<SourcePiece>)>, original: Vec<SourcePiece>) -> Vec<SourcePiece> {
+    let mut pieces = vec![SourcePiece::Text("(".to_owned())];
     for (number, alternative) in alternatives {
-        pieces.push(Piece::Text(format!("if {} {{(", switch(number))));
+        pieces.push(SourcePiece::Text(format!("if {} {{(", switch(number))));
         pieces.extend(marked(number, alternative));
-        pieces.push(Piece::Text(")} else ".to_owned()));
+        pieces.push(SourcePiece::Text(")} else ".to_owned()));
     }
-    pieces.push(Piece::Text("{(".to_owned()));
+    pieces.push(SourcePiece::Text("{(".to_owned()));
     pieces.extend(original);
-    pieces.push(Piece::Text(")})".to_owned()));
+    pieces.push(SourcePiece::Text(")})".to_owned()));
     pieces
 }
 
@@ -76,16 +76,16 @@ fn choice(alternatives: Vec<(u32, Vec<Piece>)>, original: Vec<Piece>) -> Vec<Pie
 ///
 /// # Errors
 /// Why it cannot.
-pub(crate) fn check(places: &Places, mutant: &Mutant) -> Result<(), Impossible> {
+pub(crate) fn check(places: &MutationPlaces, mutant: &Mutant) -> Result<(), Impossible> {
     let Some(place) = places.by_start.get(&(mutant.genre, mutant.span.start)) else {
         return Err(Impossible::NotFound);
     };
     let at = match place {
-        Place::Body { all, .. } | Place::Unary { all, .. } | Place::Field { all, .. } => all,
-        Place::Binary { binds: true, .. } => return Err(Impossible::Binds),
-        Place::Binary { operator: at, .. } | Place::Arm(at) | Place::Guard(at) => at,
+        MutationPlace::Body { all, .. } | MutationPlace::Unary { all, .. } | MutationPlace::Field { all, .. } => all,
+        MutationPlace::Binary { binds: true, .. } => return Err(Impossible::Binds),
+        MutationPlace::Binary { operator: at, .. } | MutationPlace::Arm(at) | MutationPlace::Guard(at) => at,
     };
-    let within = |outer: &Bytes| outer.start <= at.start && at.end <= outer.end;
+    let within = |outer: &ByteRange| outer.start <= at.start && at.end <= outer.end;
     let constant = places.constants.iter().any(within) || places.const_functions.iter().any(within);
     if constant {
         Err(Impossible::Constant)
@@ -97,7 +97,7 @@ pub(crate) fn check(places: &Places, mutant: &Mutant) -> Result<(), Impossible> 
 impl Rewriting {
     /// Of a file with these mutants, each with its number.
     pub(crate) fn new<'a>(
-        places: &Places,
+        places: &MutationPlaces,
         mutants: impl Iterator<Item = (u32, &'a Mutant)>,
     ) -> Self {
         let mut here: BTreeMap<_, Here<'a>> = BTreeMap::new();
@@ -131,7 +131,7 @@ impl Rewriting {
         self.render(source, 0..source.len(), 0)
     }
 
-    fn render(&self, source: &str, part: Bytes, first: usize) -> String {
+    fn render(&self, source: &str, part: ByteRange, first: usize) -> String {
         let (mut text, mut at) = (String::new(), part.start);
         for (index, edit) in self.edits.iter().enumerate().skip(first) {
             if edit.at.start < at || edit.at.end > part.end {
@@ -140,8 +140,8 @@ impl Rewriting {
             text.push_str(&source[at..edit.at.start]);
             for piece in &edit.becomes {
                 match piece {
-                    Piece::Text(written) => text.push_str(written),
-                    Piece::Source(inner) => {
+                    SourcePiece::Text(written) => text.push_str(written),
+                    SourcePiece::Source(inner) => {
                         text.push_str(&self.render(source, inner.clone(), index + 1));
                     }
                 }
@@ -153,21 +153,21 @@ impl Rewriting {
     }
 }
 
-fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
+fn edit(place: &MutationPlace, mutants: &Here<'_>) -> Edit {
     match place {
-        Place::Body {
+        MutationPlace::Body {
             all,
             iterator: true,
         } => iterator_body(all, mutants),
-        Place::Body {
+        MutationPlace::Body {
             all,
             iterator: false,
         } => {
             let returned = |(number, mutant): &(u32, &Mutant)| {
                 let text = format!("return {};", mutant.replacement);
-                let mut pieces = vec![Piece::Text(format!("if {} {{", switch(*number)))];
-                pieces.extend(marked(*number, vec![Piece::Text(text)]));
-                pieces.push(Piece::Text("}\n".to_owned()));
+                let mut pieces = vec![SourcePiece::Text(format!("if {} {{", switch(*number)))];
+                pieces.extend(marked(*number, vec![SourcePiece::Text(text)]));
+                pieces.push(SourcePiece::Text("}\n".to_owned()));
                 pieces
             };
             Edit {
@@ -175,48 +175,48 @@ fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
                 becomes: mutants.iter().flat_map(returned).collect(),
             }
         }
-        Place::Binary {
+        MutationPlace::Binary {
             left,
             operator,
             right,
             ..
         } => {
-            let with = |operator: Piece| {
+            let with = |operator: SourcePiece| {
                 vec![
-                    Piece::Source(left.clone()),
+                    SourcePiece::Source(left.clone()),
                     operator,
-                    Piece::Source(right.clone()),
+                    SourcePiece::Source(right.clone()),
                 ]
             };
             let other = |(number, mutant): &(u32, &Mutant)| {
                 (
                     *number,
-                    with(Piece::Text(format!(" {} ", mutant.replacement))),
+                    with(SourcePiece::Text(format!(" {} ", mutant.replacement))),
                 )
             };
             let alternatives = mutants.iter().map(other).collect();
-            let original = with(Piece::Source(operator.clone()));
+            let original = with(SourcePiece::Source(operator.clone()));
             Edit {
                 at: left.start..right.end,
                 becomes: choice(alternatives, original),
             }
         }
-        Place::Unary { all, operand } => {
-            let without = || vec![Piece::Source(operand.clone())];
+        MutationPlace::Unary { all, operand } => {
+            let without = || vec![SourcePiece::Source(operand.clone())];
             let alternatives = mutants
                 .iter()
                 .map(|(number, _)| (*number, without()))
                 .collect();
             Edit {
                 at: all.clone(),
-                becomes: choice(alternatives, vec![Piece::Source(all.clone())]),
+                becomes: choice(alternatives, vec![SourcePiece::Source(all.clone())]),
             }
         }
-        Place::Arm(pattern) => {
+        MutationPlace::Arm(pattern) => {
             let off = |(number, _): &(u32, &Mutant)| {
                 marked(
                     *number,
-                    vec![Piece::Text(format!(" if !{}", switch(*number)))],
+                    vec![SourcePiece::Text(format!(" if !{}", switch(*number)))],
                 )
             };
             Edit {
@@ -224,22 +224,22 @@ fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
                 becomes: mutants.iter().flat_map(off).collect(),
             }
         }
-        Place::Guard(guard) => {
+        MutationPlace::Guard(guard) => {
             let fixed = |(number, mutant): &(u32, &Mutant)| {
-                (*number, vec![Piece::Text(mutant.replacement.clone())])
+                (*number, vec![SourcePiece::Text(mutant.replacement.clone())])
             };
             let alternatives = mutants.iter().map(fixed).collect();
-            let original = vec![Piece::Source(guard.clone())];
+            let original = vec![SourcePiece::Source(guard.clone())];
             Edit {
                 at: guard.clone(),
                 becomes: choice(alternatives, original),
             }
         }
-        Place::Field { all, field } => {
+        MutationPlace::Field { all, field } => {
             let without = || {
                 vec![
-                    Piece::Source(all.start..field.start),
-                    Piece::Source(field.end..all.end),
+                    SourcePiece::Source(all.start..field.start),
+                    SourcePiece::Source(field.end..all.end),
                 ]
             };
             let alternatives = mutants
@@ -248,28 +248,28 @@ fn edit(place: &Place, mutants: &Here<'_>) -> Edit {
                 .collect();
             Edit {
                 at: all.clone(),
-                becomes: choice(alternatives, vec![Piece::Source(all.clone())]),
+                becomes: choice(alternatives, vec![SourcePiece::Source(all.clone())]),
             }
         }
     }
 }
 
 /// A function whose value has a type without a name must return one type always.
-fn iterator_body(all: &Bytes, mutants: &Here<'_>) -> Edit {
+fn iterator_body(all: &ByteRange, mutants: &Here<'_>) -> Edit {
     let mut pieces = vec![
-        Piece::Text("let original = {".to_owned()),
-        Piece::Source(all.clone()),
+        SourcePiece::Text("let original = {".to_owned()),
+        SourcePiece::Source(all.clone()),
     ];
-    pieces.push(Piece::Text("};\n".to_owned()));
+    pieces.push(SourcePiece::Text("};\n".to_owned()));
     for (number, mutant) in mutants {
         let text = format!(
             "let original = ::cospan_domain::mutant_switch::either({}, {}, original);\n",
             switch(*number),
             mutant.replacement
         );
-        pieces.extend(marked(*number, vec![Piece::Text(text)]));
+        pieces.extend(marked(*number, vec![SourcePiece::Text(text)]));
     }
-    pieces.push(Piece::Text("original".to_owned()));
+    pieces.push(SourcePiece::Text("original".to_owned()));
     Edit {
         at: all.clone(),
         becomes: pieces,

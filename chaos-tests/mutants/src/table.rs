@@ -6,10 +6,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::hunt::{Fate, Outcome};
+use crate::hunt::{MutantFate, HuntResult};
 use crate::listed::{Mutant, beyond_seeds};
 use crate::rewrite::Impossible;
-use crate::{Known, is_killed};
+use crate::{KnownMutants, is_killed};
 
 /// The kind of what no seed can find by its nature.
 const NO_SEED: &str = "no seed can";
@@ -51,17 +51,17 @@ pub(crate) fn read_remarks(path: &Path) -> Result<BTreeMap<String, Remark>> {
 }
 
 /// What came of each mutant of the sample, setting by setting.
-type Fates<'a> = BTreeMap<u32, Vec<&'a Outcome>>;
+type Fates<'a> = BTreeMap<u32, Vec<&'a HuntResult>>;
 
 /// The page.
 ///
 /// # Errors
 /// Text cannot be written: never.
 pub(crate) fn page(
-    known: &Known,
+    known: &KnownMutants,
     sample: &[u32],
     seed: u64,
-    outcomes: &[Outcome],
+    outcomes: &[HuntResult],
     remarks: &BTreeMap<String, Remark>,
 ) -> Result<String> {
     let of = |mutant: &u32| {
@@ -83,7 +83,7 @@ pub(crate) fn page(
     Ok(page)
 }
 
-fn counts(page: &mut String, known: &Known, sampled: usize, seed: u64) -> Result<()> {
+fn counts(page: &mut String, known: &KnownMutants, sampled: usize, seed: u64) -> Result<()> {
     writeln!(page, "\n## What was tried\n\n| mutants | |\n|---|---|")?;
     writeln!(
         page,
@@ -104,14 +104,14 @@ fn counts(page: &mut String, known: &Known, sampled: usize, seed: u64) -> Result
 }
 
 /// How one was found, without the names of jobs.
-fn rule(fate: &Fate) -> Option<(String, u64)> {
+fn rule(fate: &MutantFate) -> Option<(String, u64)> {
     Some(match fate {
-        Fate::UnitTest(_) => (BY_TEST.to_owned(), 0),
-        Fate::Rule(seed, said) => (shortened(said), *seed),
-        Fate::Panic(seed, _) => ("a part of the control plane panicked".to_owned(), *seed),
-        Fate::Timeout(seed) => ("the run did not end".to_owned(), *seed),
-        Fate::Died(seed, _) => ("the process died".to_owned(), *seed),
-        Fate::Survived | Fate::NotReached => return None,
+        MutantFate::UnitTest(_) => (BY_TEST.to_owned(), 0),
+        MutantFate::Rule(seed, said) => (shortened(said), *seed),
+        MutantFate::Panic(seed, _) => ("a part of the control plane panicked".to_owned(), *seed),
+        MutantFate::Timeout(seed) => ("the run did not end".to_owned(), *seed),
+        MutantFate::Died(seed, _) => ("the process died".to_owned(), *seed),
+        MutantFate::Survived | MutantFate::NotReached => return None,
     })
 }
 
@@ -166,13 +166,13 @@ fn shortened(said: &str) -> String {
         .to_owned()
 }
 
-fn survived(outcomes: &[&Outcome]) -> bool {
+fn survived(outcomes: &[&HuntResult]) -> bool {
     outcomes.iter().all(|outcome| !is_killed(&outcome.fate))
 }
 
 fn killed(
     page: &mut String,
-    known: &Known,
+    known: &KnownMutants,
     fates: &Fates<'_>,
     remarks: &BTreeMap<String, Remark>,
 ) -> Result<()> {
@@ -183,10 +183,10 @@ fn killed(
     });
     let (all, left, beyond) = (fates.len(), survivors().count(), beyond.count());
     let killed = all - left;
-    let is_unreached = |outcomes: &&Vec<&Outcome>| {
+    let is_unreached = |outcomes: &&Vec<&HuntResult>| {
         outcomes
             .iter()
-            .all(|outcome| outcome.fate == Fate::NotReached)
+            .all(|outcome| outcome.fate == MutantFate::NotReached)
     };
     let unreached = fates.values().filter(is_unreached).count();
     let share = |of: usize| 100.0 * killed as f64 / of.max(1) as f64;
@@ -200,7 +200,7 @@ fn killed(
         "{left} survived; no seed ever came to {unreached} of these."
     )?;
     let found_by = |what: &str| {
-        let first = |outcomes: &&Vec<&Outcome>| outcomes.iter().find_map(|o| rule(&o.fate));
+        let first = |outcomes: &&Vec<&HuntResult>| outcomes.iter().find_map(|o| rule(&o.fate));
         fates
             .values()
             .filter(|outcomes| first(outcomes).is_some_and(|(by, _)| by == what))
@@ -260,7 +260,7 @@ fn judged<'a>(mutant: &Mutant, remarks: &'a BTreeMap<String, Remark>) -> (&'a st
 
 fn survivors(
     page: &mut String,
-    known: &Known,
+    known: &KnownMutants,
     fates: &Fates<'_>,
     remarks: &BTreeMap<String, Remark>,
 ) -> Result<()> {
@@ -272,7 +272,7 @@ fn survivors(
         };
         let reached = outcomes
             .iter()
-            .any(|outcome| outcome.fate == Fate::Survived);
+            .any(|outcome| outcome.fate == MutantFate::Survived);
         rows.insert(
             (&mutant.file, mutant.span.start.line, *number),
             (mutant, reached),

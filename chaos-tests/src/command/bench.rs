@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use cospan_simulator::world::trouble::Struck;
+use cospan_simulator::world::trouble::StruckFault;
 use serde_json::{Value, json};
 
-use crate::seeds::campaign::{Size, seeds};
+use crate::seeds::campaign::{CampaignSize, seeds};
 use crate::seeds::coverage::{kinds, share};
 
 /// How often one seed is run for its hash.
@@ -24,22 +24,28 @@ pub fn bench(count: u64, note: &dyn Fn(&str)) -> Result<Value> {
     let at_once = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (begun, seen) = (
         Instant::now(),
-        Mutex::new((Struck::new(), 0_u64, Vec::new())),
+        Mutex::new((StruckFault::new(), 0_u64, Vec::new())),
     );
-    seeds(1, count, at_once, Size::default(), &|number, verdict| {
-        let mut seen = seen
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        match verdict {
-            Ok(verdict) if verdict.holds() => {
-                for (pair, count) in verdict.struck {
-                    *seen.0.entry(pair).or_default() += count;
+    seeds(
+        1,
+        count,
+        at_once,
+        CampaignSize::default(),
+        &|number, verdict| {
+            let mut seen = seen
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            match verdict {
+                Ok(verdict) if verdict.holds() => {
+                    for (pair, count) in verdict.struck {
+                        *seen.0.entry(pair).or_default() += count;
+                    }
+                    seen.1 += verdict.changes;
                 }
-                seen.1 += verdict.changes;
+                _ => seen.2.push(number),
             }
-            _ => seen.2.push(number),
-        }
-    });
+        },
+    );
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
     let (struck, changes, broken) = seen
         .into_inner()

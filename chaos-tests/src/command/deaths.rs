@@ -6,7 +6,7 @@ use cospan_simulator::kill_switch::KillPoint;
 
 use crate::at_once::at_once;
 use crate::seeds::deaths::QuietRun;
-use crate::seeds::run::Verdict;
+use crate::seeds::run::SeedVerdict;
 
 /// After so many runs, how far it is is told.
 const TOLD_EVERY: usize = 100;
@@ -47,7 +47,7 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
         .step_by(args.every as usize)
         .collect();
     let (mut ended, mut deaths, mut broken) = (0, 0, 0);
-    let judge = |moment: &KillPoint, verdict: Result<Verdict>| {
+    let judge = |moment: &KillPoint, verdict: Result<SeedVerdict>| {
         ended += 1;
         deaths += usize::from(verdict.as_ref().is_ok_and(|verdict| quiet.died(verdict)));
         if let Some(problem) = problem(verdict) {
@@ -76,10 +76,10 @@ fn die_in(quiet: &QuietRun, args: &DeathsArgs, say: Say<'_>, note: Say<'_>) -> b
 }
 
 /// What a death broke.
-fn problem(verdict: Result<Verdict>) -> Option<String> {
+fn problem(verdict: Result<SeedVerdict>) -> Option<String> {
     match verdict {
         Ok(verdict) if verdict.holds() => None,
-        Ok(Verdict {
+        Ok(SeedVerdict {
             unsafe_, not_live, ..
         }) => Some(
             unsafe_

@@ -8,19 +8,19 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use cospan_domain::units::DurationMs;
-use cospan_simulator::world::trouble::Struck;
+use cospan_simulator::world::trouble::StruckFault;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
-use crate::seeds::campaign::{Size, seeds, shortest};
+use crate::seeds::campaign::{CampaignSize, seeds, shortest};
 use crate::seeds::coverage::{Fared, kinds, share};
-use crate::seeds::run::Verdict;
+use crate::seeds::run::SeedVerdict;
 use crate::seeds::scenario::BEGINS;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub struct SeedsArgs {
     /// How many seeds
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
@@ -62,16 +62,16 @@ struct Campaign {
     control_plane_runs: u64,
     /// Trouble that struck with effect, by kind and step of the protocol.
     #[serde(serialize_with = "joined")]
-    struck: Struck,
+    struck: StruckFault,
     /// Hash of all that happened in the seeds that were run, in their order.
     hash: String,
     /// The share of the pairs of kind and step that struck at least once.
     coverage: f64,
     /// Whether nothing happened in any seed that must not, under faults.
-    safety: Held,
+    safety: SeedsVerdict,
     /// Whether all converged in every seed, once the faults had stopped.
-    liveness: Held,
-    broken: Vec<Broken>,
+    liveness: SeedsVerdict,
+    broken: Vec<BrokenSeed>,
     #[serde(skip)]
     hashes: BTreeMap<u64, String>,
 }
@@ -79,29 +79,29 @@ struct Campaign {
 /// A verdict on all seeds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Held {
+enum SeedsVerdict {
     #[default]
     Holds,
     Broken,
 }
 
-impl Held {
+impl SeedsVerdict {
     fn and(&mut self, holds: bool) {
         if !holds {
-            *self = Held::Broken;
+            *self = SeedsVerdict::Broken;
         }
     }
 
     fn as_str(self) -> &'static str {
         match self {
-            Held::Holds => "holds",
-            Held::Broken => "BROKEN",
+            SeedsVerdict::Holds => "holds",
+            SeedsVerdict::Broken => "BROKEN",
         }
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Broken {
+struct BrokenSeed {
     seed: u64,
     drawn: String,
     /// What must not have happened under faults, and did.
@@ -120,7 +120,7 @@ struct Broken {
 ///
 /// # Errors
 /// There are no such seeds.
-pub fn run(args: &RunArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -> Result<bool> {
+pub fn run(args: &SeedsArgs, say: &dyn Fn(&str), note: &(dyn Fn(&str) + Sync)) -> Result<bool> {
     let first = args.first.unwrap_or_else(drawn_seed);
     let last = last_seed(first, args.seeds)?;
     note(&format!("seeds {first} to {last}"));
@@ -186,14 +186,14 @@ fn drawn_seed() -> u64 {
     u64::from(StdRng::from_os_rng().random::<u32>())
 }
 
-fn at_once(args: &RunArgs) -> usize {
+fn at_once(args: &SeedsArgs) -> usize {
     let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     args.at_once.map_or_else(processors, |count| count as usize)
 }
 
-fn size(args: &RunArgs) -> Size {
+fn size(args: &SeedsArgs) -> CampaignSize {
     let length = DurationMs::from_secs(args.hours * 3_600);
-    Size {
+    CampaignSize {
         jobs: args.jobs as usize,
         sites: args.sites as usize,
         length,
@@ -202,8 +202,8 @@ fn size(args: &RunArgs) -> Size {
 
 impl Campaign {
     /// Takes in one verdict; what to say of it.
-    fn add(&mut self, seed: u64, verdict: anyhow::Result<Verdict>, args: &RunArgs) -> String {
-        let RunArgs {
+    fn add(&mut self, seed: u64, verdict: anyhow::Result<SeedVerdict>, args: &SeedsArgs) -> String {
+        let SeedsArgs {
             jobs, sites, hours, ..
         } = args;
         let size_words = format!("--jobs {jobs} --sites {sites} --hours {hours}");
@@ -215,7 +215,7 @@ impl Campaign {
                 self.safety.and(false);
                 let (drawn, failed) = (String::new(), Some(format!("{problem:#}")));
                 let (safety, liveness, actions) = Default::default();
-                self.broken.push(Broken {
+                self.broken.push(BrokenSeed {
                     seed,
                     drawn,
                     safety,
@@ -256,12 +256,12 @@ impl Campaign {
     fn break_rules(
         &mut self,
         seed: u64,
-        verdict: Verdict,
-        args: &RunArgs,
+        verdict: SeedVerdict,
+        args: &SeedsArgs,
         replay: String,
         text: &str,
     ) -> String {
-        let Verdict {
+        let SeedVerdict {
             drawn,
             unsafe_: safety,
             not_live: liveness,
@@ -288,7 +288,7 @@ impl Campaign {
         }
         told += &format!("\n  replay: {replay}");
         let failed = None;
-        self.broken.push(Broken {
+        self.broken.push(BrokenSeed {
             seed,
             drawn,
             safety,
@@ -301,7 +301,7 @@ impl Campaign {
     }
 }
 
-fn timeline(verdict: &Verdict) -> String {
+fn timeline(verdict: &SeedVerdict) -> String {
     let mut text = String::new();
     for (at, job, what) in &verdict.timeline {
         let seconds = at.since(BEGINS).as_secs_f64();
@@ -358,7 +358,7 @@ fn table(campaign: &Campaign) -> String {
 }
 
 /// Pairs as one word each.
-fn joined<S: serde::Serializer>(struck: &Struck, serializer: S) -> Result<S::Ok, S::Error> {
+fn joined<S: serde::Serializer>(struck: &StruckFault, serializer: S) -> Result<S::Ok, S::Error> {
     let joined = struck
         .iter()
         .map(|((kind, step), count)| (format!("{} {step}", kind.as_str()), count));

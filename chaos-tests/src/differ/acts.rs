@@ -12,7 +12,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::scenario::{
-    Keep, Payload, PlannedComponent, PlannedFile, PlannedJob, Point, Scenario, Step,
+    DifferScenario, Keep, PlannedComponent, PlannedFile, PlannedPayload, ScriptPoint, ScriptStep,
+    ScriptedJob,
 };
 
 /// A file that takes a link to itself for a second and a half.
@@ -27,10 +28,10 @@ pub(super) struct Act {
     pub(super) name: &'static str,
     /// Sites that it needs.
     pub(super) sites: usize,
-    pub(super) play: fn(&mut Stage<'_>),
+    pub(super) play: fn(&mut ScenarioDraft<'_>),
 }
 
-const fn act(name: &'static str, sites: usize, play: fn(&mut Stage<'_>)) -> Act {
+const fn act(name: &'static str, sites: usize, play: fn(&mut ScenarioDraft<'_>)) -> Act {
     Act { name, sites, play }
 }
 
@@ -50,10 +51,10 @@ pub(super) const ALL: [Act; 22] = [
     act("site-loses-component", 2, site_loses_component),
     act("restart-while-queued", 1, restart_while_queued),
     act("restart-while-placed", 2, |stage| {
-        restart_before_input(stage, Point::Placed)
+        restart_before_input(stage, ScriptPoint::Placed)
     }),
     act("restart-at-gate", 2, |stage| {
-        restart_before_input(stage, Point::AtGate)
+        restart_before_input(stage, ScriptPoint::AtGate)
     }),
     act("restart-while-running", 1, restart_while_running),
     act("cancel-while-queued", 1, cancel_while_queued),
@@ -65,12 +66,12 @@ pub(super) const ALL: [Act; 22] = [
 ];
 
 /// A scenario that is being made.
-pub(super) struct Stage<'a> {
-    pub(super) scenario: &'a mut Scenario,
+pub(super) struct ScenarioDraft<'a> {
+    pub(super) scenario: &'a mut DifferScenario,
     pub(super) random: &'a mut StdRng,
 }
 
-impl Stage<'_> {
+impl ScenarioDraft<'_> {
     fn sites(&self) -> usize {
         self.scenario.processors.len()
     }
@@ -101,7 +102,7 @@ impl Stage<'_> {
     }
 
     fn job(&mut self, components: Vec<PlannedComponent>, retries: u32) -> usize {
-        self.scenario.jobs.push(PlannedJob {
+        self.scenario.jobs.push(ScriptedJob {
             components,
             wall_time_s: ENOUGH_S,
             retries,
@@ -114,17 +115,23 @@ impl Stage<'_> {
         self.scenario.files.len() - 1
     }
 
-    fn then(&mut self, steps: &[Step]) {
+    fn then(&mut self, steps: &[ScriptStep]) {
         self.scenario.script.extend(steps);
     }
 
     /// Lets a job that runs come to its end.
     fn finish(&mut self, job: usize) {
-        self.then(&[Step::ReleaseAll(job), Step::Await(job, Point::Ended)]);
+        self.then(&[
+            ScriptStep::ReleaseAll(job),
+            ScriptStep::Await(job, ScriptPoint::Ended),
+        ]);
     }
 
     fn submit_and_finish(&mut self, job: usize) {
-        self.then(&[Step::Submit(job), Step::Await(job, Point::Running(1))]);
+        self.then(&[
+            ScriptStep::Submit(job),
+            ScriptStep::Await(job, ScriptPoint::Running(1)),
+        ]);
         self.finish(job);
     }
 
@@ -152,15 +159,21 @@ impl Stage<'_> {
         let first = self.job(vec![at_site(all)], 0);
         let some = self.random.random_range(1..=all);
         let second = self.job(vec![at_site(some)], 0);
-        self.then(&[Step::Submit(first), Step::Await(first, Point::Running(1))]);
-        self.then(&[Step::Submit(second), Step::Await(second, Point::Queued)]);
+        self.then(&[
+            ScriptStep::Submit(first),
+            ScriptStep::Await(first, ScriptPoint::Running(1)),
+        ]);
+        self.then(&[
+            ScriptStep::Submit(second),
+            ScriptStep::Await(second, ScriptPoint::Queued),
+        ]);
         (first, second)
     }
 }
 
 /// A component without files, anywhere, that succeeds once it is released.
 fn succeeds(processors: u32) -> PlannedComponent {
-    let (payload, inputs) = (Payload::Exits(0), Vec::new());
+    let (payload, inputs) = (PlannedPayload::Exits(0), Vec::new());
     PlannedComponent {
         site: None,
         processors,
@@ -170,13 +183,13 @@ fn succeeds(processors: u32) -> PlannedComponent {
     }
 }
 
-fn runs(stage: &mut Stage<'_>) {
+fn runs(stage: &mut ScenarioDraft<'_>) {
     let components = stage.components(3);
     let job = stage.job(components, 0);
     stage.submit_and_finish(job);
 }
 
-fn leaves_outputs(stage: &mut Stage<'_>) {
+fn leaves_outputs(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(2);
     components
         .iter_mut()
@@ -185,7 +198,7 @@ fn leaves_outputs(stage: &mut Stage<'_>) {
     stage.submit_and_finish(job);
 }
 
-fn collects_outputs(stage: &mut Stage<'_>) {
+fn collects_outputs(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(2);
     for component in &mut components {
         component.output = Some(Keep::At(stage.some_site()));
@@ -195,48 +208,54 @@ fn collects_outputs(stage: &mut Stage<'_>) {
 }
 
 /// One component fails, perhaps twice; the others have ended before, or are ended by it.
-fn fails(stage: &mut Stage<'_>) {
+fn fails(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(3);
     let failing = stage.random.random_range(0..components.len());
-    components[failing].payload = Payload::Exits(stage.random.random_range(1..=100));
+    components[failing].payload = PlannedPayload::Exits(stage.random.random_range(1..=100));
     let others_first = stage.random.random_bool(0.5);
     let others: Vec<usize> = (0..components.len())
         .filter(|other| *other != failing)
         .collect();
     let retries = stage.random.random_range(0..=1);
     let job = stage.job(components, retries);
-    stage.then(&[Step::Submit(job)]);
+    stage.then(&[ScriptStep::Submit(job)]);
     for round in 1..=retries + 1 {
-        stage.then(&[Step::Await(job, Point::Running(round))]);
+        stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(round))]);
         for other in others.iter().copied().filter(|_| others_first) {
             stage.then(&[
-                Step::Release(job, other),
-                Step::Await(job, Point::Succeeded(other)),
+                ScriptStep::Release(job, other),
+                ScriptStep::Await(job, ScriptPoint::Succeeded(other)),
             ]);
         }
-        stage.then(&[Step::Release(job, failing)]);
+        stage.then(&[ScriptStep::Release(job, failing)]);
     }
-    stage.then(&[Step::Await(job, Point::Ended)]);
+    stage.then(&[ScriptStep::Await(job, ScriptPoint::Ended)]);
 }
 
 /// Alone, because the wall time is the same for all components.
-fn exceeds_wall_time(stage: &mut Stage<'_>) {
+fn exceeds_wall_time(stage: &mut ScenarioDraft<'_>) {
     let components = stage.components(1);
     let job = stage.job(components, 0);
     stage.scenario.jobs[job].wall_time_s = 3;
-    stage.then(&[Step::Submit(job), Step::Await(job, Point::Ended)]);
+    stage.then(&[
+        ScriptStep::Submit(job),
+        ScriptStep::Await(job, ScriptPoint::Ended),
+    ]);
 }
 
 /// Alone, because others would be seen to begin now before, now after it fails.
-fn executable_missing(stage: &mut Stage<'_>) {
+fn executable_missing(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(1);
-    components[0].payload = Payload::Missing;
+    components[0].payload = PlannedPayload::Missing;
     let retries = stage.random.random_range(0..=1);
     let job = stage.job(components, retries);
-    stage.then(&[Step::Submit(job), Step::Await(job, Point::Ended)]);
+    stage.then(&[
+        ScriptStep::Submit(job),
+        ScriptStep::Await(job, ScriptPoint::Ended),
+    ]);
 }
 
-fn input_at_its_site(stage: &mut Stage<'_>) {
+fn input_at_its_site(stage: &mut ScenarioDraft<'_>) {
     let site = stage.some_site();
     let bytes = stage.random.random_range(100..200_000);
     let inputs = vec![stage.file(site, bytes)];
@@ -249,7 +268,7 @@ fn input_at_its_site(stage: &mut Stage<'_>) {
     stage.submit_and_finish(job);
 }
 
-fn input_late(stage: &mut Stage<'_>) {
+fn input_late(stage: &mut ScenarioDraft<'_>) {
     let (from, to) = stage.two_sites();
     let count = stage.random.random_range(2..=3);
     let job = stage.late_job(count, FILE_BYTES, Some(to), from);
@@ -259,7 +278,7 @@ fn input_late(stage: &mut Stage<'_>) {
 /// The second job needs what is on its way for the first: it is there before its own
 /// estimate. Both files of the first are there after 6 s; the second is submitted after
 /// 4.5 s, and expects its file after 7.5 s.
-fn joined_copy(stage: &mut Stage<'_>) {
+fn joined_copy(stage: &mut ScenarioDraft<'_>) {
     let (from, to) = stage.two_sites();
     let first = stage.late_job(2, 2 * FILE_BYTES, Some(to), from);
     let inputs = stage.scenario.jobs[first].components[0].inputs.clone();
@@ -270,39 +289,39 @@ fn joined_copy(stage: &mut Stage<'_>) {
     };
     let second = stage.job(vec![component], 0);
     stage.then(&[
-        Step::Submit(first),
-        Step::Pause(4_500),
-        Step::Submit(second),
+        ScriptStep::Submit(first),
+        ScriptStep::Pause(4_500),
+        ScriptStep::Submit(second),
     ]);
     for job in [first, second] {
-        stage.then(&[Step::Await(job, Point::Running(1))]);
+        stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(1))]);
         stage.finish(job);
     }
 }
 
-fn waits_for_processors(stage: &mut Stage<'_>) {
+fn waits_for_processors(stage: &mut ScenarioDraft<'_>) {
     let (first, second) = stage.full_site();
     stage.finish(first);
-    stage.then(&[Step::Await(second, Point::Running(1))]);
+    stage.then(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
     stage.finish(second);
 }
 
 /// Frozen, it is not placed although there is room.
-fn frozen_and_thawed(stage: &mut Stage<'_>) {
+fn frozen_and_thawed(stage: &mut ScenarioDraft<'_>) {
     let (first, second) = stage.full_site();
-    stage.then(&[Step::Freeze(second)]);
+    stage.then(&[ScriptStep::Freeze(second)]);
     stage.finish(first);
     stage.then(&[
-        Step::Pause(300),
-        Step::Await(second, Point::Queued),
-        Step::Thaw(second),
+        ScriptStep::Pause(300),
+        ScriptStep::Await(second, ScriptPoint::Queued),
+        ScriptStep::Thaw(second),
     ]);
-    stage.then(&[Step::Await(second, Point::Running(1))]);
+    stage.then(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
     stage.finish(second);
 }
 
 /// The site is charged, and the job runs again: elsewhere, unless it named the site.
-fn site_loses_component(stage: &mut Stage<'_>) {
+fn site_loses_component(stage: &mut ScenarioDraft<'_>) {
     let mut components = stage.components(2);
     // Two at the same site would both be lost, in any order.
     match components[0].site {
@@ -317,100 +336,116 @@ fn site_loses_component(stage: &mut Stage<'_>) {
     }
     let job = stage.job(components, 0);
     stage.then(&[
-        Step::Submit(job),
-        Step::Await(job, Point::Running(1)),
-        Step::Lose(job),
+        ScriptStep::Submit(job),
+        ScriptStep::Await(job, ScriptPoint::Running(1)),
+        ScriptStep::Lose(job),
     ]);
-    stage.then(&[Step::Await(job, Point::Running(2))]);
+    stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(2))]);
     stage.finish(job);
 }
 
 /// An operator empties the site while processors wait there for input.
-fn site_drained(stage: &mut Stage<'_>) {
+fn site_drained(stage: &mut ScenarioDraft<'_>) {
     let sizes = &stage.scenario.processors;
     let smallest = (0..sizes.len())
         .min_by_key(|site| sizes[*site])
         .unwrap_or(0);
     let job = stage.late_job(3, FILE_BYTES, None, smallest);
     stage.then(&[
-        Step::Submit(job),
-        Step::Await(job, Point::AtGate),
-        Step::Drain(job),
+        ScriptStep::Submit(job),
+        ScriptStep::Await(job, ScriptPoint::AtGate),
+        ScriptStep::Drain(job),
     ]);
-    stage.then(&[Step::Await(job, Point::Running(2))]);
+    stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(2))]);
     stage.finish(job);
-    stage.then(&[Step::Undrain]);
+    stage.then(&[ScriptStep::Undrain]);
 }
 
-fn restart_while_queued(stage: &mut Stage<'_>) {
+fn restart_while_queued(stage: &mut ScenarioDraft<'_>) {
     let (first, second) = stage.full_site();
-    stage.then(&[Step::Restart]);
+    stage.then(&[ScriptStep::Restart]);
     stage.finish(first);
-    stage.then(&[Step::Await(second, Point::Running(1))]);
+    stage.then(&[ScriptStep::Await(second, ScriptPoint::Running(1))]);
     stage.finish(second);
 }
 
-fn restart_before_input(stage: &mut Stage<'_>, point: Point) {
+fn restart_before_input(stage: &mut ScenarioDraft<'_>, point: ScriptPoint) {
     let (from, to) = stage.two_sites();
     let job = stage.late_job(3, FILE_BYTES, Some(to), from);
-    stage.then(&[Step::Submit(job), Step::Await(job, point), Step::Restart]);
-    stage.then(&[Step::Await(job, Point::Running(1))]);
+    stage.then(&[
+        ScriptStep::Submit(job),
+        ScriptStep::Await(job, point),
+        ScriptStep::Restart,
+    ]);
+    stage.then(&[ScriptStep::Await(job, ScriptPoint::Running(1))]);
     stage.finish(job);
 }
 
 /// Submits a job and waits until it runs.
-fn running(stage: &mut Stage<'_>) -> usize {
+fn running(stage: &mut ScenarioDraft<'_>) -> usize {
     let components = stage.components(3);
     let job = stage.job(components, 0);
-    stage.then(&[Step::Submit(job), Step::Await(job, Point::Running(1))]);
+    stage.then(&[
+        ScriptStep::Submit(job),
+        ScriptStep::Await(job, ScriptPoint::Running(1)),
+    ]);
     job
 }
 
-fn restart_while_running(stage: &mut Stage<'_>) {
+fn restart_while_running(stage: &mut ScenarioDraft<'_>) {
     let job = running(stage);
-    stage.then(&[Step::Restart]);
+    stage.then(&[ScriptStep::Restart]);
     stage.finish(job);
 }
 
-fn cancel_while_queued(stage: &mut Stage<'_>) {
+fn cancel_while_queued(stage: &mut ScenarioDraft<'_>) {
     let (first, second) = stage.full_site();
-    stage.then(&[Step::Cancel(second), Step::Await(second, Point::Ended)]);
+    stage.then(&[
+        ScriptStep::Cancel(second),
+        ScriptStep::Await(second, ScriptPoint::Ended),
+    ]);
     stage.finish(first);
 }
 
-fn cancel_while_running(stage: &mut Stage<'_>) {
-    let job = running(stage);
-    stage.then(&[Step::Cancel(job), Step::Await(job, Point::Ended)]);
-}
-
-fn cancel_after_restart(stage: &mut Stage<'_>) {
+fn cancel_while_running(stage: &mut ScenarioDraft<'_>) {
     let job = running(stage);
     stage.then(&[
-        Step::Restart,
-        Step::Cancel(job),
-        Step::Await(job, Point::Ended),
+        ScriptStep::Cancel(job),
+        ScriptStep::Await(job, ScriptPoint::Ended),
     ]);
 }
 
-fn cancel_at_gate(stage: &mut Stage<'_>) {
+fn cancel_after_restart(stage: &mut ScenarioDraft<'_>) {
+    let job = running(stage);
+    stage.then(&[
+        ScriptStep::Restart,
+        ScriptStep::Cancel(job),
+        ScriptStep::Await(job, ScriptPoint::Ended),
+    ]);
+}
+
+fn cancel_at_gate(stage: &mut ScenarioDraft<'_>) {
     let (from, to) = stage.two_sites();
     let job = stage.late_job(3, FILE_BYTES, Some(to), from);
     stage.then(&[
-        Step::Submit(job),
-        Step::Await(job, Point::AtGate),
-        Step::Cancel(job),
+        ScriptStep::Submit(job),
+        ScriptStep::Await(job, ScriptPoint::AtGate),
+        ScriptStep::Cancel(job),
     ]);
-    stage.then(&[Step::Await(job, Point::Ended)]);
+    stage.then(&[ScriptStep::Await(job, ScriptPoint::Ended)]);
 }
 
 /// A moment later, so that its copies have begun.
-fn cancel_while_placed(stage: &mut Stage<'_>) {
+fn cancel_while_placed(stage: &mut ScenarioDraft<'_>) {
     let (from, to) = stage.two_sites();
     let job = stage.late_job(2, LARGE_FILE_BYTES, Some(to), from);
     stage.then(&[
-        Step::Submit(job),
-        Step::Await(job, Point::Placed),
-        Step::Pause(700),
+        ScriptStep::Submit(job),
+        ScriptStep::Await(job, ScriptPoint::Placed),
+        ScriptStep::Pause(700),
     ]);
-    stage.then(&[Step::Cancel(job), Step::Await(job, Point::Ended)]);
+    stage.then(&[
+        ScriptStep::Cancel(job),
+        ScriptStep::Await(job, ScriptPoint::Ended),
+    ]);
 }

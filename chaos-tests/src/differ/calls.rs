@@ -24,9 +24,9 @@ const UNTIL_SEEN: &str = "cancel";
 
 /// How often each call was made, and how it was answered.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Calls(BTreeMap<(String, String), u64>);
+pub(super) struct CallCounts(BTreeMap<(String, String), u64>);
 
-impl Calls {
+impl CallCounts {
     /// From the control plane's own counter.
     pub(super) fn gathered(counter: &IntCounterVec) -> Self {
         let mut calls = Self::default();
@@ -106,7 +106,7 @@ impl Calls {
 }
 
 /// How many of each, whatever the answer.
-impl fmt::Display for Calls {
+impl fmt::Display for CallCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut all: BTreeMap<&str, u64> = BTreeMap::new();
         for ((call, _), count) in &self.0 {
@@ -143,13 +143,13 @@ mod tests {
         let text = prometheus::TextEncoder::new()
             .encode_to_string(&registry.gather())
             .unwrap();
-        let (counted, exported) = (Calls::gathered(&counter), Calls::parsed(&text));
+        let (counted, exported) = (CallCounts::gathered(&counter), CallCounts::parsed(&text));
         assert_eq!(counted.work(), exported.work());
         counter.with_label_values(&["cancel", "ok"]).inc_by(2);
-        let twice = Calls::gathered(&counter).work();
+        let twice = CallCounts::gathered(&counter).work();
         counter.with_label_values(&["cancel", "ok"]).inc();
         assert_eq!(
-            Calls::gathered(&counter).work(),
+            CallCounts::gathered(&counter).work(),
             twice,
             "a cancel that was given again"
         );

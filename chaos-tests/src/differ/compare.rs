@@ -6,17 +6,17 @@ use std::fmt::{self, Write as _};
 use anyhow::Result;
 use cospan_domain::ids::JobId;
 
-use super::Played;
-use super::calls::Calls;
-use super::scenario::Scenario;
-use super::story::{self, Story};
+use super::PlayedScenario;
+use super::calls::CallCounts;
+use super::scenario::DifferScenario;
+use super::story::{self, JobStory};
 
 /// What was compared, and what differed.
 #[derive(Debug)]
-pub(super) struct Comparison {
+pub(super) struct WorldComparison {
     jobs: Vec<JobCount>,
-    real_calls: Calls,
-    simulated_calls: Calls,
+    real_calls: CallCounts,
+    simulated_calls: CallCounts,
     /// In words; empty if nothing differed.
     pub(super) differences: Vec<String>,
 }
@@ -29,21 +29,22 @@ struct JobCount {
     units: (usize, usize),
 }
 
-impl Comparison {
+impl WorldComparison {
     /// `restarts`: whether the control plane was killed on the way.
-    pub(super) fn of(real: &Played, simulated: &Played, restarts: bool) -> Self {
+    pub(super) fn of(real: &PlayedScenario, simulated: &PlayedScenario, restarts: bool) -> Self {
         let mut compared = Self {
             jobs: Vec::new(),
             real_calls: real.calls.clone(),
             simulated_calls: simulated.calls.clone(),
             differences: Vec::new(),
         };
-        let ids = |played: &Played| played.stories.iter().map(|s| s.job.id).collect::<Vec<_>>();
+        let ids =
+            |played: &PlayedScenario| played.stories.iter().map(|s| s.job.id).collect::<Vec<_>>();
         compared.same("jobs", &ids(real), &ids(simulated));
         let work = if restarts {
-            Calls::work_across_restarts
+            CallCounts::work_across_restarts
         } else {
-            Calls::work
+            CallCounts::work
         };
         compared.same("calls", &work(&real.calls), &work(&simulated.calls));
         for (real, simulated) in real.stories.iter().zip(&simulated.stories) {
@@ -60,7 +61,7 @@ impl Comparison {
         }
     }
 
-    fn job(&mut self, real: &Story, simulated: &Story) {
+    fn job(&mut self, real: &JobStory, simulated: &JobStory) {
         let id = real.job.id;
         self.jobs.push(JobCount {
             id,
@@ -120,7 +121,11 @@ impl Comparison {
 }
 
 /// What came of a scenario, for people.
-pub(super) fn report(scenario: &Scenario, compared: &Result<Comparison>, times: u32) -> String {
+pub(super) fn report(
+    scenario: &DifferScenario,
+    compared: &Result<WorldComparison>,
+    times: u32,
+) -> String {
     let (number, mut acts) = (scenario.number, scenario.acts.join(", "));
     if times > 1 {
         let _ = write!(acts, "; the machine stood still, played {times} times");
@@ -167,7 +172,7 @@ pub(super) struct Total {
 }
 
 impl Total {
-    pub(super) fn add(&mut self, compared: &Result<Comparison>) {
+    pub(super) fn add(&mut self, compared: &Result<WorldComparison>) {
         self.scenarios += 1;
         let Ok(compared) = compared else {
             self.failed += 1;

@@ -5,8 +5,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-use super::acts::{self, Stage};
-use super::scenario::{Scenario, Step};
+use super::acts::{self, ScenarioDraft};
+use super::scenario::{DifferScenario, ScriptStep};
 
 /// Acts of a scenario.
 const ACTS: usize = 2;
@@ -15,7 +15,7 @@ const ACTS: usize = 2;
 const PROCESSORS: [u32; 4] = [7, 16, 25, 34];
 
 /// The first `count` scenarios of a seed; the same whatever `count` is.
-pub(super) fn scenarios(seed: u64, count: usize) -> Vec<Scenario> {
+pub(super) fn scenarios(seed: u64, count: usize) -> Vec<DifferScenario> {
     let mut deck = StdRng::seed_from_u64(seed);
     let mut cards: Vec<usize> = Vec::new();
     let scenario = |number| {
@@ -31,7 +31,7 @@ pub(super) fn scenarios(seed: u64, count: usize) -> Vec<Scenario> {
     (0..count).map(scenario).collect()
 }
 
-fn draw(number: usize, dealt: &[usize], seed: u64) -> Scenario {
+fn draw(number: usize, dealt: &[usize], seed: u64) -> DifferScenario {
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(1 + number as u64));
     let least = dealt
         .iter()
@@ -41,19 +41,19 @@ fn draw(number: usize, dealt: &[usize], seed: u64) -> Scenario {
     let mut processors = PROCESSORS;
     processors.shuffle(&mut random);
     let sites = random.random_range(least..=PROCESSORS.len());
-    let mut scenario = Scenario {
+    let mut scenario = DifferScenario {
         number,
         processors: processors[..sites].to_vec(),
-        script: vec![Step::Rest],
-        ..Scenario::default()
+        script: vec![ScriptStep::Rest],
+        ..DifferScenario::default()
     };
     for act in dealt.iter().map(|act| &acts::ALL[*act]) {
         scenario.acts.push(act.name);
-        (act.play)(&mut Stage {
+        (act.play)(&mut ScenarioDraft {
             scenario: &mut scenario,
             random: &mut random,
         });
-        scenario.script.push(Step::Rest);
+        scenario.script.push(ScriptStep::Rest);
     }
     scenario
 }

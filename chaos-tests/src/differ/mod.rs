@@ -23,15 +23,15 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 
 use crate::test_environment::TestEnvironment;
-use calls::Calls;
-use compare::Comparison;
-use scenario::Scenario;
+use calls::CallCounts;
+use compare::WorldComparison;
+use scenario::DifferScenario;
 use steadiness::Steadiness;
-use story::Story;
+use story::JobStory;
 
 /// What is to be played.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct DifferOptions {
     /// The server's program.
     pub binary: PathBuf,
     /// Where directories are made; on a disk.
@@ -50,15 +50,15 @@ pub struct Options {
 
 /// What came of a scenario in one world.
 #[derive(Debug)]
-struct Played {
+struct PlayedScenario {
     /// Its jobs, by number.
-    stories: Vec<Story>,
+    stories: Vec<JobStory>,
     /// Messages to sites.
-    calls: Calls,
+    calls: CallCounts,
 }
 
 /// Plays all scenarios and shows what came of each; whether none differed.
-pub fn run(options: &Options, show: &(dyn Fn(&str) + Sync)) -> bool {
+pub fn run(options: &DifferOptions, show: &(dyn Fn(&str) + Sync)) -> bool {
     let mut scenarios = draw::scenarios(options.seed, options.scenarios);
     scenarios.retain(|scenario| options.only.is_none_or(|only| scenario.number == only));
     let (next, total) = (AtomicUsize::new(0), Mutex::new(compare::Total::default()));
@@ -92,10 +92,10 @@ pub fn run(options: &Options, show: &(dyn Fn(&str) + Sync)) -> bool {
 /// Plays a scenario; how often, too. What differs while the machine stood still proves
 /// nothing: it is played again, at half the pace each time, but not for ever.
 fn play(
-    scenario: &Scenario,
-    options: &Options,
+    scenario: &DifferScenario,
+    options: &DifferOptions,
     steadiness: &Steadiness,
-) -> (Result<Comparison>, u32) {
+) -> (Result<WorldComparison>, u32) {
     const TIMES: u32 = 3;
     for times in 1.. {
         let begun = Instant::now();
@@ -111,7 +111,7 @@ fn play(
     (Err(anyhow!("it was never played")), 0)
 }
 
-fn once(scenario: &Arc<Scenario>, options: &Options) -> Result<Comparison> {
+fn once(scenario: &Arc<DifferScenario>, options: &DifferOptions) -> Result<WorldComparison> {
     let (processors, bandwidth) = (&scenario.processors, settings::bandwidth());
     let mut environment =
         TestEnvironment::with_sites(&options.base, processors, settings::SECTIONS, &bandwidth)?;
@@ -126,13 +126,13 @@ fn once(scenario: &Arc<Scenario>, options: &Options) -> Result<Comparison> {
 }
 
 fn in_both_worlds(
-    scenario: &Arc<Scenario>,
+    scenario: &Arc<DifferScenario>,
     environment: &TestEnvironment,
     binary: &Path,
-) -> Result<Comparison> {
+) -> Result<WorldComparison> {
     let program = real::program(environment)?.display().to_string();
     let real = real::play(scenario, environment, binary, &program).context("in real time")?;
     let simulated = simulated::play(scenario, &program).context("simulated")?;
-    let restarts = scenario.script.iter().any(scenario::Step::restarts);
-    Ok(Comparison::of(&real, &simulated, restarts))
+    let restarts = scenario.script.iter().any(scenario::ScriptStep::restarts);
+    Ok(WorldComparison::of(&real, &simulated, restarts))
 }

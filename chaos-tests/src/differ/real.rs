@@ -11,14 +11,15 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::calls::Calls;
+use super::calls::CallCounts;
 use super::scenario::{
-    OUTPUT_BYTES, Point, Scenario, Standing, Step, document, file_name, site_name,
+    DifferScenario, JobStanding, OUTPUT_BYTES, ScriptPoint, ScriptStep, document, file_name,
+    site_name,
 };
-use super::{Played, story};
-use crate::api::{Api, Reply};
+use super::{PlayedScenario, story};
+use crate::api::{Api, ApiReply};
 use crate::evidence;
-use crate::server::Server;
+use crate::server::ServerProcess;
 use crate::stimulus::signal;
 use crate::test_environment::TestEnvironment;
 
@@ -54,22 +55,22 @@ pub(super) fn program(environment: &TestEnvironment) -> Result<PathBuf> {
 /// # Errors
 /// The script cannot be carried out.
 pub(super) fn play(
-    scenario: &Scenario,
+    scenario: &DifferScenario,
     environment: &TestEnvironment,
     binary: &Path,
     program: &str,
-) -> Result<Played> {
+) -> Result<PlayedScenario> {
     for (file, planned) in scenario.files.iter().enumerate() {
         let files = environment.sites[planned.site].root.join("files");
         fs::create_dir_all(&files)?;
         fs::write(files.join(file_name(file)), planned.bytes(file))?;
     }
-    let mut server = Server::new(binary, environment);
+    let mut server = ServerProcess::new(binary, environment);
     server.start()?;
     let api = server.api()?;
-    let (ids, calls) = (BTreeMap::new(), Calls::default());
+    let (ids, calls) = (BTreeMap::new(), CallCounts::default());
     let drained = String::new();
-    let mut user = User {
+    let mut user = RealUser {
         scenario,
         environment,
         program,
@@ -83,26 +84,26 @@ pub(super) fn play(
     user.await_answers()?;
     user.stop()?;
     let stories = story::on_disk(&environment.data().join("store"))?;
-    Ok(Played {
+    Ok(PlayedScenario {
         stories,
         calls: user.calls,
     })
 }
 
 /// Whoever carries out a script.
-struct User<'a> {
-    scenario: &'a Scenario,
+struct RealUser<'a> {
+    scenario: &'a DifferScenario,
     environment: &'a TestEnvironment,
     program: &'a str,
-    server: Server,
+    server: ServerProcess,
     api: Api,
     ids: BTreeMap<usize, u64>,
     /// The site that was emptied last.
     drained: String,
-    calls: Calls,
+    calls: CallCounts,
 }
 
-impl User<'_> {
+impl RealUser<'_> {
     fn act(&mut self) -> Result<()> {
         self.await_rest()?;
         for (file, planned) in self.scenario.files.iter().enumerate() {
@@ -118,32 +119,32 @@ impl User<'_> {
             .try_for_each(|step| self.step(*step).with_context(|| format!("{step:?}")))
     }
 
-    fn step(&mut self, step: Step) -> Result<()> {
+    fn step(&mut self, step: ScriptStep) -> Result<()> {
         match step {
-            Step::Rest => self.await_rest(),
-            Step::Submit(job) => self.submit(job),
-            Step::Await(job, point) => self.await_point(job, point),
-            Step::Pause(ms) => {
+            ScriptStep::Rest => self.await_rest(),
+            ScriptStep::Submit(job) => self.submit(job),
+            ScriptStep::Await(job, point) => self.await_point(job, point),
+            ScriptStep::Pause(ms) => {
                 std::thread::sleep(Duration::from_millis(ms));
                 Ok(())
             }
-            Step::Release(job, component) => self.release(job, component),
-            Step::ReleaseAll(job) => {
+            ScriptStep::Release(job, component) => self.release(job, component),
+            ScriptStep::ReleaseAll(job) => {
                 let components = 0..self.scenario.jobs[job].components.len();
                 components
                     .into_iter()
                     .try_for_each(|component| self.release(job, component))
             }
-            Step::Cancel(job) => self.order(job, "cancel"),
-            Step::Freeze(job) => self.order(job, "freeze"),
-            Step::Thaw(job) => self.order(job, "thaw"),
-            Step::Lose(job) => self.lose(job),
-            Step::Drain(job) => {
+            ScriptStep::Cancel(job) => self.order(job, "cancel"),
+            ScriptStep::Freeze(job) => self.order(job, "freeze"),
+            ScriptStep::Thaw(job) => self.order(job, "thaw"),
+            ScriptStep::Lose(job) => self.lose(job),
+            ScriptStep::Drain(job) => {
                 self.drained = self.site(job)?;
                 self.order_site("drain")
             }
-            Step::Undrain => self.order_site("undrain"),
-            Step::Restart => {
+            ScriptStep::Undrain => self.order_site("undrain"),
+            ScriptStep::Restart => {
                 self.stop()?;
                 self.server.start().map(drop)
             }
@@ -156,9 +157,9 @@ impl User<'_> {
         self.server.kill()
     }
 
-    fn counted(&self) -> Result<Calls> {
+    fn counted(&self) -> Result<CallCounts> {
         match self.api.get("/metrics") {
-            Reply::Answered(200, Value::String(text)) => Ok(Calls::parsed(&text)),
+            ApiReply::Answered(200, Value::String(text)) => Ok(CallCounts::parsed(&text)),
             other => bail!("no metrics: {other:?}"),
         }
     }
@@ -255,11 +256,11 @@ impl User<'_> {
         self.server.start().map(drop)
     }
 
-    fn await_point(&self, job: usize, point: Point) -> Result<()> {
+    fn await_point(&self, job: usize, point: ScriptPoint) -> Result<()> {
         wait("it gets there", || {
             let job = self.job(job)?;
             let runs = job["components"].as_array().into_iter().flatten();
-            let standing = Standing {
+            let standing = JobStanding {
                 phase: job["phase"]["state"].as_str().unwrap_or_default().into(),
                 round: job["round"]
                     .as_u64()

@@ -8,8 +8,8 @@ use anyhow::Result;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentName, Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, Output, Priority,
-    Program, Request,
+    Collect, ComponentSpec, Executable, FileRef, Input, JobSpec, OnUnreachable, OutputSpec,
+    Priority, Program, RequestType,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs};
@@ -29,7 +29,7 @@ const FOR_EVER_MS: u64 = 3_600_000;
 
 /// One scenario.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scenario {
+pub(super) struct DifferScenario {
     /// Its number in the run.
     pub number: usize,
     /// What it is made of, for people.
@@ -39,9 +39,9 @@ pub(super) struct Scenario {
     /// Files at sites, registered before the first step.
     pub files: Vec<PlannedFile>,
     /// Its jobs.
-    pub jobs: Vec<PlannedJob>,
+    pub jobs: Vec<ScriptedJob>,
     /// What is done, in order.
-    pub script: Vec<Step>,
+    pub script: Vec<ScriptStep>,
 }
 
 /// A file at a site.
@@ -55,7 +55,7 @@ pub(super) struct PlannedFile {
 
 /// A job.
 #[derive(Debug, Clone)]
-pub(super) struct PlannedJob {
+pub(super) struct ScriptedJob {
     /// Its components.
     pub components: Vec<PlannedComponent>,
     /// Its wall time, in whole seconds, as a wrapper counts.
@@ -72,7 +72,7 @@ pub(super) struct PlannedComponent {
     /// Its processors.
     pub processors: u32,
     /// What its payload does.
-    pub payload: Payload,
+    pub payload: PlannedPayload,
     /// Files that it reads, by their place in the scenario.
     pub inputs: Vec<usize>,
     /// What becomes of the file that it leaves, if it leaves one.
@@ -81,7 +81,7 @@ pub(super) struct PlannedComponent {
 
 /// What a payload does.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Payload {
+pub(super) enum PlannedPayload {
     /// Runs until it is released, and exits with this code.
     Exits(u8),
     /// Its executable is not there.
@@ -99,13 +99,13 @@ pub(super) enum Keep {
 
 /// One step of a script. Jobs and sites by their place in the scenario.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum ScriptStep {
     /// Wait until every site is usable and idle.
     Rest,
     /// Submit a job.
     Submit(usize),
     /// Wait until a job has got there.
-    Await(usize, Point),
+    Await(usize, ScriptPoint),
     /// Wait so many milliseconds.
     Pause(u64),
     /// The payload of this component of a job comes to its end.
@@ -129,16 +129,16 @@ pub(super) enum Step {
     Restart,
 }
 
-impl Step {
+impl ScriptStep {
     /// Whether another life of the control plane begins after it.
     pub(super) fn restarts(&self) -> bool {
-        matches!(self, Step::Restart | Step::Lose(_))
+        matches!(self, ScriptStep::Restart | ScriptStep::Lose(_))
     }
 }
 
 /// How far a job has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Point {
+pub(super) enum ScriptPoint {
     /// It waits for placement.
     Queued,
     /// Placed; its input is on the way.
@@ -155,7 +155,7 @@ pub(super) enum Point {
 
 /// Where a job stands, in the words that both worlds have for it.
 #[derive(Debug, Clone)]
-pub(super) struct Standing {
+pub(super) struct JobStanding {
     /// Its phase.
     pub phase: String,
     /// Its round.
@@ -164,20 +164,22 @@ pub(super) struct Standing {
     pub runs: Vec<String>,
 }
 
-impl Point {
+impl ScriptPoint {
     /// Whether a job is there. `None` if it has ended without passing it.
-    pub(super) fn reached(self, job: &Standing) -> Option<bool> {
+    pub(super) fn reached(self, job: &JobStanding) -> Option<bool> {
         let ended = matches!(job.phase.as_str(), "finished" | "failed" | "cancelled");
-        if ended && self != Point::Ended {
+        if ended && self != ScriptPoint::Ended {
             return None;
         }
         Some(match self {
-            Point::Queued => job.phase == "queued",
-            Point::Placed => job.phase == "placed",
-            Point::AtGate => job.phase == "claiming" && job.runs.iter().all(|run| run == "at-gate"),
-            Point::Running(round) => job.phase == "running" && job.round == round,
-            Point::Succeeded(component) => job.runs[component] == "succeeded",
-            Point::Ended => ended,
+            ScriptPoint::Queued => job.phase == "queued",
+            ScriptPoint::Placed => job.phase == "placed",
+            ScriptPoint::AtGate => {
+                job.phase == "claiming" && job.runs.iter().all(|run| run == "at-gate")
+            }
+            ScriptPoint::Running(round) => job.phase == "running" && job.round == round,
+            ScriptPoint::Succeeded(component) => job.runs[component] == "succeeded",
+            ScriptPoint::Ended => ended,
         })
     }
 }
@@ -210,7 +212,7 @@ impl PlannedFile {
     }
 }
 
-impl Scenario {
+impl DifferScenario {
     /// The same, so many times slower where time matters.
     pub(super) fn slower(mut self, times: u32) -> Self {
         self.files
@@ -220,7 +222,7 @@ impl Scenario {
             .iter_mut()
             .for_each(|job| job.wall_time_s *= u64::from(times));
         for step in &mut self.script {
-            if let Step::Pause(ms) = step {
+            if let ScriptStep::Pause(ms) = step {
                 *ms *= u64::from(times);
             }
         }
@@ -244,9 +246,9 @@ impl Scenario {
         Ok(JobSpec {
             name: Some(format!("job-{job}").into()),
             request: if fixed {
-                Request::Fixed
+                RequestType::Fixed
             } else {
-                Request::NonFixed
+                RequestType::NonFixed
             },
             components,
             policy: None,
@@ -268,7 +270,7 @@ fn component(
     planned: &PlannedComponent,
     program: &str,
 ) -> Result<ComponentSpec> {
-    let output = |keep: &Keep| -> Result<Output> {
+    let output = |keep: &Keep| -> Result<OutputSpec> {
         let collect = match keep {
             Keep::Here => Collect::Fetch,
             Keep::At(site) => Collect::ToSite {
@@ -276,7 +278,7 @@ fn component(
                 register: LogicalName::new(&format!("output-{job}-{index}"))?,
             },
         };
-        Ok(Output {
+        Ok(OutputSpec {
             path: RelPath::new(OUTPUT)?,
             collect,
         })
@@ -310,14 +312,14 @@ fn component(
 impl PlannedComponent {
     fn program(&self, program: &str) -> Program {
         let (executable, arguments): (&str, Vec<Arc<str>>) = match self.payload {
-            Payload::Exits(code) => {
+            PlannedPayload::Exits(code) => {
                 let output = self.output.map(|_| OUTPUT.to_owned());
                 let words = [FOR_EVER_MS.to_string(), code.to_string()]
                     .into_iter()
                     .chain(output);
                 (program, words.map(Arc::from).collect())
             }
-            Payload::Missing => (MISSING_PROGRAM, Vec::new()),
+            PlannedPayload::Missing => (MISSING_PROGRAM, Vec::new()),
         };
         Program {
             executable: Executable::AtSite(executable.into()),
@@ -343,7 +345,7 @@ pub(super) fn document(spec: &JobSpec) -> Value {
 fn component_document(component: &ComponentSpec) -> Value {
     let input =
         |input: &Input| json!({ "file": input.file.name.as_str(), "path": input.path.as_str() });
-    let output = |output: &Output| match &output.collect {
+    let output = |output: &OutputSpec| match &output.collect {
         Collect::Fetch => json!({ "path": output.path.as_str() }),
         Collect::ToSite { site, register } => json!({
             "path": output.path.as_str(), "site": site.as_str(), "register": register.as_str(),

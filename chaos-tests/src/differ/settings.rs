@@ -8,7 +8,7 @@ use cospan_actors::settings::Settings;
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs};
 
-use super::scenario::{BANDWIDTH_BITS_PER_S, Scenario, site_name};
+use super::scenario::{BANDWIDTH_BITS_PER_S, DifferScenario, site_name};
 
 /// Sections of the configuration file. How long real transfers take is no matter of the
 /// control plane: what it measures of them counts in neither.
@@ -39,7 +39,7 @@ pub(super) fn bandwidth() -> String {
 }
 
 /// The same settings for the simulator.
-pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
+pub(super) fn settings(scenario: &DifferScenario) -> Result<Settings> {
     let mut settings = cospan_simulator::settings::default_settings();
     settings.queue.scan_interval = DurationMs(1_000);
     settings.job.claim_timeout = DurationMs::from_secs(600);
@@ -65,7 +65,7 @@ pub(super) fn settings(scenario: &Scenario) -> Result<Settings> {
 }
 
 /// Names of all sites.
-pub(super) fn sites(scenario: &Scenario) -> Result<Vec<SiteName>> {
+pub(super) fn sites(scenario: &DifferScenario) -> Result<Vec<SiteName>> {
     let name = |site| Ok(SiteName::new(&site_name(site))?);
     (0..scenario.processors.len()).map(name).collect()
 }

@@ -7,25 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, SiteOrder, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, SiteOrder, Submission};
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, LogicalName, RelPath, SiteName};
 use cospan_domain::job::state::Job;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_storage::memory::MemoryDisk;
 
-use super::calls::Calls;
-use super::scenario::{BANDWIDTH_BITS_PER_S, Point, Scenario, Standing, Step, file_name};
-use super::{Played, settings, story};
+use super::calls::CallCounts;
+use super::scenario::{
+    BANDWIDTH_BITS_PER_S, DifferScenario, JobStanding, ScriptPoint, ScriptStep, file_name,
+};
+use super::{PlayedScenario, settings, story};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
 use cospan_simulator::control_plane_run::{
-    ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane,
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::ClusterSpec;
-use cospan_simulator::world::{LinkSpec, Pace, SiteIndex, World};
+use cospan_simulator::world::{LinkSpec, SimulatedPace, SiteIndex, World};
 
 /// When it begins.
 const BEGINS: Timestamp = Timestamp(1_700_000_000_000);
@@ -43,7 +45,7 @@ const PATIENCE: DurationMs = DurationMs(120_000);
 ///
 /// # Errors
 /// The script cannot be carried out.
-pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
+pub(super) fn play(scenario: &Arc<DifferScenario>, program: &str) -> Result<PlayedScenario> {
     let seed = scenario.number as u64;
     let fault_rates = FaultRates {
         way_max: WAY_MAX,
@@ -59,18 +61,21 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
             settings::settings(scenario)?,
         )
     };
-    let user = User {
+    let user = SimulatedUser {
         scenario: scenario.clone(),
         program: program.into(),
         world: environment.world.clone(),
         ids: Rc::default(),
         drained: Rc::default(),
     };
-    let (mut begins, mut calls) = (BEGINS, Calls::default());
-    let parts: Vec<_> = scenario.script.split_inclusive(Step::restarts).collect();
+    let (mut begins, mut calls) = (BEGINS, CallCounts::default());
+    let parts: Vec<_> = scenario
+        .script
+        .split_inclusive(ScriptStep::restarts)
+        .collect();
     for (number, steps) in parts.iter().enumerate() {
         let (seed, last) = (seed + number as u64, number + 1 == parts.len());
-        let plan = Plan::undisturbed(begins, seed);
+        let plan = RunPlan::undisturbed(begins, seed);
         let (user, steps) = (user.clone(), steps.to_vec());
         let end = run_control_plane(&environment, plan, move |plane_run| async move {
             user.act(&plane_run, &steps, number == 0).await?;
@@ -80,25 +85,25 @@ pub(super) fn play(scenario: &Arc<Scenario>, program: &str) -> Result<Played> {
                     .until(plane_run.clock.now() + WAY_MAX + WAY_MAX)
                     .await;
             }
-            Ok::<_, anyhow::Error>(Calls::gathered(
+            Ok::<_, anyhow::Error>(CallCounts::gathered(
                 &plane_run.plane.shared().metrics.site_calls,
             ))
         })?;
         match end {
-            End::Done(at, counted) => {
+            RunEnd::Done(at, counted) => {
                 calls.add(&counted?);
                 begins = at + AWAY;
             }
-            End::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
+            RunEnd::Killed(at) => bail!("the control plane ended by itself at {} ms", at.0),
         }
     }
-    Ok(Played {
+    Ok(PlayedScenario {
         stories: story::in_memory(&disk)?,
         calls,
     })
 }
 
-fn world(scenario: &Scenario) -> Result<World> {
+fn world(scenario: &DifferScenario) -> Result<World> {
     let names = settings::sites(scenario)?;
     let mut clusters = Vec::new();
     for (site, name) in names.iter().enumerate() {
@@ -132,10 +137,10 @@ fn world(scenario: &Scenario) -> Result<World> {
         latency: DurationMs::ZERO,
     };
     let links: Vec<LinkSpec> = pairs.filter(|(from, to)| from != to).map(link).collect();
-    let pace = Pace {
+    let pace = SimulatedPace {
         launch_max: DurationMs(30),
         gate_max: DurationMs(30),
-        ..Pace::default()
+        ..SimulatedPace::default()
     };
     Ok(World::new(
         clusters,
@@ -148,8 +153,8 @@ fn world(scenario: &Scenario) -> Result<World> {
 
 /// Whoever carries out a script; outlives control planes.
 #[derive(Clone)]
-struct User {
-    scenario: Arc<Scenario>,
+struct SimulatedUser {
+    scenario: Arc<DifferScenario>,
     program: String,
     world: Arc<WorldHandle>,
     ids: Rc<RefCell<BTreeMap<usize, JobId>>>,
@@ -157,8 +162,13 @@ struct User {
     drained: Rc<RefCell<Option<SiteName>>>,
 }
 
-impl User {
-    async fn act(&self, plane_run: &ControlPlaneRun, steps: &[Step], first: bool) -> Result<()> {
+impl SimulatedUser {
+    async fn act(
+        &self,
+        plane_run: &ControlPlaneRun,
+        steps: &[ScriptStep],
+        first: bool,
+    ) -> Result<()> {
         wait(plane_run, "it takes work", || {
             Ok(plane_run.plane.is_ready())
         })
@@ -175,47 +185,47 @@ impl User {
         Ok(())
     }
 
-    async fn step(&self, plane_run: &ControlPlaneRun, step: Step) -> Result<()> {
+    async fn step(&self, plane_run: &ControlPlaneRun, step: ScriptStep) -> Result<()> {
         match step {
-            Step::Rest => self.await_rest(plane_run).await,
-            Step::Submit(job) => self.submit(plane_run, job).await,
-            Step::Await(job, point) => self.await_point(plane_run, job, point).await,
-            Step::Pause(ms) => {
+            ScriptStep::Rest => self.await_rest(plane_run).await,
+            ScriptStep::Submit(job) => self.submit(plane_run, job).await,
+            ScriptStep::Await(job, point) => self.await_point(plane_run, job, point).await,
+            ScriptStep::Pause(ms) => {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
                 Ok(())
             }
-            Step::Release(job, component) => self.release(plane_run, job, component),
-            Step::ReleaseAll(job) => {
+            ScriptStep::Release(job, component) => self.release(plane_run, job, component),
+            ScriptStep::ReleaseAll(job) => {
                 let components = 0..self.scenario.jobs[job].components.len();
                 components
                     .into_iter()
                     .try_for_each(|index| self.release(plane_run, job, index))
             }
-            Step::Cancel(job) => ask(plane_run, Ask::Cancel(vec![self.id(job)?]))
+            ScriptStep::Cancel(job) => ask(plane_run, ApiRequest::Cancel(vec![self.id(job)?]))
                 .await
                 .map(drop),
-            Step::Freeze(job) => ask(plane_run, Ask::Freeze(vec![self.id(job)?]))
+            ScriptStep::Freeze(job) => ask(plane_run, ApiRequest::Freeze(vec![self.id(job)?]))
                 .await
                 .map(drop),
-            Step::Thaw(job) => ask(plane_run, Ask::Thaw(vec![self.id(job)?]))
+            ScriptStep::Thaw(job) => ask(plane_run, ApiRequest::Thaw(vec![self.id(job)?]))
                 .await
                 .map(drop),
-            Step::Lose(job) => self.lose(plane_run, job),
-            Step::Drain(job) => {
+            ScriptStep::Lose(job) => self.lose(plane_run, job),
+            ScriptStep::Drain(job) => {
                 let site = self.site(plane_run, job, 0)?;
                 *self.drained.borrow_mut() = Some(site);
                 self.order_site(plane_run, SiteOrder::Drain).await
             }
-            Step::Undrain => self.order_site(plane_run, SiteOrder::Undrain).await,
+            ScriptStep::Undrain => self.order_site(plane_run, SiteOrder::Undrain).await,
             // It is the last step of its part.
-            Step::Restart => Ok(()),
+            ScriptStep::Restart => Ok(()),
         }
     }
 
     async fn register_files(&self, plane_run: &ControlPlaneRun) -> Result<()> {
         let sites = settings::sites(&self.scenario)?;
         for (file, planned) in self.scenario.files.iter().enumerate() {
-            let what = Ask::AddFile {
+            let what = ApiRequest::AddFile {
                 name: LogicalName::new(&file_name(file))?,
                 site: sites[planned.site].clone(),
                 path: RelPath::new(&file_name(file))?,
@@ -230,7 +240,8 @@ impl User {
     async fn submit(&self, plane_run: &ControlPlaneRun, job: usize) -> Result<()> {
         let spec = Arc::new(self.scenario.spec(job, &self.program)?);
         let submission = Submission::of(spec);
-        let ApiAnswer::Submitted(jobs) = ask(plane_run, Ask::Submit(vec![submission])).await?
+        let ApiAnswer::Submitted(jobs) =
+            ask(plane_run, ApiRequest::Submit(vec![submission])).await?
         else {
             bail!("another answer than to a submission");
         };
@@ -262,11 +273,11 @@ impl User {
         &self,
         plane_run: &ControlPlaneRun,
         job: usize,
-        point: Point,
+        point: ScriptPoint,
     ) -> Result<()> {
         wait(plane_run, "it gets there", || {
             let job = self.job(plane_run, job)?;
-            let standing = Standing {
+            let standing = JobStanding {
                 phase: job.phase.kind().as_str().into(),
                 round: job.round.0,
                 runs: job
@@ -308,7 +319,9 @@ impl User {
             .borrow()
             .clone()
             .context("no site was emptied")?;
-        ask(plane_run, Ask::Site(site, order)).await.map(drop)
+        ask(plane_run, ApiRequest::Site(site, order))
+            .await
+            .map(drop)
     }
 
     fn release(&self, plane_run: &ControlPlaneRun, job: usize, component: usize) -> Result<()> {
@@ -343,7 +356,7 @@ impl User {
     }
 }
 
-async fn ask(plane_run: &ControlPlaneRun, what: Ask) -> Result<ApiAnswer> {
+async fn ask(plane_run: &ControlPlaneRun, what: ApiRequest) -> Result<ApiAnswer> {
     let by = KeyName::new("admin")?;
     let answer = plane_run.plane.command(ApiCommand { by, what }).await;
     answer.map_err(|refusal| anyhow!("refused: {refusal}"))

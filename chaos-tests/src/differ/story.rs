@@ -14,17 +14,17 @@ use std::sync::Arc;
 use anyhow::Result;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, Digest, InstanceId};
-use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Ending, Job, Phase};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::state::{AbortCause, AfterAbort, AttemptEnding, Job, JobPhase};
 use cospan_domain::units::Timestamp;
 use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::port::{Opened, Sink, Stored};
 use cospan_storage::record::{Loader, events};
-use cospan_storage::{EngineKind, Options};
+use cospan_storage::{EngineKind, StoreOptions};
 
 /// One job as its store tells it.
 #[derive(Debug, Clone)]
-pub(super) struct Story {
+pub(super) struct JobStory {
     /// The job as it ended.
     pub job: Job,
     /// What happened to it, in order.
@@ -37,11 +37,11 @@ pub(super) struct Story {
 ///
 /// # Errors
 /// It cannot be opened, or is damaged.
-pub(super) fn on_disk(path: &Path) -> Result<Vec<Story>> {
+pub(super) fn on_disk(path: &Path) -> Result<Vec<JobStory>> {
     read(|sink, load| {
         Ok(cospan_storage::open_and_load(
             path,
-            &Options::new(EngineKind::Sled),
+            &StoreOptions::new(EngineKind::Sled),
             sink,
             load,
         )?)
@@ -52,7 +52,7 @@ pub(super) fn on_disk(path: &Path) -> Result<Vec<Story>> {
 ///
 /// # Errors
 /// It is damaged.
-pub(super) fn in_memory(disk: &MemoryDisk) -> Result<Vec<Story>> {
+pub(super) fn in_memory(disk: &MemoryDisk) -> Result<Vec<JobStory>> {
     read(|sink, load| {
         Ok(memory::open_and_load(
             disk,
@@ -63,7 +63,9 @@ pub(super) fn in_memory(disk: &MemoryDisk) -> Result<Vec<Story>> {
     })
 }
 
-fn read(open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>) -> Result<Vec<Story>> {
+fn read(
+    open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>,
+) -> Result<Vec<JobStory>> {
     let (mut loader, mut damage) = (Loader::default(), ControlFlow::Continue(()));
     let opened = open(Arc::new(|_| {}), &mut |stored| {
         if damage.is_continue() {
@@ -75,11 +77,11 @@ fn read(open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>) -> Re
     if let ControlFlow::Break(damage) = damage {
         return Err(damage.into());
     }
-    let story = |job: Job| -> Result<Story> {
+    let story = |job: Job| -> Result<JobStory> {
         let units = events::history(&*opened.journal, job.id)?;
         let count = units.len();
         let events = units.into_iter().flat_map(|(_, events)| events).collect();
-        Ok(Story {
+        Ok(JobStory {
             job,
             events,
             units: count,
@@ -97,7 +99,7 @@ fn read(open: impl FnOnce(Sink, &mut dyn FnMut(Stored)) -> Result<Opened>) -> Re
 /// the job as a whole, and the job sees only the latter. The arrival of input is seen
 /// by the job alone: attempts get to their gates meanwhile. Two histories with the same
 /// views differ by nothing but the order of what ran at the same time.
-pub(super) fn views(story: &Story) -> BTreeMap<String, Vec<String>> {
+pub(super) fn views(story: &JobStory) -> BTreeMap<String, Vec<String>> {
     let mut views: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let names: Vec<String> = story
         .job
@@ -113,7 +115,9 @@ pub(super) fn views(story: &Story) -> BTreeMap<String, Vec<String>> {
                 let name = names.get(index as usize).cloned().unwrap_or_default();
                 views.entry(name).or_default().push(line);
             }
-            (None, Happened::InputsArrived) => views.entry("job".into()).or_default().push(line),
+            (None, JobEventKind::InputsArrived) => {
+                views.entry("job".into()).or_default().push(line)
+            }
             (None, _) => {
                 for name in names.iter().map(String::as_str).chain(["job"]) {
                     views.entry(name.into()).or_default().push(line.clone());
@@ -125,64 +129,64 @@ pub(super) fn views(story: &Story) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Which component an event is about; `None` for the job as a whole.
-fn component_of(what: &Happened) -> Option<ComponentIndex> {
+fn component_of(what: &JobEventKind) -> Option<ComponentIndex> {
     match what {
-        Happened::AttemptRenewed { component }
-        | Happened::ComponentAvoidanceLapsed { component }
-        | Happened::SiteAvoided { component }
-        | Happened::ComponentFailed { component, .. }
-        | Happened::ComponentMoved { component, .. }
-        | Happened::ClaimGivenBack { component }
-        | Happened::StartDeferred { component, .. }
-        | Happened::WaitingAtSite { component, .. }
-        | Happened::AttemptSubmitted { component, .. }
-        | Happened::SubmissionUncertain { component, .. }
-        | Happened::AttemptAbsent { component, .. }
-        | Happened::AttemptSeen { component }
-        | Happened::ComponentReady { component, .. }
-        | Happened::ReadinessDoubted { component }
-        | Happened::GateOpened { component }
-        | Happened::ComponentBegan { component, .. }
-        | Happened::AttemptEnded { component, .. }
-        | Happened::SiteCharged { component, .. }
-        | Happened::ChargeRecorded { component }
-        | Happened::OutputFound { component, .. }
-        | Happened::OutputCollected { component, .. } => Some(*component),
-        Happened::JobPlaced { .. }
-        | Happened::ReservationSought { .. }
-        | Happened::ReservationAnswered { .. }
-        | Happened::ReservationChanged { .. }
-        | Happened::ReservationMoveSought { .. }
-        | Happened::ReservationForwardSought { .. }
-        | Happened::ReservationMoved
-        | Happened::ReservationStayed { .. }
-        | Happened::ReservationForgone { .. }
-        | Happened::UnreservedChosen { .. }
-        | Happened::ReservationWithheld { .. }
-        | Happened::StartAnnounced
-        | Happened::NoticeTold { .. }
-        | Happened::StartPostponed { .. }
-        | Happened::InputsArrived
-        | Happened::AvoidanceLapsed
-        | Happened::ClaimBegun
-        | Happened::ComponentsClaimed { .. }
-        | Happened::ClaimMissed { .. }
-        | Happened::ClaimReturned
-        | Happened::GoDecided { .. }
-        | Happened::JobStarted
-        | Happened::PayloadsSucceeded
-        | Happened::RoundAborted { .. }
-        | Happened::AbortRedirected { .. }
-        | Happened::JobRequeued { .. }
-        | Happened::PriorityChanged { .. }
-        | Happened::JobFrozen { .. }
-        | Happened::JobThawed { .. }
-        | Happened::JobHeld { .. }
-        | Happened::JobReleased { .. }
-        | Happened::JobFinished
-        | Happened::JobFailed { .. }
-        | Happened::JobCancelled { .. }
-        | Happened::EndTold { .. } => None,
+        JobEventKind::AttemptRenewed { component }
+        | JobEventKind::ComponentAvoidanceLapsed { component }
+        | JobEventKind::SiteAvoided { component }
+        | JobEventKind::ComponentFailed { component, .. }
+        | JobEventKind::ComponentMoved { component, .. }
+        | JobEventKind::ClaimGivenBack { component }
+        | JobEventKind::StartDeferred { component, .. }
+        | JobEventKind::WaitingAtSite { component, .. }
+        | JobEventKind::AttemptSubmitted { component, .. }
+        | JobEventKind::SubmissionUncertain { component, .. }
+        | JobEventKind::AttemptAbsent { component, .. }
+        | JobEventKind::AttemptSeen { component }
+        | JobEventKind::ComponentReady { component, .. }
+        | JobEventKind::ReadinessDoubted { component }
+        | JobEventKind::GateOpened { component }
+        | JobEventKind::ComponentBegan { component, .. }
+        | JobEventKind::AttemptEnded { component, .. }
+        | JobEventKind::SiteCharged { component, .. }
+        | JobEventKind::ChargeRecorded { component }
+        | JobEventKind::OutputFound { component, .. }
+        | JobEventKind::OutputCollected { component, .. } => Some(*component),
+        JobEventKind::JobPlaced { .. }
+        | JobEventKind::ReservationSought { .. }
+        | JobEventKind::ReservationAnswered { .. }
+        | JobEventKind::ReservationChanged { .. }
+        | JobEventKind::ReservationMoveSought { .. }
+        | JobEventKind::ReservationForwardSought { .. }
+        | JobEventKind::ReservationMoved
+        | JobEventKind::ReservationStayed { .. }
+        | JobEventKind::ReservationForgone { .. }
+        | JobEventKind::UnreservedChosen { .. }
+        | JobEventKind::ReservationWithheld { .. }
+        | JobEventKind::StartAnnounced
+        | JobEventKind::NoticeTold { .. }
+        | JobEventKind::StartPostponed { .. }
+        | JobEventKind::InputsArrived
+        | JobEventKind::AvoidanceLapsed
+        | JobEventKind::ClaimBegun
+        | JobEventKind::ComponentsClaimed { .. }
+        | JobEventKind::ClaimMissed { .. }
+        | JobEventKind::ClaimReturned
+        | JobEventKind::GoDecided { .. }
+        | JobEventKind::JobStarted
+        | JobEventKind::PayloadsSucceeded
+        | JobEventKind::RoundAborted { .. }
+        | JobEventKind::AbortRedirected { .. }
+        | JobEventKind::JobRequeued { .. }
+        | JobEventKind::PriorityChanged { .. }
+        | JobEventKind::JobFrozen { .. }
+        | JobEventKind::JobThawed { .. }
+        | JobEventKind::JobHeld { .. }
+        | JobEventKind::JobReleased { .. }
+        | JobEventKind::JobFinished
+        | JobEventKind::JobFailed { .. }
+        | JobEventKind::JobCancelled { .. }
+        | JobEventKind::EndTold { .. } => None,
     }
 }
 
@@ -192,26 +196,26 @@ fn line(event: &JobEvent) -> String {
     let mut what = event.what.clone();
     let length = |until: &mut Timestamp| *until = Timestamp(until.since(event.at).0);
     match &mut what {
-        Happened::JobPlaced { start_estimate, .. } => length(start_estimate),
-        Happened::SubmissionUncertain { settled_at, .. } => length(settled_at),
-        Happened::AttemptAbsent { look_at, .. } => length(look_at),
-        Happened::GoDecided { start_at, start_by } => {
+        JobEventKind::JobPlaced { start_estimate, .. } => length(start_estimate),
+        JobEventKind::SubmissionUncertain { settled_at, .. } => length(settled_at),
+        JobEventKind::AttemptAbsent { look_at, .. } => length(look_at),
+        JobEventKind::GoDecided { start_at, start_by } => {
             length(start_at);
             start_by.iter_mut().for_each(length);
         }
-        Happened::ComponentBegan { began_at, .. } => *began_at = None,
-        Happened::StartPostponed {
+        JobEventKind::ComponentBegan { began_at, .. } => *began_at = None,
+        JobEventKind::StartPostponed {
             start_estimate,
             next_claim,
         } => {
             (*start_estimate, *next_claim) = (Timestamp(0), Timestamp(0));
         }
-        Happened::ClaimMissed { next_claim, .. } => *next_claim = Timestamp(0),
-        Happened::JobRequeued { not_before } => *not_before = Timestamp(0),
-        Happened::AttemptSubmitted { component, .. } => {
+        JobEventKind::ClaimMissed { next_claim, .. } => *next_claim = Timestamp(0),
+        JobEventKind::JobRequeued { not_before } => *not_before = Timestamp(0),
+        JobEventKind::AttemptSubmitted { component, .. } => {
             return format!("AttemptSubmitted {{ component: {component:?} }}");
         }
-        Happened::ComponentReady {
+        JobEventKind::ComponentReady {
             host,
             clock,
             held_for,
@@ -219,13 +223,13 @@ fn line(event: &JobEvent) -> String {
         } => {
             (*host, *clock, *held_for) = ("".into(), None, None);
         }
-        Happened::AttemptEnded {
-            how: Ending::Lost(words),
+        JobEventKind::AttemptEnded {
+            how: AttemptEnding::Lost(words),
             ..
         } => *words = "".into(),
-        Happened::SiteCharged { charge, .. } => charge.detail = "".into(),
-        Happened::OutputFound { content, .. } => *content = size_only(*content),
-        Happened::RoundAborted { why, then } => {
+        JobEventKind::SiteCharged { charge, .. } => charge.detail = "".into(),
+        JobEventKind::OutputFound { content, .. } => *content = size_only(*content),
+        JobEventKind::RoundAborted { why, then } => {
             if let AbortCause::SiteError { detail, .. } = why {
                 *detail = "".into();
             }
@@ -248,8 +252,8 @@ fn size_only(content: Content) -> Content {
 /// What a job's record says in the end, in lines.
 pub(super) fn record(job: &Job) -> Vec<String> {
     let end = match &job.phase {
-        Phase::Failed { reason, .. } => format!("failed: {reason}"),
-        Phase::Cancelled { by, .. } => format!("cancelled by {by}"),
+        JobPhase::Failed { reason, .. } => format!("failed: {reason}"),
+        JobPhase::Cancelled { by, .. } => format!("cancelled by {by}"),
         phase => phase.kind().as_str().to_owned(),
     };
     let instants = &job.instants;

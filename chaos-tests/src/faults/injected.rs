@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{PATIENCE, Scenario, Scene};
-use crate::payload::{Ledger, Run};
+use super::{FaultScenario, FaultScene, PATIENCE};
+use crate::payload::{PayloadLedger, PayloadRun};
 use crate::server::Chaos;
 
-pub(super) const ALL: [(&str, Scenario); 6] = [
+pub(super) const ALL: [(&str, FaultScenario); 6] = [
     ("a-submission-whose-reply-is-lost", reply_lost),
     ("a-submission-that-never-arrives", never_arrives),
     ("a-gate-whose-answer-is-lost", gate_answer_lost),
@@ -17,7 +17,7 @@ pub(super) const ALL: [(&str, Scenario); 6] = [
     ("a-death-between-two-gates", dies_between_gates),
 ];
 
-impl Scene {
+impl FaultScene {
     /// From now on the calls of a site go wrong like this; empty: none.
     fn arm(&self, index: usize, lines: &str) -> Result<()> {
         let directory = self.environment.data().join("faults");
@@ -60,8 +60,8 @@ impl Scene {
     }
 
     /// What payloads wrote down so far.
-    fn runs(&self) -> Result<Vec<Run>> {
-        Ok(Ledger::read(&self.environment.ledger())?.runs)
+    fn runs(&self) -> Result<Vec<PayloadRun>> {
+        Ok(PayloadLedger::read(&self.environment.ledger())?.runs)
     }
 
     fn rounds(&self, id: u64) -> Result<u64> {
@@ -76,7 +76,7 @@ impl Scene {
 }
 
 /// What arrived runs, once: it is found by its tag and adopted, not submitted again.
-fn reply_lost(scene: &mut Scene) -> Result<()> {
+fn reply_lost(scene: &mut FaultScene) -> Result<()> {
     scene.arm(0, "submit lost-after next 3\n")?;
     let ids = (0..3).map(|n| scene.submit(&format!("adopted-{n}"), &["s1", "s2"], "0.2", 0));
     let ids = ids.collect::<Result<Vec<u64>>>()?;
@@ -97,7 +97,7 @@ fn reply_lost(scene: &mut Scene) -> Result<()> {
 }
 
 /// What certainly never arrived, though nobody said so, is submitted under a new tag.
-fn never_arrives(scene: &mut Scene) -> Result<()> {
+fn never_arrives(scene: &mut FaultScene) -> Result<()> {
     scene.arm(0, "submit lost-before next 1\n")?;
     let id = scene.submit("renewed", &["s1", "s2"], "0.2", 0)?;
     scene.await_state(id, "finished")?;
@@ -111,7 +111,7 @@ fn never_arrives(scene: &mut Scene) -> Result<()> {
 }
 
 /// A gate is opened again until somebody answers; the payload starts once all the same.
-fn gate_answer_lost(scene: &mut Scene) -> Result<()> {
+fn gate_answer_lost(scene: &mut FaultScene) -> Result<()> {
     scene.arm(0, "decide-gate lost-after next 2\n")?;
     let id = scene.submit("opened", &["s1", "s2"], "1", 0)?;
     scene.await_state(id, "finished")?;
@@ -120,7 +120,7 @@ fn gate_answer_lost(scene: &mut Scene) -> Result<()> {
 }
 
 /// A failed query is no information: nothing is charged, moved or given up.
-fn status_fails(scene: &mut Scene) -> Result<()> {
+fn status_fails(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("unseen", &["s1", "s2"], "1", 0)?;
     scene.await_state(id, "running")?;
     scene.arm(0, "status not-sent\n")?;
@@ -141,7 +141,7 @@ fn status_fails(scene: &mut Scene) -> Result<()> {
 }
 
 /// A site that answers and knows nothing of our attempts for a while.
-fn status_tells_nothing(scene: &mut Scene) -> Result<()> {
+fn status_tells_nothing(scene: &mut FaultScene) -> Result<()> {
     let id = scene.submit("unknown", &["s1", "s2"], "2", 0)?;
     scene.await_state(id, "running")?;
     scene.arm(0, "status unknown next 10\n")?;
@@ -153,7 +153,7 @@ fn status_tells_nothing(scene: &mut Scene) -> Result<()> {
 /// The first gate is open and the second is not when the server dies; it is away for longer than
 /// parts of a round may begin apart, and the first payload succeeds alone meanwhile. That round
 /// counts for nothing: the job finishes with another one, whose payloads run together.
-fn dies_between_gates(scene: &mut Scene) -> Result<()> {
+fn dies_between_gates(scene: &mut FaultScene) -> Result<()> {
     const GRACE: Duration = Duration::from_secs(2);
     let grace = format!("go_grace = \"{}s\"\n", GRACE.as_secs());
     scene.start_again("claim", &grace, "crash:after-effect:OpenGate:1")?;
@@ -161,7 +161,7 @@ fn dies_between_gates(scene: &mut Scene) -> Result<()> {
     let id = scene.submit_with("torn", &["s1", "s2"], ("1", "out"), 0)?;
     scene.await_crash()?;
     let away = Instant::now();
-    let over = |scene: &Scene| Ok(matches!(&scene.runs()?[..], [run] if run.end.is_some()));
+    let over = |scene: &FaultScene| Ok(matches!(&scene.runs()?[..], [run] if run.end.is_some()));
     scene.wait("the first payload over, alone", over)?;
     scene.arm(1, "")?;
     std::thread::sleep((GRACE + Duration::from_secs(1)).saturating_sub(away.elapsed()));
@@ -186,7 +186,7 @@ fn dies_between_gates(scene: &mut Scene) -> Result<()> {
         "they began {apart} ms apart"
     );
     let together = parts.iter().all(|run| {
-        let runs_on = |other: &Run| run.end.is_some_and(|(end, _)| end > other.start_ms);
+        let runs_on = |other: &PayloadRun| run.end.is_some_and(|(end, _)| end > other.start_ms);
         run.tag != alone.tag && parts.iter().all(runs_on)
     });
     ensure!(together, "parts of the job did not run together: {runs:?}");

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 
-use super::{Rule, Verdict};
-use crate::evidence::{Evidence, JobTruth};
-use crate::history::{self, Round};
-use crate::payload::{Run, grain};
+use super::{OracleRule, OracleVerdict};
+use crate::evidence::{JobTruth, RunEvidence};
+use crate::history::{self, JobRound};
+use crate::payload::{PayloadRun, grain};
 
 /// Events that tell of what happens to claims.
 const CLAIMS: [&str; 4] = [
@@ -21,11 +21,11 @@ const CLAIMS: [&str; 4] = [
 const PREEMPTED: &str = "Preempted";
 
 /// A payload that ran: its job, and from when until when, in milliseconds since 1970.
-type Span = (u64, u64, u64);
+type PayloadSpan = (u64, u64, u64);
 /// Runs of payloads, by job.
-type Runs<'a> = BTreeMap<u64, Vec<(Tag, &'a Run)>>;
+type Runs<'a> = BTreeMap<u64, Vec<(AttemptTag, &'a PayloadRun)>>;
 
-pub(super) fn judge(evidence: &Evidence, runs: &Runs<'_>, verdict: &mut Verdict) {
+pub(super) fn judge(evidence: &RunEvidence, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     for job in &evidence.jobs {
         count(job, verdict);
         runs_once(job, runs, verdict);
@@ -33,13 +33,16 @@ pub(super) fn judge(evidence: &Evidence, runs: &Runs<'_>, verdict: &mut Verdict)
     }
     for run in &evidence.ledger.runs {
         if let Some(told) = &run.wrong_peers {
-            verdict.blame(Rule::PeersKnown, format!("{} was told of {told}", run.tag));
+            verdict.blame(
+                OracleRule::PeersKnown,
+                format!("{} was told of {told}", run.tag),
+            );
         }
     }
     limits(evidence, runs, verdict);
 }
 
-fn count(job: &JobTruth, verdict: &mut Verdict) {
+fn count(job: &JobTruth, verdict: &mut OracleVerdict) {
     for event in &job.events {
         let preempted = event.name == "RoundAborted" && event.detail.contains("preempted");
         let listed = CLAIMS.into_iter().find(|name| *name == event.name);
@@ -49,7 +52,7 @@ fn count(job: &JobTruth, verdict: &mut Verdict) {
     }
 }
 
-fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
+fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     let runs = runs
         .get(&job.id)
         .filter(|_| job.asked.once)
@@ -58,18 +61,18 @@ fn runs_once(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
     let mut begun = BTreeSet::new();
     for (tag, _) in runs {
         if !begun.insert(tag.component) {
-            verdict.blame(Rule::RunsOnce, format!("{tag} ran again"));
+            verdict.blame(OracleRule::RunsOnce, format!("{tag} ran again"));
         }
     }
 }
 
 /// Each payload was told of the chunk that belongs to its processors among all of the job. The
 /// parts of another split had others: of flexible jobs the round that it finished with counts.
-fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
+fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
     let rounds = history::rounds(job.asked.flexible, &job.events);
-    let last = rounds.last().map(Round::latest).unwrap_or_default();
+    let last = rounds.last().map(JobRound::latest).unwrap_or_default();
     let finished = job.state == "finished" && !job.shortened;
-    let counts = |tag: &Tag| {
+    let counts = |tag: &AttemptTag| {
         let is_last = last.get(&tag.component.0) == Some(&tag.attempt.0);
         !job.asked.flexible || (finished && is_last)
     };
@@ -84,7 +87,7 @@ fn own_chunks(job: &JobTruth, runs: &Runs<'_>, verdict: &mut Verdict) {
         let expected: Vec<_> = own.into_iter().collect();
         if run.chunks != expected && !(run.chunks.is_empty() && run.end.is_none()) {
             let what = format!("{tag} was told of {:?}, not of {expected:?}", run.chunks);
-            verdict.blame(Rule::OwnChunk, what);
+            verdict.blame(OracleRule::OwnChunk, what);
         }
     }
 }
@@ -99,8 +102,8 @@ fn chunk(shares: &[u64], component: usize) -> Option<(u64, u64)> {
 }
 
 /// Payloads that ended by themselves tell from when until when they ran.
-fn limits(evidence: &Evidence, runs: &Runs<'_>, verdict: &mut Verdict) {
-    let mut sweeps: BTreeMap<(u64, u64), Vec<Span>> = BTreeMap::new();
+fn limits(evidence: &RunEvidence, runs: &Runs<'_>, verdict: &mut OracleVerdict) {
+    let mut sweeps: BTreeMap<(u64, u64), Vec<PayloadSpan>> = BTreeMap::new();
     for job in &evidence.jobs {
         let Some(sweep) = job.asked.sweep else {
             continue;
@@ -117,7 +120,7 @@ fn limits(evidence: &Evidence, runs: &Runs<'_>, verdict: &mut Verdict) {
             let there: BTreeSet<u64> = there.map(|(job, ..)| *job).collect();
             if there.len() as u64 > limit {
                 let what = format!("{there:?} of sweep {group} ran when job {job} began");
-                verdict.blame(Rule::LimitHolds, format!("{what}; {limit} may"));
+                verdict.blame(OracleRule::LimitHolds, format!("{what}; {limit} may"));
             }
         }
     }

@@ -1,30 +1,30 @@
 //! Each rule is seen to fire on forged evidence, and alone.
 
 use super::*;
-use crate::crowd::Promises;
-use crate::evidence::Asked;
-use crate::history::Event;
-use crate::payload::Ledger;
+use crate::crowd::ClientPromises;
+use crate::evidence::RequestedJob;
+use crate::history::HistoryEvent;
+use crate::payload::PayloadLedger;
 
 const INSTANCE: &str = "abcdefgh";
 
-fn event(at_ms: u64, name: &str, component: Option<u32>) -> Event {
+fn event(at_ms: u64, name: &str, component: Option<u32>) -> HistoryEvent {
     let placed = name == "JobPlaced";
     let sites = vec!["s1".into(); if placed { 2 } else { 0 }];
     let (name, round, detail) = (name.into(), placed.then_some(1), String::new());
-    Event {
+    HistoryEvent {
         at_ms,
         name,
         component,
         round,
         sites,
         detail,
-        ..Event::default()
+        ..HistoryEvent::default()
     }
 }
 
-fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> Run {
-    Run {
+fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> PayloadRun {
+    PayloadRun {
         tag: tag.into(),
         nonce: format!("{tag}-{start_ms}"),
         pid: 7,
@@ -38,7 +38,7 @@ fn run(tag: &str, start_ms: u64, end: Option<(u64, i32)>) -> Run {
 }
 
 /// Job 1: two components, one aborted round, one that finished. Job 2: cancelled.
-fn innocent() -> Evidence {
+fn innocent() -> RunEvidence {
     let round = |at| {
         [
             event(at, "JobPlaced", None),
@@ -48,7 +48,7 @@ fn innocent() -> Evidence {
             event(at + 10, "GoDecided", None),
         ]
     };
-    let mut events: Vec<Event> = round(100).into();
+    let mut events: Vec<HistoryEvent> = round(100).into();
     events.push(event(150, "RoundAborted", None));
     events.extend(round(200));
     events.push(event(300, "JobFinished", None));
@@ -57,7 +57,7 @@ fn innocent() -> Evidence {
         name: "one".into(),
         state: "finished".into(),
         components: 2,
-        asked: Asked::default(),
+        asked: RequestedJob::default(),
         events,
         shortened: false,
         outputs: [(0, format!("c{INSTANCE}-1-0-2"))].into(),
@@ -80,15 +80,15 @@ fn innocent() -> Evidence {
         ready_ms: ready.map(|((c, a), at)| (tag(c, a), at)).into(),
         ..SiteTruth::default()
     };
-    Evidence {
+    RunEvidence {
         instance: INSTANCE.into(),
-        promises: Promises {
+        promises: ClientPromises {
             acknowledged: [("one".into(), vec![1, 1]), ("two".into(), vec![2])].into(),
             cancelled: vec![2],
             refused: Vec::new(),
         },
         jobs: vec![job, cancelled],
-        ledger: Ledger {
+        ledger: PayloadLedger {
             runs: vec![
                 run(&tag(0, 1), 115, None),
                 run(&tag(0, 2), 215, Some((230, 0))),
@@ -96,11 +96,11 @@ fn innocent() -> Evidence {
             ],
         },
         sites: vec![site],
-        ..Evidence::default()
+        ..RunEvidence::default()
     }
 }
 
-fn broken(rule: Rule, forge: impl FnOnce(&mut Evidence)) {
+fn broken(rule: OracleRule, forge: impl FnOnce(&mut RunEvidence)) {
     let mut evidence = innocent();
     forge(&mut evidence);
     let verdict = judge(&evidence);
@@ -120,17 +120,19 @@ fn an_innocent_run_is_acquitted() {
 
 #[test]
 fn a_lost_or_unfinished_or_exchanged_job_is_seen() {
-    broken(Rule::NothingLost, |e| {
+    broken(OracleRule::NothingLost, |e| {
         e.promises.acknowledged.insert("three".into(), vec![3]);
     });
-    broken(Rule::NothingLost, |e| e.jobs[1].state = "running".into());
-    broken(Rule::NothingLost, |e| e.jobs[1].name = "other".into());
-    broken(Rule::NothingLost, |e| e.sites[0].store.clear());
+    broken(OracleRule::NothingLost, |e| {
+        e.jobs[1].state = "running".into()
+    });
+    broken(OracleRule::NothingLost, |e| e.jobs[1].name = "other".into());
+    broken(OracleRule::NothingLost, |e| e.sites[0].store.clear());
 }
 
 #[test]
 fn a_doubled_job_is_seen() {
-    broken(Rule::NothingDoubled, |e| {
+    broken(OracleRule::NothingDoubled, |e| {
         e.promises.acknowledged.insert("one".into(), vec![1, 3]);
         let mut twin = e.jobs[1].clone();
         (twin.id, twin.name) = (3, "one".into());
@@ -140,14 +142,14 @@ fn a_doubled_job_is_seen() {
 
 #[test]
 fn a_refusal_is_seen() {
-    broken(Rule::NothingRefused, |e| {
+    broken(OracleRule::NothingRefused, |e| {
         e.promises.refused.push("one: 500".into())
     });
 }
 
 #[test]
 fn a_second_start_of_an_attempt_is_seen() {
-    broken(Rule::StartsOnce, |e| {
+    broken(OracleRule::StartsOnce, |e| {
         let mut again = e.ledger.runs[2].clone();
         (again.nonce, again.start_ms) = ("other".into(), 240);
         e.ledger.runs.push(again);
@@ -156,53 +158,53 @@ fn a_second_start_of_an_attempt_is_seen() {
 
 #[test]
 fn a_start_before_or_without_a_decision_is_seen() {
-    broken(Rule::GoFirst, |e| e.ledger.runs[1].start_ms = 205);
-    broken(Rule::GoFirst, |e| {
+    broken(OracleRule::GoFirst, |e| e.ledger.runs[1].start_ms = 205);
+    broken(OracleRule::GoFirst, |e| {
         e.ledger
             .runs
             .push(run(&format!("c{INSTANCE}-1-0-9"), 900, None))
     });
-    broken(Rule::GoFirst, |e| {
+    broken(OracleRule::GoFirst, |e| {
         e.ledger
             .runs
             .push(run(&format!("c{INSTANCE}-9-0-1"), 900, None))
     });
-    broken(Rule::GoFirst, |e| {
+    broken(OracleRule::GoFirst, |e| {
         e.ledger.runs.push(run("chhhhhhhh-1-0-1", 900, None))
     });
 }
 
 #[test]
 fn a_decision_with_a_component_missing_is_seen() {
-    broken(Rule::AllReady, |e| {
+    broken(OracleRule::AllReady, |e| {
         e.jobs[0].events.remove(2);
     });
-    broken(Rule::AllReady, |e| {
+    broken(OracleRule::AllReady, |e| {
         e.sites[0]
             .ready_ms
             .insert(format!("c{INSTANCE}-1-1-2"), 211);
     });
-    broken(Rule::AllReady, |e| {
+    broken(OracleRule::AllReady, |e| {
         e.sites[0].ready_ms.remove(&format!("c{INSTANCE}-1-1-2"));
     });
 }
 
 #[test]
 fn a_job_that_is_reported_finished_without_its_payloads_is_seen() {
-    broken(Rule::FinishedIsDone, |e| {
+    broken(OracleRule::FinishedIsDone, |e| {
         e.jobs[0]
             .events
             .insert(11, event(250, "RoundAborted", None));
     });
-    broken(Rule::FinishedIsDone, |e| {
+    broken(OracleRule::FinishedIsDone, |e| {
         e.ledger.runs[1].end = Some((230, 3))
     });
-    broken(Rule::FinishedIsDone, |e| e.ledger.runs[1].end = None);
+    broken(OracleRule::FinishedIsDone, |e| e.ledger.runs[1].end = None);
 }
 
 #[test]
 fn a_job_that_is_reported_finished_although_its_parts_began_apart_is_seen() {
-    broken(Rule::FinishedIsDone, |e| {
+    broken(OracleRule::FinishedIsDone, |e| {
         let late = &mut e.ledger.runs[2];
         (late.start_ms, late.end) = (late.start_ms + 31_000, Some((40_000, 0)));
     });
@@ -210,30 +212,32 @@ fn a_job_that_is_reported_finished_although_its_parts_began_apart_is_seen() {
 
 #[test]
 fn two_attempts_at_the_same_time_are_seen() {
-    broken(Rule::NoOverlap, |e| e.ledger.runs[0].end = Some((220, 0)));
-    broken(Rule::NoOverlap, |e| {
+    broken(OracleRule::NoOverlap, |e| {
+        e.ledger.runs[0].end = Some((220, 0))
+    });
+    broken(OracleRule::NoOverlap, |e| {
         e.ledger.runs[1].beside.push(format!("c{INSTANCE}-1-0-1"))
     });
 }
 
 #[test]
 fn an_output_of_another_round_is_seen() {
-    broken(Rule::OneRoundsOutput, |e| {
+    broken(OracleRule::OneRoundsOutput, |e| {
         e.jobs[0].outputs.insert(0, format!("c{INSTANCE}-1-0-1"));
     });
 }
 
 #[test]
 fn a_wrong_input_is_seen() {
-    broken(Rule::WholeInput, |e| {
+    broken(OracleRule::WholeInput, |e| {
         e.ledger.runs[0].bad_inputs.push("in-mesh".into())
     });
 }
 
 #[test]
 fn a_start_or_a_success_after_a_cancellation_is_seen() {
-    broken(Rule::CancelHolds, |e| e.promises.cancelled.push(1));
-    broken(Rule::CancelHolds, |e| {
+    broken(OracleRule::CancelHolds, |e| e.promises.cancelled.push(1));
+    broken(OracleRule::CancelHolds, |e| {
         let mut decided = ["JobPlaced", "ClaimBegun"].map(|name| event(380, name, None));
         decided[0].sites.truncate(1);
         e.jobs[1].events.splice(0..0, decided);
@@ -249,38 +253,44 @@ fn a_start_or_a_success_after_a_cancellation_is_seen() {
 
 #[test]
 fn a_processor_that_stays_held_is_seen() {
-    broken(Rule::NothingHeld, |e| e.sites[0].processors = (3, 4));
-    broken(Rule::NothingHeld, |e| e.sites[0].live.push("t".into()));
+    broken(OracleRule::NothingHeld, |e| e.sites[0].processors = (3, 4));
+    broken(OracleRule::NothingHeld, |e| {
+        e.sites[0].live.push("t".into())
+    });
 }
 
 #[test]
 fn a_process_that_stays_is_seen() {
-    broken(Rule::NothingRuns, |e| e.processes.push("t (7)".into()));
+    broken(OracleRule::NothingRuns, |e| {
+        e.processes.push("t (7)".into())
+    });
 }
 
 #[test]
 fn a_file_that_stays_is_seen() {
-    broken(Rule::NothingStaged, |e| {
+    broken(OracleRule::NothingStaged, |e| {
         e.sites[0].store.insert("d2".into());
     });
-    broken(Rule::NothingStaged, |e| {
+    broken(OracleRule::NothingStaged, |e| {
         e.sites[0].incoming.push("d2.n".into())
     });
 }
 
 #[test]
 fn a_touched_attempt_of_others_is_seen() {
-    broken(Rule::OthersLeftAlone, |e| e.foreign.push("changed".into()));
+    broken(OracleRule::OthersLeftAlone, |e| {
+        e.foreign.push("changed".into())
+    });
 }
 
 #[test]
 fn a_second_start_of_what_must_not_run_twice_is_seen() {
-    broken(Rule::RunsOnce, |e| e.jobs[0].asked.once = true);
+    broken(OracleRule::RunsOnce, |e| e.jobs[0].asked.once = true);
 }
 
 #[test]
 fn one_run_of_a_sweep_too_many_is_seen() {
-    broken(Rule::LimitHolds, |e| {
+    broken(OracleRule::LimitHolds, |e| {
         let mut other = e.jobs[0].clone();
         (other.id, other.name) = (3, "three".into());
         e.jobs.push(other);
@@ -304,14 +314,14 @@ fn one_run_of_a_sweep_too_many_is_seen() {
 
 #[test]
 fn peers_that_are_not_told_of_are_seen() {
-    broken(Rule::PeersKnown, |e| {
+    broken(OracleRule::PeersKnown, |e| {
         e.ledger.runs[1].wrong_peers = Some("1".into())
     });
 }
 
 #[test]
 fn a_chunk_that_is_not_the_payloads_own_is_seen() {
-    let shared_out = |e: &mut Evidence, chunks: [(u64, u64); 3]| {
+    let shared_out = |e: &mut RunEvidence, chunks: [(u64, u64); 3]| {
         e.jobs[0].asked.shares = vec![1, 3];
         for (run, chunk) in e.ledger.runs.iter_mut().zip(chunks) {
             run.chunks = vec![chunk];
@@ -322,15 +332,17 @@ fn a_chunk_that_is_not_the_payloads_own_is_seen() {
     shared_out(&mut well, own);
     assert_eq!(judge(&well).violations, []);
     let other = [own[0], own[1], (200_000, 599_999)];
-    broken(Rule::OwnChunk, |e| shared_out(e, other));
-    broken(Rule::OwnChunk, |e| {
+    broken(OracleRule::OwnChunk, |e| shared_out(e, other));
+    broken(OracleRule::OwnChunk, |e| {
         shared_out(e, own);
         e.ledger.runs[1].chunks.clear();
     });
-    broken(Rule::OwnChunk, |e| e.ledger.runs[1].chunks.push((0, 1)));
+    broken(OracleRule::OwnChunk, |e| {
+        e.ledger.runs[1].chunks.push((0, 1))
+    });
     // The parts of an earlier split had other chunks.
     let earlier = [(0, 9), own[1], own[2]];
-    broken(Rule::OwnChunk, |e| shared_out(e, earlier));
+    broken(OracleRule::OwnChunk, |e| shared_out(e, earlier));
     well.jobs[0].asked.flexible = true;
     shared_out(&mut well, earlier);
     assert_eq!(judge(&well).violations, []);

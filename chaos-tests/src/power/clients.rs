@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::process::Signal;
 
-use super::Stage;
+use super::PowerStage;
 use super::machine::signal;
 use crate::test_environment::TestEnvironment;
 
@@ -22,7 +22,7 @@ const UPLOAD_BYTES: usize = 3_000_000;
 
 /// What the command line said is done.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told {
+pub(super) struct ToldClients {
     /// Keys, with their secrets while they are there.
     pub(super) keys: BTreeMap<String, Option<String>>,
     /// Uploads by name, with their digests.
@@ -33,12 +33,12 @@ pub(super) struct Told {
 
 /// What clients of one life share.
 #[derive(Debug)]
-struct Shared {
+struct ClientsShared {
     program: PathBuf,
     config: PathBuf,
     home: PathBuf,
     exports: PathBuf,
-    told: Mutex<Told>,
+    told: Mutex<ToldClients>,
     /// Commands that run; none begins once it is over.
     running: Mutex<Option<BTreeSet<u32>>>,
     done: [AtomicU64; 3],
@@ -52,22 +52,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Clients at work.
 #[derive(Debug)]
 pub(super) struct Clients {
-    shared: Arc<Shared>,
+    shared: Arc<ClientsShared>,
     threads: Vec<JoinHandle<Result<()>>>,
 }
 
 /// What each of them does.
-const WORK: [Stage; 3] = [Stage::Keys, Stage::Uploads, Stage::Exports];
+const WORK: [PowerStage; 3] = [PowerStage::Keys, PowerStage::Uploads, PowerStage::Exports];
 
 impl Clients {
     /// Sets them to work; `life` tells their names from those of others.
     pub(super) fn start(
         program: &Path,
         environment: &TestEnvironment,
-        told: Told,
-        (life, busy): (u32, Stage),
+        told: ToldClients,
+        (life, busy): (u32, PowerStage),
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClientsShared {
             program: program.into(),
             config: environment.config(),
             home: environment.path().into(),
@@ -88,7 +88,7 @@ impl Clients {
     }
 
     /// How often one of them was told that something is done.
-    pub(super) fn done(&self, stage: Stage) -> u64 {
+    pub(super) fn done(&self, stage: PowerStage) -> u64 {
         let at = WORK.iter().position(|work| *work == stage);
         at.map_or(u64::MAX, |at| self.shared.done[at].load(Ordering::Relaxed))
     }
@@ -107,7 +107,7 @@ impl Clients {
     ///
     /// # Errors
     /// One of them could not work at all.
-    pub(super) fn finish(self, held: &[u32]) -> Result<Told> {
+    pub(super) fn finish(self, held: &[u32]) -> Result<ToldClients> {
         held.iter().for_each(|pid| signal(*pid, Signal::KILL));
         for thread in self.threads {
             thread
@@ -118,7 +118,7 @@ impl Clients {
     }
 }
 
-impl Shared {
+impl ClientsShared {
     fn work(&self, at: usize, life: u32, is_busy: bool) -> Result<()> {
         for turn in 0_u64.. {
             if self.is_over.load(Ordering::Relaxed) {
@@ -126,8 +126,8 @@ impl Shared {
             }
             let name = format!("{life}-{turn}");
             let is_done = match WORK[at] {
-                Stage::Keys => self.change_keys(&name, turn)?,
-                Stage::Uploads => self.upload(&name, turn)?,
+                PowerStage::Keys => self.change_keys(&name, turn)?,
+                PowerStage::Uploads => self.upload(&name, turn)?,
                 _ => self.export(&name)?,
             };
             self.done[at].fetch_add(u64::from(is_done), Ordering::Relaxed);

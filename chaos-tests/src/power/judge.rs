@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::clients::{Told, digest_of};
+use super::clients::{ToldClients, digest_of};
 use super::machine::must;
-use crate::api::{Api, Reply};
-use crate::crowd::Crowd;
-use crate::evidence::Evidence;
-use crate::oracle::{self, Rule};
+use crate::api::{Api, ApiReply};
+use crate::crowd::ClientCrowd;
+use crate::evidence::RunEvidence;
+use crate::oracle::{self, OracleRule};
 use crate::test_environment::TestEnvironment;
 
 /// Longest until all sites are usable, and until each has run something.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Rules about files that wrappers left long ago: a power cut takes those that nobody synced.
-const TAKEN_BY_CUTS: [Rule; 1] = [Rule::AllReady];
+const TAKEN_BY_CUTS: [OracleRule; 1] = [OracleRule::AllReady];
 
 /// What clients saw of a job that was over, and when.
-pub(super) type Ended = BTreeMap<u64, (String, u64)>;
+pub(super) type SeenEndings = BTreeMap<u64, (String, u64)>;
 
 /// The sites that do not take work, each with why. One that lost many attempts to the cut is tried
 /// out with few at a time: it does take work.
@@ -32,7 +32,7 @@ pub(super) type Ended = BTreeMap<u64, (String, u64)>;
 pub(super) fn unusable_sites(
     environment: &TestEnvironment,
     api: &Api,
-    crowd: Option<&Crowd>,
+    crowd: Option<&ClientCrowd>,
     cut: u32,
 ) -> Result<Vec<String>> {
     let begun = Instant::now();
@@ -104,7 +104,7 @@ pub(super) fn lost(
     environment: &TestEnvironment,
     program: &Path,
     api: &Api,
-    (told, acknowledged, ended): (&Told, &BTreeMap<String, Vec<u64>>, &Ended),
+    (told, acknowledged, ended): (&ToldClients, &BTreeMap<String, Vec<u64>>, &SeenEndings),
 ) -> Result<Vec<String>> {
     let mut lost = Vec::new();
     let rows = api.jobs()?;
@@ -141,7 +141,7 @@ fn lost_keys(
     environment: &TestEnvironment,
     program: &Path,
     api: &Api,
-    told: &Told,
+    told: &ToldClients,
 ) -> Result<Vec<String>> {
     let mut list = Command::new(program);
     list.args(["key", "list", "-o", "json", "--config"])
@@ -158,14 +158,18 @@ fn lost_keys(
         }
         let Some(secret) = secret else { continue };
         match api.with_token(secret).get("/v1/jobs?limit=1") {
-            Reply::Answered(200, _) => {}
+            ApiReply::Answered(200, _) => {}
             other => lost.push(format!("key {name} does not let its owner in: {other:?}")),
         }
     }
     Ok(lost)
 }
 
-fn lost_uploads(environment: &TestEnvironment, api: &Api, told: &Told) -> Result<Vec<String>> {
+fn lost_uploads(
+    environment: &TestEnvironment,
+    api: &Api,
+    told: &ToldClients,
+) -> Result<Vec<String>> {
     let files = api.files()?;
     let mut lost = Vec::new();
     for (name, digest) in &told.uploads {
@@ -194,7 +198,7 @@ fn lost_uploads(environment: &TestEnvironment, api: &Api, told: &Told) -> Result
 
 /// What the oracle says once everything has come to rest, and jobs that ran although they were
 /// over.
-pub(super) fn broken(evidence: &Evidence, ended: &Ended) -> Vec<String> {
+pub(super) fn broken(evidence: &RunEvidence, ended: &SeenEndings) -> Vec<String> {
     let verdict = oracle::judge(evidence);
     let counts = |violation: &&oracle::Violation| !TAKEN_BY_CUTS.contains(&violation.rule);
     let mut broken: Vec<String> = verdict

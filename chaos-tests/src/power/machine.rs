@@ -83,13 +83,13 @@ pub fn must(command: &mut Command) -> Result<String> {
 
 /// A file system on an image.
 #[derive(Debug)]
-pub struct Disk {
+pub struct ImageDisk {
     image: PathBuf,
     place: PathBuf,
     copies: u32,
 }
 
-impl Disk {
+impl ImageDisk {
     /// A new one, mounted at `place`.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for ImageDisk {
     fn drop(&mut self) {
         // Whatever is mounted there is gone with this process at the latest.
         let _ = Command::new("umount")

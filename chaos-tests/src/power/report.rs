@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Stage;
+use super::PowerStage;
 use super::series::Series;
 
 /// What came of one cut.
 #[derive(Debug, Clone)]
-pub struct Cut {
+pub struct CutResult {
     /// What went on.
-    pub stage: Stage,
+    pub stage: PowerStage,
     /// From the cut to a server that takes work; `None`: it did not start.
     pub restart: Option<Duration>,
     /// Sites that took no work.
@@ -21,9 +21,9 @@ pub struct Cut {
 
 /// What came of a run.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct PowerRunResult {
     /// Each of them.
-    pub cuts: Vec<Cut>,
+    pub cuts: Vec<CutResult>,
     /// What broke on the whole, or kept a disk from being worked on.
     pub broken: Vec<String>,
     /// Jobs, keys, uploads and exports that were said to be done.
@@ -32,14 +32,14 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-impl Cut {
+impl CutResult {
     /// What was found wrong.
     pub fn problems(&self) -> Vec<&String> {
         self.unusable.iter().chain(&self.lost).collect()
     }
 }
 
-impl fmt::Display for Cut {
+impl fmt::Display for CutResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let restart = match self.restart {
             Some(restart) => format!("ready after {} ms", restart.as_millis()),
@@ -52,7 +52,7 @@ impl fmt::Display for Cut {
     }
 }
 
-impl Outcome {
+impl PowerRunResult {
     /// Adds what came of a series.
     pub(super) fn add(&mut self, series: Series<'_>) {
         self.cuts.extend(series.cuts);
@@ -62,7 +62,7 @@ impl Outcome {
 
     /// Whether it shows what it was to show.
     pub fn is_good(&self) -> bool {
-        let is_good = |cut: &Cut| cut.restart.is_some() && cut.problems().is_empty();
+        let is_good = |cut: &CutResult| cut.restart.is_some() && cut.problems().is_empty();
         self.broken.is_empty() && self.cuts.iter().all(is_good)
     }
 
@@ -72,15 +72,15 @@ impl Outcome {
             "{:14}{:>6}{:>9}{:>14}{:>14}\n",
             "cut during", "cuts", "started", "sites usable", "nothing lost"
         );
-        let row = |name: &str, cuts: &[&Cut]| {
-            let count = |is: fn(&Cut) -> bool| cuts.iter().filter(|cut| is(cut)).count();
+        let row = |name: &str, cuts: &[&CutResult]| {
+            let count = |is: fn(&CutResult) -> bool| cuts.iter().filter(|cut| is(cut)).count();
             let usable = count(|cut| cut.restart.is_some() && cut.unusable.is_empty());
             let kept = count(|cut| cut.restart.is_some() && cut.lost.is_empty());
             let (all, started) = (cuts.len(), count(|cut| cut.restart.is_some()));
             format!("{name:14}{all:>6}{started:>9}{usable:>14}{kept:>14}\n")
         };
-        for stage in Stage::ALL {
-            let cuts: Vec<&Cut> = self.cuts.iter().filter(|cut| cut.stage == stage).collect();
+        for stage in PowerStage::ALL {
+            let cuts: Vec<&CutResult> = self.cuts.iter().filter(|cut| cut.stage == stage).collect();
             text += &row(&stage.to_string(), &cuts);
         }
         text += &row("all", &self.cuts.iter().collect::<Vec<_>>());

@@ -9,16 +9,16 @@ use anyhow::{Context, Result, bail, ensure};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::clients::{Clients, Told};
-use super::judge::{self, Ended};
-use super::machine::{self, Disk, must, stop_all};
-use super::{Cut, Options, Show, Stage};
-use crate::crowd::{Crowd, Promises};
+use super::clients::{Clients, ToldClients};
+use super::judge::{self, SeenEndings};
+use super::machine::{self, ImageDisk, must, stop_all};
+use super::{CutResult, PowerOptions, PowerStage, Show};
+use crate::crowd::{ClientCrowd, ClientPromises};
 use crate::kills::register_shared;
-use crate::server::Server;
+use crate::server::ServerProcess;
 use crate::settle;
 use crate::test_environment::{Layout, TestEnvironment};
-use crate::workload::Workload;
+use crate::workload::DrawnWorkload;
 
 /// Jobs that are kept in flight.
 const DEPTH: usize = 10;
@@ -30,12 +30,12 @@ const SETTLE_MAX: Duration = Duration::from_secs(120);
 
 /// A few cuts.
 pub(super) struct Series<'a> {
-    options: &'a Options,
+    options: &'a PowerOptions,
     stop: &'a AtomicBool,
     show: Show<'a>,
     random: StdRng,
     /// What came of the cuts.
-    pub(super) cuts: Vec<Cut>,
+    pub(super) cuts: Vec<CutResult>,
     /// What broke beside them.
     pub(super) broken: Vec<String>,
     /// What clients were told is done.
@@ -45,7 +45,7 @@ pub(super) struct Series<'a> {
 impl<'a> Series<'a> {
     /// So many cuts, of which the first has this number.
     pub(super) fn run(
-        options: &'a Options,
+        options: &'a PowerOptions,
         first: u32,
         cuts: u32,
         stop: &'a AtomicBool,
@@ -62,7 +62,7 @@ impl<'a> Series<'a> {
             broken,
             told,
         };
-        let stages = &Stage::ALL[..Stage::ALL.len().min(cuts as usize)];
+        let stages = &PowerStage::ALL[..PowerStage::ALL.len().min(cuts as usize)];
         // A disk from which no server starts is left, and another one is begun.
         while series.cuts.len() < stages.len() && series.broken.is_empty() {
             let left = &stages[series.cuts.len()..];
@@ -74,16 +74,16 @@ impl<'a> Series<'a> {
         series
     }
 
-    fn work_on_disk(&mut self, first: u32, stages: &[Stage]) -> Result<()> {
+    fn work_on_disk(&mut self, first: u32, stages: &[PowerStage]) -> Result<()> {
         // Copies shall be short: what is cut is to be seen, not how files travel.
         let layout = Layout {
             bandwidth: "500Mbit/s".into(),
             ..Layout::default()
         };
         let mut environment = TestEnvironment::with_disk(&self.options.base, &layout, "disk")?;
-        let disk = Disk::make(environment.disk())?;
+        let disk = ImageDisk::make(environment.disk())?;
         let program = machine::machine(environment.path(), &self.options.binary)?;
-        let server = Server::new(&program, &environment);
+        let server = ServerProcess::new(&program, &environment);
         let before = self.cuts.len();
         let mut power = Power {
             environment: &environment,
@@ -91,8 +91,8 @@ impl<'a> Series<'a> {
             server,
             disk,
             crowd: None,
-            told: Told::default(),
-            ended: Ended::new(),
+            told: ToldClients::default(),
+            ended: SeenEndings::new(),
         };
         let done = self.cut_all(&mut power, first, stages);
         drop(power);
@@ -107,8 +107,8 @@ impl<'a> Series<'a> {
         done.with_context(|| format!("see {}", environment.path().display()))
     }
 
-    fn cut_all(&mut self, power: &mut Power<'_>, first: u32, stages: &[Stage]) -> Result<()> {
-        if stages.first() != Some(&Stage::FirstStart) {
+    fn cut_all(&mut self, power: &mut Power<'_>, first: u32, stages: &[PowerStage]) -> Result<()> {
+        if stages.first() != Some(&PowerStage::FirstStart) {
             power.server.start()?;
         }
         for (number, stage) in (first..).zip(stages) {
@@ -135,11 +135,11 @@ impl<'a> Series<'a> {
         &mut self,
         power: &mut Power<'_>,
         number: u32,
-        stage: Stage,
+        stage: PowerStage,
     ) -> Result<Option<Clients>> {
         let begun = Instant::now();
         let mut clients = None;
-        if stage == Stage::FirstStart {
+        if stage == PowerStage::FirstStart {
             let moment = Duration::from_millis(self.random.random_range(0..FIRST_START_MS));
             power.server.spawn()?;
             while begun.elapsed() < moment {
@@ -152,7 +152,7 @@ impl<'a> Series<'a> {
         }
         let started = power.start_clients(number, stage, self.random.random())?;
         let is_under_way = |power: &Power<'_>| match stage {
-            Stage::Submissions => power.crowd.as_ref().is_some_and(|c| c.open() * 2 > DEPTH),
+            PowerStage::Submissions => power.crowd.as_ref().is_some_and(|c| c.open() * 2 > DEPTH),
             _ => started.done(stage) >= DONE_BEFORE,
         };
         while !is_under_way(power) {
@@ -175,8 +175,12 @@ impl<'a> Series<'a> {
 
     /// Lets everything come to rest, and judges the whole.
     fn settle(&mut self, power: &mut Power<'_>) -> Result<()> {
-        let promises = power.crowd.take().map(Crowd::finish).unwrap_or_default();
-        let Told {
+        let promises = power
+            .crowd
+            .take()
+            .map(ClientCrowd::finish)
+            .unwrap_or_default();
+        let ToldClients {
             keys,
             uploads,
             exports,
@@ -199,21 +203,21 @@ impl<'a> Series<'a> {
 struct Power<'a> {
     environment: &'a TestEnvironment,
     binary: &'a Path,
-    server: Server,
-    disk: Disk,
-    crowd: Option<Crowd>,
-    told: Told,
-    ended: Ended,
+    server: ServerProcess,
+    disk: ImageDisk,
+    crowd: Option<ClientCrowd>,
+    told: ToldClients,
+    ended: SeenEndings,
 }
 
 impl Power<'_> {
-    fn start_clients(&mut self, number: u32, stage: Stage, seed: u64) -> Result<Clients> {
+    fn start_clients(&mut self, number: u32, stage: PowerStage, seed: u64) -> Result<Clients> {
         let api = self.server.api()?;
         if self.crowd.is_none() {
             register_shared(self.environment, &api)?;
             sync_files(self.environment)?;
-            let workload = Workload::new(self.environment, "job");
-            self.crowd = Some(Crowd::start(api, workload, DEPTH, seed));
+            let workload = DrawnWorkload::new(self.environment, "job");
+            self.crowd = Some(ClientCrowd::start(api, workload, DEPTH, seed));
         }
         let told = std::mem::take(&mut self.told);
         Ok(Clients::start(
@@ -265,8 +269,8 @@ impl Power<'_> {
     }
 
     /// Starts the server again, and looks what is there.
-    fn come_back(&mut self, number: u32, stage: Stage) -> Result<Cut> {
-        let mut cut = Cut {
+    fn come_back(&mut self, number: u32, stage: PowerStage) -> Result<CutResult> {
+        let mut cut = CutResult {
             stage,
             restart: None,
             unusable: Vec::new(),
@@ -284,8 +288,12 @@ impl Power<'_> {
         }
         let (api, environment) = (self.server.api()?, self.environment);
         cut.unusable = judge::unusable_sites(environment, &api, self.crowd.as_ref(), number)?;
-        let promises = self.crowd.as_ref().map(Crowd::promises).unwrap_or_default();
-        let Promises { acknowledged, .. } = &promises;
+        let promises = self
+            .crowd
+            .as_ref()
+            .map(ClientCrowd::promises)
+            .unwrap_or_default();
+        let ClientPromises { acknowledged, .. } = &promises;
         let told = (&self.told, acknowledged, &self.ended);
         cut.lost = judge::lost(environment, self.binary, &api, told)?;
         Ok(cut)

@@ -15,42 +15,42 @@
 
 use std::collections::BTreeMap;
 
-use cospan_domain::ids::{Attempt, ComponentIndex, JobId, Tag};
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, JobId};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::oracle::Evidence;
+use super::oracle::SeedEvidence;
 use super::starts::clock_steps;
-use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
 /// When the control plane wrote about one attempt that it is at its gate, and that it is not any
 /// more, in true time.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counted {
+struct GateSpan {
     from: Option<Timestamp>,
     until: Option<Timestamp>,
 }
 
 /// What the control plane wrote about times at gates.
 #[derive(Debug, Default)]
-pub struct Accounts {
-    counted: BTreeMap<(JobId, ComponentIndex, Attempt), Counted>,
+pub struct GateAccounts {
+    counted: BTreeMap<(JobId, ComponentIndex, Attempt), GateSpan>,
 }
 
-impl Accounts {
+impl GateAccounts {
     /// Takes note of an event that became durable, of a job as it was before, written by a
     /// clock that is so far ahead. Much may become durable at once: a component that is seen
     /// to have begun may be seen to be over, and its job with it.
     pub(super) fn note(&mut self, job: &Job, event: &JobEvent, ahead_ms: i64) {
         let written = Timestamp(event.at.0.saturating_add_signed(-ahead_ms));
         match &event.what {
-            Happened::ComponentReady { component, .. } => {
+            JobEventKind::ComponentReady { component, .. } => {
                 if let Some(counted) = self.current(job, *component) {
                     counted.from.get_or_insert(written);
                 }
             }
-            Happened::AttemptEnded {
+            JobEventKind::AttemptEnded {
                 component, attempt, ..
             } => {
                 self.counted
@@ -58,7 +58,7 @@ impl Accounts {
                     .or_default()
                     .end(written);
             }
-            Happened::ComponentBegan { component, .. } => {
+            JobEventKind::ComponentBegan { component, .. } => {
                 if let Some(counted) = self.current(job, *component) {
                     counted.end(written);
                 }
@@ -68,7 +68,7 @@ impl Accounts {
     }
 
     /// What is counted for the current attempt of a component.
-    fn current(&mut self, job: &Job, component: ComponentIndex) -> Option<&mut Counted> {
+    fn current(&mut self, job: &Job, component: ComponentIndex) -> Option<&mut GateSpan> {
         let attempt = job.components.get(component.0 as usize)?.attempt;
         Some(
             self.counted
@@ -78,7 +78,7 @@ impl Accounts {
     }
 }
 
-impl Counted {
+impl GateSpan {
     fn end(&mut self, written: Timestamp) {
         self.until.get_or_insert(written);
     }
@@ -86,7 +86,7 @@ impl Counted {
 
 /// What the world knows of an attempt that came to its gate.
 #[derive(Debug, Default, Clone, Copy)]
-struct Held {
+struct GatedAttempt {
     processors: u32,
     /// Its site started it.
     from: Option<Timestamp>,
@@ -98,17 +98,20 @@ struct Held {
     until: Option<Timestamp>,
 }
 
-fn held(entries: &[Entry]) -> BTreeMap<Tag, Held> {
-    let mut held: BTreeMap<Tag, Held> = BTreeMap::new();
-    for Entry { at, tag, deed, .. } in entries {
+fn held(entries: &[LedgerEntry]) -> BTreeMap<AttemptTag, GatedAttempt> {
+    let mut held: BTreeMap<AttemptTag, GatedAttempt> = BTreeMap::new();
+    for LedgerEntry { at, tag, deed, .. } in entries {
         let held = held.entry(*tag).or_default();
         match deed {
-            Deed::Submitted { processors } => held.processors = *processors,
-            Deed::Started => drop(held.from.get_or_insert(*at)),
-            Deed::Ready => held.ready = true,
-            Deed::Began | Deed::Voided | Deed::HeldTooLong | Deed::Left => {
+            LedgerEvent::Submitted { processors } => held.processors = *processors,
+            LedgerEvent::Started => drop(held.from.get_or_insert(*at)),
+            LedgerEvent::Ready => held.ready = true,
+            LedgerEvent::Began
+            | LedgerEvent::Voided
+            | LedgerEvent::HeldTooLong
+            | LedgerEvent::Left => {
                 held.until.get_or_insert(*at);
-                if matches!(deed, Deed::Began) {
+                if matches!(deed, LedgerEvent::Began) {
                     held.began = Some(*at);
                 }
             }
@@ -119,7 +122,7 @@ fn held(entries: &[Entry]) -> BTreeMap<Tag, Held> {
 }
 
 /// Ended jobs of which the record states what cannot be, with the bounds.
-pub(super) fn misstated(evidence: &Evidence<'_>) -> Vec<String> {
+pub(super) fn misstated(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut bounds: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
     for (tag, held) in held(evidence.world.ledger().entries()) {
         let ended = evidence
@@ -160,8 +163,8 @@ const COUNTS: u64 = 3;
 
 /// The least and the most that may be counted for one attempt, where clocks leave so much in doubt.
 fn bounds_ms(
-    counted: Counted,
-    held: Held,
+    counted: GateSpan,
+    held: GatedAttempt,
     from: Timestamp,
     ended: Timestamp,
     doubt: DurationMs,
@@ -183,7 +186,8 @@ mod tests {
     use cospan_domain::ids::{KeyName, LrmId, Round};
     use cospan_domain::job::evolve::evolve;
     use cospan_domain::job::state::{
-        AbortCause, AfterAbort, Component, Ending, Phase, Restart, RestartStep, Run, Setbacks,
+        AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, JobPhase, Restart,
+        RestartStep, Setbacks,
     };
 
     use super::*;
@@ -191,8 +195,13 @@ mod tests {
 
     const ENDED: Timestamp = Timestamp(10_000);
 
-    fn bounds(from: Option<u64>, until: Option<u64>, held: Held, doubt_ms: u64) -> (u64, u64) {
-        let counted = Counted {
+    fn bounds(
+        from: Option<u64>,
+        until: Option<u64>,
+        held: GatedAttempt,
+        doubt_ms: u64,
+    ) -> (u64, u64) {
+        let counted = GateSpan {
             from: from.map(Timestamp),
             until: until.map(Timestamp),
         };
@@ -200,30 +209,30 @@ mod tests {
         (least.0, most.0)
     }
 
-    fn began_at(ms: u64) -> Held {
+    fn began_at(ms: u64) -> GatedAttempt {
         let began = Some(Timestamp(ms));
-        Held {
+        GatedAttempt {
             began,
             until: began,
-            ..Held::default()
+            ..GatedAttempt::default()
         }
     }
 
     #[test]
     fn as_much_is_in_doubt_as_news_were_late() {
         assert_eq!(bounds(Some(130), Some(200), began_at(220), 0), (70, 100));
-        let lost = Held {
+        let lost = GatedAttempt {
             until: Some(Timestamp(150)),
-            ..Held::default()
+            ..GatedAttempt::default()
         };
         assert_eq!(bounds(Some(130), Some(300), lost, 0), (20, 200));
     }
 
     #[test]
     fn as_much_is_in_doubt_as_the_clock_was_set() {
-        let held = Held {
+        let held = GatedAttempt {
             until: Some(Timestamp(900)),
-            ..Held::default()
+            ..GatedAttempt::default()
         };
         assert_eq!(bounds(Some(130), Some(900), held, 50), (720, 850));
     }
@@ -232,7 +241,10 @@ mod tests {
     fn the_unseen_may_be_counted_until_the_gate_was_open_or_the_job_over() {
         assert_eq!(bounds(Some(130), None, began_at(220), 5), (0, 125));
         assert_eq!(bounds(None, Some(200), began_at(220), 5), (0, 105));
-        assert_eq!(bounds(Some(130), None, Held::default(), 5), (0, 9_905));
+        assert_eq!(
+            bounds(Some(130), None, GatedAttempt::default(), 5),
+            (0, 9_905)
+        );
     }
 
     const RESTARTED: ComponentIndex = ComponentIndex(0);
@@ -250,7 +262,7 @@ mod tests {
         };
         let component = Component {
             attempt: Attempt(2),
-            run: Run::Submitted {
+            run: AttemptState::Submitted {
                 lrm_id,
                 at: begun,
                 absences: 0,
@@ -268,7 +280,7 @@ mod tests {
             spec,
             frozen_by: None,
             held: None,
-            phase: Phase::Running { since: begun },
+            phase: JobPhase::Running { since: begun },
             round: Round(1),
             inputs_here: true,
             start_at: Some(begun),
@@ -288,10 +300,10 @@ mod tests {
 
     /// What the record of a restarted component's job states, and what is in doubt, if it was
     /// seen at its gate at 100 and this became durable at once at 5000.
-    fn stated(seen: &[Happened]) -> (u64, (u64, u64)) {
-        let (mut job, mut accounts) = (restarted(), Accounts::default());
+    fn stated(seen: &[JobEventKind]) -> (u64, (u64, u64)) {
+        let (mut job, mut accounts) = (restarted(), GateAccounts::default());
         let host = Arc::from("node");
-        let ready = Happened::ComponentReady {
+        let ready = JobEventKind::ComponentReady {
             component: RESTARTED,
             host,
             clock: None,
@@ -315,20 +327,20 @@ mod tests {
     #[test]
     fn a_restart_that_is_seen_to_begin_and_end_at_once_was_counted_until_then() {
         let end = [
-            Happened::GateOpened {
+            JobEventKind::GateOpened {
                 component: RESTARTED,
             },
-            Happened::ComponentBegan {
+            JobEventKind::ComponentBegan {
                 component: RESTARTED,
                 began_at: None,
             },
-            Happened::AttemptEnded {
+            JobEventKind::AttemptEnded {
                 component: RESTARTED,
                 attempt: Attempt(2),
-                how: Ending::Succeeded,
+                how: AttemptEnding::Succeeded,
             },
-            Happened::PayloadsSucceeded,
-            Happened::JobFinished,
+            JobEventKind::PayloadsSucceeded,
+            JobEventKind::JobFinished,
         ];
         assert_eq!(stated(&end), (4_900, (50, 4_900)));
     }
@@ -341,12 +353,12 @@ mod tests {
         let why = AbortCause::Unreachable {
             component: RESTARTED,
         };
-        let over = Happened::AttemptEnded {
+        let over = JobEventKind::AttemptEnded {
             component: RESTARTED,
             attempt: Attempt(2),
-            how: Ending::Killed,
+            how: AttemptEnding::Killed,
         };
-        let end = [Happened::RoundAborted { why, then }, over];
+        let end = [JobEventKind::RoundAborted { why, then }, over];
         assert_eq!(stated(&end), (4_900, (50, 4_900)));
     }
 }

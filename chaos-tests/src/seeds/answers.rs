@@ -3,19 +3,19 @@
 
 use cospan_actors::api::View;
 use cospan_actors::api::command::{ApiAnswer, ApiRefusal, JobOutcome};
-use cospan_domain::job::state::{AfterAbort, Job, Phase, PhaseKind};
+use cospan_domain::job::state::{AfterAbort, Job, JobPhase, PhaseKind};
 use cospan_domain::site::command::Operation;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::scenario::{Scenario, UserAction};
+use super::scenario::{SeedScenario, UserAction};
 
 /// What an answer says and is not so; `view` is what could be read right after it, `asked_at` when it
 /// was asked for, by the clock of the control plane.
 pub(super) fn untrue(
     action: &UserAction,
     answer: &Result<ApiAnswer, ApiRefusal>,
-    scenario: &Scenario,
+    scenario: &SeedScenario,
     view: &View,
     asked_at: Timestamp,
 ) -> Vec<String> {
@@ -67,7 +67,7 @@ fn is_so(action: &UserAction, job: &Job) -> bool {
         UserAction::Cancel(_) | UserAction::Abandon(_) => {
             let aborting = matches!(
                 job.phase,
-                Phase::Aborting {
+                JobPhase::Aborting {
                     then: AfterAbort::Cancel { .. },
                     ..
                 }

@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Result, anyhow};
 use cospan_domain::units::DurationMs;
 
-use super::run::{Verdict, run};
-use super::scenario::Scenario;
+use super::run::{SeedVerdict, run};
+use super::scenario::SeedScenario;
 
 /// How large each run is.
 #[derive(Debug, Clone, Copy)]
-pub struct Size {
+pub struct CampaignSize {
     /// Jobs.
     pub jobs: usize,
     /// Sites, at most five.
@@ -21,7 +21,7 @@ pub struct Size {
     pub length: DurationMs,
 }
 
-impl Default for Size {
+impl Default for CampaignSize {
     fn default() -> Self {
         Self {
             jobs: 200,
@@ -35,15 +35,15 @@ impl Default for Size {
 ///
 /// # Errors
 /// The simulation fails, or a store cannot be opened any more.
-pub fn seed(seed: u64, size: Size) -> Result<Verdict> {
-    let scenario = Scenario::draw(seed, size.jobs, size.sites, size.length)?;
+pub fn seed(seed: u64, size: CampaignSize) -> Result<SeedVerdict> {
+    let scenario = SeedScenario::draw(seed, size.jobs, size.sites, size.length)?;
     catch_unwind(AssertUnwindSafe(|| run(scenario)))
         .unwrap_or_else(|_| Err(anyhow!("the simulation panicked")))
 }
 
 /// How a planted bug was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundBug {
     /// Seeds that it took.
     pub seeds: u64,
     /// What the oracle said first.
@@ -52,7 +52,7 @@ pub struct Found {
 
 /// What a seed showed first, if it broke a rule.
 #[cfg(cospan_chaos)]
-fn shown(number: u64, size: Size) -> Option<String> {
+fn shown(number: u64, size: CampaignSize) -> Option<String> {
     match seed(number, size) {
         Ok(verdict) if verdict.holds() => None,
         Ok(verdict) => verdict.unsafe_.into_iter().chain(verdict.not_live).next(),
@@ -66,9 +66,9 @@ fn shown(number: u64, size: Size) -> Option<String> {
 pub fn hunt(
     bug: cospan_domain::planted::Bug,
     mut within: std::ops::Range<u64>,
-    size: Size,
+    size: CampaignSize,
     show: &dyn Fn(u64, Option<String>),
-) -> Option<Found> {
+) -> Option<FoundBug> {
     use cospan_domain::planted::plant;
 
     let first = within.start;
@@ -80,7 +80,7 @@ pub fn hunt(
         plant(None);
         let said = said?;
         match shown(number, size) {
-            None => Some(Found { seeds, said }),
+            None => Some(FoundBug { seeds, said }),
             Some(other) => {
                 show(seeds, Some(other));
                 None
@@ -95,8 +95,8 @@ pub fn seeds(
     first: u64,
     count: u64,
     at_once: usize,
-    size: Size,
-    show: &(dyn Fn(u64, Result<Verdict>) + Sync),
+    size: CampaignSize,
+    show: &(dyn Fn(u64, Result<SeedVerdict>) + Sync),
 ) {
     let next = AtomicU64::new(0);
     let shown = Mutex::new(());
@@ -120,9 +120,9 @@ pub fn seeds(
 ///
 /// # Errors
 /// The simulation fails.
-pub fn shortest(seed: u64, size: Size) -> Result<Option<(usize, Verdict)>> {
-    let scenario = Scenario::draw(seed, size.jobs, size.sites, size.length)?;
-    let fails = |count: usize| -> Result<Option<Verdict>> {
+pub fn shortest(seed: u64, size: CampaignSize) -> Result<Option<(usize, SeedVerdict)>> {
+    let scenario = SeedScenario::draw(seed, size.jobs, size.sites, size.length)?;
+    let fails = |count: usize| -> Result<Option<SeedVerdict>> {
         let mut shorter = scenario.clone();
         shorter.actions.truncate(count);
         let verdict = run(shorter)?;

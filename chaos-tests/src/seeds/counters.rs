@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_actors::metrics::Metrics;
 use cospan_domain::job::state::{Job, PhaseKind};
 use prometheus::core::Collector;
@@ -19,10 +19,10 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Takes note of a change.
-    pub(super) fn note(&mut self, change: &Change) {
+    pub(super) fn note(&mut self, change: &JournalChange) {
         match change {
-            Change::NewJobs(jobs) => self.submitted += jobs.len() as u64,
-            Change::Job { old, new, .. } if new.is_final() && !old.is_final() => {
+            JournalChange::NewJobs(jobs) => self.submitted += jobs.len() as u64,
+            JournalChange::Job { old, new, .. } if new.is_final() && !old.is_final() => {
                 *self.ended.entry(new.phase.kind()).or_default() += 1;
             }
             _ => {}

@@ -4,13 +4,13 @@
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::job::state::PhaseKind;
 
-use cospan_simulator::kinds::{Kind, Place};
+use cospan_simulator::kinds::{FaultKind, FaultTarget};
 use cospan_simulator::stalls::KINDS;
-use cospan_simulator::world::trouble::Struck;
+use cospan_simulator::world::trouble::StruckFault;
 use cospan_sites::port::CallKind;
 
 /// A kind of trouble, and a step that it can strike at.
-pub type Pair = (Kind, &'static str);
+pub type CoveragePair = (FaultKind, &'static str);
 
 /// Steps of an attempt at its site.
 const STEPS: [&str; 5] = ["queued", "starting", "at-gate", "running", "ended"];
@@ -20,50 +20,50 @@ const RECORDS: [&str; 7] = [
 ];
 
 /// Steps that a kind ought to strike at; none, if only some seeds or builds come to it.
-fn steps(kind: Kind) -> Vec<&'static str> {
+fn steps(kind: FaultKind) -> Vec<&'static str> {
     match kind.place() {
-        Place::Call => {
+        FaultTarget::Call => {
             let concerned = calls().filter(|call| kind.concerns(*call));
             concerned.map(CallKind::as_str).collect()
         }
-        Place::Site => steps_at_site(kind),
-        Place::Death => match kind {
-            Kind::KilledBeforeCall | Kind::KilledAfterCall => {
+        FaultTarget::Site => steps_at_site(kind),
+        FaultTarget::Death => match kind {
+            FaultKind::KilledBeforeCall | FaultKind::KilledAfterCall => {
                 calls().map(CallKind::as_str).collect()
             }
-            Kind::KilledBetweenGates => vec![CallKind::DecideGate.as_str()],
+            FaultKind::KilledBetweenGates => vec![CallKind::DecideGate.as_str()],
             _ => RECORDS.into(),
         },
-        Place::Disk => match kind {
+        FaultTarget::Disk => match kind {
             // Nothing is written for a barrier that could be torn.
-            Kind::TornTail => RECORDS
+            FaultKind::TornTail => RECORDS
                 .into_iter()
                 .filter(|record| *record != "barrier")
                 .collect(),
-            Kind::StoreFull => RECORDS.into_iter().chain(["start"]).collect(),
+            FaultKind::StoreFull => RECORDS.into_iter().chain(["start"]).collect(),
             _ => RECORDS.into(),
         },
-        Place::User if kind == Kind::IntakeFull => vec!["command"],
-        Place::User => PhaseKind::ALL
+        FaultTarget::User if kind == FaultKind::IntakeFull => vec!["command"],
+        FaultTarget::User => PhaseKind::ALL
             .map(PhaseKind::as_str)
             .into_iter()
             .chain(["archived"])
             .collect(),
-        Place::Actor if kind == Kind::ActorPanics => Vec::new(),
-        Place::Actor => KINDS.map(ActorKind::as_str).into(),
-        Place::Rehearsal => Vec::new(),
+        FaultTarget::Actor if kind == FaultKind::ActorPanics => Vec::new(),
+        FaultTarget::Actor => KINDS.map(ActorKind::as_str).into(),
+        FaultTarget::Rehearsal => Vec::new(),
     }
 }
 
-fn steps_at_site(kind: Kind) -> Vec<&'static str> {
+fn steps_at_site(kind: FaultKind) -> Vec<&'static str> {
     match kind {
-        Kind::NodeDown | Kind::SiteDown => vec!["starting", "at-gate", "running"],
-        Kind::Stale => STEPS.into(),
-        Kind::SiteClock => vec!["at-gate", "running", "ended"],
-        Kind::Drained => vec!["queued"],
-        Kind::Forgets => vec!["queued", "starting", "at-gate", "running"],
-        Kind::Link | Kind::Corrupts | Kind::DiskFull => vec!["copying"],
-        Kind::LosesLeases => vec!["granted", "confirmed"],
+        FaultKind::NodeDown | FaultKind::SiteDown => vec!["starting", "at-gate", "running"],
+        FaultKind::Stale => STEPS.into(),
+        FaultKind::SiteClock => vec!["at-gate", "running", "ended"],
+        FaultKind::Drained => vec!["queued"],
+        FaultKind::Forgets => vec!["queued", "starting", "at-gate", "running"],
+        FaultKind::Link | FaultKind::Corrupts | FaultKind::DiskFull => vec!["copying"],
+        FaultKind::LosesLeases => vec!["granted", "confirmed"],
         // The others turn callers away: they strike whatever stands there.
         _ => STEPS.into_iter().chain(["copying"]).collect(),
     }
@@ -79,8 +79,8 @@ fn calls() -> impl Iterator<Item = CallKind> {
 }
 
 /// All pairs, each once.
-pub fn pairs() -> Vec<Pair> {
-    let kinds = Kind::ALL.iter();
+pub fn pairs() -> Vec<CoveragePair> {
+    let kinds = FaultKind::ALL.iter();
     kinds
         .flat_map(|kind| steps(*kind).into_iter().map(|step| (*kind, step)))
         .collect()
@@ -90,7 +90,7 @@ pub fn pairs() -> Vec<Pair> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fared {
     /// Which.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// How often it struck with effect.
     pub strikes: u64,
     /// Steps that it ought to strike at.
@@ -100,7 +100,7 @@ pub struct Fared {
 }
 
 /// The kinds of the table, in its order, as they struck.
-pub fn kinds(struck: &Struck) -> Vec<Fared> {
+pub fn kinds(struck: &StruckFault) -> Vec<Fared> {
     let mut kinds: Vec<Fared> = Vec::new();
     for (kind, step) in pairs() {
         if kinds.last().is_none_or(|fared| fared.kind != kind) {
@@ -141,7 +141,7 @@ mod tests {
     fn each_pair_is_listed_once_and_kinds_stand_together() {
         let all = pairs();
         assert_eq!(all.len(), all.iter().collect::<BTreeSet<_>>().len());
-        let kinds = kinds(&Struck::new());
+        let kinds = kinds(&StruckFault::new());
         assert_eq!(
             kinds.len(),
             kinds

@@ -15,10 +15,10 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::rare_options::{ALWAYS_IDLE, hasten};
-use super::scenario::{BEGINS, DrawnJob, MINUTE, Scenario, UserAction};
+use super::scenario::{BEGINS, DrawnJob, MINUTE, SeedScenario, UserAction};
 use cospan_simulator::stalls::{self, Stalls};
 use cospan_simulator::world::cluster::LocalJob;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Tells the stream apart.
 const CROWDS: u64 = 0x6372_6f77_6473;
@@ -31,7 +31,7 @@ const MANY_RAISES: usize = 800;
 
 /// What a run is dense in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Crowd {
+pub(super) enum CrowdKind {
     /// Jobs of all classes, and local users, contend for small sites, and some jobs must not
     /// run twice.
     Contention,
@@ -45,16 +45,16 @@ pub(super) enum Crowd {
     PriorityChurn,
 }
 
-impl Crowd {
+impl CrowdKind {
     /// What the run of this seed is dense in, if it is in anything. The largest jobs do not
     /// fit two small sites.
     pub(super) fn of(seed: u64, sites: usize) -> Option<Self> {
         match StdRng::seed_from_u64(seed ^ CROWDS).random_range(0..20) {
             _ if sites < 3 => None,
-            0..=3 => Some(Crowd::Contention),
-            4..=6 => Some(Crowd::Identical),
-            7..=9 => Some(Crowd::Restarts),
-            10..=11 => Some(Crowd::PriorityChurn),
+            0..=3 => Some(CrowdKind::Contention),
+            4..=6 => Some(CrowdKind::Identical),
+            7..=9 => Some(CrowdKind::Restarts),
+            10..=11 => Some(CrowdKind::PriorityChurn),
             _ => None,
         }
     }
@@ -62,21 +62,21 @@ impl Crowd {
     /// What its jobs are, for the line about a run.
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Crowd::Contention => " in a contest",
-            Crowd::Identical => ", many alike,",
-            Crowd::Restarts => " that part",
-            Crowd::PriorityChurn => " of fickle users",
+            CrowdKind::Contention => " in a contest",
+            CrowdKind::Identical => ", many alike,",
+            CrowdKind::Restarts => " that part",
+            CrowdKind::PriorityChurn => " of fickle users",
         }
     }
 
     /// Makes the run one.
-    pub(super) fn gather(self, scenario: &mut Scenario) {
+    pub(super) fn gather(self, scenario: &mut SeedScenario) {
         let mut chance = StdRng::seed_from_u64(!scenario.seed ^ CROWDS);
         match self {
-            Crowd::Contention => contest(scenario, &mut chance),
-            Crowd::Identical => twins(scenario, &mut chance),
-            Crowd::Restarts => parting(scenario, &mut chance),
-            Crowd::PriorityChurn => {
+            CrowdKind::Contention => contest(scenario, &mut chance),
+            CrowdKind::Identical => twins(scenario, &mut chance),
+            CrowdKind::Restarts => parting(scenario, &mut chance),
+            CrowdKind::PriorityChurn => {
                 contest(scenario, &mut chance);
                 change_minds(scenario, &mut chance);
             }
@@ -90,7 +90,7 @@ fn within(chance: &mut StdRng, least: u64, most: u64) -> DurationMs {
 }
 
 /// When the last user comes, and an hour later.
-fn until(scenario: &Scenario) -> Timestamp {
+fn until(scenario: &SeedScenario) -> Timestamp {
     let submitted = scenario
         .actions
         .iter()
@@ -101,7 +101,7 @@ fn until(scenario: &Scenario) -> Timestamp {
 
 /// What is idle when a job is placed is taken by local users before its input is there: then
 /// components move and jobs give way.
-fn contest(scenario: &mut Scenario, chance: &mut StdRng) {
+fn contest(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(5..=8));
     narrow(scenario, 10..=16, chance);
     let until = until(scenario);
@@ -140,7 +140,7 @@ fn contest(scenario: &mut Scenario, chance: &mut StdRng) {
 
 /// Every file is at one site, and jobs go where there is room: until they can be
 /// claimed, much may happen.
-fn bring_from_afar(scenario: &mut Scenario, chance: &mut StdRng) {
+fn bring_from_afar(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.policies.rigid = DefaultPolicies::default().rigid;
     scenario.staging.clear();
     for (path, content, at) in &mut scenario.files {
@@ -158,7 +158,7 @@ fn bring_from_afar(scenario: &mut Scenario, chance: &mut StdRng) {
 }
 
 /// Who rose by waiting, or fell, preempts nobody: nobody does either.
-fn keep_classes(scenario: &mut Scenario) {
+fn keep_classes(scenario: &mut SeedScenario) {
     scenario.queue.promote_after = None;
     scenario
         .actions
@@ -167,7 +167,7 @@ fn keep_classes(scenario: &mut Scenario) {
 
 /// What happens at the sites is known soon, and often nothing is wrong there: few rounds are
 /// lost for other reasons, after which jobs claim all or nothing.
-fn listen(scenario: &mut Scenario, chance: &mut StdRng) {
+fn listen(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.hints = true;
     scenario.poll_interval = within(chance, 2_000, 10_000);
     scenario.launch_max = DurationMs(1_000);
@@ -181,7 +181,7 @@ fn listen(scenario: &mut Scenario, chance: &mut StdRng) {
 
 /// Small sites: the largest component always finds its site all the same, and no quota
 /// keeps it out.
-fn narrow(scenario: &mut Scenario, nodes: RangeInclusive<u32>, chance: &mut StdRng) {
+fn narrow(scenario: &mut SeedScenario, nodes: RangeInclusive<u32>, chance: &mut StdRng) {
     for site in &mut scenario.sites {
         site.nodes = chance.random_range(nodes.clone());
         // They were drawn for a larger site, and would fill this one for days.
@@ -210,7 +210,7 @@ fn passers_by(chance: &mut StdRng, until: Timestamp) -> Vec<LocalJob> {
 }
 
 /// Most jobs ask for what one of a few asks for, and more come than the sites can take.
-fn twins(scenario: &mut Scenario, chance: &mut StdRng) {
+fn twins(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(8..=20));
     narrow(scenario, 6..=10, chance);
     let kinds: Vec<DrawnJob> = scenario
@@ -242,7 +242,7 @@ fn as_before(mut kind: DrawnJob) -> DrawnJob {
 
 /// Components end late, fail, and are restarted alone, while now one and now another site is
 /// silent for a moment.
-fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
+fn parting(scenario: &mut SeedScenario, chance: &mut StdRng) {
     hasten(scenario, chance.random_range(2..=4));
     scenario.wall_late = DurationMs(15 * MINUTE);
     scenario.fault_rates.sync_max = within(chance, 1_000, 5_000);
@@ -277,17 +277,17 @@ fn parting(scenario: &mut Scenario, chance: &mut StdRng) {
     while at < until {
         let site = chance.random_range(0..sites);
         let over = at + within(chance, MINUTE, 4 * MINUTE);
-        scenario.troubles.push((at, site, Trouble::Silent(true)));
+        scenario.troubles.push((at, site, SiteFault::Silent(true)));
         scenario
             .troubles
-            .push((over.min(scenario.calm_at), site, Trouble::Silent(false)));
+            .push((over.min(scenario.calm_at), site, SiteFault::Silent(false)));
         at = over + within(chance, 1_000, MINUTE);
     }
 }
 
 /// Each of the first jobs gets another class again and again. Meanwhile much else comes to
 /// happen to it that it hears of all at once.
-fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
+fn change_minds(scenario: &mut SeedScenario, chance: &mut StdRng) {
     scenario.fault_rates.sync_max = within(chance, 5_000, 12_000);
     scenario.stalls = Some(Stalls {
         kinds: stalls::KINDS.map(|kind| kind == ActorKind::Job),
@@ -321,23 +321,23 @@ fn change_minds(scenario: &mut Scenario, chance: &mut StdRng) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seeds::campaign::{Size, seed};
-    use crate::seeds::run::Verdict;
+    use crate::seeds::campaign::{CampaignSize, seed};
+    use crate::seeds::run::SeedVerdict;
 
-    const SMALL: Size = Size {
+    const SMALL: CampaignSize = CampaignSize {
         jobs: 30,
         sites: 3,
         length: DurationMs(3 * 60 * MINUTE),
     };
 
     /// Whether one of the first few runs of a crowd shows what it is for.
-    fn shows(crowd: Crowd, what: impl Fn(&Verdict) -> bool) -> bool {
+    fn shows(crowd: CrowdKind, what: impl Fn(&SeedVerdict) -> bool) -> bool {
         let runs = (1..)
-            .filter(|number| Crowd::of(*number, SMALL.sites) == Some(crowd))
+            .filter(|number| CrowdKind::of(*number, SMALL.sites) == Some(crowd))
             .take(5);
         runs.map(|number| seed(number, SMALL).unwrap())
             .any(|verdict| {
-                let Verdict {
+                let SeedVerdict {
                     drawn,
                     unsafe_,
                     not_live,
@@ -348,7 +348,7 @@ mod tests {
             })
     }
 
-    fn shown(verdict: &Verdict, word: &str) -> usize {
+    fn shown(verdict: &SeedVerdict, word: &str) -> usize {
         verdict
             .timeline
             .iter()
@@ -358,14 +358,14 @@ mod tests {
 
     #[test]
     fn in_a_contest_components_move_and_jobs_give_way() {
-        assert!(shows(Crowd::Contention, |verdict| {
+        assert!(shows(CrowdKind::Contention, |verdict| {
             shown(verdict, "ComponentMoved") > 0 && shown(verdict, "Preempted") > 0
         }));
     }
 
     #[test]
     fn at_sites_that_blink_components_are_given_up_alone_as_overdue() {
-        assert!(shows(Crowd::Restarts, |verdict| {
+        assert!(shows(CrowdKind::Restarts, |verdict| {
             shown(verdict, "long after its wall time") > 10
                 && shown(verdict, "ComponentFailed") > 10
         }));

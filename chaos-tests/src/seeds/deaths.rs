@@ -2,7 +2,7 @@
 //! its doing.
 
 use anyhow::{Result, ensure};
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_simulator::call_faults::DiskTrouble;
@@ -11,8 +11,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::promised::promise;
-use super::run::{Verdict, run};
-use super::scenario::{Kill, Scenario, UserAction};
+use super::run::{SeedVerdict, run};
+use super::scenario::{Kill, SeedScenario, UserAction};
 
 /// How long an undisturbed run submits, and when it is killed at the latest.
 const LENGTH: DurationMs = DurationMs::from_secs(3_600);
@@ -23,14 +23,14 @@ pub struct QuietRun {
     /// What it is about, for people.
     pub name: &'static str,
     /// What it would be without a death.
-    pub undisturbed: Verdict,
-    scenario: Scenario,
+    pub undisturbed: SeedVerdict,
+    scenario: SeedScenario,
 }
 
 impl QuietRun {
-    fn new(name: &'static str, scenario: Scenario) -> Result<Self> {
+    fn new(name: &'static str, scenario: SeedScenario) -> Result<Self> {
         let undisturbed = run(scenario.clone())?;
-        let Verdict {
+        let SeedVerdict {
             unsafe_, not_live, ..
         } = &undisturbed;
         ensure!(
@@ -84,7 +84,7 @@ impl QuietRun {
     ///
     /// # Errors
     /// The simulation itself fails, or the store cannot be opened any more.
-    pub fn with_death_at(&self, moment: KillPoint) -> Result<Verdict> {
+    pub fn with_death_at(&self, moment: KillPoint) -> Result<SeedVerdict> {
         let down = DurationMs(1_000);
         let kill = Kill {
             after: LENGTH,
@@ -92,20 +92,20 @@ impl QuietRun {
             down,
             clock_ahead_ms: 0,
         };
-        run(Scenario {
+        run(SeedScenario {
             kills: vec![kill],
             ..self.scenario.clone()
         })
     }
 
     /// Whether the moment came.
-    pub fn died(&self, verdict: &Verdict) -> bool {
+    pub fn died(&self, verdict: &SeedVerdict) -> bool {
         verdict.control_plane_runs > self.undisturbed.control_plane_runs
     }
 }
 
-fn quiet(seed: u64, jobs: usize, sites: usize) -> Result<Scenario> {
-    let mut quiet = Scenario::draw(seed, jobs, sites, LENGTH)?;
+fn quiet(seed: u64, jobs: usize, sites: usize) -> Result<SeedScenario> {
+    let mut quiet = SeedScenario::draw(seed, jobs, sites, LENGTH)?;
     quiet.fault_rates.faults.clear();
     quiet.fault_rates.failing_syncs = 0;
     quiet.fault_rates.disk = DiskTrouble::default();
@@ -118,11 +118,11 @@ fn quiet(seed: u64, jobs: usize, sites: usize) -> Result<Scenario> {
 }
 
 /// Each job is promised a start in ten minutes, and moved by two hours before that.
-fn move_all(scenario: &mut Scenario) {
+fn move_all(scenario: &mut SeedScenario) {
     let within = DurationMs::from_secs(3_600);
     let wish = |earliest: Timestamp| {
         let window = StartWindow::new(earliest, earliest + within);
-        ReservationWish {
+        ReservationTerms {
             window,
             tolerance: DurationMs::from_secs(60),
             ..Default::default()

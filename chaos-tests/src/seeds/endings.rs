@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, Round};
-use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
 /// What the sites did for one job.
 #[derive(Debug, Default)]
-struct Deeds {
+struct JobSiteEvents {
     /// When a payload of each component last began.
     last_began: BTreeMap<ComponentIndex, Timestamp>,
     /// Attempts of each component whose payload began.
@@ -27,19 +27,19 @@ struct Deeds {
 }
 
 /// How each job ended, and when that became durable.
-type Ended = BTreeMap<JobId, (PhaseKind, Timestamp)>;
+type DurableEndings = BTreeMap<JobId, (PhaseKind, Timestamp)>;
 
 /// Everything that must not be; nothing, if all is well. `clocks_apart`: by how much
 /// control planes may be wrong about the time.
 pub(super) fn unfounded(
     jobs: &BTreeMap<JobId, Arc<Job>>,
-    ended: &Ended,
+    ended: &DurableEndings,
     clocks_apart: DurationMs,
-    ledger: &[Entry],
+    ledger: &[LedgerEntry],
     instance: InstanceId,
     asked_to_cancel: &BTreeSet<JobId>,
 ) -> Vec<String> {
-    let mut deeds: BTreeMap<JobId, Deeds> = BTreeMap::new();
+    let mut deeds: BTreeMap<JobId, JobSiteEvents> = BTreeMap::new();
     for entry in ledger.iter().filter(|entry| entry.tag.instance == instance) {
         if let Some(job) = jobs.get(&entry.tag.job) {
             deeds.entry(job.id).or_default().learn(job, entry);
@@ -68,12 +68,12 @@ pub(super) fn unfounded(
         .collect()
 }
 
-impl Deeds {
-    fn learn(&mut self, job: &Job, entry: &Entry) {
+impl JobSiteEvents {
+    fn learn(&mut self, job: &Job, entry: &LedgerEntry) {
         let part = (entry.tag.component, entry.tag.attempt);
         match &entry.deed {
-            Deed::Opened(round, _) => drop(self.rounds.insert(part, *round)),
-            Deed::Began => {
+            LedgerEvent::Opened(round, _) => drop(self.rounds.insert(part, *round)),
+            LedgerEvent::Began => {
                 self.last_began.insert(part.0, entry.at);
                 self.began.entry(part.0).or_default().insert(part.1);
                 let fixed = job
@@ -86,8 +86,8 @@ impl Deeds {
                         .push(format!("{} began at {}", entry.tag, entry.site));
                 }
             }
-            Deed::Exited(0) => {}
-            Deed::Exited(_) | Deed::WallTime => self.erred = true,
+            LedgerEvent::Exited(0) => {}
+            LedgerEvent::Exited(_) | LedgerEvent::WallTime => self.erred = true,
             _ => {}
         }
     }
@@ -98,9 +98,9 @@ impl Deeds {
 const OVERDUE: &str = "still there long after its wall time";
 
 /// Why a failed job should not have failed.
-fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> {
+fn without_reason(job: &Job, deeds: &JobSiteEvents, ended: Timestamp) -> Option<String> {
     let spec = &job.spec;
-    if let Phase::Failed { reason, .. } = &job.phase
+    if let JobPhase::Failed { reason, .. } = &job.phase
         && reason.ends_with(OVERDUE)
     {
         let over = began_of(job, deeds, reason).is_some_and(|at| at + job.wall_time() <= ended);
@@ -112,7 +112,7 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
         return None;
     }
     // Or it named one that is no more, which its user was told.
-    if let (Some(name), Phase::Failed { reason, .. }) = (&spec.run.within, &job.phase)
+    if let (Some(name), JobPhase::Failed { reason, .. }) = (&spec.run.within, &job.phase)
         && reason.starts_with(&format!("its reservation {name} "))
     {
         return None;
@@ -136,7 +136,7 @@ fn without_reason(job: &Job, deeds: &Deeds, ended: Timestamp) -> Option<String> 
 }
 
 /// When a payload last began of the component that a job failed for.
-fn began_of(job: &Job, deeds: &Deeds, reason: &str) -> Option<Timestamp> {
+fn began_of(job: &Job, deeds: &JobSiteEvents, reason: &str) -> Option<Timestamp> {
     let (failed, _) = reason.strip_prefix("component ")?.split_once(": ")?;
     let (index, _) = job
         .indexed()
@@ -145,7 +145,7 @@ fn began_of(job: &Job, deeds: &Deeds, reason: &str) -> Option<Timestamp> {
 }
 
 /// What ran a second time although it must not.
-fn ran_again(job: &Job, deeds: &Deeds) -> Option<String> {
+fn ran_again(job: &Job, deeds: &JobSiteEvents) -> Option<String> {
     let twice = deeds
         .began
         .iter()
@@ -175,7 +175,7 @@ mod tests {
             submitted_at: Timestamp(0),
             frozen_by: None,
             held: None,
-            phase: Phase::Failed {
+            phase: JobPhase::Failed {
                 at: Timestamp(0),
                 reason,
             },
@@ -203,9 +203,9 @@ mod tests {
             (ComponentIndex(1), Timestamp(50_000)),
         ]
         .into();
-        let deeds = Deeds {
+        let deeds = JobSiteEvents {
             last_began,
-            ..Deeds::default()
+            ..JobSiteEvents::default()
         };
         let at = Timestamp(0) + WALL;
         assert_eq!(without_reason(&overdue("part-0"), &deeds, at), None);
@@ -213,6 +213,6 @@ mod tests {
             without_reason(&overdue("part-1"), &deeds, at).is_some(),
             "the other one was due"
         );
-        assert!(without_reason(&overdue("part-0"), &Deeds::default(), at).is_some());
+        assert!(without_reason(&overdue("part-0"), &JobSiteEvents::default(), at).is_some());
     }
 }

@@ -9,14 +9,14 @@ use std::rc::Rc;
 use cospan_actors::api::View;
 use cospan_actors::shared::Shared;
 use cospan_actors::supervision::ActorId;
-use cospan_domain::ids::{ComponentIndex, JobId, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, ComponentIndex, JobId, SiteName};
 use cospan_domain::job::demands::needs;
-use cospan_domain::job::state::{Component, Job, Phase, Run};
+use cospan_domain::job::state::{AttemptState, Component, Job, JobPhase};
 use cospan_domain::site::state::{Notification, NotificationId};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Observation;
 
-use super::history::Seen;
+use super::history::SeenJobs;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Between two looks.
@@ -32,7 +32,7 @@ const NOTED: DurationMs = DurationMs(600_000);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum News {
     /// How far an attempt is.
-    Of(Tag, &'static str),
+    Of(AttemptTag, &'static str),
     /// All input of a job is where it was placed.
     Input(JobId),
     /// Administrators had this message about a site.
@@ -65,7 +65,7 @@ impl News {
 pub(super) async fn watch(
     plane_run: ControlPlaneRun,
     slowest_write: DurationMs,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<SeenJobs>>,
 ) {
     let mut since: BTreeMap<News, Timestamp> = BTreeMap::new();
     loop {
@@ -134,11 +134,15 @@ fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) 
     let tag = job.tag(shared.instance, index);
     let report = shared.live.site(&component.placement.as_ref()?.site)?;
     let told = report.observed.attempts.get(&tag)?;
-    let goes_on = !matches!(job.phase, Phase::Aborting { .. }) && !component.given_back;
+    let goes_on = !matches!(job.phase, JobPhase::Aborting { .. }) && !component.given_back;
     let what = match (told, &component.run) {
         (Observation::Exited(_) | Observation::Void | Observation::Vanished { .. }, _) => "over",
-        (Observation::Ready(_), Run::Submitted { .. }) if goes_on => "at its gate",
-        (Observation::Begun(_), Run::AtGate { .. } | Run::Opened { .. }) if goes_on => "running",
+        (Observation::Ready(_), AttemptState::Submitted { .. }) if goes_on => "at its gate",
+        (Observation::Begun(_), AttemptState::AtGate { .. } | AttemptState::Opened { .. })
+            if goes_on =>
+        {
+            "running"
+        }
         _ => return None,
     };
     Some(News::Of(tag, what))
@@ -147,7 +151,7 @@ fn of(shared: &Shared, job: &Job, index: ComponentIndex, component: &Component) 
 /// Whether all input of a job is there that holds processors and waits for it. One that only
 /// has sites may learn of it when it claims.
 fn has_input(view: &View, job: &Job) -> bool {
-    let waits = matches!(job.phase, Phase::Claiming { .. });
+    let waits = matches!(job.phase, JobPhase::Claiming { .. });
     let is_ready = |copy| view.copies.get(&copy).is_some_and(|copy| copy.is_ready());
     waits && !job.inputs_here && needs(job).into_iter().all(is_ready)
 }

@@ -7,16 +7,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cospan_actors::api::View;
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LogicalName, SiteName};
 use cospan_domain::invariants::broken;
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::evolve::evolve;
-use cospan_domain::job::state::{AbortCause, Charge, Ending, Job, PhaseKind, Run};
+use cospan_domain::job::state::{
+    AbortCause, AttemptEnding, AttemptState, Job, PhaseKind, SiteCharge,
+};
 use cospan_domain::job::table::allowed;
-use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::labels::{Constraint, LabelRule};
 use cospan_domain::placed::Placement;
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::site::parameters::SiteParameters;
@@ -24,9 +26,9 @@ use cospan_domain::site::state::{AttemptId, SiteRecord};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::accounts::Accounts;
+use super::accounts::GateAccounts;
 use super::counters::Counters;
-use super::holds::Holds;
+use super::holds::SeenHolds;
 use super::preemptions::Preemptions;
 use super::promises;
 use super::queueing::Queues;
@@ -34,7 +36,7 @@ use super::quotas::{self, ReservationQuota};
 use super::sharing::{self, Sharing};
 use super::sites::{self, KNOWN_WITHIN};
 use super::staging;
-use super::supervision::Held;
+use super::supervision::HeldTimes;
 use super::unseen::{Unseen, unseen};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::lives::Lives;
@@ -56,7 +58,7 @@ pub(super) const NOTICED: DurationMs = DurationMs(300_000);
 
 /// What was seen of the jobs.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenJobs {
     /// How each job ended, and when that became durable.
     pub(super) ended: BTreeMap<JobId, (PhaseKind, Timestamp)>,
     /// Jobs as they were last seen.
@@ -73,14 +75,14 @@ pub(super) struct Seen {
     /// Attempts that the control plane holds to have failed by themselves.
     own_errors: BTreeSet<(JobId, ComponentIndex, Attempt)>,
     /// What it wrote about times at gates.
-    pub(super) accounts: Accounts,
+    pub(super) accounts: GateAccounts,
     /// The starts that rounds were promised.
     pub(super) windows: promises::Windows,
     /// Reservations that jobs share.
     pub(super) sharing: Sharing,
     /// When jobs were held after internal errors, and released.
-    pub(super) held: Held,
-    owed: BTreeMap<(JobId, ComponentIndex), Charge>,
+    pub(super) held: HeldTimes,
+    owed: BTreeMap<(JobId, ComponentIndex), SiteCharge>,
     /// Sites' records, each with the time since when it is so.
     sites: BTreeMap<SiteName, (Timestamp, Arc<SiteRecord>)>,
     cut_offs: Vec<(Timestamp, Timestamp)>,
@@ -91,7 +93,7 @@ pub(super) struct Seen {
     /// Who gave way to whom.
     preemptions: Preemptions,
     /// What claims gave back, and what was given up.
-    pub(super) holds: Holds,
+    pub(super) holds: SeenHolds,
     /// How much copies may take of a site.
     pub(super) staging: BTreeMap<SiteName, Bytes>,
     /// How much of a site a user may hold in reservations.
@@ -106,7 +108,7 @@ pub(super) struct Seen {
     lives: Arc<Lives>,
 }
 
-impl Seen {
+impl SeenJobs {
     /// Nothing yet. `cut_offs`: times in which no site answers.
     pub(super) fn new(cut_offs: Vec<(Timestamp, Timestamp)>, queues: Queues) -> Self {
         Self {
@@ -148,12 +150,12 @@ impl Seen {
         self.last.insert(new.id, new);
     }
 
-    fn note(&mut self, change: &Change, view: &View, now: Timestamp, ahead_ms: i64) {
+    fn note(&mut self, change: &JournalChange, view: &View, now: Timestamp, ahead_ms: i64) {
         self.changes += 1;
         self.counters.note(change);
         let its_now = Timestamp(now.0.saturating_add_signed(ahead_ms));
         match change {
-            Change::NewJobs(jobs) => {
+            JournalChange::NewJobs(jobs) => {
                 self.last
                     .extend(jobs.iter().map(|job| (job.id, job.clone())));
                 for job in jobs {
@@ -161,7 +163,7 @@ impl Seen {
                     self.preemptions.arrive(job);
                 }
             }
-            Change::Job { old, new, events } => {
+            JournalChange::Job { old, new, events } => {
                 self.judge(old, new, events, ahead_ms);
                 self.judge_sites(new, events, view, now);
                 self.learn(old, new, events, view, now);
@@ -190,7 +192,7 @@ impl Seen {
                 }
                 self.last.insert(new.id, new.clone());
             }
-            Change::Site { old, new } => {
+            JournalChange::Site { old, new } => {
                 self.sharing.learn(new);
                 self.sites.insert(new.site.clone(), (now, new.clone()));
                 let Some(old) = old else { return };
@@ -215,7 +217,7 @@ impl Seen {
             self.accounts.note(&folded, event, ahead_ms);
             let from = folded.phase.kind();
             evolve(&mut folded, event);
-            if let (Happened::JobPlaced { round, .. }, Some(wish)) =
+            if let (JobEventKind::JobPlaced { round, .. }, Some(wish)) =
                 (&event.what, folded.reservation_wish())
             {
                 // Nobody promised a component that is claimed when it would begin.
@@ -263,8 +265,10 @@ impl Seen {
     fn judge_sites(&mut self, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
             let placed: Vec<(usize, &Placement)> = match &event.what {
-                Happened::JobPlaced { placements, .. } => placements.iter().enumerate().collect(),
-                Happened::ComponentMoved {
+                JobEventKind::JobPlaced { placements, .. } => {
+                    placements.iter().enumerate().collect()
+                }
+                JobEventKind::ComponentMoved {
                     component,
                     placement,
                 } => {
@@ -324,11 +328,11 @@ impl Seen {
     fn learn(&mut self, old: &Job, job: &Job, events: &[JobEvent], view: &View, now: Timestamp) {
         for event in events {
             match &event.what {
-                Happened::AttemptEnded {
+                JobEventKind::AttemptEnded {
                     component,
                     attempt,
                     how,
-                } if *how != Ending::Abandoned => {
+                } if *how != AttemptEnding::Abandoned => {
                     let key = (job.id, *component, *attempt);
                     self.over.entry(key).or_insert(now);
                     let was = old
@@ -337,32 +341,35 @@ impl Seen {
                         .map(|held| &held.run);
                     if matches!(
                         (how, was),
-                        (Ending::NeverRan(_), Some(Run::Intended { .. }))
+                        (
+                            AttemptEnding::NeverRan(_),
+                            Some(AttemptState::Intended { .. })
+                        )
                     ) {
                         self.refused.insert(key);
                     }
-                    if matches!(how, Ending::Failed(_)) {
+                    if matches!(how, AttemptEnding::Failed(_)) {
                         self.own_errors.insert(key);
                     }
                 }
-                Happened::JobHeld { .. } | Happened::JobReleased { .. } => {
-                    let is_held = matches!(event.what, Happened::JobHeld { .. });
+                JobEventKind::JobHeld { .. } | JobEventKind::JobReleased { .. } => {
+                    let is_held = matches!(event.what, JobEventKind::JobHeld { .. });
                     self.held.entry(job.id).or_default().push((now, is_held));
                 }
-                Happened::RoundAborted {
+                JobEventKind::RoundAborted {
                     why: AbortCause::Unreachable { .. },
                     ..
                 } if self.is_cut_off(now) => {
                     self.break_rule("a job was moved while we are cut off", job, "unreachable");
                 }
-                Happened::AttemptRenewed { component } => {
+                JobEventKind::AttemptRenewed { component } => {
                     let renewed = job.components.get(component.0 as usize);
                     let before = renewed.map_or(0, |c| c.attempt.0.saturating_sub(1));
                     self.over
                         .entry((job.id, *component, Attempt(before)))
                         .or_insert(now);
                 }
-                Happened::SiteCharged { component, charge } => {
+                JobEventKind::SiteCharged { component, charge } => {
                     if self
                         .own_errors
                         .contains(&(job.id, *component, charge.attempt))
@@ -375,7 +382,7 @@ impl Seen {
                     }
                     self.owed.insert((job.id, *component), charge.clone());
                 }
-                Happened::ChargeRecorded { component } => {
+                JobEventKind::ChargeRecorded { component } => {
                     let Some(charge) = self.owed.remove(&(job.id, *component)) else {
                         continue;
                     };
@@ -417,15 +424,19 @@ fn is_met(constraint: &Constraint, site: &SiteName) -> bool {
         _ => **value == *half,
     };
     match &constraint.rule {
-        Rule::Is(value) => is(value),
-        Rule::OneOf(values) => values.iter().any(is),
-        Rule::IsNot(value) => !is(value),
-        Rule::AtLeast(_) => false,
+        LabelRule::Is(value) => is(value),
+        LabelRule::OneOf(values) => values.iter().any(is),
+        LabelRule::IsNot(value) => !is(value),
+        LabelRule::AtLeast(_) => false,
     }
 }
 
 /// Follows one run of the control plane for as long as it is polled, and ends it if it makes too many changes.
-pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, changes_max: u64) {
+pub(super) async fn follow(
+    plane_run: ControlPlaneRun,
+    seen: Rc<RefCell<SeenJobs>>,
+    changes_max: u64,
+) {
     let mut changes = plane_run.plane.subscribe();
     seen.borrow_mut().begin(&plane_run);
     loop {
@@ -447,7 +458,7 @@ pub(super) async fn follow(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>, 
                 let beyond = quotas::exceeded(&plane_run, quota, &committed.change).into_iter();
                 let told = beyond.map(|text| format!("a user reserves more than they may: {text}"));
                 seen.violations.extend(told);
-                if matches!(*committed.change, Change::Copy { .. }) {
+                if matches!(*committed.change, JournalChange::Copy { .. }) {
                     let beyond = staging::beyond(&plane_run, &seen.staging, &view).into_iter();
                     let told = beyond.map(|text| format!("copies take more than they may: {text}"));
                     seen.violations.extend(told);

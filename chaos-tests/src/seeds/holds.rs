@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use cospan_actors::api::View;
 use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName};
-use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{Ending, Job, Run};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::state::{AttemptEnding, AttemptState, Job};
 use cospan_domain::site::owners::OWN_PROBE_JOB;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::scenario::{HOUR, Scenario};
-use cospan_simulator::world::ledger::{Deed, Entry};
-use cospan_simulator::world::trouble::Trouble;
+use super::scenario::{HOUR, SeedScenario};
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::trouble::SiteFault;
 
 /// What is given back is over at its site so soon, if nothing keeps us from it.
 const FREE_WITHIN: DurationMs = DurationMs(300_000);
@@ -21,19 +21,19 @@ const FREE_WITHIN: DurationMs = DurationMs(300_000);
 const TROUBLE_MAX: DurationMs = DurationMs(3 * HOUR);
 
 /// One attempt of a job.
-type Part = (JobId, ComponentIndex, Attempt);
+type HeldPart = (JobId, ComponentIndex, Attempt);
 
 /// What was seen of claims that were given back, and of attempts that were given up.
 #[derive(Debug, Default)]
-pub(super) struct Holds {
-    given_back: BTreeMap<Part, Timestamp>,
+pub(super) struct SeenHolds {
+    given_back: BTreeMap<HeldPart, Timestamp>,
     /// When the control plane was last seen to do something.
     last_deed: Timestamp,
     /// Their sites did not answer, and their jobs did not wait: they may live on.
-    abandoned: BTreeSet<Part>,
+    abandoned: BTreeSet<HeldPart>,
 }
 
-impl Holds {
+impl SeenHolds {
     /// Another control plane runs: nobody was there to end what was given back just now,
     /// and what became durable right before the death was seen by nobody.
     pub(super) fn begin(&mut self, view: &View) {
@@ -48,7 +48,7 @@ impl Holds {
         self.last_deed = now;
         for event in events {
             match &event.what {
-                Happened::ClaimGivenBack { component } => {
+                JobEventKind::ClaimGivenBack { component } => {
                     let Some(given) = job.components.get(component.0 as usize) else {
                         continue;
                     };
@@ -73,10 +73,10 @@ impl Holds {
     }
 
     fn learn_of(&mut self, job: JobId, event: &JobEvent) {
-        if let Happened::AttemptEnded {
+        if let JobEventKind::AttemptEnded {
             component,
             attempt,
-            how: Ending::Abandoned,
+            how: AttemptEnding::Abandoned,
         } = &event.what
         {
             self.abandoned.insert((job, *component, *attempt));
@@ -84,11 +84,11 @@ impl Holds {
     }
 
     fn learn(&mut self, job: &Job) {
-        let abandoned = |run: &Run| {
+        let abandoned = |run: &AttemptState| {
             matches!(
                 run,
-                Run::Ended {
-                    how: Ending::Abandoned,
+                AttemptState::Ended {
+                    how: AttemptEnding::Abandoned,
                     ..
                 }
             )
@@ -101,7 +101,7 @@ impl Holds {
     }
 
     /// Whether an attempt was given up although it may live.
-    pub(super) fn is_abandoned(&self, part: &Part) -> bool {
+    pub(super) fn is_abandoned(&self, part: &HeldPart) -> bool {
         self.abandoned.contains(part)
     }
 }
@@ -117,9 +117,9 @@ struct Stay {
 
 /// What must not be; nothing, if all is well.
 pub(super) fn wrongly_held(
-    holds: &Holds,
-    scenario: &Scenario,
-    ledger: &[Entry],
+    holds: &SeenHolds,
+    scenario: &SeedScenario,
+    ledger: &[LedgerEntry],
     instance: InstanceId,
     jobs: &BTreeMap<JobId, Arc<Job>>,
 ) -> Vec<String> {
@@ -131,10 +131,11 @@ pub(super) fn wrongly_held(
 
 /// What comes to a site after its gate was closed never holds anything there. A probe of our own that
 /// told nothing is ended by whoever finds it there, and the next one does not wait for that.
-fn stays(ledger: &[Entry], instance: InstanceId) -> BTreeMap<Part, Stay> {
-    let mut stays: BTreeMap<Part, Stay> = BTreeMap::new();
-    let ours = |entry: &&Entry| entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB;
-    for Entry {
+fn stays(ledger: &[LedgerEntry], instance: InstanceId) -> BTreeMap<HeldPart, Stay> {
+    let mut stays: BTreeMap<HeldPart, Stay> = BTreeMap::new();
+    let ours =
+        |entry: &&LedgerEntry| entry.tag.instance == instance && entry.tag.job != OWN_PROBE_JOB;
+    for LedgerEntry {
         at,
         site,
         tag,
@@ -148,8 +149,8 @@ fn stays(ledger: &[Entry], instance: InstanceId) -> BTreeMap<Part, Stay> {
             until,
         };
         match deed {
-            Deed::Submitted { .. } => drop(stays.entry(part).or_insert_with(|| new(None))),
-            Deed::Voided | Deed::HeldTooLong | Deed::Left => {
+            LedgerEvent::Submitted { .. } => drop(stays.entry(part).or_insert_with(|| new(None))),
+            LedgerEvent::Voided | LedgerEvent::HeldTooLong | LedgerEvent::Left => {
                 stays
                     .entry(part)
                     .or_insert_with(|| new(Some(*at)))
@@ -163,7 +164,7 @@ fn stays(ledger: &[Entry], instance: InstanceId) -> BTreeMap<Part, Stay> {
 }
 
 /// A later attempt came to a site while an earlier one was still at one.
-fn held_beside(holds: &Holds, stays: &BTreeMap<Part, Stay>) -> Vec<String> {
+fn held_beside(holds: &SeenHolds, stays: &BTreeMap<HeldPart, Stay>) -> Vec<String> {
     let mut found = Vec::new();
     for (later, stay) in stays {
         let (job, component, _) = *later;
@@ -183,9 +184,9 @@ fn held_beside(holds: &Holds, stays: &BTreeMap<Part, Stay>) -> Vec<String> {
 
 /// What was given back and held on to its processors, although its site was well.
 fn held_on(
-    holds: &Holds,
-    scenario: &Scenario,
-    stays: &BTreeMap<Part, Stay>,
+    holds: &SeenHolds,
+    scenario: &SeedScenario,
+    stays: &BTreeMap<HeldPart, Stay>,
     jobs: &BTreeMap<JobId, Arc<Job>>,
 ) -> Vec<String> {
     let late = holds.given_back.iter().filter_map(|(part, given_at)| {
@@ -203,8 +204,8 @@ fn held_on(
 }
 
 /// Whether nothing keeps us from a site in this time.
-fn is_well(scenario: &Scenario, site: &SiteName, from: Timestamp, to: Timestamp) -> bool {
-    let concerns = |number: usize, trouble: &Trouble| {
+fn is_well(scenario: &SeedScenario, site: &SiteName, from: Timestamp, to: Timestamp) -> bool {
+    let concerns = |number: usize, trouble: &SiteFault| {
         scenario
             .sites
             .get(number)
@@ -222,22 +223,22 @@ fn is_well(scenario: &Scenario, site: &SiteName, from: Timestamp, to: Timestamp)
 }
 
 /// Whether a trouble begins that keeps us from a site or changes what stands there.
-fn hinders(trouble: &Trouble) -> bool {
+fn hinders(trouble: &SiteFault) -> bool {
     match trouble {
-        Trouble::Silent(begins)
-        | Trouble::CutOff(begins)
-        | Trouble::Frozen(begins)
-        | Trouble::Revoked(begins)
-        | Trouble::Stale(begins)
-        | Trouble::Drained(begins) => *begins,
-        Trouble::NodeDown { .. }
-        | Trouble::SiteDown { .. }
-        | Trouble::LosesLeases
-        | Trouble::Forgets { .. } => true,
-        Trouble::Clock(_)
-        | Trouble::Link { .. }
-        | Trouble::Corrupts { .. }
-        | Trouble::DiskFull(_) => false,
+        SiteFault::Silent(begins)
+        | SiteFault::CutOff(begins)
+        | SiteFault::Frozen(begins)
+        | SiteFault::Revoked(begins)
+        | SiteFault::Stale(begins)
+        | SiteFault::Drained(begins) => *begins,
+        SiteFault::NodeDown { .. }
+        | SiteFault::SiteDown { .. }
+        | SiteFault::LosesLeases
+        | SiteFault::Forgets { .. } => true,
+        SiteFault::Clock(_)
+        | SiteFault::Link { .. }
+        | SiteFault::Corrupts { .. }
+        | SiteFault::DiskFull(_) => false,
     }
 }
 
@@ -257,10 +258,10 @@ mod tests {
     #[test]
     fn a_later_attempt_must_find_the_earlier_over_unless_it_was_given_up() {
         let part = |attempt| (JobId(1), ComponentIndex(0), Attempt(attempt));
-        let beside = |until, abandoned: &[Part]| {
-            let holds = Holds {
+        let beside = |until, abandoned: &[HeldPart]| {
+            let holds = SeenHolds {
                 abandoned: abandoned.iter().copied().collect(),
-                ..Holds::default()
+                ..SeenHolds::default()
             };
             let stays = [(part(1), stay(10, until)), (part(2), stay(50, None))].into();
             held_beside(&holds, &stays).len()
@@ -273,19 +274,19 @@ mod tests {
 
     #[test]
     fn what_was_given_up_before_a_death_may_live_on_without_a_record() {
-        let mut holds = Holds::default();
+        let mut holds = SeenHolds::default();
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
         let ended = |how| JobEvent {
             at: Timestamp(40),
-            what: Happened::AttemptEnded {
+            what: JobEventKind::AttemptEnded {
                 component,
                 attempt,
                 how,
             },
         };
-        holds.catch_up(JobId(1), &[ended(Ending::Killed)]);
+        holds.catch_up(JobId(1), &[ended(AttemptEnding::Killed)]);
         assert!(!holds.is_abandoned(&(JobId(1), component, attempt)));
-        holds.catch_up(JobId(1), &[ended(Ending::Abandoned)]);
+        holds.catch_up(JobId(1), &[ended(AttemptEnding::Abandoned)]);
         assert!(holds.is_abandoned(&(JobId(1), component, attempt)));
     }
 }

@@ -10,7 +10,7 @@ use cospan_domain::job::due::{EffectKind, due};
 use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::history::Seen;
+use super::history::SeenJobs;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Between two looks.
@@ -19,15 +19,15 @@ const EVERY: DurationMs = DurationMs(60_000);
 /// hide what it does for two hours, and fall ill again right after that.
 const ENDED_WITHIN: DurationMs = DurationMs(8 * 3_600_000);
 
-type Part = (JobId, ComponentIndex, Attempt);
+type VainPart = (JobId, ComponentIndex, Attempt);
 
 /// Attempts that are to end, and since when.
 #[derive(Debug, Default)]
-struct ToEnd(BTreeMap<Part, Timestamp>);
+struct ToEnd(BTreeMap<VainPart, Timestamp>);
 
 impl ToEnd {
     /// Takes note of what is to end now; one that ought to have by now.
-    fn look(&mut self, parts: impl Iterator<Item = Part>, now: Timestamp) -> Option<Part> {
+    fn look(&mut self, parts: impl Iterator<Item = VainPart>, now: Timestamp) -> Option<VainPart> {
         self.0 = parts
             .map(|part| (part, self.0.get(&part).copied().unwrap_or(now)))
             .collect();
@@ -40,7 +40,7 @@ impl ToEnd {
 }
 
 /// What of a job is to end.
-fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = Part> {
+fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = VainPart> {
     let effects = due(job, now)
         .into_iter()
         .filter(|effect| effect.kind == EffectKind::End);
@@ -48,7 +48,7 @@ fn ends(job: &Job, now: Timestamp) -> impl Iterator<Item = Part> {
 }
 
 /// Looks again and again until something is ordered to end in vain.
-pub(super) async fn watch(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>) {
+pub(super) async fn watch(plane_run: ControlPlaneRun, seen: Rc<RefCell<SeenJobs>>) {
     let mut to_end = ToEnd::default();
     loop {
         let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
@@ -69,13 +69,13 @@ pub(super) async fn watch(plane_run: ControlPlaneRun, seen: Rc<RefCell<Seen>>) {
 mod tests {
     use super::*;
 
-    const SLOW: Part = (JobId(1), ComponentIndex(0), Attempt(1));
-    const OTHER: Part = (JobId(2), ComponentIndex(0), Attempt(1));
+    const SLOW: VainPart = (JobId(1), ComponentIndex(0), Attempt(1));
+    const OTHER: VainPart = (JobId(2), ComponentIndex(0), Attempt(1));
 
     #[test]
     fn only_an_end_that_was_due_all_the_time_is_late() {
         let (mut to_end, begins) = (ToEnd::default(), Timestamp(0));
-        let mut look = |parts: &[Part], at| to_end.look(parts.iter().copied(), at);
+        let mut look = |parts: &[VainPart], at| to_end.look(parts.iter().copied(), at);
         assert_eq!(look(&[SLOW, OTHER], begins), None);
         assert_eq!(look(&[SLOW], begins + DurationMs(1)), None);
         let within = begins + ENDED_WITHIN;

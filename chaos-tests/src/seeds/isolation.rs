@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cospan_actors::supervision::ActorId;
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::history::{NOTICED, Seen, places};
-use super::scenario::Scenario;
+use super::history::{NOTICED, SeenJobs, places};
+use super::scenario::SeedScenario;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// A control plane that began so long before knew every site.
@@ -21,8 +21,8 @@ const MOMENT: DurationMs = DurationMs(1_000);
 /// Watches one run of the control plane through all times in which it is plain that no site answers.
 pub(super) async fn watch(
     plane_run: ControlPlaneRun,
-    scenario: Arc<Scenario>,
-    seen: Rc<RefCell<Seen>>,
+    scenario: Arc<SeedScenario>,
+    seen: Rc<RefCell<SeenJobs>>,
 ) {
     let begun = plane_run.clock.now();
     for (from, to) in scenario.plain_cut_offs() {
@@ -61,7 +61,7 @@ pub(super) async fn watch(
 fn waiting(plane_run: &ControlPlaneRun) -> Vec<cospan_domain::ids::JobId> {
     let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
     let waits = |job: &&Arc<Job>| {
-        let ready = matches!(job.phase, Phase::Queued { not_before, .. } if not_before <= now);
+        let ready = matches!(job.phase, JobPhase::Queued { not_before, .. } if not_before <= now);
         let alone = job.spec.run.task.is_none();
         ready && alone && job.frozen_by.is_none() && job.held.is_none()
     };

@@ -6,29 +6,29 @@ use std::sync::Arc;
 
 use cospan_domain::catalogue::state::FileRecord;
 use cospan_domain::ids::{
-    Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round, Tag,
+    Attempt, AttemptTag, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round,
 };
-use cospan_domain::job::spec::{JobSpec, Request};
+use cospan_domain::job::spec::{JobSpec, RequestType};
 use cospan_domain::job::state::{Job, PhaseKind};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::runner::RestartScope;
 use cospan_domain::site::owners::OWN_PROBE_JOB;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::accounts::{self, Accounts};
+use super::accounts::{self, GateAccounts};
 use super::peers::{is_parallel, misled};
 use super::promises;
 use super::sharing::{self, Sharing};
-use super::starts::{Start, Starts, clock_steps, torn};
+use super::starts::{AttemptStart, Starts, clock_steps, torn};
 use super::times::{self, Truth};
 use super::users::OUTPUT_PATH;
 use cospan_simulator::world::World;
 use cospan_simulator::world::cluster::LoadStep;
 use cospan_simulator::world::copies::output_of;
-use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
 /// Everything an oracle looks at.
-pub struct Evidence<'a> {
+pub struct SeedEvidence<'a> {
     /// The world when all was over.
     pub world: &'a World,
     /// The control planes that are judged.
@@ -38,7 +38,7 @@ pub struct Evidence<'a> {
     /// Jobs that users were told are theirs.
     pub acknowledged: &'a BTreeSet<JobId>,
     /// What each job asked for.
-    pub asked: &'a BTreeMap<JobId, Asked>,
+    pub asked: &'a BTreeMap<JobId, RequestedRound>,
     /// Attempts that the control plane held to be over, and since when.
     pub over: &'a BTreeMap<(JobId, ComponentIndex, Attempt), Timestamp>,
     /// Those among them whose submission was refused.
@@ -50,7 +50,7 @@ pub struct Evidence<'a> {
     /// Jobs as they were last seen.
     pub jobs: &'a BTreeMap<JobId, Arc<Job>>,
     /// What was written about times at gates.
-    pub accounts: &'a Accounts,
+    pub accounts: &'a GateAccounts,
     /// How far apart the clocks of the control planes were at most.
     pub clocks_apart: DurationMs,
     /// The starts that rounds were promised.
@@ -63,7 +63,7 @@ pub struct Evidence<'a> {
 
 /// What all attempts of one round of a job are together.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct RequestedRound {
     /// How many; `None` where the policy splits the job.
     pub components: Option<u32>,
     /// Their processors.
@@ -78,13 +78,13 @@ pub struct Asked {
     pub later: BTreeSet<ComponentIndex>,
 }
 
-impl Asked {
+impl RequestedRound {
     /// What a job as submitted asks for.
     pub fn of(spec: &JobSpec) -> Self {
         let count = u32::try_from(spec.components.len()).unwrap_or(u32::MAX);
         let components = match spec.request {
-            Request::Fixed | Request::NonFixed => Some(count),
-            Request::Flexible(_) => None,
+            RequestType::Fixed | RequestType::NonFixed => Some(count),
+            RequestType::Flexible(_) => None,
         };
         let apart = spec.run.restart_scope == RestartScope::Component;
         let (processors, parallel) = (spec.total_resources().processors, is_parallel(spec));
@@ -120,12 +120,12 @@ impl Asked {
 
 /// One attempt's life as the world saw it.
 #[derive(Debug, Default, Clone)]
-struct Life {
+struct AttemptLife {
     started: Option<Timestamp>,
     ready: Option<Timestamp>,
     opened: Option<(Timestamp, Round, Vec<Attempt>)>,
     began: Vec<Timestamp>,
-    ended: Option<(Timestamp, Deed)>,
+    ended: Option<(Timestamp, LedgerEvent)>,
     submitted: Option<Timestamp>,
     processors: u32,
     left: Option<Timestamp>,
@@ -134,9 +134,9 @@ struct Life {
 }
 
 /// Everything that must not be; nothing, if all is well.
-pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
+pub fn judge(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let entries = evidence.world.ledger().entries();
-    let ours = |entry: &&Entry| entry.tag.instance == evidence.instance;
+    let ours = |entry: &&LedgerEntry| entry.tag.instance == evidence.instance;
     let lives = lives(entries.iter().filter(ours));
     let parallel = |job| evidence.asked.get(&job).map(|asked| asked.parallel);
     let mut violations = Vec::new();
@@ -211,25 +211,28 @@ pub fn judge(evidence: &Evidence<'_>) -> Vec<String> {
     violations
 }
 
-fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
-    let mut lives: BTreeMap<Tag, Life> = BTreeMap::new();
+fn lives<'a>(entries: impl Iterator<Item = &'a LedgerEntry>) -> BTreeMap<AttemptTag, AttemptLife> {
+    let mut lives: BTreeMap<AttemptTag, AttemptLife> = BTreeMap::new();
     for entry in entries {
         let life = lives.entry(entry.tag).or_default();
         match &entry.deed {
-            Deed::Submitted { processors } => {
+            LedgerEvent::Submitted { processors } => {
                 life.submitted = Some(entry.at);
                 life.processors = *processors;
             }
-            Deed::Left => life.left = Some(entry.at),
-            Deed::Voided | Deed::HeldTooLong => life.voided = Some(entry.at),
-            Deed::InputMissing => life.input_missing = true,
-            Deed::Started => drop(life.started.get_or_insert(entry.at)),
-            Deed::Ready => life.ready = Some(entry.at),
-            Deed::Opened(round, peers) => {
+            LedgerEvent::Left => life.left = Some(entry.at),
+            LedgerEvent::Voided | LedgerEvent::HeldTooLong => life.voided = Some(entry.at),
+            LedgerEvent::InputMissing => life.input_missing = true,
+            LedgerEvent::Started => drop(life.started.get_or_insert(entry.at)),
+            LedgerEvent::Ready => life.ready = Some(entry.at),
+            LedgerEvent::Opened(round, peers) => {
                 life.opened = Some((entry.at, *round, peers.clone()));
             }
-            Deed::Began => life.began.push(entry.at),
-            Deed::Exited(_) | Deed::Terminated | Deed::WallTime | Deed::KilledByNode => {
+            LedgerEvent::Began => life.began.push(entry.at),
+            LedgerEvent::Exited(_)
+            | LedgerEvent::Terminated
+            | LedgerEvent::WallTime
+            | LedgerEvent::KilledByNode => {
                 life.ended = Some((entry.at, entry.deed.clone()));
             }
             _ => {}
@@ -240,9 +243,9 @@ fn lives<'a>(entries: impl Iterator<Item = &'a Entry>) -> BTreeMap<Tag, Life> {
 
 /// Finished jobs of which the record states times that cannot be.
 fn mistimed(
-    whole: &BTreeMap<JobId, Vec<Parts>>,
-    lives: &BTreeMap<Tag, Life>,
-    evidence: &Evidence<'_>,
+    whole: &BTreeMap<JobId, Vec<RoundParts>>,
+    lives: &BTreeMap<AttemptTag, AttemptLife>,
+    evidence: &SeedEvidence<'_>,
 ) -> Vec<String> {
     let judged = whole
         .iter()
@@ -291,7 +294,7 @@ fn oversubscribed(world: &World) -> Vec<String> {
     found
 }
 
-fn lost_jobs(evidence: &Evidence<'_>) -> Vec<String> {
+fn lost_jobs(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let missing = evidence
         .acknowledged
         .iter()
@@ -299,7 +302,7 @@ fn lost_jobs(evidence: &Evidence<'_>) -> Vec<String> {
     missing.map(|id| format!("job {id} never ended")).collect()
 }
 
-fn began_twice(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+fn began_twice(lives: &BTreeMap<AttemptTag, AttemptLife>) -> Vec<String> {
     let twice = lives.iter().filter(|(_, life)| life.began.len() > 1);
     twice
         .map(|(tag, life)| format!("{tag} at {:?}", life.began))
@@ -307,8 +310,10 @@ fn began_twice(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
 }
 
 /// When the gates of a round's components were opened first.
-fn first_openings(lives: &BTreeMap<Tag, Life>) -> BTreeMap<(JobId, Round, ComponentIndex), Tag> {
-    let mut first: BTreeMap<_, (Timestamp, Tag)> = BTreeMap::new();
+fn first_openings(
+    lives: &BTreeMap<AttemptTag, AttemptLife>,
+) -> BTreeMap<(JobId, Round, ComponentIndex), AttemptTag> {
+    let mut first: BTreeMap<_, (Timestamp, AttemptTag)> = BTreeMap::new();
     // Probes of our own are nobody's round: each begins by itself.
     for (tag, life) in lives.iter().filter(|(tag, _)| tag.job != OWN_PROBE_JOB) {
         let Some((at, round, _)) = &life.opened else {
@@ -325,7 +330,10 @@ fn first_openings(lives: &BTreeMap<Tag, Life>) -> BTreeMap<(JobId, Round, Compon
         .collect()
 }
 
-fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+fn opened_early(
+    lives: &BTreeMap<AttemptTag, AttemptLife>,
+    evidence: &SeedEvidence<'_>,
+) -> Vec<String> {
     let mut found = Vec::new();
     let first = first_openings(lives);
     // A probe of our own is nobody's round.
@@ -345,13 +353,17 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
         }
         let peers = peers.iter().enumerate().map(|(index, attempt)| {
             let component = ComponentIndex(u32::try_from(index).unwrap_or(u32::MAX));
-            Tag {
+            AttemptTag {
                 component,
                 attempt: *attempt,
                 ..*tag
             }
         });
-        let processors = |tag| lives.get(&tag).map_or(0, |life: &Life| life.processors);
+        let processors = |tag| {
+            lives
+                .get(&tag)
+                .map_or(0, |life: &AttemptLife| life.processors)
+        };
         let parts: Vec<u32> = peers.clone().map(processors).collect();
         let asked = evidence.asked.get(&tag.job).cloned().unwrap_or_default();
         if asked.later.contains(&tag.component) {
@@ -374,11 +386,11 @@ fn opened_early(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Str
 }
 
 /// When an attempt began and ended.
-type Span = (Timestamp, Timestamp, Tag);
+type AttemptSpan = (Timestamp, Timestamp, AttemptTag);
 /// The parts of a round.
-type Parts = BTreeMap<ComponentIndex, Span>;
+type RoundParts = BTreeMap<ComponentIndex, AttemptSpan>;
 
-fn begins_later(evidence: &Evidence<'_>, job: JobId, component: ComponentIndex) -> bool {
+fn begins_later(evidence: &SeedEvidence<'_>, job: JobId, component: ComponentIndex) -> bool {
     evidence
         .asked
         .get(&job)
@@ -387,7 +399,7 @@ fn begins_later(evidence: &Evidence<'_>, job: JobId, component: ComponentIndex) 
 
 /// How the parts of each round began; those that are restarted alone did so with the others
 /// before.
-fn common_starts(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Starts {
+fn common_starts(lives: &BTreeMap<AttemptTag, AttemptLife>, evidence: &SeedEvidence<'_>) -> Starts {
     let mut starts = Starts::new();
     for ((job, round, component), tag) in first_openings(lives) {
         if begins_later(evidence, job, component) {
@@ -399,7 +411,7 @@ fn common_starts(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Starts
             starts
                 .entry((job, round))
                 .or_default()
-                .push(Start { ready, began });
+                .push(AttemptStart { ready, began });
         }
     }
     starts
@@ -414,23 +426,23 @@ fn torn_rounds(torn: &BTreeMap<(JobId, Round), DurationMs>) -> Vec<String> {
 
 /// Rounds of which all parts began together and succeeded.
 fn whole_rounds(
-    lives: &BTreeMap<Tag, Life>,
+    lives: &BTreeMap<AttemptTag, AttemptLife>,
     torn: &BTreeMap<(JobId, Round), DurationMs>,
-    evidence: &Evidence<'_>,
-) -> BTreeMap<JobId, Vec<Parts>> {
-    let mut rounds: BTreeMap<(JobId, Round), Parts> = BTreeMap::new();
+    evidence: &SeedEvidence<'_>,
+) -> BTreeMap<JobId, Vec<RoundParts>> {
+    let mut rounds: BTreeMap<(JobId, Round), RoundParts> = BTreeMap::new();
     for (tag, life) in lives {
-        if let (Some((_, round, _)), [began], Some((ended, Deed::Exited(0)))) =
+        if let (Some((_, round, _)), [began], Some((ended, LedgerEvent::Exited(0)))) =
             (&life.opened, &life.began[..], &life.ended)
         {
             let parts = rounds.entry((tag.job, *round)).or_default();
             parts.insert(tag.component, (*began, *ended, *tag));
         }
     }
-    let mut whole: BTreeMap<JobId, Vec<Parts>> = BTreeMap::new();
+    let mut whole: BTreeMap<JobId, Vec<RoundParts>> = BTreeMap::new();
     for ((job, round), parts) in rounds {
         let asked = evidence.asked.get(&job).cloned().unwrap_or_default();
-        let processors = |(.., tag): &Span| lives.get(tag).map_or(0, |life| life.processors);
+        let processors = |(.., tag): &AttemptSpan| lives.get(tag).map_or(0, |life| life.processors);
         let sizes: Vec<u32> = parts.values().map(processors).collect();
         if asked.is_met(&sizes) && !torn.contains_key(&(job, round)) {
             whole.entry(job).or_default().push(parts);
@@ -440,7 +452,7 @@ fn whole_rounds(
 }
 
 /// Ended jobs that finished.
-fn finished<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = JobId> + 'a {
+fn finished<'a>(evidence: &'a SeedEvidence<'_>) -> impl Iterator<Item = JobId> + 'a {
     let ended = evidence.ended.iter();
     ended
         .filter(|(_, (kind, _))| *kind == PhaseKind::Finished)
@@ -448,7 +460,7 @@ fn finished<'a>(evidence: &'a Evidence<'_>) -> impl Iterator<Item = JobId> + 'a 
 }
 
 /// A job is reported finished only if all its parts of one round ran as they should.
-fn apart(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<String> {
+fn apart(whole: &BTreeMap<JobId, Vec<RoundParts>>, evidence: &SeedEvidence<'_>) -> Vec<String> {
     finished(evidence)
         .filter(|id| !whole.contains_key(id))
         .map(|id| format!("job {id}"))
@@ -457,7 +469,10 @@ fn apart(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<St
 
 /// What was collected is what the round left that the job finished with, at the site that
 /// was to keep it.
-fn other_outputs(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -> Vec<String> {
+fn other_outputs(
+    whole: &BTreeMap<JobId, Vec<RoundParts>>,
+    evidence: &SeedEvidence<'_>,
+) -> Vec<String> {
     let Ok(path) = RelPath::new(OUTPUT_PATH) else {
         return Vec::new();
     };
@@ -485,8 +500,8 @@ fn other_outputs(whole: &BTreeMap<JobId, Vec<Parts>>, evidence: &Evidence<'_>) -
     found
 }
 
-fn overlapping(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
-    let mut spans: BTreeMap<(JobId, ComponentIndex), Vec<Span>> = BTreeMap::new();
+fn overlapping(lives: &BTreeMap<AttemptTag, AttemptLife>) -> Vec<String> {
+    let mut spans: BTreeMap<(JobId, ComponentIndex), Vec<AttemptSpan>> = BTreeMap::new();
     for (tag, life) in lives {
         let Some(began) = life.began.first() else {
             continue;
@@ -512,7 +527,10 @@ fn overlapping(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
     found
 }
 
-fn began_late(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+fn began_late(
+    lives: &BTreeMap<AttemptTag, AttemptLife>,
+    evidence: &SeedEvidence<'_>,
+) -> Vec<String> {
     let late = lives.iter().filter(|(tag, life)| {
         let ended = evidence.ended.get(&tag.job);
         ended.is_some_and(|(_, at)| life.began.iter().any(|began| began > at))
@@ -525,7 +543,7 @@ fn began_late(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<Strin
 /// it nor a submission that arrives later ever gets as far as its gate. One that was refused has no
 /// directory to take: if its request comes a second time and is granted then, it waits at its gate until
 /// it gives up, and never begins.
-fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String> {
+fn not_over(lives: &BTreeMap<AttemptTag, AttemptLife>, evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (tag, life) in lives {
         let key = (tag.job, tag.component, tag.attempt);
@@ -545,7 +563,7 @@ fn not_over(lives: &BTreeMap<Tag, Life>, evidence: &Evidence<'_>) -> Vec<String>
     found
 }
 
-fn not_cancelled(evidence: &Evidence<'_>) -> Vec<String> {
+fn not_cancelled(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let other = evidence.cancelled.keys().filter(|id| {
         evidence
             .ended
@@ -557,7 +575,7 @@ fn not_cancelled(evidence: &Evidence<'_>) -> Vec<String> {
         .collect()
 }
 
-fn without_input(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+fn without_input(lives: &BTreeMap<AttemptTag, AttemptLife>) -> Vec<String> {
     lives
         .iter()
         .filter(|(_, life)| life.input_missing)
@@ -565,7 +583,7 @@ fn without_input(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
         .collect()
 }
 
-fn left_behind(evidence: &Evidence<'_>) -> Vec<String> {
+fn left_behind(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for site in evidence.world.sites() {
         let index = evidence.world.index_of(site.name());
@@ -580,7 +598,7 @@ fn left_behind(evidence: &Evidence<'_>) -> Vec<String> {
     found
 }
 
-fn left_data(evidence: &Evidence<'_>) -> Vec<String> {
+fn left_data(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let files = || evidence.files.into_iter().flat_map(BTreeMap::values);
     let entries = || files().filter_map(|file| file.entry.as_ref());
@@ -604,11 +622,15 @@ fn left_data(evidence: &Evidence<'_>) -> Vec<String> {
     found
 }
 
-fn touched_others(evidence: &Evidence<'_>) -> Vec<String> {
+fn touched_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let touched = evidence.world.ledger().entries().iter().filter(|entry| {
         let harm = matches!(
             entry.deed,
-            Deed::Opened(..) | Deed::Voided | Deed::Withdrawn | Deed::Terminated | Deed::Removed
+            LedgerEvent::Opened(..)
+                | LedgerEvent::Voided
+                | LedgerEvent::Withdrawn
+                | LedgerEvent::Terminated
+                | LedgerEvent::Removed
         );
         harm && entry.tag.instance != evidence.instance
     });

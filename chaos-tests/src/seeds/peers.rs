@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_domain::ids::{ComponentIndex, JobId, RunnerName, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, ComponentIndex, JobId, RunnerName, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::Peer;
@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 
 use super::scenario::DrawnJob;
 use cospan_simulator::world::attempt::host_of;
-use cospan_simulator::world::ledger::{Deed, Entry};
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
 /// Tells the stream apart.
 const PEERS: u64 = 0x7065_6572_7300;
@@ -41,7 +41,7 @@ pub(super) fn is_parallel(spec: &JobSpec) -> bool {
 
 /// What the world knows of an attempt.
 #[derive(Debug, Default)]
-struct Known<'a> {
+struct KnownAttempt<'a> {
     place: Option<(&'a SiteName, u32)>,
     /// From when on there was nothing of it any more.
     over: Option<Timestamp>,
@@ -51,11 +51,11 @@ struct Known<'a> {
 /// Attempts whose gate was opened and that were told of another place of their own, or of
 /// others, than there are. `parallel` tells what is known of a job's runner.
 pub(super) fn misled<'a>(
-    entries: impl Iterator<Item = &'a Entry> + Clone,
+    entries: impl Iterator<Item = &'a LedgerEntry> + Clone,
     parallel: impl Fn(JobId) -> Option<bool>,
 ) -> Vec<String> {
-    let mut known: BTreeMap<Tag, Known<'_>> = BTreeMap::new();
-    for Entry {
+    let mut known: BTreeMap<AttemptTag, KnownAttempt<'_>> = BTreeMap::new();
+    for LedgerEntry {
         at,
         site,
         tag,
@@ -64,20 +64,20 @@ pub(super) fn misled<'a>(
     {
         let of = known.entry(*tag).or_default();
         match deed {
-            Deed::Submitted { processors } => of.place = Some((site, *processors)),
-            Deed::Told(rank, peers) => of.told = Some((*rank, peers)),
-            Deed::Exited(_)
-            | Deed::NotStarted
-            | Deed::Terminated
-            | Deed::WallTime
-            | Deed::KilledByNode
-            | Deed::Forgotten
-            | Deed::Left => of.over = of.over.or(Some(*at)),
+            LedgerEvent::Submitted { processors } => of.place = Some((site, *processors)),
+            LedgerEvent::Told(rank, peers) => of.told = Some((*rank, peers)),
+            LedgerEvent::Exited(_)
+            | LedgerEvent::NotStarted
+            | LedgerEvent::Terminated
+            | LedgerEvent::WallTime
+            | LedgerEvent::KilledByNode
+            | LedgerEvent::Forgotten
+            | LedgerEvent::Left => of.over = of.over.or(Some(*at)),
             _ => {}
         }
     }
-    let opened = entries.filter(|entry| matches!(entry.deed, Deed::Opened(..)));
-    let found = opened.filter_map(|Entry { at, tag, .. }| {
+    let opened = entries.filter(|entry| matches!(entry.deed, LedgerEvent::Opened(..)));
+    let found = opened.filter_map(|LedgerEntry { at, tag, .. }| {
         let wrong = match (parallel(tag.job)?, known.get(tag)?.told) {
             (false, None) => return None,
             (false, Some(_)) => "others although it did not ask".to_owned(),
@@ -91,16 +91,16 @@ pub(super) fn misled<'a>(
 }
 
 fn wrong_peer(
-    tag: Tag,
+    tag: AttemptTag,
     peers: &[Peer],
     at: Timestamp,
-    known: &BTreeMap<Tag, Known<'_>>,
+    known: &BTreeMap<AttemptTag, KnownAttempt<'_>>,
 ) -> Option<String> {
     let wrong = (0..)
         .map(ComponentIndex)
         .zip(peers)
         .find(|(component, peer)| {
-            let of = Tag {
+            let of = AttemptTag {
                 component: *component,
                 attempt: peer.attempt,
                 ..tag
@@ -119,9 +119,9 @@ mod tests {
 
     use super::*;
 
-    fn tag(component: u32) -> Tag {
+    fn tag(component: u32) -> AttemptTag {
         let instance: InstanceId = "abcdefgh".parse().unwrap();
-        Tag {
+        AttemptTag {
             instance,
             job: JobId(1),
             component: ComponentIndex(component),
@@ -141,32 +141,32 @@ mod tests {
     }
 
     /// Two components; the gate of the second is opened when the first is over.
-    fn ledger(told: &dyn Fn(u32) -> Option<Deed>) -> Vec<Entry> {
+    fn ledger(told: &dyn Fn(u32) -> Option<LedgerEvent>) -> Vec<LedgerEntry> {
         let entry = |at, component: u32, deed| {
             let (at, site) = (Timestamp(at), peer(component).site);
-            Entry {
+            LedgerEntry {
                 at,
                 site,
                 tag: tag(component),
                 deed,
             }
         };
-        let submitted = |of: u32| entry(1, of, Deed::Submitted { processors: of + 1 });
+        let submitted = |of: u32| entry(1, of, LedgerEvent::Submitted { processors: of + 1 });
         let mut entries = vec![submitted(0), submitted(1)];
         for (component, at) in [(0, 5), (1, 9)] {
             entries.extend(told(component).map(|told| entry(at, component, told)));
             entries.push(entry(
                 at,
                 component,
-                Deed::Opened(Round(1), vec![Attempt(2); 2]),
+                LedgerEvent::Opened(Round(1), vec![Attempt(2); 2]),
             ));
-            entries.push(entry(at + 3, component, Deed::Exited(0)));
+            entries.push(entry(at + 3, component, LedgerEvent::Exited(0)));
         }
         entries
     }
 
-    fn hosts(component: u32) -> Option<Deed> {
-        Some(Deed::Told(
+    fn hosts(component: u32) -> Option<LedgerEvent> {
+        Some(LedgerEvent::Told(
             ComponentIndex(component),
             vec![peer(0), peer(1)],
         ))
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_agrees_with_the_world_is_right_and_an_ended_peer_needs_no_host() {
-        let judged = |told: &dyn Fn(u32) -> Option<Deed>, parallel| {
+        let judged = |told: &dyn Fn(u32) -> Option<LedgerEvent>, parallel| {
             misled(ledger(told).iter(), |_| Some(parallel))
         };
         assert!(judged(&hosts, true).is_empty() && judged(&|_| None, false).is_empty());
@@ -183,7 +183,10 @@ mod tests {
             ..peer(0)
         };
         let late = |component| match component {
-            1 => Some(Deed::Told(ComponentIndex(1), vec![gone.clone(), peer(1)])),
+            1 => Some(LedgerEvent::Told(
+                ComponentIndex(1),
+                vec![gone.clone(), peer(1)],
+            )),
             _ => hosts(component),
         };
         assert!(judged(&late, true).is_empty());
@@ -218,7 +221,10 @@ mod tests {
         ];
         for wrong in wrong {
             let told = |component| match component {
-                0 => Some(Deed::Told(ComponentIndex(0), vec![wrong.clone(), peer(1)])),
+                0 => Some(LedgerEvent::Told(
+                    ComponentIndex(0),
+                    vec![wrong.clone(), peer(1)],
+                )),
                 _ => hosts(component),
             };
             let found = misled(ledger(&told).iter(), |_| Some(true));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::api::View;
 use cospan_domain::ids::JobId;
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::spec::Priority;
 use cospan_domain::job::state::{AbortCause, Job};
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -83,12 +83,12 @@ impl Preemptions {
     fn judge(
         &mut self,
         job: &Job,
-        what: &Happened,
+        what: &JobEventKind,
         now: Timestamp,
         stalled: Stalled<'_>,
     ) -> Option<String> {
         match what {
-            Happened::PriorityChanged { to, by } => {
+            JobEventKind::PriorityChanged { to, by } => {
                 let class = Class {
                     priority: *to,
                     promoted: by.is_none(),
@@ -97,11 +97,11 @@ impl Preemptions {
                 self.classes.insert(job.id, class);
                 None
             }
-            Happened::JobPlaced { .. } => {
+            JobEventKind::JobPlaced { .. } => {
                 self.waves.remove(&job.id);
                 None
             }
-            Happened::ComponentsClaimed { preempting, .. } if !preempting.is_empty() => {
+            JobEventKind::ComponentsClaimed { preempting, .. } if !preempting.is_empty() => {
                 let again = !self.waves.insert(job.id);
                 let class = self
                     .classes
@@ -115,7 +115,7 @@ impl Preemptions {
                     _ => None,
                 }
             }
-            Happened::RoundAborted {
+            JobEventKind::RoundAborted {
                 why: AbortCause::Preempted { by },
                 ..
             } => self.yield_processors(job, *by, now, stalled),

@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::acquire::{Molding, OtherShape, ReservationWish};
+use cospan_domain::acquire::{Molding, OtherShape, ReservationTerms};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BEGINS, DrawnJob, HOUR, MINUTE, Scenario, UserAction};
-use cospan_simulator::kinds::Kind;
-use cospan_simulator::world::trouble::Trouble;
+use super::scenario::{BEGINS, DrawnJob, HOUR, MINUTE, SeedScenario, UserAction};
+use cospan_simulator::kinds::FaultKind;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Times at which sites lose what they granted, in one run at most.
 const MANY_LOSSES: usize = 8;
@@ -26,7 +26,7 @@ const LATER: u64 = 0x6c61_7465_7221;
 const SHARE: f64 = 0.3;
 
 /// Lets some runs have promises; the adapter of Slurm asks for none.
-pub(super) fn draw_promises(scenario: &mut Scenario) {
+pub(super) fn draw_promises(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ PROMISES);
     if !scenario.by_slurm && chance.random_bool(SHARE) {
         promise(scenario, &mut chance);
@@ -34,7 +34,7 @@ pub(super) fn draw_promises(scenario: &mut Scenario) {
 }
 
 /// Lets sites promise starts, and users ask for them.
-pub(super) fn promise(scenario: &mut Scenario, chance: &mut StdRng) {
+pub(super) fn promise(scenario: &mut SeedScenario, chance: &mut StdRng) {
     // Its adapter asks for none.
     scenario.by_slurm = false;
     grant(scenario, chance);
@@ -115,7 +115,7 @@ fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
     };
     if is_spread {
         let (flexible, unreserved) = (false, false);
-        job.rare_options.promised = Some(ReservationWish {
+        job.rare_options.promised = Some(ReservationTerms {
             flexible,
             unreserved,
             ..wish
@@ -125,7 +125,7 @@ fn spread(job: &mut DrawnJob, chance: &mut StdRng) {
 }
 
 /// Lets most of the sites promise processors.
-pub(super) fn grant(scenario: &mut Scenario, chance: &mut StdRng) {
+pub(super) fn grant(scenario: &mut SeedScenario, chance: &mut StdRng) {
     for site in &mut scenario.sites {
         site.reserves = chance.random_bool(0.8);
         site.queues &= !site.reserves;
@@ -133,21 +133,24 @@ pub(super) fn grant(scenario: &mut Scenario, chance: &mut StdRng) {
 }
 
 /// Lets sites lose what they granted, and grant something else.
-pub(super) fn lose_leases(scenario: &mut Scenario, chance: &mut StdRng) {
+pub(super) fn lose_leases(scenario: &mut SeedScenario, chance: &mut StdRng) {
     let length = scenario.calm_at.since(BEGINS).0;
     for _ in 0..chance.random_range(0..=MANY_LOSSES) {
         let at = BEGINS + DurationMs(chance.random_range(0..length));
         let site = chance.random_range(0..scenario.sites.len());
-        scenario.troubles.push((at, site, Trouble::LosesLeases));
+        scenario.troubles.push((at, site, SiteFault::LosesLeases));
     }
     if chance.random_bool(0.5) && !scenario.fault_rates.faults.is_empty() {
         let share = chance.random_range(10_000..=100_000);
-        scenario.fault_rates.faults.insert(Kind::WrongStart, share);
+        scenario
+            .fault_rates
+            .faults
+            .insert(FaultKind::WrongStart, share);
     }
 }
 
 /// When each job is submitted first.
-pub(super) fn first_submissions(scenario: &Scenario) -> BTreeMap<usize, Timestamp> {
+pub(super) fn first_submissions(scenario: &SeedScenario) -> BTreeMap<usize, Timestamp> {
     let mut first = BTreeMap::new();
     for (at, action) in &scenario.actions {
         if let UserAction::Submit(number, _) = action {
@@ -157,7 +160,7 @@ pub(super) fn first_submissions(scenario: &Scenario) -> BTreeMap<usize, Timestam
     first
 }
 
-fn draw_wish(chance: &mut StdRng, at: Timestamp, is_divided: bool) -> ReservationWish {
+fn draw_wish(chance: &mut StdRng, at: Timestamp, is_divided: bool) -> ReservationTerms {
     let earliest = at + DurationMs(chance.random_range(0..40 * MINUTE));
     let most = [0, 10 * MINUTE, 3 * HOUR][chance.random_range(0..3)];
     let within = DurationMs(chance.random_range(0..=most));
@@ -167,8 +170,8 @@ fn draw_wish(chance: &mut StdRng, at: Timestamp, is_divided: bool) -> Reservatio
     let reserve_after = chance.random_bool(0.25).then_some(after);
     // Nothing of one that is divided is claimed at the start.
     let unreserved = chance.random_bool(0.25) && !is_divided;
-    let wish = ReservationWish::default();
-    ReservationWish {
+    let wish = ReservationTerms::default();
+    ReservationTerms {
         window,
         tolerance,
         reserve_after,

@@ -3,40 +3,40 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::api::View;
-use cospan_actors::journal::Change;
-use cospan_domain::ids::{ComponentIndex, InstanceId, JobId, Round, Tag};
-use cospan_domain::job::event::Happened;
-use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_actors::journal::JournalChange;
+use cospan_domain::ids::{AttemptTag, ComponentIndex, InstanceId, JobId, Round};
+use cospan_domain::job::event::JobEventKind;
+use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::reserve::{ReservationTag, StartWindow};
 use cospan_domain::runner::RestartScope;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::oracle::Evidence;
+use super::oracle::SeedEvidence;
 use super::scenario::MINUTE;
 use super::sharing;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::World;
-use cospan_simulator::world::ledger::Deed;
+use cospan_simulator::world::ledger::LedgerEvent;
 
 /// Starts that are late by more than this are no longer what was promised: what comes to its gate
 /// too late, and waits there for others.
 const LATE_MAX: DurationMs = DurationMs(20 * MINUTE);
 
 /// What is wrong with what a job was promised when it was placed: its sites do not hold it.
-pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<String> {
-    let Change::Job { new, events, .. } = change else {
+pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> Vec<String> {
+    let JournalChange::Job { new, events, .. } = change else {
         return Vec::new();
     };
     let placed = events
         .iter()
-        .any(|event| matches!(event.what, Happened::JobPlaced { .. }));
+        .any(|event| matches!(event.what, JobEventKind::JobPlaced { .. }));
     let view = plane_run.plane.view();
     // It may have been given back since.
     let as_placed = view
         .jobs
         .get(&new.id)
         .is_some_and(|job| job.revision == new.revision);
-    if !placed || !as_placed || !matches!(new.phase, Phase::Placed { .. }) {
+    if !placed || !as_placed || !matches!(new.phase, JobPhase::Placed { .. }) {
         return Vec::new();
     }
     let instance = plane_run.plane.shared().instance;
@@ -97,10 +97,10 @@ pub(super) fn left_behind(
 }
 
 /// Reservations of one job that another component used, or another job.
-pub(super) fn claimed_by_others(evidence: &Evidence<'_>) -> Vec<String> {
+pub(super) fn claimed_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut users: BTreeMap<ReservationTag, BTreeSet<(JobId, ComponentIndex)>> = BTreeMap::new();
     for entry in evidence.world.ledger().entries() {
-        if let Deed::Reserved(lease) = entry.deed
+        if let LedgerEvent::Reserved(lease) = entry.deed
             && !lease.is_shared()
         {
             users
@@ -123,21 +123,21 @@ pub(super) type Windows = BTreeMap<(JobId, Round), StartWindow>;
 
 /// Jobs that were promised a start, and began at another one. What a round was promised is judged,
 /// not what was promised to a later one after it had come to nothing.
-pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
+pub(super) fn begun_at_other_times(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let judged = evidence
         .jobs
         .values()
         .filter(|_| evidence.clocks_apart == DurationMs::ZERO);
     let judged = judged.filter(|job| job.phase.kind() == PhaseKind::Finished);
-    let mut rounds: BTreeMap<Tag, Round> = BTreeMap::new();
-    let mut begun: BTreeMap<JobId, Vec<Begun>> = BTreeMap::new();
+    let mut rounds: BTreeMap<AttemptTag, Round> = BTreeMap::new();
+    let mut begun: BTreeMap<JobId, Vec<BegunPayload>> = BTreeMap::new();
     let entries = evidence.world.ledger().entries().iter();
     for entry in entries.filter(|entry| entry.tag.instance == evidence.instance) {
         match (&entry.deed, rounds.get(&entry.tag)) {
-            (Deed::Opened(round, _), None) => drop(rounds.insert(entry.tag, *round)),
-            (Deed::Began, Some(round)) => {
+            (LedgerEvent::Opened(round, _), None) => drop(rounds.insert(entry.tag, *round)),
+            (LedgerEvent::Began, Some(round)) => {
                 let (component, at, round) = (entry.tag.component, entry.at, *round);
-                begun.entry(entry.tag.job).or_default().push(Begun {
+                begun.entry(entry.tag.job).or_default().push(BegunPayload {
                     component,
                     at,
                     round,
@@ -167,7 +167,7 @@ pub(super) fn begun_at_other_times(evidence: &Evidence<'_>) -> Vec<String> {
 
 /// A payload that began.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
+struct BegunPayload {
     component: ComponentIndex,
     at: Timestamp,
     round: Round,
@@ -177,7 +177,7 @@ struct Begun {
 /// restarted alone it may be late.
 fn wrongly_begun(
     job: JobId,
-    Begun { at, round, .. }: Begun,
+    BegunPayload { at, round, .. }: BegunPayload,
     (offset, alone): (DurationMs, bool),
     promised: &Windows,
 ) -> Option<String> {
@@ -201,7 +201,7 @@ mod tests {
         let component = ComponentIndex(0);
         let offset = |hours: u64| (DurationMs(hours * 3_600_000), false);
         let judge_late = |round, at, after| {
-            let begun = Begun {
+            let begun = BegunPayload {
                 component,
                 at,
                 round: Round(round),

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cospan_domain::ids::JobId;
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::spec::{ComponentSpec, JobSpec, Priority};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -20,7 +20,7 @@ pub(super) type Stalled<'a> = &'a dyn Fn(Timestamp) -> DurationMs;
 
 /// A job in its queue.
 #[derive(Debug, Clone)]
-struct Waiting {
+struct QueueingJob {
     spec: Arc<JobSpec>,
     class: Priority,
     /// When it came here from another class, if it did.
@@ -40,7 +40,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     parameters: QueueParameters,
-    waiting: BTreeMap<JobId, Waiting>,
+    waiting: BTreeMap<JobId, QueueingJob>,
     /// Jobs that came while this control plane runs, and when.
     came: BTreeMap<JobId, Timestamp>,
     /// Jobs that it promoted, and when.
@@ -93,7 +93,7 @@ impl Queues {
 
     /// Takes note of where a job stands.
     fn learn(&mut self, job: &Job, now: Timestamp) {
-        let Phase::Queued { since, not_before } = job.phase else {
+        let JobPhase::Queued { since, not_before } = job.phase else {
             self.waiting.remove(&job.id);
             return;
         };
@@ -104,7 +104,7 @@ impl Queues {
             return;
         }
         let before = self.waiting.get(&job.id);
-        let waiting = Waiting {
+        let waiting = QueueingJob {
             spec: job.spec.clone(),
             class: job.priority,
             moved: before.and_then(|b| {
@@ -134,13 +134,13 @@ impl Queues {
         stalled: Stalled<'_>,
     ) -> Option<String> {
         match &event.what {
-            Happened::JobPlaced { .. } => self.place(job.id, now, stalled),
-            Happened::PriorityChanged { to, by } => {
+            JobEventKind::JobPlaced { .. } => self.place(job.id, now, stalled),
+            JobEventKind::PriorityChanged { to, by } => {
                 let wrong = by.is_none().then(|| self.promote(job.id, *to, event.at));
                 self.enter(job.id, *to, now);
                 wrong.flatten()
             }
-            Happened::JobFailed { reason } if reason.contains("max_placement_tries") => {
+            JobEventKind::JobFailed { reason } if reason.contains("max_placement_tries") => {
                 let most = job.spec.max_placement_tries.unwrap_or(u32::MAX);
                 let least = self.tries_take(most);
                 (event.at < self.known_since(job.id) + least)
@@ -253,7 +253,7 @@ mod tests {
             ..QueueParameters::default()
         };
         let spec = Arc::new(job(&[1], DurationMs(1), DurationMs(1), 0).unwrap());
-        let waiting = Waiting {
+        let waiting = QueueingJob {
             spec,
             class: Priority::SuperLow,
             moved: None,

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 
 use cospan_actors::api::View;
 use cospan_actors::api::command::ApiRefusal;
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{InstanceId, KeyName, SiteName};
-use cospan_domain::job::event::Happened;
-use cospan_domain::job::state::{Job, Phase, Reservation};
-use cospan_domain::reserve::{Lease, ReservationTag, Search};
+use cospan_domain::job::event::JobEventKind;
+use cospan_domain::job::state::{Job, JobPhase, JobReservations};
+use cospan_domain::reserve::{Reservation, ReservationSearch, ReservationTag};
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::rare_options::USERS;
-use super::scenario::{HOUR, Scenario};
+use super::scenario::{HOUR, SeedScenario};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::world::World;
 
@@ -45,7 +45,7 @@ impl Default for ReservationQuota {
 }
 
 /// Lets some runs bound what users hold. One user has most of the jobs, so that it binds.
-pub(super) fn draw_reservation_quota(scenario: &mut Scenario) {
+pub(super) fn draw_reservation_quota(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ QUOTAS);
     let promises = scenario
         .jobs
@@ -81,16 +81,16 @@ pub(super) fn is_told(refusal: &ApiRefusal) -> bool {
 pub(super) fn exceeded(
     plane_run: &ControlPlaneRun,
     quota: ReservationQuota,
-    change: &Change,
+    change: &JournalChange,
 ) -> Vec<String> {
-    let Change::Job { new, events, .. } = change else {
+    let JournalChange::Job { new, events, .. } = change else {
         return Vec::new();
     };
     let (view, instance) = (plane_run.plane.view(), plane_run.plane.shared().instance);
     let asks = events.iter().any(|event| {
         matches!(
             event.what,
-            Happened::ReservationAnswered { .. } | Happened::ReservationMoved
+            JobEventKind::ReservationAnswered { .. } | JobEventKind::ReservationMoved
         )
     });
     let untold = events.iter().find_map(|event| untold(new, &event.what));
@@ -109,19 +109,19 @@ pub(super) fn exceeded(
 }
 
 /// A failure after a site was not asked for that reason, which does not say so.
-fn untold(job: &Job, what: &Happened) -> Option<String> {
-    let Happened::JobFailed { reason } = what else {
+fn untold(job: &Job, what: &JobEventKind) -> Option<String> {
+    let JobEventKind::JobFailed { reason } = what else {
         return None;
     };
     let text = || format!("job {} was not told of its user's bound: {reason}", job.id);
-    let failed = matches!(job.phase, Phase::Failed { .. });
+    let failed = matches!(job.phase, JobPhase::Failed { .. });
     (failed && hides_bound(job.reservation.as_deref(), reason)).then(text)
 }
 
 /// Whether a job that had this fails for a reason that does not say what its user may hold, although
 /// a site was not asked because of that. A search that came to something, or to nothing, some time
 /// ago has no part in why its job fails later.
-fn hides_bound(reservation: Option<&Reservation>, reason: &str) -> bool {
+fn hides_bound(reservation: Option<&JobReservations>, reason: &str) -> bool {
     let reservation = reservation.filter(|reservation| !reservation.spent);
     let withheld = reservation.is_some_and(|reservation| reservation.withheld);
     let of_sites = ["no site ", "its sites ", "no common start "];
@@ -129,16 +129,21 @@ fn hides_bound(reservation: Option<&Reservation>, reason: &str) -> bool {
     withheld && refused && !SETTINGS.iter().any(|setting| reason.contains(setting))
 }
 
-type Held<'w> = BTreeMap<SiteName, Vec<(ReservationTag, &'w Lease)>>;
+type HeldLeases<'w> = BTreeMap<SiteName, Vec<(ReservationTag, &'w Reservation)>>;
 
 /// What sites hold for jobs of a user, as far as these count on it: what is nobody's any more is
 /// being given back.
-fn held_by<'w>(world: &'w World, view: &View, instance: InstanceId, owner: &KeyName) -> Held<'w> {
+fn held_by<'w>(
+    world: &'w World,
+    view: &View,
+    instance: InstanceId,
+    owner: &KeyName,
+) -> HeldLeases<'w> {
     let counts = |tag: &ReservationTag| {
         let job = view.jobs.get(&tag.job).filter(|job| job.owner == *owner);
         let reservation = job.and_then(|job| job.reservation.as_deref());
         let mut searches = reservation.into_iter().flat_map(searches);
-        let has = |search: &Search| {
+        let has = |search: &ReservationSearch| {
             search
                 .reserved()
                 .iter()
@@ -157,13 +162,13 @@ fn held_by<'w>(world: &'w World, view: &View, instance: InstanceId, owner: &KeyN
     each.collect()
 }
 
-fn searches(reservation: &Reservation) -> impl Iterator<Item = &Search> {
+fn searches(reservation: &JobReservations) -> impl Iterator<Item = &ReservationSearch> {
     let other = reservation.other.as_ref().map(|other| &other.search);
     [&reservation.search].into_iter().chain(other)
 }
 
 /// More than the share, at the moment at which some of it begins.
-fn too_many(world: &World, held: &Held<'_>, share: PerMillion) -> Vec<String> {
+fn too_many(world: &World, held: &HeldLeases<'_>, share: PerMillion) -> Vec<String> {
     let mut found = Vec::new();
     for site in world.sites() {
         let Some(leases) = held.get(site.name()) else {
@@ -190,7 +195,7 @@ fn too_many(world: &World, held: &Held<'_>, share: PerMillion) -> Vec<String> {
 }
 
 /// Begins later than may be asked for now; what was asked for before is nearer by now.
-fn too_far(held: &Held<'_>, ahead: Option<DurationMs>, now: Timestamp) -> Option<String> {
+fn too_far(held: &HeldLeases<'_>, ahead: Option<DurationMs>, now: Timestamp) -> Option<String> {
     let latest = now + ahead?;
     let mut leases = held.values().flatten();
     let far = leases.find(|(_, lease)| lease.span.from > latest)?;
@@ -200,7 +205,7 @@ fn too_far(held: &Held<'_>, ahead: Option<DurationMs>, now: Timestamp) -> Option
 #[cfg(test)]
 mod tests {
     use cospan_domain::ids::ComponentIndex;
-    use cospan_domain::reserve::{Coallocation, Part, StartWindow};
+    use cospan_domain::reserve::{Coallocation, CoallocationPart, StartWindow};
     use cospan_domain::resources::Resources;
 
     use super::*;
@@ -208,11 +213,11 @@ mod tests {
     const REFUSED: &str = "no site grants a start within its window";
 
     /// A reservation for which a site was not asked, as its user holds too much there.
-    fn withheld(spent: bool) -> Reservation {
+    fn withheld(spent: bool) -> JobReservations {
         let (resources, length) = (Resources::processors(2), DurationMs(1_000));
         let sites = vec![SiteName::new("delft").unwrap()];
         let (component, offset) = (ComponentIndex(0), DurationMs::ZERO);
-        let part = Part {
+        let part = CoallocationPart {
             component,
             resources,
             length,
@@ -227,8 +232,8 @@ mod tests {
             windows_max: 1,
             rankings: Vec::new(),
         };
-        Reservation {
-            search: Search::new(wanted),
+        JobReservations {
+            search: ReservationSearch::new(wanted),
             placements: Vec::new(),
             lead: DurationMs::ZERO,
             answers: 1,

@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Molding, ReservationWish};
+use cospan_domain::acquire::{Molding, ReservationTerms};
 use cospan_domain::ids::{ReservationName, SiteName};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::labels::{Constraint, LabelRule};
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::command::Operation;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BEGINS, DrawnFile, DrawnJob, HOUR, MINUTE, Scenario, UserAction};
+use super::scenario::{BEGINS, DrawnFile, DrawnJob, HOUR, MINUTE, SeedScenario, UserAction};
 use super::troubles::Planned;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Tell the streams apart.
 const JOBS: u64 = 0x6a6f_6273;
@@ -73,7 +73,7 @@ pub struct RareOptions {
     /// Everybody in [`TARGETS`] is told of its end.
     pub notifies: bool,
     /// The start that it is to be promised.
-    pub promised: Option<ReservationWish>,
+    pub promised: Option<ReservationTerms>,
     /// How long after the start its last component begins.
     pub last_after: DurationMs,
     /// How it may run otherwise, if it is flexible.
@@ -174,7 +174,7 @@ pub(super) fn draw_rarities(seed: u64, jobs: Vec<DrawnJob>, names: &[SiteName]) 
 /// A grid of rivals, if it is one: every job has a class of its own, all come within a short
 /// time and run for long, and most wait for input, while claims are made bit by bit. There
 /// components move and jobs give way.
-pub(super) fn draw_rivals(scenario: &mut Scenario) {
+pub(super) fn draw_rivals(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ RIVALS);
     if chance.random_bool(0.6) {
         return;
@@ -195,7 +195,7 @@ pub(super) fn draw_rivals(scenario: &mut Scenario) {
 }
 
 /// Users come so many times as fast, and are done sooner.
-pub(super) fn hasten(scenario: &mut Scenario, hurry: u64) {
+pub(super) fn hasten(scenario: &mut SeedScenario, hurry: u64) {
     for (at, action) in &mut scenario.actions {
         if !matches!(
             action,
@@ -216,15 +216,15 @@ fn draw_constraint(chance: &mut StdRng, names: &[SiteName]) -> Constraint {
         rule,
     };
     match chance.random_range(0..3) {
-        0 if names.len() > 1 => place(Rule::IsNot(one)),
+        0 if names.len() > 1 => place(LabelRule::IsNot(one)),
         1 if names.len() > 2 => {
             let half = if one.as_ref() < "e" { "north" } else { "south" };
             Constraint {
                 key: "half".into(),
-                rule: Rule::Is(half.into()),
+                rule: LabelRule::Is(half.into()),
             }
         }
-        _ => place(Rule::OneOf([one, other].into())),
+        _ => place(LabelRule::OneOf([one, other].into())),
     }
 }
 
@@ -361,7 +361,7 @@ pub(super) fn draw_abandons(
         })
     };
     let hides =
-        |trouble: &Trouble| trouble.hides_site() || matches!(trouble, Trouble::CutOff(true));
+        |trouble: &SiteFault| trouble.hides_site() || matches!(trouble, SiteFault::CutOff(true));
     let mut abandons = Vec::new();
     for (at, ..) in troubles.iter().filter(|(.., trouble)| hides(trouble)) {
         for number in submitted(*at - DurationMs(HOUR), *at) {

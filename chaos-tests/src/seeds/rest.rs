@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail, ensure};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, Submission};
 use cospan_domain::ids::{JobId, KeyName};
-use cospan_domain::job::state::Phase;
+use cospan_domain::job::state::JobPhase;
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::site::state::NotificationId;
 use cospan_domain::units::DurationMs;
@@ -31,8 +31,9 @@ pub(super) fn is_at_rest(plane_run: &ControlPlaneRun, keep_jobs: DurationMs) -> 
     let (view, now) = (plane_run.plane.view(), plane_run.clock.now());
     ensure!(view.folds_agree(), "a fold differs from a fresh one");
     for job in view.jobs.values() {
-        if let Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } =
-            job.phase
+        if let JobPhase::Finished { at }
+        | JobPhase::Failed { at, .. }
+        | JobPhase::Cancelled { at, .. } = job.phase
         {
             let late = at + keep_jobs + ARCHIVED_WITHIN < now;
             ensure!(
@@ -146,7 +147,8 @@ pub(super) async fn wait_in_vain(
         allow_unplaceable: true,
         ..Submission::of(spec)
     };
-    let ApiAnswer::Submitted(jobs) = command(plane_run, Ask::Submit(vec![asked])).await? else {
+    let ApiAnswer::Submitted(jobs) = command(plane_run, ApiRequest::Submit(vec![asked])).await?
+    else {
         bail!("a submission came to something else")
     };
     let id = jobs
@@ -155,7 +157,7 @@ pub(super) async fn wait_in_vain(
         .ok_or_else(|| anyhow!("nothing was submitted"))?;
     submitted(id);
     plane_run.until(plane_run.clock.now() + ASKED_WITHIN).await;
-    command(plane_run, Ask::Cancel(vec![id])).await?;
+    command(plane_run, ApiRequest::Cancel(vec![id])).await?;
     let is_over = plane_run
         .plane
         .view()
@@ -166,7 +168,7 @@ pub(super) async fn wait_in_vain(
     Ok(())
 }
 
-async fn command(plane_run: &ControlPlaneRun, what: Ask) -> Result<ApiAnswer> {
+async fn command(plane_run: &ControlPlaneRun, what: ApiRequest) -> Result<ApiAnswer> {
     let by = KeyName::new("carol")?;
     let answer = plane_run.plane.command(ApiCommand { by, what }).await;
     answer.map_err(|refusal| anyhow!("refused at rest: {refusal}"))

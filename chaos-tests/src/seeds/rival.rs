@@ -1,9 +1,9 @@
 //! Another control plane at the same sites.
 
 use anyhow::{Context, Result};
-use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId};
 use cospan_domain::units::DurationMs;
-use cospan_sites::port::AttemptOrder;
+use cospan_sites::port::SubmitRequest;
 
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::World;
@@ -27,7 +27,7 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
         let index = world.index_of(&name).context("a site of the world")?;
         for number in 1..=3 {
             let component = ComponentIndex(0);
-            let tag = Tag {
+            let tag = AttemptTag {
                 instance: other,
                 job: JobId(number),
                 component,
@@ -35,9 +35,9 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
             };
             let program = spec.components[0].program.open();
             let hold_max = DurationMs::from_secs(30 * 86_400);
-            let order = AttemptOrder {
+            let order = SubmitRequest {
                 hold_max,
-                ..AttemptOrder::plain(tag, program, spec.wall_time)
+                ..SubmitRequest::plain(tag, program, spec.wall_time)
             };
             world.submit(index, &order)?;
             if number == 3 {
@@ -49,16 +49,16 @@ pub(super) fn plant_others(world: &mut World, instance: InstanceId) -> Result<()
 }
 
 /// What the other control plane submits where numbers are handed out again.
-fn rival(order: AttemptOrder) -> Result<AttemptOrder> {
+fn rival(order: SubmitRequest) -> Result<SubmitRequest> {
     let spec = job(&[1], RIVAL_RUN_TIME, RIVAL_RUN_TIME + RIVAL_RUN_TIME, 0)?;
-    let tag = Tag {
+    let tag = AttemptTag {
         job: JobId(1_000),
         ..order.tag
     };
     let program = spec.components[0].program.open();
     // Nobody opens its gate: what it has of the site it has for that long.
     let hold_max = RIVAL_RUN_TIME;
-    Ok(AttemptOrder {
+    Ok(SubmitRequest {
         tag,
         program,
         wall_time: spec.wall_time,

@@ -20,24 +20,24 @@ use cospan_storage::record::job::read_archived;
 use super::counters;
 use super::endings::unfounded;
 use super::heard;
-use super::history::{Seen, follow};
+use super::history::{SeenJobs, follow};
 use super::holds::wrongly_held;
 use super::in_vain;
 use super::isolation::watch;
-use super::oracle::{Asked, Evidence, judge};
+use super::oracle::{RequestedRound, SeedEvidence, judge};
 use super::queueing::Queues;
 use super::quotas::ReservationQuota;
 use super::rest::{is_at_rest, wait_in_vain};
 use super::rival::plant_others;
-use super::scenario::{BEGINS, Scenario, UserAction};
+use super::scenario::{BEGINS, SeedScenario, UserAction};
 use super::scenes;
 use super::starvation_guards;
 use super::supervision::misjudged;
 use super::sweeps::over_limit;
-use super::users::{Known, action, all_ended, output_name, release_held, targets};
+use super::users::{UserState, action, all_ended, output_name, release_held, targets};
 use cospan_simulator::call_faults::CallFaultModel;
 use cospan_simulator::control_plane_run::{
-    ControlPlaneRun, End, Plan, SimEnvironment, run_control_plane,
+    ControlPlaneRun, RunEnd, RunPlan, SimEnvironment, run_control_plane,
 };
 use cospan_simulator::handle::WorldHandle;
 use cospan_simulator::hash::EventHash;
@@ -45,9 +45,9 @@ use cospan_simulator::journal::StoreDisk;
 use cospan_simulator::lives::Lived;
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::stalls::Stalls;
-use cospan_simulator::world::ledger::Entry;
-use cospan_simulator::world::trouble::Struck;
-use cospan_simulator::world::{Pace, World};
+use cospan_simulator::world::ledger::LedgerEntry;
+use cospan_simulator::world::trouble::StruckFault;
+use cospan_simulator::world::{SimulatedPace, World};
 use cospan_sites::slurm::LANES;
 
 /// Within this time after the last trouble every job must have ended, were it not for the
@@ -71,7 +71,7 @@ const SEEN_WITHIN: DurationMs = DurationMs(1_000);
 
 /// What came of a seed.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct SeedVerdict {
     /// What was drawn, in one line.
     pub drawn: String,
     /// What must not have happened under faults.
@@ -85,14 +85,14 @@ pub struct Verdict {
     /// Durable changes.
     pub changes: u64,
     /// Trouble that struck with effect, by kind and step of the protocol.
-    pub struck: Struck,
+    pub struck: StruckFault,
     /// Hash of everything that happened.
     pub hash: String,
     /// What happened to the jobs, and what the actors were made to do, in order.
     pub timeline: Vec<(Timestamp, Option<JobId>, String)>,
 }
 
-impl Verdict {
+impl SeedVerdict {
     /// Whether nothing was wrong.
     pub fn holds(&self) -> bool {
         self.unsafe_.is_empty() && self.not_live.is_none()
@@ -103,28 +103,28 @@ impl Verdict {
 ///
 /// # Errors
 /// The simulation itself fails, or a store cannot be opened any more.
-pub fn run(scenario: Scenario) -> Result<Verdict> {
+pub fn run(scenario: SeedScenario) -> Result<SeedVerdict> {
     let drawn = scenario.describe();
     let instance = InstanceId::from_random(scenario.seed);
     let environment = environment(&scenario, instance)?;
     let scenario = Arc::new(scenario);
-    let known = Rc::new(RefCell::new(Known::default()));
+    let known = Rc::new(RefCell::new(UserState::default()));
     let promises = scenario.sites.iter().any(|site| site.reserves);
     let queues = Queues::new(scenario.queue.clone(), promises);
-    let mut seen = Seen::new(scenario.plain_cut_offs(), queues);
+    let mut seen = SeenJobs::new(scenario.plain_cut_offs(), queues);
     seen.staging.clone_from(&scenario.staging);
     seen.reservation_quota = judged_quota(&scenario);
     let seen = Rc::new(RefCell::new(seen));
     let undisturbed = |begins| {
         let seed = scenario.seed;
-        Plan::undisturbed(begins, seed)
+        RunPlan::undisturbed(begins, seed)
     };
     let (mut now, mut control_plane_runs) = (BEGINS, 0);
     let mut kills = scenario.kills.iter();
     while now < scenario.calm_at && control_plane_runs < REIGNS_MAX {
         let kill = kills.next();
         let length = kill.map_or(scenario.calm_at.since(now), |kill| kill.after);
-        let plan = Plan {
+        let plan = RunPlan {
             killed_at: Some((now + length).min(scenario.calm_at)),
             moment: kill.and_then(|kill| kill.moment),
             clock_ahead_ms: kill.map_or(0, |kill| kill.clock_ahead_ms),
@@ -142,7 +142,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
         until: now + STALL_ON,
         ..stalls
     });
-    let plan = Plan {
+    let plan = RunPlan {
         stalls,
         ..undisturbed(now)
     };
@@ -150,7 +150,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
     let (known, seen) = (known.take(), seen.take());
     let unsafe_ = judged(&environment, &scenario, instance, &known, &seen)?;
     let finished = |(kind, _): &&(_, Timestamp)| *kind == PhaseKind::Finished;
-    Ok(Verdict {
+    Ok(SeedVerdict {
         drawn,
         unsafe_,
         not_live,
@@ -167,7 +167,7 @@ pub fn run(scenario: Scenario) -> Result<Verdict> {
 }
 
 /// All that struck, wherever it was counted.
-fn struck(environment: &SimEnvironment) -> Struck {
+fn struck(environment: &SimEnvironment) -> StruckFault {
     let mut struck = environment.call_faults.tally().struck();
     environment
         .world
@@ -192,7 +192,7 @@ fn timeline(
             .iter()
             .filter(|line| line.tag.instance == instance);
         timeline.extend(ours.map(
-            |Entry {
+            |LedgerEntry {
                  at,
                  site,
                  tag,
@@ -237,13 +237,13 @@ fn lived(environment: &SimEnvironment) -> Vec<(Timestamp, Option<JobId>, String)
     told.collect()
 }
 
-fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironment> {
+fn environment(scenario: &SeedScenario, instance: InstanceId) -> Result<SimEnvironment> {
     let (sites, seed) = (scenario.sites.clone(), scenario.seed);
     let (launch_max, wall_late) = (scenario.launch_max, scenario.wall_late);
-    let pace = Pace {
+    let pace = SimulatedPace {
         launch_max,
         wall_late,
-        ..Pace::default()
+        ..SimulatedPace::default()
     };
     let mut world = World::new(sites, &scenario.links, pace, seed, BEGINS);
     for (at, site, trouble) in &scenario.troubles {
@@ -307,7 +307,7 @@ fn environment(scenario: &Scenario, instance: InstanceId) -> Result<SimEnvironme
 
 /// A faulty disk where anything is wrong with it. What is acknowledged before it is on the
 /// disk lies in memory: that planted bug needs no other trouble.
-fn store_disk(scenario: &Scenario) -> StoreDisk {
+fn store_disk(scenario: &SeedScenario) -> StoreDisk {
     match scenario.fault_rates.disk.exists() && !bug(Bug::SkipSync) {
         true => StoreDisk::Faulty(FaultDisk::default()),
         false => StoreDisk::default(),
@@ -323,21 +323,21 @@ fn room(budget: Bytes) -> Staging {
 }
 
 /// More durable changes than this are no progress: about twenty a job are.
-fn changes_max(scenario: &Scenario) -> u64 {
+fn changes_max(scenario: &SeedScenario) -> u64 {
     10_000 + 500 * scenario.jobs.len() as u64
 }
 
 /// A run of the control plane that will be killed; when that was.
 fn troubled(
     environment: &SimEnvironment,
-    plan: Plan,
-    scenario: &Arc<Scenario>,
-    known: &Rc<RefCell<Known>>,
-    seen: &Rc<RefCell<Seen>>,
+    plan: RunPlan,
+    scenario: &Arc<SeedScenario>,
+    known: &Rc<RefCell<UserState>>,
+    seen: &Rc<RefCell<SeenJobs>>,
 ) -> Result<Timestamp> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
     let tally = environment.call_faults.tally().clone();
-    let end: End<()> = run_control_plane(environment, plan, move |plane_run| async move {
+    let end: RunEnd<()> = run_control_plane(environment, plan, move |plane_run| async move {
         let watching = watch(plane_run.clone(), scenario.clone(), seen.clone());
         let guards = starvation_guards::watch(plane_run.clone(), scenario.clone(), seen.clone());
         let hearing = heard::watch(
@@ -364,7 +364,7 @@ fn troubled(
         }
     })?;
     match end {
-        End::Killed(at) | End::Done(at, ()) => Ok(at),
+        RunEnd::Killed(at) | RunEnd::Done(at, ()) => Ok(at),
     }
 }
 
@@ -372,10 +372,10 @@ fn troubled(
 /// if it did not.
 fn calm(
     environment: &SimEnvironment,
-    plan: Plan,
-    scenario: &Arc<Scenario>,
-    known: &Rc<RefCell<Known>>,
-    seen: &Rc<RefCell<Seen>>,
+    plan: RunPlan,
+    scenario: &Arc<SeedScenario>,
+    known: &Rc<RefCell<UserState>>,
+    seen: &Rc<RefCell<SeenJobs>>,
 ) -> Result<Option<String>> {
     let (scenario, known, seen) = (scenario.clone(), known.clone(), seen.clone());
     let tally = environment.call_faults.tally().clone();
@@ -431,13 +431,13 @@ fn calm(
         }
     })?;
     Ok(match end {
-        End::Done(_, result) => result.err().map(|problem| problem.to_string()),
-        End::Killed(at) => Some(format!("the control plane ended by itself at {}", at.0)),
+        RunEnd::Done(_, result) => result.err().map(|problem| problem.to_string()),
+        RunEnd::Killed(at) => Some(format!("the control plane ended by itself at {}", at.0)),
     })
 }
 
 /// Whether the metrics of a control plane at rest are right.
-fn shows_what_it_did(plane_run: &ControlPlaneRun, seen: &Seen) -> Result<()> {
+fn shows_what_it_did(plane_run: &ControlPlaneRun, seen: &SeenJobs) -> Result<()> {
     let view = plane_run.plane.view();
     let jobs = view.jobs.values().map(|job| &**job);
     let mut wrong = seen
@@ -449,7 +449,7 @@ fn shows_what_it_did(plane_run: &ControlPlaneRun, seen: &Seen) -> Result<()> {
 }
 
 /// A change that became durable right before a death was seen by nobody but the store.
-fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<Seen>>) {
+fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<SeenJobs>>) {
     let view = plane_run.plane.view();
     let mut seen = seen.borrow_mut();
     for id in ids {
@@ -468,7 +468,7 @@ fn note_ends(plane_run: &ControlPlaneRun, ids: &[JobId], seen: &Rc<RefCell<Seen>
 }
 
 /// How far apart the clocks of two lives of the control plane were at most.
-fn clocks_apart(scenario: &Scenario) -> DurationMs {
+fn clocks_apart(scenario: &SeedScenario) -> DurationMs {
     let ahead = scenario
         .kills
         .iter()
@@ -479,7 +479,7 @@ fn clocks_apart(scenario: &Scenario) -> DurationMs {
 }
 
 /// What users may hold. Whose clock was ahead let them begin later.
-fn judged_quota(scenario: &Scenario) -> ReservationQuota {
+fn judged_quota(scenario: &SeedScenario) -> ReservationQuota {
     let quota = scenario.reservation_quota;
     let right = clocks_apart(scenario) == DurationMs::ZERO;
     ReservationQuota {
@@ -490,22 +490,22 @@ fn judged_quota(scenario: &Scenario) -> ReservationQuota {
 
 /// The grace after a decision, three times. Who is missed is found out by the clock of the
 /// control plane, which between two lives may have been set back.
-fn apart_max(scenario: &Scenario) -> DurationMs {
+fn apart_max(scenario: &SeedScenario) -> DurationMs {
     DurationMs(90_000) + clocks_apart(scenario)
 }
 
 fn judged(
     environment: &SimEnvironment,
-    scenario: &Scenario,
+    scenario: &SeedScenario,
     instance: InstanceId,
-    known: &Known,
-    seen: &Seen,
+    known: &UserState,
+    seen: &SeenJobs,
 ) -> Result<Vec<String>> {
     let acknowledged: BTreeSet<JobId> = known.acknowledged.values().copied().collect();
     let asked = seen
         .last
         .iter()
-        .map(|(id, job)| (*id, Asked::of(&job.spec)))
+        .map(|(id, job)| (*id, RequestedRound::of(&job.spec)))
         .collect();
     let leaving = known.acknowledged.iter();
     let leaving = leaving.filter(|(number, _)| scenario.jobs[**number].output.is_some());
@@ -514,7 +514,7 @@ fn judged(
         .collect();
     let outputs = outputs?;
     let found = environment.world.read(|world| {
-        judge(&Evidence {
+        judge(&SeedEvidence {
             world,
             instance,
             ended: &seen.ended,
@@ -583,7 +583,7 @@ fn judged(
 }
 
 /// Ends of which somebody was told what they should not have been, or nothing.
-fn talk(environment: &SimEnvironment, seen: &Seen) -> Vec<String> {
+fn talk(environment: &SimEnvironment, seen: &SeenJobs) -> Vec<String> {
     let idle = environment.call_faults.idle_talk().into_iter();
     let idle = idle.map(|text| format!("somebody was told wrongly: {text}"));
     let ended = seen.last.values().filter(|job| job.is_final());

@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::claim::{ClaimParameters, MinClaimStep};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{PolicyName, RelPath, SiteName};
-use cospan_domain::job::spec::{Flexible, Priority, Request};
+use cospan_domain::job::spec::{Flexible, Priority, RequestType};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{DefaultPolicies, Quota, QuotaBasis};
 use cospan_domain::queue::QueueParameters;
 use cospan_domain::site::command::Operation;
-use cospan_domain::site::shared::SharedWish;
+use cospan_domain::site::shared::SharedTerms;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
 use rand::{Rng, SeedableRng};
 
-use super::crowds::Crowd;
+use super::crowds::CrowdKind;
 use super::disks::draw_disk;
 use super::promised::draw_promises;
 use super::quotas::{ReservationQuota, draw_reservation_quota};
@@ -39,7 +39,7 @@ use cospan_simulator::stalls::Stalls;
 use cospan_simulator::world::LinkSpec;
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// When every run begins.
 pub const BEGINS: Timestamp = Timestamp(1_000_000_000);
@@ -80,14 +80,14 @@ pub enum UserAction {
     /// Freezes it, or lets it go on.
     Freeze(usize, bool),
     /// Wants it to be promised another start, or none any more.
-    Promise(usize, Option<ReservationWish>),
+    Promise(usize, Option<ReservationTerms>),
     /// Gives it another priority.
     Raise(usize, Priority),
     /// An operator orders something about the site with this number.
     Site(usize, Operation),
     /// Operators have processors reserved that jobs share, at these sites at the same moment: one
     /// of them may.
-    Reserve(Vec<usize>, Box<SharedWish>),
+    Reserve(Vec<usize>, Box<SharedTerms>),
     /// Says that the file with this number is not at one of its sites any more, or that
     /// it is again.
     File(usize, SiteName, bool),
@@ -119,7 +119,7 @@ pub struct DrawnJob {
 
 /// Everything that a run consists of.
 #[derive(Debug, Clone)]
-pub struct Scenario {
+pub struct SeedScenario {
     /// What it was drawn from.
     pub seed: u64,
     /// The sites.
@@ -137,7 +137,7 @@ pub struct Scenario {
     /// What becomes of calls.
     pub fault_rates: FaultRates,
     /// What goes wrong in the world: when, at which site, what.
-    pub troubles: Vec<(Timestamp, usize, Trouble)>,
+    pub troubles: Vec<(Timestamp, usize, SiteFault)>,
     /// Times in which no site answers.
     pub cut_offs: Vec<(Timestamp, Timestamp)>,
     /// The policies of the jobs.
@@ -180,12 +180,12 @@ pub struct Scenario {
     pub calm_at: Timestamp,
 }
 
-pub(super) struct Drawing {
+pub(super) struct ScenarioDrawing {
     pub(super) chance: StdRng,
     pub(super) until: Timestamp,
 }
 
-impl Drawing {
+impl ScenarioDrawing {
     /// Whether something exists at all in this run.
     pub(super) fn exists(&mut self) -> bool {
         self.chance.random_bool(0.5)
@@ -205,14 +205,14 @@ impl Drawing {
     }
 }
 
-impl Scenario {
+impl SeedScenario {
     /// Draws a run of so many jobs on so many sites, with trouble during `length`.
     ///
     /// # Errors
     /// Never: all names are valid.
     pub fn draw(seed: u64, jobs: usize, sites: usize, length: DurationMs) -> Result<Self> {
         let calm_at = BEGINS + length;
-        let mut drawing = Drawing {
+        let mut drawing = ScenarioDrawing {
             chance: StdRng::seed_from_u64(seed),
             until: calm_at,
         };
@@ -271,7 +271,7 @@ impl Scenario {
             calm_at,
         };
         scenario.fault_rates.disk = draw_disk(seed, calm_at);
-        match Crowd::of(seed, scenario.sites.len()) {
+        match CrowdKind::of(seed, scenario.sites.len()) {
             Some(crowd) => crowd.gather(&mut scenario),
             None => {
                 draw_rivals(&mut scenario);
@@ -310,7 +310,7 @@ impl Scenario {
             .iter()
             .for_each(|(.., t)| *troubles.entry(t.kind().as_str()).or_default() += 1);
         let troubles: Vec<String> = troubles.iter().map(|(t, n)| format!("{t}:{n}")).collect();
-        let crowd = Crowd::of(self.seed, self.sites.len());
+        let crowd = CrowdKind::of(self.seed, self.sites.len());
         let stalls = self.stalls.map(|stalls| stalls.to_string());
         format!(
             "seed {}: {} sites{}, {} jobs{} under {} and {}, {} quotas, {} queues, {} promises, {} within, {} actions, {} kills, way {} ms, sync {} ms, poll {}, hints {}, faults [{}], failing syncs {}, troubles [{}], stalls [{}]",
@@ -318,7 +318,7 @@ impl Scenario {
             self.sites.len(),
             if self.by_slurm { " under Slurm" } else { "" },
             self.jobs.len(),
-            crowd.map_or("", Crowd::as_str),
+            crowd.map_or("", CrowdKind::as_str),
             self.policies.rigid,
             self.policies.flexible,
             self.quotas.len(),
@@ -359,7 +359,7 @@ fn draw_queues(seed: u64, sites: &mut [ClusterSpec]) {
 /// Tells the stream apart.
 const QUEUES: u64 = 0x7175_6575_6573;
 
-fn draw_files(drawing: &mut Drawing, names: &[SiteName]) -> Result<Vec<DrawnFile>> {
+fn draw_files(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Result<Vec<DrawnFile>> {
     let file = |number: usize| {
         let path = RelPath::new(&format!("data/file-{number}"))?;
         let digest = blake3::hash(format!("file {number}").as_bytes());
@@ -377,7 +377,7 @@ fn draw_files(drawing: &mut Drawing, names: &[SiteName]) -> Result<Vec<DrawnFile
     (0..12).map(file).collect()
 }
 
-fn draw_site(drawing: &mut Drawing, name: &SiteName, files: &[DrawnFile]) -> ClusterSpec {
+fn draw_site(drawing: &mut ScenarioDrawing, name: &SiteName, files: &[DrawnFile]) -> ClusterSpec {
     let disciplines = [Discipline::Fcfs, Discipline::Easy, Discipline::Conservative];
     let discipline = disciplines[drawing.chance.random_range(0..3)];
     let nodes = drawing.chance.random_range(4..=32);
@@ -430,7 +430,7 @@ fn all_links(names: &[SiteName]) -> Vec<LinkSpec> {
         .collect()
 }
 
-fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
+fn draw_job(drawing: &mut ScenarioDrawing, files: usize, sites: usize) -> DrawnJob {
     let parts = [1, 1, 1, 2, 2, 3][drawing.chance.random_range(0..6)];
     let components: Vec<u32> = (0..parts)
         .map(|_| drawing.chance.random_range(1..=8))
@@ -461,7 +461,7 @@ fn draw_job(drawing: &mut Drawing, files: usize, sites: usize) -> DrawnJob {
 }
 
 /// Bounds, or the drawn components as the preferred of two splits.
-fn draw_split(drawing: &mut Drawing, components: &[u32]) -> Flexible {
+fn draw_split(drawing: &mut ScenarioDrawing, components: &[u32]) -> Flexible {
     let total: u32 = components.iter().sum();
     let splits = match drawing.chance.random_bool(0.3) {
         true => vec![components.to_vec(), vec![total]],
@@ -479,7 +479,7 @@ fn draw_split(drawing: &mut Drawing, components: &[u32]) -> Flexible {
 }
 
 /// All or nothing, or bit by bit; early or at the last moment.
-fn draw_claim(drawing: &mut Drawing) -> ClaimParameters {
+fn draw_claim(drawing: &mut ScenarioDrawing) -> ClaimParameters {
     let often = drawing.chance.random_bool(0.2);
     let mut ratio = |ratios: [u32; 3]| PerMillion(ratios[drawing.chance.random_range(0..3)]);
     ClaimParameters {
@@ -494,8 +494,8 @@ fn draw_claim(drawing: &mut Drawing) -> ClaimParameters {
 }
 
 /// One of the policies for each type of request.
-fn draw_policies(drawing: &mut Drawing) -> DefaultPolicies {
-    let mut one = |request: &Request| {
+fn draw_policies(drawing: &mut ScenarioDrawing) -> DefaultPolicies {
+    let mut one = |request: &RequestType| {
         let serving = POLICIES.iter().filter(|policy| policy.serves(request));
         serving
             .choose(&mut drawing.chance)
@@ -503,14 +503,14 @@ fn draw_policies(drawing: &mut Drawing) -> DefaultPolicies {
     };
     let defaults = DefaultPolicies::default();
     DefaultPolicies {
-        rigid: one(&Request::NonFixed).unwrap_or(defaults.rigid),
-        flexible: one(&Request::Flexible(Flexible::default())).unwrap_or(defaults.flexible),
+        rigid: one(&RequestType::NonFixed).unwrap_or(defaults.rigid),
+        flexible: one(&RequestType::Flexible(Flexible::default())).unwrap_or(defaults.flexible),
         ..defaults
     }
 }
 
 /// Quotas that leave room for the largest job at each site that has one.
-fn draw_quotas(drawing: &mut Drawing, sites: &[ClusterSpec]) -> BTreeMap<SiteName, Quota> {
+fn draw_quotas(drawing: &mut ScenarioDrawing, sites: &[ClusterSpec]) -> BTreeMap<SiteName, Quota> {
     let exist = drawing.exists();
     let large = sites
         .iter()
@@ -523,7 +523,7 @@ fn draw_quotas(drawing: &mut Drawing, sites: &[ClusterSpec]) -> BTreeMap<SiteNam
     large.map(quota).collect()
 }
 
-fn draw_deals(drawing: &mut Drawing, jobs: usize) -> Vec<(Timestamp, UserAction)> {
+fn draw_deals(drawing: &mut ScenarioDrawing, jobs: usize) -> Vec<(Timestamp, UserAction)> {
     let (cancels, freezes, fussy) = (drawing.exists(), drawing.exists(), drawing.exists());
     let mut actions = Vec::new();
     for number in 0..jobs {

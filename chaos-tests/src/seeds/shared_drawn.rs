@@ -7,9 +7,9 @@ use anyhow::Result;
 use cospan_domain::ids::{KeyName, ReservationName};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::access::Access;
+use cospan_domain::site::access::ReservationAccess;
 use cospan_domain::site::command::Operation;
-use cospan_domain::site::shared::SharedWish;
+use cospan_domain::site::shared::SharedTerms;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 
 use super::promised::{first_submissions, grant, lose_leases};
 use super::rare_options::USERS;
-use super::scenario::{BEGINS, HOUR, MINUTE, Scenario, UserAction};
+use super::scenario::{BEGINS, HOUR, MINUTE, SeedScenario, UserAction};
 use super::sweeps::DrawnSweep;
 
 /// Tells the stream apart.
@@ -37,7 +37,7 @@ struct Course {
 }
 
 /// Lets some runs have reservations that jobs share; the adapter of Slurm makes none.
-pub(super) fn draw_shared(scenario: &mut Scenario) -> Result<()> {
+pub(super) fn draw_shared(scenario: &mut SeedScenario) -> Result<()> {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ SHARED);
     if !scenario.by_slurm && chance.random_bool(SHARE) {
         share(scenario, &mut chance)?;
@@ -49,7 +49,7 @@ pub(super) fn draw_shared(scenario: &mut Scenario) -> Result<()> {
 ///
 /// # Errors
 /// Never: all names are valid.
-pub(super) fn share(scenario: &mut Scenario, chance: &mut StdRng) -> Result<()> {
+pub(super) fn share(scenario: &mut SeedScenario, chance: &mut StdRng) -> Result<()> {
     // Those who promise starts are there already, if there are any.
     if scenario.sites.iter().all(|site| !site.reserves) {
         grant(scenario, chance);
@@ -92,7 +92,7 @@ pub(super) fn share(scenario: &mut Scenario, chance: &mut StdRng) -> Result<()> 
 }
 
 /// Lets some operators take back what they have just ordered, while sites are still asked for it.
-fn take_back_at_once(scenario: &mut Scenario) {
+fn take_back_at_once(scenario: &mut SeedScenario) {
     let mut chance = StdRng::seed_from_u64(scenario.seed ^ HASTE);
     let most = 4 * scenario.fault_rates.way_max.0;
     let mut back = Vec::new();
@@ -115,7 +115,7 @@ fn take_back_at_once(scenario: &mut Scenario) {
 }
 
 /// One reservation, from its making to its end, and perhaps another of its name.
-fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> Result<Course> {
+fn draw_course(scenario: &mut SeedScenario, chance: &mut StdRng, number: usize) -> Result<Course> {
     let name = ReservationName::new(&format!("course-{number}"))?;
     let length = scenario.calm_at.since(BEGINS).0;
     let from = BEGINS + DurationMs(chance.random_range(0..length * 3 / 4));
@@ -164,7 +164,7 @@ fn draw_course(scenario: &mut Scenario, chance: &mut StdRng, number: usize) -> R
 }
 
 /// Has two sites or more reserve for the same time. The first of them, which decides.
-fn at_several(scenario: &Scenario, chance: &mut StdRng, wish: &mut SharedWish) -> usize {
+fn at_several(scenario: &SeedScenario, chance: &mut StdRng, wish: &mut SharedTerms) -> usize {
     let count = scenario.sites.len();
     let mut named: Vec<usize> = (0..count).filter(|_| chance.random_bool(0.6)).collect();
     if named.len() < 2 {
@@ -191,9 +191,9 @@ fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
     let mut key = || KeyName::new(USERS[chance.random_range(0..USERS.len())]);
     let (one, other) = (key()?, key()?);
     let access = match chance.random_range(0..3) {
-        0 => Access::Everybody,
-        1 => Access::Only([one].into()),
-        _ => Access::Change {
+        0 => ReservationAccess::Everybody,
+        1 => ReservationAccess::Only([one].into()),
+        _ => ReservationAccess::Change {
             add: [one].into(),
             remove: [other].into(),
         },
@@ -207,10 +207,10 @@ fn allow(chance: &mut StdRng, name: &ReservationName) -> Result<Operation> {
 /// What is wanted of a site from some time on, and for whom. Its lead and margin are not an
 /// operator's to say.
 fn draw_wish(
-    scenario: &Scenario,
+    scenario: &SeedScenario,
     chance: &mut StdRng,
     (name, site, from): (ReservationName, usize, Timestamp),
-) -> Result<SharedWish> {
+) -> Result<SharedTerms> {
     let site = &scenario.sites[site];
     let most = (site.nodes * site.processors_per_node).min(24);
     let mut allowed = BTreeSet::new();
@@ -219,7 +219,7 @@ fn draw_wish(
     }
     let earliest = from + DurationMs(chance.random_range(0..HOUR));
     let within = DurationMs(chance.random_range(0..=HOUR));
-    Ok(SharedWish {
+    Ok(SharedTerms {
         name,
         allowed,
         resources: Resources::processors(chance.random_range(2..=most)),

@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cospan_actors::api::View;
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{InstanceId, KeyName, SiteName};
-use cospan_domain::reserve::{Lease, ReservationTag, Serial};
+use cospan_domain::reserve::{Reservation, ReservationTag, Serial};
 use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage};
 use cospan_domain::site::state::SiteRecord;
-use cospan_domain::site::together::{Accord, Group};
+use cospan_domain::site::together::{JointReservation, JointState};
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::oracle::Evidence;
+use super::oracle::SeedEvidence;
 use super::scenario::HOUR;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
-use cospan_simulator::kinds::Kind;
+use cospan_simulator::kinds::FaultKind;
 use cospan_simulator::world::World;
-use cospan_simulator::world::ledger::Deed;
+use cospan_simulator::world::ledger::LedgerEvent;
 
 /// Everybody who might use one, each time that was changed.
 type Allowed = Vec<BTreeSet<KeyName>>;
@@ -41,10 +41,10 @@ impl Sharing {
 }
 
 /// Attempts that ran in what their jobs did not name, or what was not for their owners.
-pub(super) fn used_by_others(evidence: &Evidence<'_>) -> Vec<String> {
+pub(super) fn used_by_others(evidence: &SeedEvidence<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for entry in evidence.world.ledger().entries() {
-        let Deed::Reserved(lease) = entry.deed else {
+        let LedgerEvent::Reserved(lease) = entry.deed else {
             continue;
         };
         if !lease.is_shared() || entry.tag.instance != evidence.instance {
@@ -75,8 +75,8 @@ pub(super) fn used_by_others(evidence: &Evidence<'_>) -> Vec<String> {
 }
 
 /// What is wrong with what a site's record says is kept: it is not, or another has its name.
-pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<String> {
-    let Change::Site { old, new } = change else {
+pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &JournalChange) -> Vec<String> {
+    let JournalChange::Site { old, new } = change else {
         return Vec::new();
     };
     let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
@@ -109,7 +109,7 @@ pub(super) fn not_held(plane_run: &ControlPlaneRun, change: &Change) -> Vec<Stri
             )
         });
         // What a site refuses to take back is nobody's then, and taken back later.
-        let told = ended.filter(|_| !plane_run.call_faults.may_strike(Kind::Refused));
+        let told = ended.filter(|_| !plane_run.call_faults.may_strike(FaultKind::Refused));
         let left = told.filter_map(|shared| not_released(world, instance, new, shared));
         missing.chain(early).chain(left).collect::<Vec<_>>()
     });
@@ -125,7 +125,7 @@ fn lease_of<'w>(
     instance: InstanceId,
     record: &SiteRecord,
     shared: &SharedReservation,
-) -> Option<&'w Lease> {
+) -> Option<&'w Reservation> {
     let tag = ReservationTag::shared(instance, shared.serial);
     let cluster = &world.sites()[world.index_of(&record.site)?.index()];
     cluster
@@ -144,11 +144,11 @@ fn kept_early(
 ) -> Option<String> {
     let may = match shared.stage {
         SharedStage::Asked => false,
-        SharedStage::Granted => shared.accord() != Accord::Looking,
+        SharedStage::Granted => shared.accord() != JointState::Looking,
         _ => true,
     };
     let lease = lease_of(world, instance, record, shared).filter(|lease| lease.expires.is_none());
-    let text = |lease: &Lease| {
+    let text = |lease: &Reservation| {
         let (name, site) = (&shared.wish.name, &record.site);
         format!(
             "{name} at {site} is {:?}, and the site keeps {lease:?}",
@@ -283,10 +283,11 @@ fn halves(view: &View, now: Timestamp) -> Vec<String> {
         .flat_map(|(site, record)| record.shared.iter().map(move |part| (site, part)));
     let parts = all.filter(|(_, part)| part.together.is_some() && part.is_kept(now));
     let wrong = parts.filter_map(|(site, part)| {
-        let group = Group::of(site, part, &|site| view.site_record(site));
+        let group = JointReservation::of(site, part, &|site| view.site_record(site));
         let starts = || group.parts().iter().filter_map(|(_, part)| part.granted);
         let apart = starts().max()?.since(starts().min()?);
-        let unkept = |(_, other): &(&SiteName, &SharedReservation)| other.accord() != Accord::Kept;
+        let unkept =
+            |(_, other): &(&SiteName, &SharedReservation)| other.accord() != JointState::Kept;
         let is_half = group.parts().iter().any(unkept) || apart > part.wish.tolerance;
         is_half.then(|| {
             format!(

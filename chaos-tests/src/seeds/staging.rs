@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use cospan_actors::api::View;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::state::{Component, Job, Phase, RestartStep, Run};
+use cospan_domain::job::state::{AttemptState, Component, Job, JobPhase, RestartStep};
 use cospan_domain::units::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{DrawnFile, Scenario};
+use super::scenario::{DrawnFile, SeedScenario};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Tell the streams apart.
@@ -41,7 +41,7 @@ pub(super) fn draw_staging(
 
 /// The file, by number, that is the executable of a job of which none is an input, in half of
 /// the runs: it has to be brought, like an input.
-pub(super) fn draw_executable(seed: u64, number: usize, scenario: &Scenario) -> Option<usize> {
+pub(super) fn draw_executable(seed: u64, number: usize, scenario: &SeedScenario) -> Option<usize> {
     let exists = StdRng::seed_from_u64(seed ^ EXECUTABLES).random_bool(0.5);
     let own = (number as u64 + 1).rotate_right(16);
     let mut chance = StdRng::seed_from_u64(seed ^ EXECUTABLES ^ own);
@@ -83,10 +83,10 @@ pub(super) fn beyond(
 fn read_at<'a>(job: &'a Job, site: &'a SiteName) -> impl Iterator<Item = (Content, JobId)> + 'a {
     let reads = matches!(
         job.phase,
-        Phase::Placed { .. }
-            | Phase::Claiming { .. }
-            | Phase::Starting { .. }
-            | Phase::Running { .. }
+        JobPhase::Placed { .. }
+            | JobPhase::Claiming { .. }
+            | JobPhase::Starting { .. }
+            | JobPhase::Running { .. }
     );
     let placed = job
         .components
@@ -104,5 +104,6 @@ fn read_at<'a>(job: &'a Job, site: &'a SiteName) -> impl Iterator<Item = (Conten
 
 fn is_homeless(component: &Component) -> bool {
     let restart = component.restart.as_ref();
-    matches!(component.run, Run::Idle) && restart.is_some_and(|r| r.step == RestartStep::ToPlace)
+    matches!(component.run, AttemptState::Idle)
+        && restart.is_some_and(|r| r.step == RestartStep::ToPlace)
 }

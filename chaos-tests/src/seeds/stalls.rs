@@ -42,8 +42,8 @@ pub(super) fn draw_stalls(seed: u64, until: Timestamp) -> Option<Stalls> {
 mod tests {
     use super::*;
     use crate::seeds::run::run;
-    use crate::seeds::scenario::Scenario;
-    use cospan_simulator::kinds::Kind;
+    use crate::seeds::scenario::SeedScenario;
+    use cospan_simulator::kinds::FaultKind;
 
     #[test]
     fn a_fifth_of_the_seeds_has_stalls_or_full_mailboxes_of_some_actors() {
@@ -64,11 +64,11 @@ mod tests {
     }
 
     /// How often it struck with effect in a run in which much else goes wrong as well.
-    fn struck(seed: u64, at: usize, kind: Kind, full: u32) -> u64 {
+    fn struck(seed: u64, at: usize, kind: FaultKind, full: u32) -> u64 {
         let mut kinds = [false; KINDS.len()];
         kinds[at] = true;
         let pause_max = DurationMs(MINUTE);
-        let drawn = Scenario::draw(seed, 20, 3, DurationMs::from_secs(2 * 3_600)).unwrap();
+        let drawn = SeedScenario::draw(seed, 20, 3, DurationMs::from_secs(2 * 3_600)).unwrap();
         let until = drawn.calm_at;
         let stalls = Stalls {
             kinds,
@@ -77,7 +77,7 @@ mod tests {
             full,
             until,
         };
-        let verdict = run(Scenario {
+        let verdict = run(SeedScenario {
             stalls: Some(stalls),
             ..drawn
         })
@@ -103,7 +103,10 @@ mod tests {
     #[test]
     fn every_kind_of_actor_may_stall_or_be_full_and_no_rule_is_broken() {
         for (at, actor) in KINDS.into_iter().enumerate() {
-            for (kind, full) in [(Kind::ActorStalls, 0), (Kind::MailboxFull, 1_000_000)] {
+            for (kind, full) in [
+                (FaultKind::ActorStalls, 0),
+                (FaultKind::MailboxFull, 1_000_000),
+            ] {
                 // Few have anything to say to some of them.
                 let strikes = (5..15).any(|seed| struck(seed, at, kind, full) > 0);
                 assert!(strikes, "{kind:?} of {actor:?} struck nobody");

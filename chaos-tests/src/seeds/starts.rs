@@ -12,7 +12,7 @@ use cospan_simulator::world::World;
 
 /// How an attempt of a common start came to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
+pub(super) struct AttemptStart {
     /// When it was at its gate.
     pub(super) ready: Timestamp,
     /// When its payload began.
@@ -20,7 +20,7 @@ pub(super) struct Start {
 }
 
 /// The starts of each round; of a component that was restarted alone the first one.
-pub(super) type Starts = BTreeMap<(JobId, Round), Vec<Start>>;
+pub(super) type Starts = BTreeMap<(JobId, Round), Vec<AttemptStart>>;
 
 /// How far apart the parts of a round may begin.
 fn apart_max() -> DurationMs {
@@ -58,19 +58,25 @@ pub(super) fn torn(world: &World, starts: &Starts) -> BTreeMap<(JobId, Round), D
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seeds::scenario::Scenario;
-    use cospan_simulator::world::Pace;
-    use cospan_simulator::world::trouble::Trouble;
+    use crate::seeds::scenario::SeedScenario;
+    use cospan_simulator::world::SimulatedPace;
+    use cospan_simulator::world::trouble::SiteFault;
 
     const ROUND: (JobId, Round) = (JobId(1), Round(1));
 
     fn world() -> World {
-        let scenario = Scenario::draw(1, 1, 2, DurationMs::from_secs(3_600)).unwrap();
-        World::new(scenario.sites, &[], Pace::default(), 1, Timestamp(0))
+        let scenario = SeedScenario::draw(1, 1, 2, DurationMs::from_secs(3_600)).unwrap();
+        World::new(
+            scenario.sites,
+            &[],
+            SimulatedPace::default(),
+            1,
+            Timestamp(0),
+        )
     }
 
     fn starts(began: [u64; 2]) -> Starts {
-        let start = |began| Start {
+        let start = |began| AttemptStart {
             ready: Timestamp(1_000),
             began: Timestamp(began),
         };
@@ -93,7 +99,7 @@ mod tests {
         let mut world = world();
         let site = world.index_of(world.sites()[0].name()).unwrap();
         for (at, ahead_ms) in [(500, 90_000), (10_000, 85_000)] {
-            world.plan(Timestamp(at), site, Trouble::Clock(ahead_ms));
+            world.plan(Timestamp(at), site, SiteFault::Clock(ahead_ms));
         }
         world.advance(Timestamp(100_000));
         assert!(

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use cospan_actors::api::View;
 use cospan_actors::supervision::{ActorId, ActorKind};
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::spec::{Priority, Request};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::spec::{Priority, RequestType};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::queue::{QueueParameters, StarvationGuardParameters};
 use cospan_domain::site::availability::SiteState;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::history::{Seen, places};
-use super::scenario::Scenario;
+use super::history::{SeenJobs, places};
+use super::scenario::SeedScenario;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 
 /// Between two looks.
@@ -32,10 +32,10 @@ const LATE: DurationMs = DurationMs(300_000);
 /// Looks again and again, as long as it is polled.
 pub(super) async fn watch(
     plane_run: ControlPlaneRun,
-    scenario: Arc<Scenario>,
-    seen: Rc<RefCell<Seen>>,
+    scenario: Arc<SeedScenario>,
+    seen: Rc<RefCell<SeenJobs>>,
 ) {
-    let (mut withheld, mut tried) = (Withheld::default(), Tried::default());
+    let (mut withheld, mut tried) = (Withheld::default(), TriedJobs::default());
     let mut beside: BTreeMap<(JobId, SiteName), Timestamp> = BTreeMap::new();
     for look in 0_u32.. {
         plane_run.until(plane_run.clock.now() + EVERY).await;
@@ -108,12 +108,12 @@ fn tries_take(queue: &QueueParameters, tries: u32) -> DurationMs {
 /// Since when each waiting job is tried without anything else happening to it, and what its
 /// record's number was. Tries are counted anew by whoever is built anew, which is news.
 #[derive(Debug, Default)]
-struct Tried {
+struct TriedJobs {
     since: BTreeMap<JobId, (u64, Timestamp)>,
     news: (u64, u64),
 }
 
-impl Tried {
+impl TriedJobs {
     fn look(
         &mut self,
         plane_run: &ControlPlaneRun,
@@ -137,7 +137,7 @@ impl Tried {
         }
         let waits = |job: &&Arc<Job>| {
             let ready =
-                matches!(job.phase, Phase::Queued { not_before, .. } if not_before <= its_now);
+                matches!(job.phase, JobPhase::Queued { not_before, .. } if not_before <= its_now);
             let promised = job.reservation_wish().is_some() || job.shares().is_some();
             let alone = job.spec.run.task.is_none() && !promised;
             ready && alone && job.frozen_by.is_none() && job.held.is_none()
@@ -189,7 +189,7 @@ impl Withheld {
             let view = plane_run.plane.view();
             view.jobs
                 .get(job)
-                .is_some_and(|job| matches!(job.phase, Phase::Queued { .. }))
+                .is_some_and(|job| matches!(job.phase, JobPhase::Queued { .. }))
         };
         // What the last scan withheld is shown until the next, which comes if anybody waits.
         let Some(starvation_guard) = starvation_guard
@@ -230,7 +230,7 @@ impl Withheld {
 
 /// Waiting jobs that anybody would place, each with the sites where, by their own count, as
 /// many processors are idle and nobody is about to take them.
-fn rooms(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<(JobId, SiteName)> {
+fn rooms(plane_run: &ControlPlaneRun, scenario: &SeedScenario) -> Vec<(JobId, SiteName)> {
     let (view, now) = (plane_run.plane.view(), plane_run.plane.now());
     let lasts = |job: &Job| plane_run.plane.hold_max() + job.spec.wall_time + LONGER;
     let plain = |job: &Arc<Job>| Some((job.id, plainly_waits(job, now)?, lasts(job)));
@@ -268,7 +268,7 @@ fn rooms(plane_run: &ControlPlaneRun, scenario: &Scenario) -> Vec<(JobId, SiteNa
 
 /// Processors of a job that waits, may go anywhere as a whole, and needs nothing else.
 fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
-    let Phase::Queued { not_before, .. } = job.phase else {
+    let JobPhase::Queued { not_before, .. } = job.phase else {
         return None;
     };
     let [component] = &job.spec.components[..] else {
@@ -283,7 +283,7 @@ fn plainly_waits(job: &Job, now: Timestamp) -> Option<u32> {
         .iter()
         .any(|c| !c.avoid.is_empty() || c.charge.is_some());
     let plain = component.file_refs().next().is_none() && component.constraints.is_empty();
-    let anywhere = matches!(job.spec.request, Request::NonFixed) && job.spec.rerunnable;
+    let anywhere = matches!(job.spec.request, RequestType::NonFixed) && job.spec.rerunnable;
     (free && !limited && !avoids && plain && anywhere).then_some(component.resources.processors)
 }
 

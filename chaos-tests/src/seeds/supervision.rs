@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
+use cospan_actors::supervision::{ActorId, ActorKind, SupervisorVerdict};
 use cospan_domain::ids::JobId;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -25,23 +25,23 @@ const TRIED_AGAIN: DurationMs = DurationMs(90_000);
 const WRITTEN: DurationMs = DurationMs(60_000);
 
 /// So many deaths within the window are too many, and then this follows.
-fn limit(kind: ActorKind) -> (usize, Verdict) {
+fn limit(kind: ActorKind) -> (usize, SupervisorVerdict) {
     match kind {
-        ActorKind::Journal => (1, Verdict::Exit),
+        ActorKind::Journal => (1, SupervisorVerdict::Exit),
         ActorKind::Intake
         | ActorKind::Information
         | ActorKind::DataManager
         | ActorKind::CoAllocator
         | ActorKind::Claimer
-        | ActorKind::Notifier => (5, Verdict::Exit),
+        | ActorKind::Notifier => (5, SupervisorVerdict::Exit),
         ActorKind::Job | ActorKind::Transfer | ActorKind::ClaimTimer | ActorKind::Cluster => {
-            (3, Verdict::Hold)
+            (3, SupervisorVerdict::Hold)
         }
     }
 }
 
 /// When jobs were held (`true`) and released.
-pub(super) type Held = BTreeMap<JobId, Vec<(Timestamp, bool)>>;
+pub(super) type HeldTimes = BTreeMap<JobId, Vec<(Timestamp, bool)>>;
 
 /// Deaths within the window: those that count, and these with those that may count or not.
 #[derive(Debug, Clone, Copy)]
@@ -52,13 +52,13 @@ struct Count {
 
 /// What is known of one actor.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownActor {
     /// Deaths since anything followed from them but a new life.
     deaths: Vec<Timestamp>,
     /// Lives that it is owed: since when, and after how many deaths that counted.
     owed: VecDeque<(Timestamp, Count)>,
     /// What is to follow at once.
-    due: Option<(Timestamp, Verdict)>,
+    due: Option<(Timestamp, SupervisorVerdict)>,
     /// Either may follow: a death was just about a minute ago.
     either: bool,
     /// The last pause before a new life, and after how many deaths.
@@ -68,8 +68,8 @@ struct Known {
 
 /// One run of the control plane, as it is gone through.
 #[derive(Debug, Default)]
-struct Judge {
-    actors: BTreeMap<ActorId, Known>,
+struct SupervisionJudge {
+    actors: BTreeMap<ActorId, KnownActor>,
     /// A panic that was planted and has killed nobody yet.
     planted: Option<(Timestamp, Option<ActorKind>)>,
     deaths: u64,
@@ -83,12 +83,12 @@ struct Judge {
 /// Where the supervisor did not do what it should.
 pub(super) fn misjudged(
     control_plane_runs: &[RunLives],
-    held: &Held,
+    held: &HeldTimes,
     ended: &BTreeMap<JobId, Timestamp>,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for plane_run in control_plane_runs {
-        let mut judge = Judge::default();
+        let mut judge = SupervisionJudge::default();
         plane_run
             .lived
             .iter()
@@ -101,7 +101,7 @@ pub(super) fn misjudged(
     found
 }
 
-impl Judge {
+impl SupervisionJudge {
     fn complain(&mut self, at: Timestamp, text: &str) {
         self.found.push(format!("{text}, at {}", at.0));
     }
@@ -203,7 +203,7 @@ impl Judge {
         }
     }
 
-    fn judged(&mut self, at: Timestamp, id: &ActorId, verdict: Verdict) {
+    fn judged(&mut self, at: Timestamp, id: &ActorId, verdict: SupervisorVerdict) {
         let actor = self.actors.entry(id.clone()).or_default();
         let due = actor.due.take();
         if std::mem::take(&mut actor.either) {
@@ -216,8 +216,8 @@ impl Judge {
             .count();
         actor.deaths.clear();
         match verdict {
-            Verdict::Hold => actor.held_at = Some(at),
-            Verdict::Exit => self.exit = Some((at, id.clone())),
+            SupervisorVerdict::Hold => actor.held_at = Some(at),
+            SupervisorVerdict::Exit => self.exit = Some((at, id.clone())),
         }
         if due != Some((at, verdict)) {
             self.complain(
@@ -267,10 +267,10 @@ impl Judge {
     }
 }
 
-fn outstanding(id: &ActorId, verdict: Verdict) -> String {
+fn outstanding(id: &ActorId, verdict: SupervisorVerdict) -> String {
     let what = match verdict {
-        Verdict::Hold => "is not held",
-        Verdict::Exit => "does not end the process",
+        SupervisorVerdict::Hold => "is not held",
+        SupervisorVerdict::Exit => "does not end the process",
     };
     format!("{id} dies too often and {what}")
 }
@@ -279,12 +279,12 @@ fn outstanding(id: &ActorId, verdict: Verdict) -> String {
 fn unheld(
     plane_run: &RunLives,
     over: Timestamp,
-    held: &Held,
+    held: &HeldTimes,
     ended: &BTreeMap<JobId, Timestamp>,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for (at, lived) in &plane_run.lived {
-        let Lived::Judged(ActorId::Job(id), Verdict::Hold) = lived else {
+        let Lived::Judged(ActorId::Job(id), SupervisorVerdict::Hold) = lived else {
             continue;
         };
         let by = *at + WRITTEN;

@@ -49,7 +49,7 @@ fn is_right(plane_run: RunLives) {
 
 #[test]
 fn a_job_that_dies_thrice_in_a_minute_is_to_be_held_and_not_before() {
-    let held = |at| Lived::Judged(at, Verdict::Hold);
+    let held = |at| Lived::Judged(at, SupervisorVerdict::Hold);
     is_right(then(
         dying(&job(), &[100, 500, 1_000], &[40, 160]),
         1_000,
@@ -76,7 +76,7 @@ fn deaths_that_are_more_than_a_minute_apart_do_not_count_together() {
     let apart = [100, 70_000, 140_000, 210_000];
     is_right(dying(&job(), &apart, &[40, 40, 40, 40]));
     let early = dying(&job(), &apart[..3], &[40, 40]);
-    let held = Lived::Judged(job(), Verdict::Hold);
+    let held = Lived::Judged(job(), SupervisorVerdict::Hold);
     finds(
         then(early, 140_000, held),
         "gets Hold for 1 deaths in a minute",
@@ -90,7 +90,7 @@ fn at_the_very_minute_either_is_right() {
     let held = then(
         dying(&job(), &deaths, &[40, 160]),
         60_100,
-        Lived::Judged(job(), Verdict::Hold),
+        Lived::Judged(job(), SupervisorVerdict::Hold),
     );
     let written = BTreeMap::from([(JOB, vec![(Timestamp(60_200), true)])]);
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_vital_actor_ends_the_process_at_its_fifth_death_the_journal_at_once() {
     let exits = |id: ActorId, deaths: &[u64], pauses: &[u64], over: u64| {
         let at = deaths.last().copied().unwrap_or_default();
         let plane_run = dying(&id, deaths, pauses);
-        let plane_run = then(plane_run, at, Lived::Judged(id, Verdict::Exit));
+        let plane_run = then(plane_run, at, Lived::Judged(id, SupervisorVerdict::Exit));
         let plane_run = then(plane_run, at, Lived::Fatal("died too often".into()));
         RunLives {
             ended: Some(Timestamp(over)),
@@ -157,7 +157,7 @@ fn a_site_that_is_held_is_left_alone_for_a_minute_and_tried_again() {
         then(
             plane_run,
             1_000,
-            Lived::Judged(cluster.clone(), Verdict::Hold),
+            Lived::Judged(cluster.clone(), SupervisorVerdict::Hold),
         )
     };
     let built = || Lived::Built(cluster.clone(), false);
@@ -213,7 +213,11 @@ fn a_process_ends_for_a_reason_only() {
 #[test]
 fn a_job_that_is_to_be_held_is_so_by_its_record_unless_it_ended() {
     let plane_run = dying(&job(), &[100, 500, 1_000], &[40, 160]);
-    let plane_run = [then(plane_run, 1_000, Lived::Judged(job(), Verdict::Hold))];
+    let plane_run = [then(
+        plane_run,
+        1_000,
+        Lived::Judged(job(), SupervisorVerdict::Hold),
+    )];
     let says = |held: &[(u64, bool)], ended: Option<u64>| {
         let held = held
             .iter()

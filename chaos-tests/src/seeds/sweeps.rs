@@ -10,11 +10,11 @@ use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::holds::Holds;
+use super::holds::SeenHolds;
 use super::rare_options::RareOptions;
 use super::scenario::{BEGINS, DrawnJob, HOUR, MINUTE, UserAction};
-use super::users::Known;
-use cospan_simulator::world::ledger::{Deed, Entry};
+use super::users::UserState;
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
 
 /// Tells the stream apart.
 const SWEEPS: u64 = 0x7377_6565_7073;
@@ -122,9 +122,9 @@ pub(super) fn run_of(sweep: &DrawnSweep, number: usize, mut spec: JobSpec) -> Re
 /// attempt of it is at its gate or runs.
 pub(super) fn over_limit(
     sweeps: &[DrawnSweep],
-    known: &Known,
-    holds: &Holds,
-    ledger: &[Entry],
+    known: &UserState,
+    holds: &SeenHolds,
+    ledger: &[LedgerEntry],
     instance: InstanceId,
 ) -> Vec<String> {
     let spans = spans(holds, ledger, instance);
@@ -133,7 +133,7 @@ pub(super) fn over_limit(
             .numbers()
             .filter_map(|number| known.acknowledged.get(&number));
         let ids: BTreeSet<JobId> = ids.copied().collect();
-        let own: Vec<&Span> = spans.iter().filter(|span| ids.contains(&span.0)).collect();
+        let own: Vec<&SweepRunSpan> = spans.iter().filter(|span| ids.contains(&span.0)).collect();
         let crowded = own.iter().find_map(|(_, at, _)| {
             let there = own
                 .iter()
@@ -151,17 +151,17 @@ pub(super) fn over_limit(
 }
 
 /// A run, and from when until when an attempt of it was at a site.
-type Span = (JobId, Timestamp, Timestamp);
+type SweepRunSpan = (JobId, Timestamp, Timestamp);
 
-fn spans(holds: &Holds, ledger: &[Entry], instance: InstanceId) -> Vec<Span> {
+fn spans(holds: &SeenHolds, ledger: &[LedgerEntry], instance: InstanceId) -> Vec<SweepRunSpan> {
     let mut spans = BTreeMap::new();
-    for Entry { at, tag, deed, .. } in ledger.iter().filter(|e| e.tag.instance == instance) {
+    for LedgerEntry { at, tag, deed, .. } in ledger.iter().filter(|e| e.tag.instance == instance) {
         let part = (tag.job, tag.component, tag.attempt);
         match deed {
-            Deed::Ready if !holds.is_abandoned(&part) => {
+            LedgerEvent::Ready if !holds.is_abandoned(&part) => {
                 spans.insert(part, (tag.job, *at, Timestamp(u64::MAX)));
             }
-            Deed::Voided | Deed::HeldTooLong | Deed::Left => {
+            LedgerEvent::Voided | LedgerEvent::HeldTooLong | LedgerEvent::Left => {
                 if let Some((.., until)) = spans.get_mut(&part) {
                     *until = (*until).min(*at);
                 }
@@ -174,20 +174,20 @@ fn spans(holds: &Holds, ledger: &[Entry], instance: InstanceId) -> Vec<Span> {
 
 #[cfg(test)]
 mod tests {
-    use cospan_domain::ids::{Attempt, ComponentIndex, SiteName, Tag};
+    use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, SiteName};
 
     use super::*;
 
-    fn entry(at: u64, job: u64, deed: Deed) -> Entry {
+    fn entry(at: u64, job: u64, deed: LedgerEvent) -> LedgerEntry {
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
         let instance = InstanceId::from_random(7);
-        let tag = Tag {
+        let tag = AttemptTag {
             instance,
             job: JobId(job),
             component,
             attempt,
         };
-        Entry {
+        LedgerEntry {
             at: Timestamp(at),
             site: SiteName::new("delft").unwrap(),
             tag,
@@ -202,15 +202,15 @@ mod tests {
             count: 2,
             at_once: 1,
         };
-        let mut known = Known::default();
+        let mut known = UserState::default();
         known.acknowledged = [(0, JobId(1)), (1, JobId(2))].into();
         let judged = |second_at: u64| {
             let ledger = [
-                entry(10, 1, Deed::Ready),
-                entry(50, 1, Deed::Left),
-                entry(second_at, 2, Deed::Ready),
+                entry(10, 1, LedgerEvent::Ready),
+                entry(50, 1, LedgerEvent::Left),
+                entry(second_at, 2, LedgerEvent::Ready),
             ];
-            let holds = Holds::default();
+            let holds = SeenHolds::default();
             over_limit(
                 &[sweep],
                 &known,

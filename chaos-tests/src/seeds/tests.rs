@@ -5,21 +5,21 @@ use cospan_domain::units::DurationMs;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::campaign::{Size, seed};
+use super::campaign::{CampaignSize, seed};
 use super::deaths::QuietRun;
 use super::promised::promise;
-use super::run::{Verdict, run};
-use super::scenario::{Scenario, UserAction};
+use super::run::{SeedVerdict, run};
+use super::scenario::{SeedScenario, UserAction};
 use super::shared_drawn::share;
 
-const SMALL: Size = Size {
+const SMALL: CampaignSize = CampaignSize {
     jobs: 30,
     sites: 3,
     length: DurationMs::from_secs(3 * 3_600),
 };
 
-fn hold(verdict: &Verdict) {
-    let Verdict {
+fn hold(verdict: &SeedVerdict) {
+    let SeedVerdict {
         drawn,
         unsafe_,
         not_live,
@@ -33,7 +33,7 @@ fn drawn_trouble_breaks_no_rule_and_everything_comes_to_rest() {
     for number in 1..=4 {
         let verdict = seed(number, SMALL).unwrap();
         hold(&verdict);
-        let submitted = Scenario::draw(number, SMALL.jobs, SMALL.sites, SMALL.length).unwrap();
+        let submitted = SeedScenario::draw(number, SMALL.jobs, SMALL.sites, SMALL.length).unwrap();
         let submitted = submitted.jobs.len();
         assert_eq!(
             verdict.jobs.0, submitted,
@@ -66,12 +66,12 @@ fn a_seed_is_the_same_run_every_time_on_whatever_thread() {
 fn promised_starts_are_kept_or_told_of_under_drawn_trouble() {
     let mut promised = 0;
     for number in 1..=12 {
-        let Size {
+        let CampaignSize {
             jobs,
             sites,
             length,
         } = SMALL;
-        let mut scenario = Scenario::draw(number, jobs, sites, length).unwrap();
+        let mut scenario = SeedScenario::draw(number, jobs, sites, length).unwrap();
         promise(&mut scenario, &mut StdRng::seed_from_u64(number));
         let verdict = run(scenario).unwrap();
         promised += under_reservations(&verdict);
@@ -106,12 +106,12 @@ fn a_death_at_a_step_of_a_promise_leaves_no_reservation_behind() {
 fn shared_reservations_hold_at_all_of_their_sites_or_none_under_drawn_trouble() {
     let (mut together, mut ran) = (0, 0);
     for number in 1..=20 {
-        let Size {
+        let CampaignSize {
             jobs,
             sites,
             length,
         } = SMALL;
-        let mut scenario = Scenario::draw(number, jobs, sites, length).unwrap();
+        let mut scenario = SeedScenario::draw(number, jobs, sites, length).unwrap();
         scenario.by_slurm = false;
         share(&mut scenario, &mut StdRng::seed_from_u64(number)).unwrap();
         together += scenario
@@ -135,7 +135,7 @@ fn is_at_several(action: &UserAction) -> bool {
 }
 
 /// Attempts that ran under reservations.
-fn under_reservations(verdict: &Verdict) -> usize {
+fn under_reservations(verdict: &SeedVerdict) -> usize {
     verdict
         .timeline
         .iter()

@@ -7,12 +7,12 @@ use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::scenario::{BANDWIDTH, Drawing, HOUR, Kill, MINUTE};
+use super::scenario::{BANDWIDTH, HOUR, Kill, MINUTE, ScenarioDrawing};
 use cospan_simulator::call_faults::{DiskTrouble, FaultRates};
 use cospan_simulator::kill_switch::KillPoint;
-use cospan_simulator::kinds::{Kind, Place};
+use cospan_simulator::kinds::{FaultKind, FaultTarget};
 use cospan_simulator::panics::Panics;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Tells the stream apart.
 const DEATHS: u64 = 0x6465_6174_6873;
@@ -33,69 +33,74 @@ const LONG_AWAY: u64 = 31_000;
 const MORE_FLAPS: usize = 5;
 
 /// When, at which site, what.
-pub(super) type Planned = (Timestamp, usize, Trouble);
+pub(super) type Planned = (Timestamp, usize, SiteFault);
 
 /// How trouble of a kind begins at a site. Cut-offs are drawn by themselves.
-fn begins(kind: Kind, drawing: &mut Drawing, to: &SiteName, repair: DurationMs) -> Option<Trouble> {
+fn begins(
+    kind: FaultKind,
+    drawing: &mut ScenarioDrawing,
+    to: &SiteName,
+    repair: DurationMs,
+) -> Option<SiteFault> {
     Some(match kind {
-        Kind::NodeDown => Trouble::NodeDown {
+        FaultKind::NodeDown => SiteFault::NodeDown {
             node: drawing.chance.random_range(0..4),
             repair,
         },
-        Kind::SiteDown => Trouble::SiteDown { repair },
-        Kind::Silent => Trouble::Silent(true),
-        Kind::Frozen => Trouble::Frozen(true),
-        Kind::Revoked => Trouble::Revoked(true),
-        Kind::Stale => Trouble::Stale(true),
-        Kind::Forgets => Trouble::Forgets {
+        FaultKind::SiteDown => SiteFault::SiteDown { repair },
+        FaultKind::Silent => SiteFault::Silent(true),
+        FaultKind::Frozen => SiteFault::Frozen(true),
+        FaultKind::Revoked => SiteFault::Revoked(true),
+        FaultKind::Stale => SiteFault::Stale(true),
+        FaultKind::Forgets => SiteFault::Forgets {
             window: drawing.within(1_000, MINUTE),
             times: FORGETS_AGAIN,
         },
-        Kind::Drained => Trouble::Drained(true),
-        Kind::SiteClock => Trouble::Clock(drawing.ahead_ms()),
-        Kind::Link => {
+        FaultKind::Drained => SiteFault::Drained(true),
+        FaultKind::SiteClock => SiteFault::Clock(drawing.ahead_ms()),
+        FaultKind::Link => {
             let slow = BitsPerSecond([0, 10_000_000][drawing.chance.random_range(0..2)]);
             link(to, slow)
         }
-        Kind::Corrupts => corrupts(to, true),
-        Kind::DiskFull => Trouble::DiskFull(true),
+        FaultKind::Corrupts => corrupts(to, true),
+        FaultKind::DiskFull => SiteFault::DiskFull(true),
         _ => return None,
     })
 }
 
 /// How it ends. Nodes come back by themselves, and what is forgotten stays so.
-fn ends(kind: Kind, to: &SiteName) -> Option<Trouble> {
+fn ends(kind: FaultKind, to: &SiteName) -> Option<SiteFault> {
     Some(match kind {
-        Kind::Silent => Trouble::Silent(false),
-        Kind::CutOff => Trouble::CutOff(false),
-        Kind::Frozen => Trouble::Frozen(false),
-        Kind::Revoked => Trouble::Revoked(false),
-        Kind::Stale => Trouble::Stale(false),
-        Kind::Drained => Trouble::Drained(false),
-        Kind::SiteClock => Trouble::Clock(0),
-        Kind::Link => link(to, BANDWIDTH),
-        Kind::Corrupts => corrupts(to, false),
-        Kind::DiskFull => Trouble::DiskFull(false),
+        FaultKind::Silent => SiteFault::Silent(false),
+        FaultKind::CutOff => SiteFault::CutOff(false),
+        FaultKind::Frozen => SiteFault::Frozen(false),
+        FaultKind::Revoked => SiteFault::Revoked(false),
+        FaultKind::Stale => SiteFault::Stale(false),
+        FaultKind::Drained => SiteFault::Drained(false),
+        FaultKind::SiteClock => SiteFault::Clock(0),
+        FaultKind::Link => link(to, BANDWIDTH),
+        FaultKind::Corrupts => corrupts(to, false),
+        FaultKind::DiskFull => SiteFault::DiskFull(false),
         _ => return None,
     })
 }
 
-fn link(to: &SiteName, bandwidth: BitsPerSecond) -> Trouble {
-    Trouble::Link {
+fn link(to: &SiteName, bandwidth: BitsPerSecond) -> SiteFault {
+    SiteFault::Link {
         to: to.clone(),
         bandwidth,
     }
 }
 
-fn corrupts(to: &SiteName, corrupts: bool) -> Trouble {
-    Trouble::Corrupts {
+fn corrupts(to: &SiteName, corrupts: bool) -> SiteFault {
+    SiteFault::Corrupts {
         to: to.clone(),
         corrupts,
     }
 }
 
 /// Times in which no site answers: it is we who are cut off.
-pub(super) fn draw_cut_offs(drawing: &mut Drawing) -> Vec<(Timestamp, Timestamp)> {
+pub(super) fn draw_cut_offs(drawing: &mut ScenarioDrawing) -> Vec<(Timestamp, Timestamp)> {
     if !drawing.exists() {
         return Vec::new();
     }
@@ -117,10 +122,10 @@ pub(super) fn draw_cut_offs(drawing: &mut Drawing) -> Vec<(Timestamp, Timestamp)
 }
 
 /// What goes wrong in the world; when it ends, everything is well.
-pub(super) fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<Planned> {
+pub(super) fn draw_troubles(drawing: &mut ScenarioDrawing, names: &[SiteName]) -> Vec<Planned> {
     let mut troubles = Vec::new();
-    let drawn_elsewhere = [Kind::CutOff, Kind::LosesLeases];
-    for kind in Kind::of(Place::Site).filter(|kind| !drawn_elsewhere.contains(kind)) {
+    let drawn_elsewhere = [FaultKind::CutOff, FaultKind::LosesLeases];
+    for kind in FaultKind::of(FaultTarget::Site).filter(|kind| !drawn_elsewhere.contains(kind)) {
         if !drawing.exists() {
             continue;
         }
@@ -128,8 +133,8 @@ pub(super) fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<Pl
             draw_one(drawing, names, kind, &mut troubles);
             // What is over at once must come often to meet anything.
             let more = match kind {
-                Kind::Link => MORE_FLAPS,
-                Kind::Corrupts => 1,
+                FaultKind::Link => MORE_FLAPS,
+                FaultKind::Corrupts => 1,
                 _ => 0,
             };
             (0..more).for_each(|_| draw_one(drawing, names, kind, &mut troubles));
@@ -139,7 +144,12 @@ pub(super) fn draw_troubles(drawing: &mut Drawing, names: &[SiteName]) -> Vec<Pl
     troubles
 }
 
-fn draw_one(drawing: &mut Drawing, names: &[SiteName], kind: Kind, troubles: &mut Vec<Planned>) {
+fn draw_one(
+    drawing: &mut ScenarioDrawing,
+    names: &[SiteName],
+    kind: FaultKind,
+    troubles: &mut Vec<Planned>,
+) {
     let site = drawing.chance.random_range(0..names.len());
     let to = drawing.chance.random_range(0..names.len());
     let lasts = drawing.within(MINUTE, 2 * HOUR);
@@ -149,10 +159,10 @@ fn draw_one(drawing: &mut Drawing, names: &[SiteName], kind: Kind, troubles: &mu
     };
     let ends = ends(kind, &names[to]);
     // Links flap: what lasts for hours, or comes and goes each minute or so.
-    let flaps = kind == Kind::Link && drawing.exists();
+    let flaps = kind == FaultKind::Link && drawing.exists();
     let (times, lasts) = match kind {
         _ if flaps => (drawing.chance.random_range(5..=30), MINUTE),
-        Kind::Frozen => (1, lasts.0.min(FROZEN_MAX)),
+        FaultKind::Frozen => (1, lasts.0.min(FROZEN_MAX)),
         _ => (1, lasts.0),
     };
     for _ in 0..times {
@@ -171,8 +181,8 @@ pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> V
     let at_site = |site: usize| {
         let one = move |(from, to): &(Timestamp, Timestamp)| {
             [
-                (*from, site, Trouble::CutOff(true)),
-                (*to, site, Trouble::CutOff(false)),
+                (*from, site, SiteFault::CutOff(true)),
+                (*to, site, SiteFault::CutOff(false)),
             ]
         };
         times.iter().flat_map(one)
@@ -182,9 +192,9 @@ pub(super) fn cut_off(names: &[SiteName], times: &[(Timestamp, Timestamp)]) -> V
 
 /// Whatever overlapped: from then on nothing is wrong.
 fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
-    let of_links = |kind: &Kind| matches!(kind, Kind::Link | Kind::Corrupts);
+    let of_links = |kind: &FaultKind| matches!(kind, FaultKind::Link | FaultKind::Corrupts);
     let at_site = |site: usize| {
-        let kinds = Kind::of(Place::Site).filter(move |kind| !of_links(kind));
+        let kinds = FaultKind::of(FaultTarget::Site).filter(move |kind| !of_links(kind));
         let here = kinds.filter_map(move |kind| ends(kind, &names[site]));
         let links = names
             .iter()
@@ -195,9 +205,9 @@ fn all_well(names: &[SiteName], at: Timestamp) -> Vec<Planned> {
 }
 
 /// What becomes of calls, and of the disk.
-pub(super) fn draw_fault_rates(drawing: &mut Drawing) -> FaultRates {
+pub(super) fn draw_fault_rates(drawing: &mut ScenarioDrawing) -> FaultRates {
     let mut faults = BTreeMap::new();
-    for fault in Kind::of(Place::Call).filter(|fault| *fault != Kind::WrongStart) {
+    for fault in FaultKind::of(FaultTarget::Call).filter(|fault| *fault != FaultKind::WrongStart) {
         if drawing.exists() {
             faults.insert(fault, drawing.chance.random_range(1_000..=30_000));
         }
@@ -216,12 +226,12 @@ pub(super) fn draw_fault_rates(drawing: &mut Drawing) -> FaultRates {
 }
 
 /// Which runs of the control plane end by a kill, and how.
-pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
+pub(super) fn draw_kills(drawing: &mut ScenarioDrawing) -> Vec<Kill> {
     if !drawing.exists() {
         return Vec::new();
     }
     let clocks_are_set = drawing.exists();
-    let kill = |drawing: &mut Drawing| {
+    let kill = |drawing: &mut ScenarioDrawing| {
         let number = drawing.chance.random_range(1..=200);
         let moments = [
             None,
@@ -250,7 +260,7 @@ pub(super) fn draw_kills(drawing: &mut Drawing) -> Vec<Kill> {
 /// is away for longer than a common start takes. Drawn from a stream of its own.
 pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> Vec<Kill> {
     let chance = StdRng::seed_from_u64(seed ^ DEATHS);
-    let mut drawing = Drawing { chance, until };
+    let mut drawing = ScenarioDrawing { chance, until };
     if !drawing.exists() {
         return kills;
     }
@@ -275,7 +285,7 @@ pub(super) fn draw_deaths(seed: u64, mut kills: Vec<Kill>, until: Timestamp) -> 
 }
 
 /// How often actors panic, and how often those that were built anew do so at once.
-pub(super) fn draw_panics(drawing: &mut Drawing) -> Option<Panics> {
+pub(super) fn draw_panics(drawing: &mut ScenarioDrawing) -> Option<Panics> {
     let share = drawing.chance.random_range(100..=3_000);
     let again_max = drawing.chance.random_range(0..=5);
     drawing.exists().then_some(Panics { share, again_max })

@@ -9,13 +9,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, JobOutcome, Submission};
+use cospan_actors::api::command::{
+    ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, JobOutcome, Submission,
+};
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::ids::{
     Digest, IdempotencyKey, JobId, KeyName, LogicalName, RelPath, SiteName, TargetName,
 };
 use cospan_domain::job::spec::{
-    Collect, Executable, FileRef, Input, JobSpec, OnUnreachable, Output, Request,
+    Collect, Executable, FileRef, Input, JobSpec, OnUnreachable, OutputSpec, RequestType,
 };
 use cospan_domain::job::state::Idempotency;
 use cospan_domain::runner::RestartScope;
@@ -27,21 +29,21 @@ use super::answers::untrue;
 use super::peers::draw_peers;
 use super::quotas;
 use super::rare_options::{RareOptions, TARGETS, USERS};
-use super::scenario::{Scenario, UserAction};
+use super::scenario::{SeedScenario, UserAction};
 use super::staging::draw_executable;
 use super::sweeps::{DrawnSweep, run_of};
 use cospan_simulator::control_plane_run::ControlPlaneRun;
 use cospan_simulator::jobs::job;
-use cospan_simulator::kinds::Kind;
-use cospan_simulator::tally::Tally;
-use cospan_simulator::world::cluster::Cluster;
+use cospan_simulator::kinds::FaultKind;
+use cospan_simulator::tally::StrikeTally;
+use cospan_simulator::world::cluster::SimulatedCluster;
 
 /// Where payloads leave what is collected.
 pub(super) const OUTPUT_PATH: &str = "result";
 
 /// What users know, whoever runs.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct UserState {
     /// Acknowledged jobs, by their number.
     pub(super) acknowledged: BTreeMap<usize, JobId>,
     /// Acknowledged cancellations, and when.
@@ -65,9 +67,9 @@ const RELEASED_EVERY: DurationMs = DurationMs(600_000);
 /// Does what users still have to do, until nothing is left.
 pub(super) async fn action(
     plane_run: ControlPlaneRun,
-    scenario: Arc<Scenario>,
-    known: Rc<RefCell<Known>>,
-    tally: Arc<Tally>,
+    scenario: Arc<SeedScenario>,
+    known: Rc<RefCell<UserState>>,
+    tally: Arc<StrikeTally>,
 ) -> Result<()> {
     while !plane_run.plane.is_ready() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -144,15 +146,15 @@ fn is_still_frozen(action: &UserAction, answers: &[Result<ApiAnswer, ApiRefusal>
 fn strikes_at(
     action: &UserAction,
     plane_run: &ControlPlaneRun,
-    known: &Known,
-) -> Option<(Kind, &'static str)> {
+    known: &UserState,
+) -> Option<(FaultKind, &'static str)> {
     let (kind, number) = match action {
-        UserAction::Submit(number, _) => (Kind::SubmittedAgain, number),
-        UserAction::Cancel(number) => (Kind::Cancel, number),
-        UserAction::Abandon(number) => (Kind::Abandon, number),
-        UserAction::Freeze(number, true) => (Kind::Freeze, number),
-        UserAction::Freeze(number, false) => (Kind::Thaw, number),
-        UserAction::Raise(number, _) => (Kind::Raise, number),
+        UserAction::Submit(number, _) => (FaultKind::SubmittedAgain, number),
+        UserAction::Cancel(number) => (FaultKind::Cancel, number),
+        UserAction::Abandon(number) => (FaultKind::Abandon, number),
+        UserAction::Freeze(number, true) => (FaultKind::Freeze, number),
+        UserAction::Freeze(number, false) => (FaultKind::Thaw, number),
+        UserAction::Raise(number, _) => (FaultKind::Raise, number),
         UserAction::Promise(..)
         | UserAction::Site(..)
         | UserAction::Reserve(..)
@@ -172,8 +174,8 @@ fn strikes_at(
 async fn command(
     plane_run: &ControlPlaneRun,
     user: &str,
-    ask: impl Fn() -> Ask,
-    tally: &Tally,
+    ask: impl Fn() -> ApiRequest,
+    tally: &StrikeTally,
 ) -> Result<ApiAnswer, ApiRefusal> {
     let by = KeyName::new(user).map_err(|e| ApiRefusal::Conflict(e.to_string()))?;
     loop {
@@ -186,9 +188,9 @@ async fn command(
             .await
         {
             Err(ApiRefusal::Busy { .. }) => {
-                tally.count(Kind::IntakeFull, "command");
+                tally.count(FaultKind::IntakeFull, "command");
                 if plane_run.clock.now().0 < plane_run.intake_full_until.load(Ordering::Relaxed) {
-                    tally.count(Kind::MailboxFull, ActorKind::Intake.as_str());
+                    tally.count(FaultKind::MailboxFull, ActorKind::Intake.as_str());
                 }
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
@@ -199,9 +201,9 @@ async fn command(
 
 async fn register_files(
     plane_run: &ControlPlaneRun,
-    scenario: &Scenario,
-    known: &Rc<RefCell<Known>>,
-    tally: &Tally,
+    scenario: &SeedScenario,
+    known: &Rc<RefCell<UserState>>,
+    tally: &StrikeTally,
 ) -> Result<()> {
     for (number, (path, _, sites)) in scenario.files.iter().enumerate() {
         for site in sites {
@@ -209,7 +211,7 @@ async fn register_files(
                 continue;
             }
             let name = logical_name(number)?;
-            let ask = || Ask::AddFile {
+            let ask = || ApiRequest::AddFile {
                 name: name.clone(),
                 site: site.clone(),
                 path: path.clone(),
@@ -235,10 +237,10 @@ pub(super) fn logical_name(number: usize) -> Result<LogicalName> {
     Ok(LogicalName::new(&format!("file-{number}"))?)
 }
 
-type MakeAsk = Box<dyn Fn() -> Ask>;
+type MakeAsk = Box<dyn Fn() -> ApiRequest>;
 
 /// What is asked at the same moment.
-fn asks(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Vec<MakeAsk>> {
+fn asks(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Result<Vec<MakeAsk>> {
     let UserAction::Reserve(sites, wish) = action else {
         return Ok(ask(action, scenario, known)?.into_iter().collect());
     };
@@ -247,16 +249,16 @@ fn asks(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Vec<M
             scenario.sites[*site].name.clone(),
             Operation::Reserve(wish.clone()),
         );
-        Box::new(move || Ask::Site(site.clone(), order.clone()))
+        Box::new(move || ApiRequest::Site(site.clone(), order.clone()))
     };
     Ok(sites.iter().map(reserve).collect())
 }
 
-fn user_of(number: usize, scenario: &Scenario) -> &'static str {
+fn user_of(number: usize, scenario: &SeedScenario) -> &'static str {
     scenario.jobs[number].rare_options.user
 }
 
-fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option<MakeAsk>> {
+fn ask(action: &UserAction, scenario: &SeedScenario, known: &UserState) -> Result<Option<MakeAsk>> {
     let id = |number: &usize| known.acknowledged.get(number).copied();
     Ok(match action {
         UserAction::Submit(number, _) => {
@@ -272,24 +274,24 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
                     components.for_each(|component| component.start_after = DurationMs::ZERO);
                 }
             }
-            Some(Box::new(move || Ask::Submit(all.clone())))
+            Some(Box::new(move || ApiRequest::Submit(all.clone())))
         }
         UserAction::Cancel(number) => {
-            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Cancel(vec![id])) })
+            id(number).map(|id| -> MakeAsk { Box::new(move || ApiRequest::Cancel(vec![id])) })
         }
         UserAction::Abandon(number) => {
-            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Abandon(vec![id])) })
+            id(number).map(|id| -> MakeAsk { Box::new(move || ApiRequest::Abandon(vec![id])) })
         }
         UserAction::Freeze(number, true) => {
-            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Freeze(vec![id])) })
+            id(number).map(|id| -> MakeAsk { Box::new(move || ApiRequest::Freeze(vec![id])) })
         }
         UserAction::Freeze(number, false) => {
-            id(number).map(|id| -> MakeAsk { Box::new(move || Ask::Thaw(vec![id])) })
+            id(number).map(|id| -> MakeAsk { Box::new(move || ApiRequest::Thaw(vec![id])) })
         }
         UserAction::Raise(number, to) => {
             let to = *to;
             id(number).map(|id| -> MakeAsk {
-                Box::new(move || Ask::SetPriority {
+                Box::new(move || ApiRequest::SetPriority {
                     jobs: vec![id],
                     to,
                     uncapped: false,
@@ -298,12 +300,15 @@ fn ask(action: &UserAction, scenario: &Scenario, known: &Known) -> Result<Option
         }
         UserAction::Promise(number, wish) => {
             let wish = *wish;
-            id(number)
-                .map(|job| -> MakeAsk { Box::new(move || Ask::ChangeReservation { job, wish }) })
+            id(number).map(|job| -> MakeAsk {
+                Box::new(move || ApiRequest::ChangeReservation { job, wish })
+            })
         }
         UserAction::Site(site, order) => {
             let (site, order) = (scenario.sites[*site].name.clone(), order.clone());
-            Some(Box::new(move || Ask::Site(site.clone(), order.clone())))
+            Some(Box::new(move || {
+                ApiRequest::Site(site.clone(), order.clone())
+            }))
         }
         UserAction::Reserve(..) => None,
         UserAction::File(number, site, is_there) => {
@@ -316,7 +321,7 @@ fn file_ask(
     number: usize,
     site: &SiteName,
     is_there: bool,
-    scenario: &Scenario,
+    scenario: &SeedScenario,
 ) -> Result<MakeAsk> {
     let (name, path, site) = (
         logical_name(number)?,
@@ -326,14 +331,14 @@ fn file_ask(
     Ok(Box::new(move || {
         let (name, path, site) = (name.clone(), path.clone(), site.clone());
         match is_there {
-            true => Ask::AddFile {
+            true => ApiRequest::AddFile {
                 name,
                 site,
                 path,
                 replace: false,
                 reaches_all: false,
             },
-            false => Ask::RemoveFile {
+            false => ApiRequest::RemoveFile {
                 name,
                 site: Some(site),
                 force: false,
@@ -348,7 +353,7 @@ pub(super) fn output_name(number: usize) -> Result<LogicalName> {
     Ok(LogicalName::new(&format!("output-{number}"))?)
 }
 
-fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
+fn submission(number: usize, scenario: &SeedScenario) -> Result<Submission> {
     let drawn = &scenario.jobs[number];
     let mut spec = job(
         &drawn.components,
@@ -361,11 +366,11 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     if drawn.rare_options.notifies {
         spec.run.notify = targets()?;
     }
-    if let (Some(bounds), Request::NonFixed) = (&drawn.flexible, &spec.request) {
+    if let (Some(bounds), RequestType::NonFixed) = (&drawn.flexible, &spec.request) {
         let total = spec.total_resources();
         spec.components.truncate(1);
         spec.components[0].resources = total;
-        spec.request = Request::Flexible(bounds.clone());
+        spec.request = RequestType::Flexible(bounds.clone());
         spec.run.molding.clone_from(&drawn.rare_options.molding);
     }
     if let Some(file) = drawn.input {
@@ -393,7 +398,7 @@ fn submission(number: usize, scenario: &Scenario) -> Result<Submission> {
     if let Some(site) = drawn.output {
         let (site, register) = (scenario.sites[site].name.clone(), output_name(number)?);
         let collect = Collect::ToSite { site, register };
-        spec.components[0].outputs.push(Output {
+        spec.components[0].outputs.push(OutputSpec {
             path: RelPath::new(OUTPUT_PATH)?,
             collect,
         });
@@ -425,9 +430,9 @@ pub(super) fn targets() -> Result<BTreeSet<TargetName>> {
         .collect::<Result<_, _>>()?)
 }
 
-fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &Scenario) {
+fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &SeedScenario) {
     if let Some(first) = rare_options.fixed_from {
-        spec.request = Request::Fixed;
+        spec.request = RequestType::Fixed;
         for (index, component) in spec.components.iter_mut().enumerate() {
             let site = &scenario.sites[(first + index) % scenario.sites.len()];
             component.site = Some(site.name.clone());
@@ -456,14 +461,14 @@ fn ask_for_rarities(spec: &mut JobSpec, rare_options: &RareOptions, scenario: &S
     spec.max_claim_tries = rare_options.max_claim_tries;
 }
 
-impl Known {
+impl UserState {
     /// Whether a job was refused that named a reservation, or wanted one beyond what its user may
     /// have: it is submitted again without.
     fn does_without(
         &mut self,
         action: &UserAction,
         answers: &[Result<ApiAnswer, ApiRefusal>],
-        scenario: &Scenario,
+        scenario: &SeedScenario,
     ) -> bool {
         let UserAction::Submit(number, _) = action else {
             return false;
@@ -516,7 +521,7 @@ impl Known {
     }
 
     /// Whether users have nothing left to do.
-    pub(super) fn is_done(&self, scenario: &Scenario) -> bool {
+    pub(super) fn is_done(&self, scenario: &SeedScenario) -> bool {
         self.next_deal >= scenario.actions.len()
     }
 }
@@ -542,9 +547,13 @@ pub(super) async fn all_ended(
                 .into_iter()
                 .map(|s| (s.name, s.state))
                 .collect();
-            let truth: Vec<String> = plane_run
-                .world
-                .read(|world| world.sites().iter().map(Cluster::to_string).collect());
+            let truth: Vec<String> = plane_run.world.read(|world| {
+                world
+                    .sites()
+                    .iter()
+                    .map(SimulatedCluster::to_string)
+                    .collect()
+            });
             let (id, phase, parts) = (job.id, &job.phase, &job.components);
             bail!(
                 "job {id} makes no progress: {phase:?}, {parts:?}; {why:?}; sites {sites:?}; \
@@ -570,7 +579,7 @@ pub(super) async fn release_held(plane_run: ControlPlaneRun) {
                 .plane
                 .command(ApiCommand {
                     by,
-                    what: Ask::Release(held),
+                    what: ApiRequest::Release(held),
                 })
                 .await;
         }

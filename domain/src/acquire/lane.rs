@@ -6,14 +6,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::ids::SiteName;
-use crate::job::spec::{Override, Where};
+use crate::job::spec::{Override, OverrideScope};
 use crate::labels::Labels;
 use crate::resources::Resources;
 use crate::units::DurationMs;
 
 /// A partition of a site, and an account that is charged there; `None`: as the site has it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Lane {
+pub struct PartitionAccount {
     /// The partition, or partitions, as they are asked for.
     pub partition: Option<Arc<str>>,
     /// The account.
@@ -22,9 +22,9 @@ pub struct Lane {
 
 /// What a site knows of its lanes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lanes {
+pub struct SitePartitions {
     /// Whom jobs ask there that do not say it themselves.
-    pub own: Lane,
+    pub own: PartitionAccount,
     /// How long those may run that do not say it themselves, by partition.
     pub times: BTreeMap<Arc<str>, DurationMs>,
     /// What each partition gives.
@@ -42,7 +42,7 @@ pub struct Partition {
 
 /// How options of a resource manager begin that choose a lane; their value follows at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LaneWords {
+pub struct PartitionOptions {
     /// Those that choose the partition.
     pub partition: &'static [&'static str],
     /// Those that choose the account.
@@ -51,35 +51,38 @@ pub struct LaneWords {
     pub reservation: &'static [&'static str],
 }
 
-impl LaneWords {
+impl PartitionOptions {
     /// What these options choose; of several the last counts.
-    pub fn read(&self, options: &[Arc<str>]) -> Lane {
+    pub fn read(&self, options: &[Arc<str>]) -> PartitionAccount {
         let last = |words: &[&str]| {
             let mut latest = options.iter().rev();
             latest.find_map(|option| words.iter().find_map(|word| option.strip_prefix(word)))
         };
-        let partition = last(self.reservation).map(Lane::in_reservation);
+        let partition = last(self.reservation).map(PartitionAccount::in_reservation);
         let last = |words| last(words).map(Arc::from);
-        Lane {
+        PartitionAccount {
             partition: partition.or_else(|| last(self.partition)),
             account: last(self.account),
         }
     }
 
     /// What a component's overrides choose where, in order of application.
-    pub fn chosen(&self, at: &BTreeMap<Where, Override>) -> Vec<(Where, Lane)> {
+    pub fn chosen(
+        &self,
+        at: &BTreeMap<OverrideScope, Override>,
+    ) -> Vec<(OverrideScope, PartitionAccount)> {
         let chosen = at
             .iter()
             .map(|(place, change)| (place, self.read(&change.lrm_options)));
-        let chosen = chosen.filter(|(_, lane)| *lane != Lane::default());
+        let chosen = chosen.filter(|(_, lane)| *lane != PartitionAccount::default());
         chosen.map(|(place, lane)| (place.clone(), lane)).collect()
     }
 }
 
-impl Lanes {
+impl SitePartitions {
     /// The longest that a job may ask for; of several partitions the longest of any of them.
     /// `None`: as long as it likes, as far as is known.
-    pub fn longest(&self, lane: &Lane) -> Option<DurationMs> {
+    pub fn longest(&self, lane: &PartitionAccount) -> Option<DurationMs> {
         let of = |name: &str| self.partitions.get(name)?.longest;
         let each = lane.partition.as_deref()?.split(',').map(of);
         each.collect::<Option<Vec<DurationMs>>>()?.into_iter().max()
@@ -87,7 +90,7 @@ impl Lanes {
 
     /// The partition, or partitions, that a lane asks for, if these are not the site's own and
     /// anything is known of them.
-    pub fn elsewhere<'l>(&self, lane: &'l Lane) -> Option<&'l Arc<str>> {
+    pub fn elsewhere<'l>(&self, lane: &'l PartitionAccount) -> Option<&'l Arc<str>> {
         let asked = lane
             .partition
             .as_ref()
@@ -115,7 +118,7 @@ pub fn most_of_any<'r>(partitions: &str, of: impl Fn(&str) -> Option<&'r Resourc
     most
 }
 
-impl Lane {
+impl PartitionAccount {
     /// What a reservation is among partitions: it has processors of its own, too, and what is
     /// idle there is nobody else's.
     pub fn in_reservation(name: &str) -> Arc<str> {
@@ -128,15 +131,20 @@ impl Lane {
     }
 
     /// The same, unless something else is chosen.
-    pub fn or(&self, chosen: &Lane) -> Lane {
-        Lane {
+    pub fn or(&self, chosen: &PartitionAccount) -> PartitionAccount {
+        PartitionAccount {
             partition: chosen.partition.clone().or_else(|| self.partition.clone()),
             account: chosen.account.clone().or_else(|| self.account.clone()),
         }
     }
 
     /// The lane of a component at a site whose own is this one.
-    pub fn of(&self, chosen: &[(Where, Lane)], site: &SiteName, labels: &Labels) -> Lane {
+    pub fn of(
+        &self,
+        chosen: &[(OverrideScope, PartitionAccount)],
+        site: &SiteName,
+        labels: &Labels,
+    ) -> PartitionAccount {
         let there = chosen
             .iter()
             .filter(|(place, _)| place.holds_at(site, labels));
@@ -144,7 +152,7 @@ impl Lane {
     }
 }
 
-impl fmt::Display for Lane {
+impl fmt::Display for PartitionAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.partition.as_deref().unwrap_or("its default partition"))?;
         match &self.account {
@@ -158,14 +166,14 @@ impl fmt::Display for Lane {
 mod tests {
     use super::*;
 
-    const WORDS: LaneWords = LaneWords {
+    const WORDS: PartitionOptions = PartitionOptions {
         partition: &["--partition=", "-p"],
         account: &["--account=", "-A"],
         reservation: &["--reservation="],
     };
 
-    fn lane(partition: &str, account: Option<&str>) -> Lane {
-        Lane {
+    fn lane(partition: &str, account: Option<&str>) -> PartitionAccount {
+        PartitionAccount {
             partition: Some(partition.into()),
             account: account.map(Into::into),
         }
@@ -189,7 +197,10 @@ mod tests {
             read(&["-Aphysics", "-plong"]),
             lane("long", Some("physics"))
         );
-        assert_eq!(read(&["--exclusive", "--account"]), Lane::default());
+        assert_eq!(
+            read(&["--exclusive", "--account"]),
+            PartitionAccount::default()
+        );
         let reserved = read(&["--reservation=course", "-plong"]);
         assert_eq!(
             reserved,
@@ -207,11 +218,11 @@ mod tests {
         let site = |name: &str| SiteName::new(name).unwrap();
         let at = BTreeMap::from([
             (
-                Where::Label("lrm".into(), "slurm".into()),
+                OverrideScope::Label("lrm".into(), "slurm".into()),
                 options("-pshort"),
             ),
-            (Where::Site(site("B")), options("--exclusive")),
-            (Where::Site(site("C")), options("-plong")),
+            (OverrideScope::Site(site("B")), options("--exclusive")),
+            (OverrideScope::Site(site("C")), options("-plong")),
         ]);
         let chosen = WORDS.chosen(&at);
         assert_eq!(chosen.len(), 2, "{chosen:?}");

@@ -12,12 +12,12 @@ mod options;
 mod preferences;
 mod wish;
 
-pub use lane::{Lane, LaneWords, Lanes, Partition, most_of_any};
+pub use lane::{Partition, PartitionAccount, PartitionOptions, SitePartitions, most_of_any};
 pub use molding::{InvalidMolding, MOST_OVERHEAD, Molding, OtherShape};
-pub use obtainable::{Ask, Experience, Got, Obtainable, Waited};
+pub use obtainable::{Experience, Got, Obtainable, PartitionDemand, Waited};
 pub use options::{AcquisitionMode, AcquisitionOptions};
 pub use preferences::{Benchmark, InvalidPreferences, Objective, Preferences, Score, Scores};
-pub use wish::{InvalidWish, ReservationWish};
+pub use wish::{InvalidTerms, ReservationTerms};
 
 use crate::ids::{InstanceId, JobId};
 use crate::reserve::{ReservationTag, Serial};
@@ -33,12 +33,12 @@ pub enum Acquisition {
     /// It waits in the site's own queue.
     Queue(QueueLimits),
     /// Its site has promised them.
-    Reserved(Promised),
+    Reserved(ReservationUse),
 }
 
 /// The reservation that a component uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Promised {
+pub struct ReservationUse {
     /// Its serial within the job, or within its site if jobs share it.
     pub serial: Serial,
     /// When it begins.
@@ -49,7 +49,7 @@ pub struct Promised {
     pub shared: bool,
 }
 
-impl Promised {
+impl ReservationUse {
     /// How its site knows it.
     pub fn tag(self, instance: InstanceId, job: JobId) -> ReservationTag {
         match self.shared {
@@ -140,7 +140,7 @@ impl Acquisition {
     }
 
     /// The reservation that it uses, if it does.
-    pub fn promised(self) -> Option<Promised> {
+    pub fn promised(self) -> Option<ReservationUse> {
         match self {
             Acquisition::Reserved(promised) => Some(promised),
             Acquisition::ClaimNow | Acquisition::Queue(_) => None,

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Lane;
+use super::PartitionAccount;
 use crate::units::{DurationMs, Timestamp};
 
 /// So long a wait counts after it was last seen.
@@ -20,7 +20,7 @@ const WAITS_MAX: usize = 16;
 /// What is asked of a lane: that it is as small in one way makes no smaller what is larger in
 /// the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ask {
+pub struct PartitionDemand {
     /// Processors.
     pub processors: u32,
     /// For how long, in whole minutes as resource managers count.
@@ -31,7 +31,7 @@ pub struct Ask {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waited {
     /// What was asked.
-    pub ask: Ask,
+    pub ask: PartitionDemand,
     /// When.
     pub asked_at: Timestamp,
     /// What the site said that it waited for.
@@ -44,7 +44,7 @@ pub struct Waited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Got {
     /// What was asked.
-    pub ask: Ask,
+    pub ask: PartitionDemand,
     /// When it started.
     pub at: Timestamp,
 }
@@ -60,9 +60,9 @@ pub struct Experience {
 
 /// What could be got of a site, by lane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Obtainable(BTreeMap<Lane, Experience>);
+pub struct Obtainable(BTreeMap<PartitionAccount, Experience>);
 
-impl Ask {
+impl PartitionDemand {
     /// Processors for a wall time.
     pub fn new(processors: u32, wall_time: DurationMs) -> Self {
         let minutes = wall_time.0.div_ceil(60_000);
@@ -73,20 +73,26 @@ impl Ask {
     }
 
     /// Whether it is as large and as long as another.
-    pub fn covers(&self, other: &Ask) -> bool {
+    pub fn covers(&self, other: &PartitionDemand) -> bool {
         self.processors >= other.processors && self.time >= other.time
     }
 }
 
 impl Obtainable {
     /// What was asked then started at once.
-    pub fn started(&mut self, lane: Lane, ask: Ask, asked_at: Timestamp, at: Timestamp) {
+    pub fn started(
+        &mut self,
+        lane: PartitionAccount,
+        ask: PartitionDemand,
+        asked_at: Timestamp,
+        at: Timestamp,
+    ) {
         let known = self.0.entry(lane).or_default();
         // Who waited before that would not have to now.
         known
             .waits
             .retain(|wait| !ask.covers(&wait.ask) || wait.until > asked_at + HEEDED);
-        let size = |ask: &Ask| (ask.processors, ask.time);
+        let size = |ask: &PartitionDemand| (ask.processors, ask.time);
         let beaten = |got: Got| at.since(got.at) >= LATELY || size(&ask) >= size(&got.ask);
         if known.got.is_none_or(beaten) {
             known.got = Some(Got { ask, at });
@@ -95,7 +101,13 @@ impl Obtainable {
 
     /// What was asked then started after a wait. That wait counts, from now on, for as long again
     /// as it lasted: what is asked next may wait so long too, and hardly longer.
-    pub fn started_late(&mut self, lane: &Lane, ask: Ask, asked_at: Timestamp, at: Timestamp) {
+    pub fn started_late(
+        &mut self,
+        lane: &PartitionAccount,
+        ask: PartitionDemand,
+        asked_at: Timestamp,
+        at: Timestamp,
+    ) {
         let Some(known) = self.0.get_mut(lane) else {
             return;
         };
@@ -108,8 +120,8 @@ impl Obtainable {
     /// What was asked then was seen to wait at `seen_at`.
     pub fn waited(
         &mut self,
-        lane: Lane,
-        ask: Ask,
+        lane: PartitionAccount,
+        ask: PartitionDemand,
         why: &Arc<str>,
         asked_at: Timestamp,
         seen_at: Timestamp,
@@ -149,7 +161,7 @@ impl Obtainable {
     }
 
     /// A wait because of which this is not asked for now: of several the one that counts longest.
-    pub fn in_the_way(&self, lane: &Lane, ask: &Ask) -> Option<&Waited> {
+    pub fn in_the_way(&self, lane: &PartitionAccount, ask: &PartitionDemand) -> Option<&Waited> {
         let waits = &self.0.get(lane)?.waits;
         waits
             .iter()
@@ -158,7 +170,7 @@ impl Obtainable {
     }
 
     /// The most processors that may be asked for so long; `None`: any number.
-    pub fn most(&self, lane: &Lane, time: DurationMs) -> Option<u32> {
+    pub fn most(&self, lane: &PartitionAccount, time: DurationMs) -> Option<u32> {
         let shorter = self
             .0
             .get(lane)?
@@ -191,7 +203,7 @@ impl Obtainable {
     }
 
     /// By lane.
-    pub fn lanes(&self) -> impl Iterator<Item = (&Lane, &Experience)> {
+    pub fn lanes(&self) -> impl Iterator<Item = (&PartitionAccount, &Experience)> {
         self.0.iter()
     }
 }

@@ -6,12 +6,12 @@ use super::*;
 
 const MINUTE: u64 = 60_000;
 
-fn ask(processors: u32, minutes: u64) -> Ask {
-    Ask::new(processors, DurationMs(minutes * MINUTE))
+fn ask(processors: u32, minutes: u64) -> PartitionDemand {
+    PartitionDemand::new(processors, DurationMs(minutes * MINUTE))
 }
 
-fn short() -> Lane {
-    Lane {
+fn short() -> PartitionAccount {
+    PartitionAccount {
         partition: Some("short".into()),
         account: None,
     }
@@ -28,14 +28,14 @@ fn after_a_wait() -> Obtainable {
 #[test]
 fn after_a_wait_only_what_is_smaller_or_shorter_is_asked_for() {
     let known = after_a_wait();
-    let kept = |ask: Ask| known.in_the_way(&short(), &ask).is_some();
+    let kept = |ask: PartitionDemand| known.in_the_way(&short(), &ask).is_some();
     assert!(kept(ask(64, 30)) && kept(ask(65, 30)) && kept(ask(64, 31)));
     assert!(!kept(ask(63, 600)) && !kept(ask(640, 29)));
     assert!(
-        kept(Ask::new(64, DurationMs(29 * MINUTE + 1))),
+        kept(PartitionDemand::new(64, DurationMs(29 * MINUTE + 1))),
         "whole minutes are asked for"
     );
-    let other = Lane {
+    let other = PartitionAccount {
         account: Some("physics".into()),
         ..short()
     };

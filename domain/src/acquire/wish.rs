@@ -12,7 +12,7 @@ const ASKED_AGAIN_MOST: DurationMs = DurationMs::from_secs(4 * 3_600);
 
 /// A start that the job is promised, or it does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct ReservationWish {
+pub struct ReservationTerms {
     /// The starts of its payloads that are accepted.
     pub window: StartWindow,
     /// How far apart the reservations of its components may begin: eps.
@@ -33,7 +33,7 @@ pub struct ReservationWish {
 /// Why no reservation can be had, whatever the sites answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum InvalidWish {
+pub enum InvalidTerms {
     #[error("the latest start of the reservation is before the earliest; give a later one")]
     LatestBeforeEarliest,
     #[error(
@@ -75,7 +75,7 @@ pub enum InvalidWish {
     Queued,
 }
 
-impl ReservationWish {
+impl ReservationTerms {
     /// When sites are asked for it, if its job has waited in vain since then, or never had to, and
     /// they have refused it so often. Past its latest start if nobody is asked any more: then it is
     /// too late for the job.
@@ -111,13 +111,13 @@ impl ReservationWish {
     ///
     /// # Errors
     /// No start can be granted.
-    pub fn validate(&self) -> Result<(), InvalidWish> {
+    pub fn validate(&self) -> Result<(), InvalidTerms> {
         let StartWindow { earliest, latest } = self.window;
         let (tolerance, window) = (self.tolerance, latest.since(earliest));
         match () {
-            () if self.window.is_empty() => Err(InvalidWish::LatestBeforeEarliest),
+            () if self.window.is_empty() => Err(InvalidTerms::LatestBeforeEarliest),
             () if window < tolerance => {
-                Err(InvalidWish::ShorterThanTolerance { tolerance, window })
+                Err(InvalidTerms::ShorterThanTolerance { tolerance, window })
             }
             () => Ok(()),
         }

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::dimensions::{Axis, Dimension};
-use super::need::{Amounts, Need, Offer};
+use super::need::{BidAmounts, BidNeed, SiteMeans};
 use crate::ids::SiteName;
 
 /// How far a site is from what a job needs, and what it could give.
@@ -20,7 +20,7 @@ pub struct Bid {
     /// Distance of the point on the map from its origin.
     pub distance: f64,
     /// Of what the job asks for, what the site gives.
-    pub amounts: Amounts,
+    pub amounts: BidAmounts,
 }
 
 /// Why a site does not bid.
@@ -60,7 +60,7 @@ pub struct SiteBid {
 ///
 /// # Errors
 /// It cannot take part.
-pub fn bid(need: &Need, offer: &Offer) -> Result<Bid, Decline> {
+pub fn bid(need: &BidNeed, offer: &SiteMeans) -> Result<Bid, Decline> {
     if offer.free.processors == 0 {
         return Err(Decline::NothingFree);
     }

@@ -7,7 +7,7 @@ use crate::ids::JobId;
 
 /// Requirements by job, of the latest so many.
 #[derive(Debug, Clone)]
-pub struct Desk<R> {
+pub struct Announcements<R> {
     known: BTreeMap<JobId, R>,
     /// In the order in which they came; those that were forgotten since may still be here.
     order: VecDeque<JobId>,
@@ -23,7 +23,7 @@ pub enum Unheard {
     Conflict,
 }
 
-impl<R: PartialEq + Clone> Desk<R> {
+impl<R: PartialEq + Clone> Announcements<R> {
     /// Remembers so many at most.
     pub fn new(most: usize) -> Self {
         Self {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_was_announced_once_is_known_by_its_id() {
-        let mut desk = Desk::new(2);
+        let mut desk = Announcements::new(2);
         assert_eq!(
             desk.hear(JobId(1), None),
             Err(Unheard::Unknown),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn an_id_announced_with_other_requirements_is_refused_and_the_first_stay() {
-        let mut desk = Desk::new(2);
+        let mut desk = Announcements::new(2);
         assert_eq!(desk.hear(JobId(1), Some(&"six")), Ok(&"six"));
         assert_eq!(desk.hear(JobId(1), Some(&"seven")), Err(Unheard::Conflict));
         assert_eq!(desk.hear(JobId(1), None), Ok(&"six"));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_site_forgets_the_oldest_and_never_grows() {
-        let mut desk = Desk::new(2);
+        let mut desk = Announcements::new(2);
         for job in 0..100 {
             assert_eq!(desk.hear(JobId(job), Some(&job)), Ok(&job));
             if job % 3 == 0 {

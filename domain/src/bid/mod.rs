@@ -3,7 +3,7 @@
 //!
 //! A site answers [`bid`] for itself, from what it alone knows; whoever places the job only
 //! sorts, with [`choose`]. Both are functions of their arguments. A round of messages is counted
-//! by [`Round`]; a site keeps what was announced to it at its [`Desk`]; [`Resubmissions`] tells
+//! by [`BidRound`]; a site keeps what was announced to it at its [`Announcements`]; [`Resubmissions`] tells
 //! when a job is announced again. Absent on purpose: what is promised while a round lasts (see
 //! [`crate::provisional`]).
 //!
@@ -23,13 +23,13 @@ mod weights;
 
 pub use answer::{Bid, Decline, SiteBid, bid};
 pub use choose::choose;
-pub use desk::{Desk, Unheard};
+pub use desk::{Announcements, Unheard};
 pub use dimensions::{Axis, Dimension};
 pub use fragment::fragment;
-pub use need::{Amounts, Need, Offer, Route, Terms};
+pub use need::{BidAmounts, BidNeed, Route, SiteMeans, Terms};
 pub use remedy::remedy;
 pub use resubmission::Resubmissions;
-pub use round::Round;
+pub use round::BidRound;
 pub use weights::{Weight, WeightError, Weights};
 
 #[cfg(test)]

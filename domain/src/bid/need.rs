@@ -10,7 +10,7 @@ const ASSUMED_RUN_TIME: DurationMs = DurationMs::from_secs(3_600);
 /// for as such, and `power` what it asks for as computing power; of a site all its free
 /// processors, and what they can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amounts {
+pub struct BidAmounts {
     /// Processors.
     pub processors: u64,
     /// Computing power.
@@ -34,9 +34,9 @@ pub struct Terms {
 
 /// What a job needs. The same for every site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
+pub struct BidNeed {
     /// How much.
-    pub amounts: Amounts,
+    pub amounts: BidAmounts,
     /// Potential of the site with its data; 0 if it has none, or nothing can be sent from there.
     pub source_potential: BitsPerSecond,
     /// How its distance is measured.
@@ -45,10 +45,10 @@ pub struct Need {
 
 /// What a site has for a job, by its own account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Offer {
+pub struct SiteMeans {
     /// What is free, less what is promised. `power` is not read: they are those of the
     /// processors.
-    pub free: Amounts,
+    pub free: BidAmounts,
     /// What each processor does; `None` if nobody said.
     pub power_per_processor: Option<Mflops>,
     /// Sum of what it can send to each other site.
@@ -108,9 +108,9 @@ impl Route {
     }
 }
 
-impl Amounts {
+impl BidAmounts {
     /// Of what the job asks for, what a site gives it.
-    pub(super) fn given(&self, offer: &Offer) -> Self {
+    pub(super) fn given(&self, offer: &SiteMeans) -> Self {
         let each = offer.power_per_processor.unwrap_or_default();
         let processors = self.processors.min(offer.free.processors);
         let power = Mflops((offer.free.processors - processors).saturating_mul(each.0));

@@ -2,15 +2,15 @@
 
 use super::answer::Bid;
 use super::dimensions::Goal;
-use super::need::{Need, Offer};
+use super::need::{BidNeed, SiteMeans};
 
 /// What would bring a site nearer that bid so, by the dimension that adds most to its distance:
 /// with an amount where one follows. `nearest`: distance of the nearest of all sites; `name`
 /// tells the name of a site by its index. `None` at the origin.
 pub fn remedy(
     bid: &Bid,
-    need: &Need,
-    offer: &Offer,
+    need: &BidNeed,
+    offer: &SiteMeans,
     nearest: f64,
     name: &dyn Fn(usize) -> String,
 ) -> Option<String> {

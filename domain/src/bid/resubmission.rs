@@ -11,10 +11,10 @@ use crate::units::{DurationMs, Timestamp};
 /// what is known it would be covered now, since another job gave back what it had. Never the
 /// release of what a round deducted for itself: that would chase its own tail.
 #[derive(Debug, Clone, Default)]
-pub struct Resubmissions(BTreeMap<JobId, Ended>);
+pub struct Resubmissions(BTreeMap<JobId, EndedRound>);
 
 #[derive(Debug, Clone, Copy)]
-struct Ended {
+struct EndedRound {
     at: Timestamp,
     changes: u64,
     /// It would be covered by now, and was not announced only since its interval is not over.
@@ -47,7 +47,7 @@ impl Resubmissions {
     pub fn refused(&mut self, job: JobId, changes: u64, now: Timestamp) {
         self.0.insert(
             job,
-            Ended {
+            EndedRound {
                 at: now,
                 changes,
                 put_off: false,

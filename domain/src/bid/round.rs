@@ -4,14 +4,14 @@ use super::answer::Decline;
 
 /// Who has answered. Sites are counted by index.
 #[derive(Debug, Clone)]
-pub struct Round<G> {
+pub struct BidRound<G> {
     answers: Vec<Option<Result<G, Decline>>>,
     awaited: usize,
     /// Messages so far: announcements, answers, jobs, acknowledgements, clears.
     messages: u64,
 }
 
-impl<G> Round<G> {
+impl<G> BidRound<G> {
     /// Announced to so many sites.
     pub fn new(sites: usize) -> Self {
         Self {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_round_is_complete_when_each_site_has_answered_once() {
-        let mut round: Round<u8> = Round::new(3);
+        let mut round: BidRound<u8> = BidRound::new(3);
         round.heard(1, Ok(7));
         round.heard(1, Ok(8));
         round.heard(9, Ok(9));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn who_has_not_answered_when_the_time_is_over_has_declined() {
-        let mut round: Round<u8> = Round::new(2);
+        let mut round: BidRound<u8> = BidRound::new(2);
         round.heard(1, Ok(7));
         assert_eq!(round.close(), [Err(Decline::Silent), Ok(7)]);
         round.heard(0, Ok(1));

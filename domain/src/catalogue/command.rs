@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::catalogue::state::{Entry, MAX_REPLICAS, Stamp};
+use crate::catalogue::state::{CatalogueEntry, FileStamp, MAX_REPLICAS};
 use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
 use crate::transfer::place::FilePlace;
@@ -54,7 +54,7 @@ pub enum FileCommand {
         /// Where there.
         place: FilePlace,
         /// What it looked like.
-        stamp: Stamp,
+        stamp: FileStamp,
         /// The content that it had.
         content: Content,
     },
@@ -98,7 +98,7 @@ impl Asker {
         }
     }
 
-    pub(super) fn reaches(&self, entry: &Entry) -> bool {
+    pub(super) fn reaches(&self, entry: &CatalogueEntry) -> bool {
         self.reaches_all || entry.registered_by == self.key
     }
 }
@@ -115,7 +115,7 @@ pub struct Grip {
 /// Why a command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum Rejection {
+pub enum FileRejection {
     #[error("no file is registered under this name")]
     NotRegistered,
     #[error(

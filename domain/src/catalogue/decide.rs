@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalogue::command::{Asker, FileCommand, Grip, Rejection};
-use crate::catalogue::event::{FileEvent, Happened};
-use crate::catalogue::state::{Entry, FileRecord, MAX_REPLICAS, Stamp};
+use crate::catalogue::command::{Asker, FileCommand, FileRejection, Grip};
+use crate::catalogue::event::{FileEvent, FileEventKind};
+use crate::catalogue::state::{CatalogueEntry, FileRecord, FileStamp, MAX_REPLICAS};
 use crate::content::Content;
 use crate::ids::{Digest, SiteName};
 use crate::transfer::place::FilePlace;
 use crate::units::Timestamp;
 
-type Decided = Result<Vec<Happened>, Rejection>;
-type Replica = (SiteName, FilePlace);
+type FileDecision = Result<Vec<FileEventKind>, FileRejection>;
+type CatalogueReplica = (SiteName, FilePlace);
 
 /// Decides a command.
 ///
@@ -22,12 +22,12 @@ pub fn decide(
     record: &FileRecord,
     command: FileCommand,
     now: Timestamp,
-) -> Result<Vec<FileEvent>, Rejection> {
+) -> Result<Vec<FileEvent>, FileRejection> {
     let entry = record.entry.as_ref();
     if let (Some(entry), Some(by)) = (entry, command.asker())
         && !by.reaches(entry)
     {
-        return Err(Rejection::Anothers);
+        return Err(FileRejection::Anothers);
     }
     let happened = match command {
         FileCommand::Register {
@@ -38,7 +38,7 @@ pub fn decide(
             replace,
             grip,
         } => {
-            let asked = Asked {
+            let asked = RegistrationRequest {
                 content,
                 directory,
                 replicas: sorted(replicas)?,
@@ -56,7 +56,7 @@ pub fn decide(
             digest,
             by,
         } => add(
-            entry.ok_or(Rejection::NotRegistered)?,
+            entry.ok_or(FileRejection::NotRegistered)?,
             (site, place),
             digest,
             by,
@@ -67,7 +67,7 @@ pub fn decide(
             by,
             grip,
         } => remove(
-            entry.ok_or(Rejection::NotRegistered)?,
+            entry.ok_or(FileRejection::NotRegistered)?,
             (site, place),
             by,
             grip,
@@ -78,15 +78,15 @@ pub fn decide(
             stamp,
             content,
         } => note(
-            entry.ok_or(Rejection::NotRegistered)?,
+            entry.ok_or(FileRejection::NotRegistered)?,
             (site, place),
             stamp,
             content,
         ),
         FileCommand::Unregister { by, grip } => {
-            entry.ok_or(Rejection::NotRegistered)?;
+            entry.ok_or(FileRejection::NotRegistered)?;
             grip.check()?;
-            Ok(vec![Happened::FileUnregistered { by: by.key }])
+            Ok(vec![FileEventKind::FileUnregistered { by: by.key }])
         }
     }?;
     Ok(happened
@@ -96,26 +96,26 @@ pub fn decide(
 }
 
 /// What a registration asks for, its replicas in order and each once.
-struct Asked {
+struct RegistrationRequest {
     content: Content,
     directory: bool,
-    replicas: Vec<Replica>,
+    replicas: Vec<CatalogueReplica>,
     by: Asker,
 }
 
-impl Asked {
-    fn is_the_same_as(&self, entry: &Entry) -> bool {
+impl RegistrationRequest {
+    fn is_the_same_as(&self, entry: &CatalogueEntry) -> bool {
         self.content == entry.content && self.directory == entry.directory
     }
 
-    fn registered(self) -> Happened {
+    fn registered(self) -> FileEventKind {
         let Self {
             content,
             directory,
             replicas,
             by,
         } = self;
-        Happened::FileRegistered {
+        FileEventKind::FileRegistered {
             content,
             directory,
             replicas,
@@ -123,17 +123,17 @@ impl Asked {
         }
     }
 
-    fn additions(self, entry: &Entry) -> Decided {
+    fn additions(self, entry: &CatalogueEntry) -> FileDecision {
         let new: Vec<_> = self
             .replicas
             .into_iter()
             .filter(|replica| !entry.replicas.contains(replica))
             .collect();
         if entry.replicas.len() + new.len() > MAX_REPLICAS {
-            return Err(Rejection::TooManyReplicas);
+            return Err(FileRejection::TooManyReplicas);
         }
         let by = self.by.key;
-        let added = |(site, place)| Happened::ReplicaAdded {
+        let added = |(site, place)| FileEventKind::ReplicaAdded {
             site,
             place,
             by: by.clone(),
@@ -141,13 +141,13 @@ impl Asked {
         Ok(new.into_iter().map(added).collect())
     }
 
-    fn replacement(self, entry: &Entry, replace: bool, grip: Grip) -> Decided {
+    fn replacement(self, entry: &CatalogueEntry, replace: bool, grip: Grip) -> FileDecision {
         let (known, given) = (entry.content.digest, self.content.digest);
         if !replace {
             return Err(if entry.directory == self.directory || known != given {
-                Rejection::OtherContent { known, given }
+                FileRejection::OtherContent { known, given }
             } else {
-                Rejection::OtherKind {
+                FileRejection::OtherKind {
                     known_directory: entry.directory,
                 }
             });
@@ -158,38 +158,43 @@ impl Asked {
 }
 
 impl Grip {
-    fn check(self) -> Result<(), Rejection> {
+    fn check(self) -> Result<(), FileRejection> {
         if self.needed_by == 0 || self.force {
             return Ok(());
         }
-        Err(Rejection::NeededByJobs {
+        Err(FileRejection::NeededByJobs {
             jobs: self.needed_by,
         })
     }
 }
 
-fn sorted(replicas: Vec<Replica>) -> Result<Vec<Replica>, Rejection> {
+fn sorted(replicas: Vec<CatalogueReplica>) -> Result<Vec<CatalogueReplica>, FileRejection> {
     let replicas: BTreeSet<_> = replicas.into_iter().collect();
     match replicas.len() {
-        0 => Err(Rejection::NoReplica),
+        0 => Err(FileRejection::NoReplica),
         1..=MAX_REPLICAS => Ok(replicas.into_iter().collect()),
-        _ => Err(Rejection::TooManyReplicas),
+        _ => Err(FileRejection::TooManyReplicas),
     }
 }
 
-fn add(entry: &Entry, replica: Replica, found: Digest, by: Asker) -> Decided {
+fn add(
+    entry: &CatalogueEntry,
+    replica: CatalogueReplica,
+    found: Digest,
+    by: Asker,
+) -> FileDecision {
     let known = entry.content.digest;
     if found != known {
-        return Err(Rejection::DigestDiffers { known, found });
+        return Err(FileRejection::DigestDiffers { known, found });
     }
     if entry.replicas.contains(&replica) {
         return Ok(Vec::new());
     }
     if entry.replicas.len() >= MAX_REPLICAS {
-        return Err(Rejection::TooManyReplicas);
+        return Err(FileRejection::TooManyReplicas);
     }
     let (site, place) = replica;
-    Ok(vec![Happened::ReplicaAdded {
+    Ok(vec![FileEventKind::ReplicaAdded {
         site,
         place,
         by: by.key,
@@ -197,27 +202,37 @@ fn add(entry: &Entry, replica: Replica, found: Digest, by: Asker) -> Decided {
 }
 
 /// What was seen of other content, or of a replica that is gone, says nothing.
-fn note(entry: &Entry, replica: Replica, stamp: Stamp, content: Content) -> Decided {
+fn note(
+    entry: &CatalogueEntry,
+    replica: CatalogueReplica,
+    stamp: FileStamp,
+    content: Content,
+) -> FileDecision {
     if entry.content != content || !entry.replicas.contains(&replica) {
-        return Err(Rejection::NoSuchReplica);
+        return Err(FileRejection::NoSuchReplica);
     }
     if entry.stamps.get(&replica) == Some(&stamp) {
         return Ok(Vec::new());
     }
     let (site, place) = replica;
-    Ok(vec![Happened::ReplicaStamped { site, place, stamp }])
+    Ok(vec![FileEventKind::ReplicaStamped { site, place, stamp }])
 }
 
 /// The name outlives its last replica, so that jobs are told what is missing.
-fn remove(entry: &Entry, replica: Replica, by: Asker, grip: Grip) -> Decided {
+fn remove(
+    entry: &CatalogueEntry,
+    replica: CatalogueReplica,
+    by: Asker,
+    grip: Grip,
+) -> FileDecision {
     if !entry.replicas.contains(&replica) {
-        return Err(Rejection::NoSuchReplica);
+        return Err(FileRejection::NoSuchReplica);
     }
     if entry.replicas.len() == 1 {
         grip.check()?;
     }
     let (site, place) = replica;
-    Ok(vec![Happened::ReplicaRemoved {
+    Ok(vec![FileEventKind::ReplicaRemoved {
         site,
         place,
         by: by.key,

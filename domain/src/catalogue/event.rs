@@ -1,6 +1,6 @@
 //! What happened to a logical file; journalled.
 
-use crate::catalogue::state::Stamp;
+use crate::catalogue::state::FileStamp;
 use crate::content::Content;
 use crate::ids::{KeyName, SiteName};
 use crate::transfer::place::FilePlace;
@@ -12,12 +12,12 @@ pub struct FileEvent {
     /// When it was decided.
     pub at: Timestamp,
     /// What happened.
-    pub what: Happened,
+    pub what: FileEventKind,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub enum FileEventKind {
     /// The name stands for this content from now on; what it stood for before is forgotten.
     FileRegistered {
         /// Its content.
@@ -54,7 +54,7 @@ pub enum Happened {
         /// Where there.
         place: FilePlace,
         /// What it looked like.
-        stamp: Stamp,
+        stamp: FileStamp,
     },
     /// The name stands for nothing any more.
     FileUnregistered {
@@ -63,15 +63,15 @@ pub enum Happened {
     },
 }
 
-impl Happened {
+impl FileEventKind {
     /// Its name in the journal and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
-            Happened::FileRegistered { .. } => "FileRegistered",
-            Happened::ReplicaAdded { .. } => "ReplicaAdded",
-            Happened::ReplicaRemoved { .. } => "ReplicaRemoved",
-            Happened::ReplicaStamped { .. } => "ReplicaStamped",
-            Happened::FileUnregistered { .. } => "FileUnregistered",
+            FileEventKind::FileRegistered { .. } => "FileRegistered",
+            FileEventKind::ReplicaAdded { .. } => "ReplicaAdded",
+            FileEventKind::ReplicaRemoved { .. } => "ReplicaRemoved",
+            FileEventKind::ReplicaStamped { .. } => "ReplicaStamped",
+            FileEventKind::FileUnregistered { .. } => "FileUnregistered",
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::catalogue::event::{FileEvent, Happened};
-use crate::catalogue::state::{Entry, FileRecord};
+use crate::catalogue::event::{FileEvent, FileEventKind};
+use crate::catalogue::state::{CatalogueEntry, FileRecord};
 
 /// Applies an event. Total: what was journalled is never refused.
 pub fn evolve(record: &mut FileRecord, event: &FileEvent) {
     match (&event.what, &mut record.entry) {
         (
-            Happened::FileRegistered {
+            FileEventKind::FileRegistered {
                 content,
                 directory,
                 replicas,
@@ -17,7 +17,7 @@ pub fn evolve(record: &mut FileRecord, event: &FileEvent) {
             },
             entry,
         ) => {
-            *entry = Some(Entry {
+            *entry = Some(CatalogueEntry {
                 content: *content,
                 directory: *directory,
                 replicas: replicas.clone(),
@@ -26,27 +26,27 @@ pub fn evolve(record: &mut FileRecord, event: &FileEvent) {
                 stamps: BTreeMap::new(),
             });
         }
-        (Happened::ReplicaAdded { site, place, .. }, Some(entry)) => {
+        (FileEventKind::ReplicaAdded { site, place, .. }, Some(entry)) => {
             let replica = (site.clone(), place.clone());
             if let Err(position) = entry.replicas.binary_search(&replica) {
                 entry.replicas.insert(position, replica);
             }
         }
-        (Happened::ReplicaRemoved { site, place, .. }, Some(entry)) => {
+        (FileEventKind::ReplicaRemoved { site, place, .. }, Some(entry)) => {
             entry.replicas.retain(|(s, p)| (s, p) != (site, place));
             entry.stamps.remove(&(site.clone(), place.clone()));
         }
-        (Happened::ReplicaStamped { site, place, stamp }, Some(entry)) => {
+        (FileEventKind::ReplicaStamped { site, place, stamp }, Some(entry)) => {
             entry
                 .stamps
                 .insert((site.clone(), place.clone()), stamp.clone());
         }
         (
-            Happened::ReplicaAdded { .. }
-            | Happened::ReplicaRemoved { .. }
-            | Happened::ReplicaStamped { .. },
+            FileEventKind::ReplicaAdded { .. }
+            | FileEventKind::ReplicaRemoved { .. }
+            | FileEventKind::ReplicaStamped { .. },
             None,
         ) => {}
-        (Happened::FileUnregistered { .. }, entry) => *entry = None,
+        (FileEventKind::FileUnregistered { .. }, entry) => *entry = None,
     }
 }

@@ -22,7 +22,7 @@ impl Machine for FileMachine {
     type State = state::FileRecord;
     type Command = command::FileCommand;
     type Event = event::FileEvent;
-    type Rejection = command::Rejection;
+    type Rejection = command::FileRejection;
     type Effect = Infallible;
     type Parameters = ();
 
@@ -31,7 +31,7 @@ impl Machine for FileMachine {
         (): &(),
         command: command::FileCommand,
         now: Timestamp,
-    ) -> Result<Vec<event::FileEvent>, command::Rejection> {
+    ) -> Result<Vec<event::FileEvent>, command::FileRejection> {
         decide::decide(record, command, now)
     }
 

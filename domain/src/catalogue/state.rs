@@ -17,12 +17,12 @@ pub struct FileRecord {
     /// Its name.
     pub name: LogicalName,
     /// What it names; `None`: it is not registered, and its record is to be removed.
-    pub entry: Option<Entry>,
+    pub entry: Option<CatalogueEntry>,
 }
 
 /// What a logical name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogueEntry {
     /// Its content.
     pub content: Content,
     /// It is a directory: the digest is that of its manifest.
@@ -34,13 +34,13 @@ pub struct Entry {
     /// The key that registered it.
     pub registered_by: KeyName,
     /// Of replicas that are known to have had this content: what they looked like then.
-    pub stamps: BTreeMap<(SiteName, FilePlace), Stamp>,
+    pub stamps: BTreeMap<(SiteName, FilePlace), FileStamp>,
 }
 
 /// What a file looks like without being read: size, time of modification and the like, as
 /// its site writes it. While it stays the same, so does the content; equal content may have
 /// different ones.
-pub type Stamp = Arc<str>;
+pub type FileStamp = Arc<str>;
 
 impl FileRecord {
     /// A name that is not registered.

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::command::{Asker, FileCommand, Grip, Rejection};
+use crate::catalogue::command::{Asker, FileCommand, FileRejection, Grip};
 use crate::catalogue::event::FileEvent;
 use crate::catalogue::state::{FileRecord, MAX_REPLICAS};
 use crate::content::Content;
@@ -35,7 +35,7 @@ impl Bench {
         bench
     }
 
-    fn tell(&mut self, command: FileCommand) -> Result<Vec<&'static str>, Rejection> {
+    fn tell(&mut self, command: FileCommand) -> Result<Vec<&'static str>, FileRejection> {
         let now = Timestamp(1_000 + self.journal.len() as u64);
         let events = FileMachine::decide(&self.record, &(), command, now)?;
         events
@@ -183,7 +183,7 @@ fn registering_the_same_again_adds_only_what_is_new() {
 #[test]
 fn a_name_gets_other_content_only_by_explicit_replacement() {
     let mut bench = Bench::registered();
-    let refused = Rejection::OtherContent {
+    let refused = FileRejection::OtherContent {
         known: digest(1),
         given: digest(2),
     };
@@ -226,7 +226,7 @@ fn a_file_does_not_become_a_directory_by_accident() {
     let refused = bench.tell(other).unwrap_err();
     assert_eq!(
         refused,
-        Rejection::OtherKind {
+        FileRejection::OtherKind {
             known_directory: false
         }
     );
@@ -239,7 +239,7 @@ fn a_file_does_not_become_a_directory_by_accident() {
 #[test]
 fn a_replica_with_another_digest_is_refused() {
     let mut bench = Bench::registered();
-    let refused = Rejection::DigestDiffers {
+    let refused = FileRejection::DigestDiffers {
         known: digest(1),
         found: digest(2),
     };
@@ -253,8 +253,8 @@ fn how_a_replica_looked_is_known_only_while_it_has_this_content() {
     let mut bench = Bench::registered();
     assert_eq!(bench.tell(note(0, 1, 1)).unwrap(), ["ReplicaStamped"]);
     assert_eq!(bench.tell(note(0, 1, 1)).unwrap(), [""; 0]);
-    assert_eq!(bench.tell(note(1, 1, 1)), Err(Rejection::NoSuchReplica));
-    assert_eq!(bench.tell(note(0, 9, 2)), Err(Rejection::NoSuchReplica));
+    assert_eq!(bench.tell(note(1, 1, 1)), Err(FileRejection::NoSuchReplica));
+    assert_eq!(bench.tell(note(0, 9, 2)), Err(FileRejection::NoSuchReplica));
     let stamps = |bench: &Bench| bench.record.entry.as_ref().unwrap().stamps.len();
     assert_eq!(stamps(&bench), 1);
     bench
@@ -273,7 +273,7 @@ fn nothing_is_taken_from_unfinished_jobs_unless_forced() {
     ] {
         let mut bench = Bench::registered();
         let refused = bench.tell(take(needed(3))).unwrap_err();
-        assert_eq!(refused, Rejection::NeededByJobs { jobs: 3 });
+        assert_eq!(refused, FileRejection::NeededByJobs { jobs: 3 });
         assert!(refused.to_string().starts_with("3 unfinished jobs need it"));
         assert_eq!(bench.tell(take(FORCED)).unwrap().len(), 1);
     }
@@ -294,7 +294,11 @@ fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
     ] {
         let mut bench = Bench::registered();
         let others = asked_by("otto", false, command.clone());
-        assert_eq!(bench.tell(others), Err(Rejection::Anothers), "{command:?}");
+        assert_eq!(
+            bench.tell(others),
+            Err(FileRejection::Anothers),
+            "{command:?}"
+        );
         bench.tell(asked_by("otto", true, command)).unwrap();
     }
     let mut bench = Bench::registered();
@@ -308,7 +312,7 @@ fn a_file_is_changed_only_by_its_owner_or_by_who_reaches_all() {
     bench.tell(otto(register(2, &[0], false, FORCED))).unwrap();
     assert_eq!(
         bench.tell(register(3, &[0], true, FORCED)),
-        Err(Rejection::Anothers)
+        Err(FileRejection::Anothers)
     );
 }
 
@@ -319,7 +323,7 @@ fn a_replica_that_is_not_the_last_goes_although_jobs_need_the_file() {
     assert_eq!(bench.tell(remove(0, needed(3))), Ok(vec!["ReplicaRemoved"]));
     assert_eq!(
         bench.tell(remove(0, needed(3))),
-        Err(Rejection::NoSuchReplica)
+        Err(FileRejection::NoSuchReplica)
     );
 }
 
@@ -343,7 +347,7 @@ fn a_name_outlives_its_last_replica_but_not_its_end() {
             grip: FORCED,
         },
     ] {
-        assert_eq!(bench.tell(command), Err(Rejection::NotRegistered));
+        assert_eq!(bench.tell(command), Err(FileRejection::NotRegistered));
     }
 }
 
@@ -353,20 +357,20 @@ fn replicas_are_at_least_one_and_at_most_so_many() {
     let all: Vec<_> = (0..MAX_REPLICAS).collect();
     assert_eq!(
         bench.tell(register(1, &[], false, Grip::default())),
-        Err(Rejection::NoReplica)
+        Err(FileRejection::NoReplica)
     );
     bench
         .tell(register(1, &all, false, Grip::default()))
         .unwrap();
     assert_eq!(
         bench.tell(add(MAX_REPLICAS, 1)),
-        Err(Rejection::TooManyReplicas)
+        Err(FileRejection::TooManyReplicas)
     );
     let more = register(1, &[MAX_REPLICAS], false, Grip::default());
-    assert_eq!(bench.tell(more), Err(Rejection::TooManyReplicas));
+    assert_eq!(bench.tell(more), Err(FileRejection::TooManyReplicas));
     let all: Vec<_> = (0..=MAX_REPLICAS).collect();
     let more = register(1, &all, true, Grip::default());
-    assert_eq!(bench.tell(more), Err(Rejection::TooManyReplicas));
+    assert_eq!(bench.tell(more), Err(FileRejection::TooManyReplicas));
 }
 
 fn commands() -> impl Strategy<Value = FileCommand> {

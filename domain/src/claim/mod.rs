@@ -18,4 +18,4 @@ pub use plan::{ClaimField, ClaimTry, plan_claim};
 pub use preemption::{MAX_PREEMPTIONS, Victim, choose_victims};
 pub use queue::ClaimingQueue;
 pub use schedule::ClaimSchedule;
-pub use startable::{Place, Startable, Wanted, startable};
+pub use startable::{ClaimPlace, StartableComponents, WantedComponent, startable};

@@ -2,10 +2,10 @@
 
 use super::parameters::ClaimParameters;
 use super::preemption::{Victim, choose_victims};
-use super::startable::{Place, Wanted, startable};
+use super::startable::{ClaimPlace, WantedComponent, startable};
 use crate::ids::{ComponentIndex, JobId, Round, SiteName};
-use crate::job::spec::{Priority, Request};
-use crate::job::state::{Component, Job, Phase, Restart, RestartStep};
+use crate::job::spec::{Priority, RequestType};
+use crate::job::state::{Component, Job, JobPhase, Restart, RestartStep};
 use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::resources::Resources;
@@ -27,13 +27,13 @@ pub struct ClaimTry {
 /// The sites as a claim sees them.
 pub trait ClaimField {
     /// Where a component takes its processors at a site.
-    fn place(&self, _job: &Job, _component: ComponentIndex, site: &SiteName) -> Place {
-        Place::own(site.clone())
+    fn place(&self, _job: &Job, _component: ComponentIndex, site: &SiteName) -> ClaimPlace {
+        ClaimPlace::own(site.clone())
     }
 
     /// What the site's resource manager says is idle there, less what was taken; `None` if it is
     /// not known.
-    fn idle_at(&self, place: &Place) -> Option<Resources>;
+    fn idle_at(&self, place: &ClaimPlace) -> Option<Resources>;
 
     /// Whether as much was asked at the component's site lately and waited, so that what is idle
     /// there is not claimed for it now.
@@ -42,13 +42,13 @@ pub trait ClaimField {
     }
 
     /// Takes from what is idle; more than there is takes all.
-    fn take(&mut self, place: &Place, used: &Resources);
+    fn take(&mut self, place: &ClaimPlace, used: &Resources);
 
     /// Another place for one component alone, by the job's policy, without splitting it.
     fn replace(&mut self, job: &Job, component: ComponentIndex) -> Option<Placement>;
 
     /// Jobs of ours that may give way, with what they hold there.
-    fn victims_at(&self, place: &Place) -> Vec<Victim>;
+    fn victims_at(&self, place: &ClaimPlace) -> Vec<Victim>;
 }
 
 /// One try of the Incremental Claiming Policy (KOALA, section 4.5, steps 1 to 4), and
@@ -59,7 +59,7 @@ pub fn plan_claim(
     now: Timestamp,
     field: &mut impl ClaimField,
 ) -> ClaimTry {
-    if matches!(job.phase, Phase::Running { .. }) {
+    if matches!(job.phase, JobPhase::Running { .. }) {
         return plan_restart(job, now, field);
     }
     let mut plan = ClaimTry {
@@ -67,7 +67,8 @@ pub fn plan_claim(
         ..ClaimTry::default()
     };
     let mut wanted = wanted(job, field);
-    let waited = |wanted: &Wanted| !wanted.queued && field.waited_lately(job, wanted.component);
+    let waited =
+        |wanted: &WantedComponent| !wanted.queued && field.waited_lately(job, wanted.component);
     let kept_back: Vec<ComponentIndex> = wanted
         .extract_if(.., |wanted| waited(wanted))
         .map(|wanted| wanted.component)
@@ -155,7 +156,7 @@ fn place_of(
     job: &Job,
     component: ComponentIndex,
     field: &impl ClaimField,
-) -> Option<(Place, Resources)> {
+) -> Option<(ClaimPlace, Resources)> {
     let placement = job
         .components
         .get(component.0 as usize)?
@@ -172,11 +173,11 @@ fn waits_in_queue(job: &Job, component: ComponentIndex) -> bool {
     component.is_some_and(|component| !component.acquisition().asks_idle())
 }
 
-fn wanted(job: &Job, field: &impl ClaimField) -> Vec<Wanted> {
+fn wanted(job: &Job, field: &impl ClaimField) -> Vec<WantedComponent> {
     let wanted = job.unclaimed().filter_map(|component| {
         let (place, resources) = place_of(job, component, field)?;
         let queued = waits_in_queue(job, component);
-        Some(Wanted {
+        Some(WantedComponent {
             component,
             place,
             resources,
@@ -194,7 +195,7 @@ fn move_elsewhere(
     field: &mut impl ClaimField,
     plan: &mut ClaimTry,
 ) -> bool {
-    if matches!(job.spec.request, Request::Fixed) {
+    if matches!(job.spec.request, RequestType::Fixed) {
         return false;
     }
     let Some(placement) = field.replace(job, component) else {

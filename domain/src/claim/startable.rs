@@ -9,14 +9,14 @@ use crate::units::PerMillion;
 /// Where a component takes its processors: within a site the site's own partition, or the one,
 /// or several, that it asks for itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ClaimPlace {
     /// The site.
     pub site: SiteName,
     /// Another partition than the site's own.
     pub partition: Option<Arc<str>>,
 }
 
-impl Place {
+impl ClaimPlace {
     /// The site's own partition.
     pub fn own(site: SiteName) -> Self {
         Self {
@@ -28,11 +28,11 @@ impl Place {
 
 /// A component that holds no processors yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedComponent {
     /// Which.
     pub component: ComponentIndex,
     /// Where it is placed.
-    pub place: Place,
+    pub place: ClaimPlace,
     /// What it needs there.
     pub resources: Resources,
     /// It waits in its site's own queue, whatever is idle there.
@@ -42,7 +42,7 @@ pub struct Wanted {
 /// What one try found. `started` of the job's components hold their processors
 /// already; together with these two sets they are the whole job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Startable {
+pub struct StartableComponents {
     /// Those that can start, in decreasing size.
     pub now: Vec<ComponentIndex>,
     /// Those that cannot, in decreasing size.
@@ -54,13 +54,13 @@ pub struct Startable {
 /// next (KOALA, section 4.5). `idle_at` gives what a site's resource manager says is
 /// idle; a site that does not say has nothing. Those that wait in queues need nothing idle.
 pub fn startable(
-    mut wanted: Vec<Wanted>,
-    mut idle_at: impl FnMut(&Place) -> Option<Resources>,
-) -> Startable {
+    mut wanted: Vec<WantedComponent>,
+    mut idle_at: impl FnMut(&ClaimPlace) -> Option<Resources>,
+) -> StartableComponents {
     wanted.sort_by_key(|w| (std::cmp::Reverse(w.resources.processors), w.component));
     let mut left = std::collections::BTreeMap::new();
-    let mut found = Startable::default();
-    for Wanted {
+    let mut found = StartableComponents::default();
+    for WantedComponent {
         component,
         place,
         resources,
@@ -84,7 +84,7 @@ pub fn startable(
     found
 }
 
-impl Startable {
+impl StartableComponents {
     /// Whether the try goes on: F = (|prev| + |now|) / |J| is at least T, where
     /// `started` is |prev|.
     pub fn reaches(&self, threshold: PerMillion, started: usize) -> bool {
@@ -98,10 +98,10 @@ impl Startable {
 mod tests {
     use super::*;
 
-    fn setting(b_idle: u32) -> Startable {
-        let wanted = |component, site: &str, processors| Wanted {
+    fn setting(b_idle: u32) -> StartableComponents {
+        let wanted = |component, site: &str, processors| WantedComponent {
             component: ComponentIndex(component),
-            place: Place::own(SiteName::new(site).unwrap()),
+            place: ClaimPlace::own(SiteName::new(site).unwrap()),
             resources: Resources::processors(processors),
             queued: false,
         };
@@ -138,13 +138,13 @@ mod tests {
     /// Vector I-5: c3 = 12 comes before c2 = 8 and does not fit 11, so c2 does.
     #[test]
     fn larger_components_come_first() {
-        let wanted = |component, processors| Wanted {
+        let wanted = |component, processors| WantedComponent {
             component: ComponentIndex(component),
-            place: Place::own(SiteName::new("B").unwrap()),
+            place: ClaimPlace::own(SiteName::new("B").unwrap()),
             resources: Resources::processors(processors),
             queued: false,
         };
-        let idle = |_: &Place| Some(Resources::processors(11));
+        let idle = |_: &ClaimPlace| Some(Resources::processors(11));
         let found = startable(vec![wanted(1, 8), wanted(2, 12)], idle);
         assert_eq!(
             (found.now, found.not),
@@ -154,9 +154,9 @@ mod tests {
 
     #[test]
     fn a_site_that_says_nothing_has_nothing_idle() {
-        let wanted = Wanted {
+        let wanted = WantedComponent {
             component: ComponentIndex(0),
-            place: Place::own(SiteName::new("C").unwrap()),
+            place: ClaimPlace::own(SiteName::new("C").unwrap()),
             resources: Resources::processors(1),
             queued: false,
         };

@@ -1,9 +1,9 @@
 //! The two ways to feed components: each reads a whole file, or its own chunk of it
 //! (KOALA, model; a chunk is proportional to the component's processors).
 
-use crate::content::{Chunk, Content, Part};
+use crate::content::{Chunk, Content, FilePart};
 use crate::ids::ComponentIndex;
-use crate::job::spec::{Input, JobSpec, Request};
+use crate::job::spec::{Input, JobSpec, RequestType};
 use crate::job::state::Job;
 use crate::placed::Placement;
 
@@ -34,18 +34,18 @@ impl JobSpec {
     pub fn chunk(&self, index: usize, input: &Input, placements: &[Placement]) -> Option<Chunk> {
         let of = input.file.bound.filter(|_| input.feed == Feed::Chunk)?;
         let part = match self.request {
-            Request::Flexible(_) => {
+            RequestType::Flexible(_) => {
                 let share = |placement: &Placement| u64::from(placement.share.unwrap_or(0));
                 let shares: Vec<u64> = placements.iter().map(share).collect();
                 part(index, &shares)
             }
-            Request::Fixed | Request::NonFixed => self.part_of(index, of),
+            RequestType::Fixed | RequestType::NonFixed => self.part_of(index, of),
         };
         Some(Chunk::of_part(of, part))
     }
 
     /// A component's part of a file among all that read it in chunks.
-    pub fn part_of(&self, index: usize, of: Content) -> Part {
+    pub fn part_of(&self, index: usize, of: Content) -> FilePart {
         let reads = |input: &Input| input.feed == Feed::Chunk && input.file.bound == Some(of);
         let processors = self.components.iter().map(|component| {
             let takes_part = component.inputs.iter().any(reads);
@@ -61,24 +61,24 @@ impl JobSpec {
 
 impl Job {
     /// A placed component's part of a file among all that read it in chunks.
-    pub fn part_of(&self, index: ComponentIndex, of: Content) -> Part {
+    pub fn part_of(&self, index: ComponentIndex, of: Content) -> FilePart {
         match self.spec.request {
-            Request::Flexible(_) => {
+            RequestType::Flexible(_) => {
                 let shares: Vec<u64> = self
                     .indexed()
                     .map(|(at, _)| self.processors_of(at).into())
                     .collect();
                 part(index.0 as usize, &shares)
             }
-            Request::Fixed | Request::NonFixed => self.spec.part_of(index.0 as usize, of),
+            RequestType::Fixed | RequestType::NonFixed => self.spec.part_of(index.0 as usize, of),
         }
     }
 }
 
-fn part(index: usize, processors: &[u64]) -> Part {
+fn part(index: usize, processors: &[u64]) -> FilePart {
     let before = processors.iter().take(index).sum();
     let own = processors.get(index).copied().unwrap_or(0);
-    Part {
+    FilePart {
         before,
         own,
         total: processors.iter().sum(),

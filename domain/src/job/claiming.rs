@@ -4,7 +4,7 @@ use crate::acquire::ClaimLimits;
 use crate::claim::{ClaimParameters, ClaimSchedule, MAX_PREEMPTIONS};
 use crate::ids::ComponentIndex;
 use crate::job::parameters::JobParameters;
-use crate::job::state::{Component, Job, Phase, Restart, RestartStep, Run};
+use crate::job::state::{AttemptState, Component, Job, JobPhase, Restart, RestartStep};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -20,7 +20,7 @@ impl Component {
     /// It is restarted alone, waits for processors, and can have them.
     pub fn awaits_restart(&self) -> bool {
         let waits = |restart: &Restart| restart.step != RestartStep::Staging;
-        matches!(self.run, Run::Idle)
+        matches!(self.run, AttemptState::Idle)
             && self.charge.is_none()
             && self.restart.as_ref().is_some_and(waits)
     }
@@ -63,7 +63,7 @@ impl Job {
         if !self.awaits_claim() {
             return None;
         }
-        if matches!(self.phase, Phase::Running { .. }) {
+        if matches!(self.phase, JobPhase::Running { .. }) {
             let waiting = self.components.iter().filter(|c| c.awaits_restart());
             return waiting
                 .filter_map(|c| c.restart.as_ref())
@@ -133,7 +133,7 @@ impl Job {
         claims: ClaimLimits,
     ) -> Timestamp {
         match component.run {
-            Run::AtGate { since, .. } => since + component.acquisition().max_hold(claims),
+            AttemptState::AtGate { since, .. } => since + component.acquisition().max_hold(claims),
             _ => self.ready_by(component, since, claims),
         }
     }
@@ -141,20 +141,22 @@ impl Job {
     /// Whether a component is still to be claimed, and none is being given back.
     pub fn awaits_claim(&self) -> bool {
         match self.phase {
-            Phase::Placed { .. } => true,
-            Phase::Claiming { .. } => {
+            JobPhase::Placed { .. } => true,
+            JobPhase::Claiming { .. } => {
                 self.unclaimed().next().is_some() && !self.components.iter().any(|c| c.given_back)
             }
-            Phase::Running { .. } => self.components.iter().any(Component::awaits_restart),
+            JobPhase::Running { .. } => self.components.iter().any(Component::awaits_restart),
             _ => false,
         }
     }
 
     /// Components that have no processors yet and wait for them.
     pub fn unclaimed(&self) -> impl Iterator<Item = ComponentIndex> + '_ {
-        let runs = matches!(self.phase, Phase::Running { .. });
+        let runs = matches!(self.phase, JobPhase::Running { .. });
         let waits = move |index| runs || !self.begins_later(index);
-        let idle = self.indexed().filter(|(_, c)| matches!(c.run, Run::Idle));
+        let idle = self
+            .indexed()
+            .filter(|(_, c)| matches!(c.run, AttemptState::Idle));
         idle.map(|(index, _)| index)
             .filter(move |index| waits(*index))
     }

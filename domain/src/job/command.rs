@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::acquire::ReservationWish;
+use crate::acquire::ReservationTerms;
 use crate::claim::ClaimTry;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, SiteName, TargetName};
 use crate::job::spec::Priority;
 use crate::placed::{PlacedBy, Placement};
 use crate::reserve::flexco::{FlexPlan, PartsPlan};
-use crate::reserve::{Outcome, Ranking, Serial};
+use crate::reserve::{Ranking, ReservationOutcome, Serial};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A command to one job.
@@ -39,7 +39,7 @@ pub enum JobCommand {
         /// By component: how the sites were put in order, if the job says by what.
         rankings: Vec<Ranking>,
         /// What was to be promised to it when that was found.
-        wish: Option<ReservationWish>,
+        wish: Option<ReservationTerms>,
     },
     /// It is flexible and wants a reservation: sites could hold these parts of it.
     Divide {
@@ -49,14 +49,14 @@ pub enum JobCommand {
         /// By part: where it would go.
         placements: Vec<Placement>,
         /// What was to be promised to it when that was found.
-        wish: Option<ReservationWish>,
+        wish: Option<ReservationTerms>,
     },
     /// A site answered a question about a reservation.
     ReservationAnswered {
         /// Which question.
         question: u32,
         /// The answer.
-        outcome: Outcome,
+        outcome: ReservationOutcome,
     },
     /// The site is not asked: its user may hold only so many processors there at a time.
     WithholdReservation {
@@ -73,7 +73,7 @@ pub enum JobCommand {
         /// Why, for people.
         reason: Arc<str>,
         /// What was to be promised to it when that was found.
-        wish: Option<ReservationWish>,
+        wish: Option<ReservationTerms>,
     },
     /// A site does not hold what it promised to one of its components any more.
     ReservationGone {
@@ -85,7 +85,7 @@ pub enum JobCommand {
     /// A user wants another start to be promised, or none any more.
     ChangeReservation {
         /// What is wanted; `None`: nothing.
-        wish: Option<ReservationWish>,
+        wish: Option<ReservationTerms>,
         /// Who.
         by: KeyName,
     },
@@ -332,7 +332,7 @@ pub enum Sighting {
 
 /// Why a command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Rejection {
+pub enum JobRejection {
     /// It speaks of an attempt or a phase that is over.
     #[error("out of date")]
     Stale,

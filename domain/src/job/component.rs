@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::acquire::Acquisition;
 use crate::content::Content;
-use crate::ids::{Attempt, ComponentIndex, InstanceId, LrmId, SiteName, Tag, TargetName};
-use crate::job::spec::{ComponentSpec, Request};
-use crate::job::state::{Job, Phase};
+use crate::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, LrmId, SiteName, TargetName};
+use crate::job::spec::{ComponentSpec, RequestType};
+use crate::job::state::{Job, JobPhase};
 use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::resources::{GFLOPS, Resources};
@@ -21,7 +21,7 @@ pub struct Component {
     /// Number of its latest attempt; never used twice.
     pub attempt: Attempt,
     /// What its latest attempt is doing.
-    pub run: Run,
+    pub run: AttemptState,
     /// From when on its latest attempt holds processors, by our clock, and that is not counted as
     /// wasted yet; `None` unless it is known to hold some and its payload has not begun.
     pub held_since: Option<Timestamp>,
@@ -29,7 +29,7 @@ pub struct Component {
     /// claimed again in the same round.
     pub given_back: bool,
     /// Its latest attempt is owed to its site's record: an error to charge.
-    pub charge: Option<Charge>,
+    pub charge: Option<SiteCharge>,
     /// Sites where it failed through the site since it was placed; avoided at the next
     /// placement while others can hold it.
     pub avoid: BTreeSet<SiteName>,
@@ -47,12 +47,12 @@ pub struct Component {
     /// it before.
     pub not_before: Option<Timestamp>,
     /// Who made its attempts where it was not us: each time the store was imported, in order.
-    pub origins: Vec<Origin>,
+    pub origins: Vec<AttemptOrigin>,
 }
 
 /// Attempts that another control plane made, before its store was imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin {
+pub struct AttemptOrigin {
     /// That control plane.
     pub instance: InstanceId,
     /// The last attempt that it may have made; earlier ones may be of an earlier origin.
@@ -78,7 +78,7 @@ impl Component {
     pub fn past_start(&self, now: Timestamp) -> DurationMs {
         match (&self.run, self.start_by) {
             (
-                Run::AtGate {
+                AttemptState::AtGate {
                     clock: Some(clock), ..
                 },
                 Some(start_by),
@@ -136,7 +136,7 @@ pub struct Began {
 
 /// What an attempt is doing, as far as we know it for certain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Run {
+pub enum AttemptState {
     /// There is no attempt in this round.
     #[default]
     Idle,
@@ -198,7 +198,7 @@ pub enum Run {
     /// It is over, and nothing of it lives.
     Ended {
         /// How.
-        how: Ending,
+        how: AttemptEnding,
         /// When we knew.
         at: Timestamp,
     },
@@ -217,7 +217,7 @@ pub struct Waits {
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum AttemptEnding {
     /// With success.
     Succeeded,
     /// With this exit code or signal, or another way of its own.
@@ -233,65 +233,70 @@ pub enum Ending {
     Abandoned,
 }
 
-impl Run {
+impl AttemptState {
     /// The resource manager's number, where known.
     pub fn lrm_id(&self) -> Option<&LrmId> {
         match self {
-            Run::Submitted { lrm_id, .. }
-            | Run::AtGate { lrm_id, .. }
-            | Run::Opened { lrm_id, .. }
-            | Run::Running { lrm_id, .. } => Some(lrm_id),
-            Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Ended { .. } => None,
+            AttemptState::Submitted { lrm_id, .. }
+            | AttemptState::AtGate { lrm_id, .. }
+            | AttemptState::Opened { lrm_id, .. }
+            | AttemptState::Running { lrm_id, .. } => Some(lrm_id),
+            AttemptState::Idle
+            | AttemptState::Intended { .. }
+            | AttemptState::Uncertain { .. }
+            | AttemptState::Ended { .. } => None,
         }
     }
 
     /// Whether it waits at its gate, as its site has said since we were away.
     pub fn is_confirmed_ready(&self) -> bool {
-        matches!(self, Run::AtGate { clock: Some(_), .. })
+        matches!(self, AttemptState::AtGate { clock: Some(_), .. })
     }
 
     /// Whether it waits in its site's own queue, as is meant.
     pub fn waits_at_site(&self) -> bool {
-        matches!(self, Run::Submitted { waits: Some(_), .. })
+        matches!(self, AttemptState::Submitted { waits: Some(_), .. })
     }
 
     /// Whether something of it may exist at the site.
     pub fn may_live(&self) -> bool {
-        !matches!(self, Run::Idle | Run::Ended { .. })
+        !matches!(self, AttemptState::Idle | AttemptState::Ended { .. })
     }
 
     /// Whether its payload is known to have begun.
     pub fn has_begun(&self) -> bool {
         match self {
-            Run::Running { .. } => true,
-            Run::Ended { how, .. } => matches!(how, Ending::Succeeded | Ending::Failed(_)),
-            Run::Idle
-            | Run::Intended { .. }
-            | Run::Uncertain { .. }
-            | Run::Submitted { .. }
-            | Run::AtGate { .. }
-            | Run::Opened { .. } => false,
+            AttemptState::Running { .. } => true,
+            AttemptState::Ended { how, .. } => {
+                matches!(how, AttemptEnding::Succeeded | AttemptEnding::Failed(_))
+            }
+            AttemptState::Idle
+            | AttemptState::Intended { .. }
+            | AttemptState::Uncertain { .. }
+            | AttemptState::Submitted { .. }
+            | AttemptState::AtGate { .. }
+            | AttemptState::Opened { .. } => false,
         }
     }
 
     /// Its name in answers and tables.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Run::Idle => "idle",
-            Run::Intended { .. } => "intended",
-            Run::Uncertain { .. } => "uncertain",
-            Run::Submitted { waits: Some(_), .. } => "waiting-at-site",
-            Run::Submitted { .. } => "submitted",
-            Run::AtGate { .. } => "at-gate",
-            Run::Opened { .. } => "opened",
-            Run::Running { .. } => "running",
-            Run::Ended { how, .. } => match how {
-                Ending::Succeeded => "succeeded",
-                Ending::Failed(_) => "failed",
-                Ending::NeverRan(_) => "never-ran",
-                Ending::Lost(_) => "lost",
-                Ending::Killed => "killed",
-                Ending::Abandoned => "abandoned",
+            AttemptState::Idle => "idle",
+            AttemptState::Intended { .. } => "intended",
+            AttemptState::Uncertain { .. } => "uncertain",
+            AttemptState::Submitted { waits: Some(_), .. } => "waiting-at-site",
+            AttemptState::Submitted { .. } => "submitted",
+            AttemptState::AtGate { .. } => "at-gate",
+            AttemptState::Opened { .. } => "opened",
+            AttemptState::Running { .. } => "running",
+            AttemptState::Ended { how, .. } => match how {
+                AttemptEnding::Succeeded => "succeeded",
+                AttemptEnding::Failed(_) => "failed",
+                AttemptEnding::NeverRan(_) => "never-ran",
+                AttemptEnding::Lost(_) => "lost",
+                AttemptEnding::Killed => "killed",
+                AttemptEnding::Abandoned => "abandoned",
             },
         }
     }
@@ -299,7 +304,7 @@ impl Run {
 
 /// An error to be charged to a site, until the site's record has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charge {
+pub struct SiteCharge {
     /// The site.
     pub site: SiteName,
     /// The attempt that failed.
@@ -319,7 +324,7 @@ pub struct Collected {
 
 impl Job {
     /// The tag of a component's latest attempt, given our instance.
-    pub fn tag(&self, ours: InstanceId, index: ComponentIndex) -> Tag {
+    pub fn tag(&self, ours: InstanceId, index: ComponentIndex) -> AttemptTag {
         let attempt = self
             .components
             .get(index.0 as usize)
@@ -328,10 +333,10 @@ impl Job {
     }
 
     /// The tag of one of a component's attempts, given our instance.
-    pub fn tag_of(&self, ours: InstanceId, index: ComponentIndex, attempt: Attempt) -> Tag {
+    pub fn tag_of(&self, ours: InstanceId, index: ComponentIndex, attempt: Attempt) -> AttemptTag {
         let component = self.components.get(index.0 as usize);
         let instance = component.map_or(ours, |component| component.instance_of(attempt, ours));
-        Tag {
+        AttemptTag {
             instance,
             job: self.id,
             component: index,
@@ -351,8 +356,10 @@ impl Job {
     /// components of a flexible request share.
     pub fn spec_of(&self, index: ComponentIndex) -> Option<&ComponentSpec> {
         match self.spec.request {
-            Request::Flexible(_) => self.spec.components.first(),
-            Request::Fixed | Request::NonFixed => self.spec.components.get(index.0 as usize),
+            RequestType::Flexible(_) => self.spec.components.first(),
+            RequestType::Fixed | RequestType::NonFixed => {
+                self.spec.components.get(index.0 as usize)
+            }
         }
     }
 
@@ -438,9 +445,9 @@ impl Job {
     /// When it ended, if it has.
     pub fn ended_at(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => {
-                Some(at)
-            }
+            JobPhase::Finished { at }
+            | JobPhase::Failed { at, .. }
+            | JobPhase::Cancelled { at, .. } => Some(at),
             _ => None,
         }
     }
@@ -460,7 +467,7 @@ impl Job {
     /// Whether a component of it has a site, or had one when it ended: a job has sites for all
     /// of them at once, but one that is restarted alone may have none for a while.
     pub fn is_placed(&self) -> bool {
-        !matches!(self.phase, Phase::Queued { .. })
+        !matches!(self.phase, JobPhase::Queued { .. })
             && self
                 .components
                 .iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{ComponentIndex, JobId, SiteName};
-use crate::job::state::{Component, Job, Phase, Run};
+use crate::job::state::{AttemptState, Component, Job, JobPhase};
 
 /// The component with which a job gives way, and to whom: it waits in its site's queue, and
 /// one of `others` holds processors there, and waits for some at a site where this job holds
@@ -47,15 +47,15 @@ pub fn holds_and_waits(job: &Job) -> bool {
 
 /// Sites in whose queues components of a job wait.
 pub fn waits_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
-    sites_where(job, |run| matches!(run, Run::Submitted { .. }))
+    sites_where(job, |run| matches!(run, AttemptState::Submitted { .. }))
 }
 
 fn holds_at(job: &Job) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
-    sites_where(job, |run| matches!(run, Run::AtGate { .. }))
+    sites_where(job, |run| matches!(run, AttemptState::AtGate { .. }))
 }
 
 fn is_claiming(job: &Job) -> bool {
-    matches!(job.phase, Phase::Claiming { .. })
+    matches!(job.phase, JobPhase::Claiming { .. })
 }
 
 fn submitted(job: &Job) -> (crate::units::Timestamp, JobId) {
@@ -72,7 +72,7 @@ fn blocked_by(job: &Job, other: &Job) -> Option<ComponentIndex> {
 
 fn sites_where(
     job: &Job,
-    so: fn(&Run) -> bool,
+    so: fn(&AttemptState) -> bool,
 ) -> impl Iterator<Item = (ComponentIndex, &SiteName)> {
     let concerned = move |component: &Component| so(&component.run) && !component.given_back;
     job.indexed()

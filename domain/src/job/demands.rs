@@ -6,9 +6,11 @@
 use std::collections::BTreeSet;
 
 use crate::content::Content;
-use crate::ids::{Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, SiteName, Tag};
-use crate::job::spec::{Collect, Output};
-use crate::job::state::{Collected, Component, Job, Phase, RestartStep, Run};
+use crate::ids::{
+    Attempt, AttemptTag, ComponentIndex, Digest, InstanceId, JobId, LogicalName, SiteName,
+};
+use crate::job::spec::{Collect, OutputSpec};
+use crate::job::state::{AttemptState, Collected, Component, Job, JobPhase, RestartStep};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -38,9 +40,9 @@ pub struct Holding {
 
 impl Holding {
     /// The tag of its last attempt, given our instance and its job.
-    pub fn tag(&self, ours: InstanceId, job: JobId) -> Tag {
+    pub fn tag(&self, ours: InstanceId, job: JobId) -> AttemptTag {
         let instance = self.origin.unwrap_or(ours);
-        Tag {
+        AttemptTag {
             instance,
             job,
             component: self.component,
@@ -51,13 +53,19 @@ impl Holding {
 
 /// What a job holds, or will claim, at sites.
 pub fn holdings(job: &Job) -> Vec<Holding> {
-    let claims = matches!(job.phase, Phase::Placed { .. } | Phase::Claiming { .. });
+    let claims = matches!(
+        job.phase,
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. }
+    );
     let planned = |component: &Component| {
         let is_promised = component.acquisition().promised().is_some();
-        matches!(component.run, Run::Idle)
+        matches!(component.run, AttemptState::Idle)
             && ((claims && !is_promised) || is_placed_again(component))
     };
-    let awaited = matches!(job.phase, Phase::Claiming { .. } | Phase::Starting { .. });
+    let awaited = matches!(
+        job.phase,
+        JobPhase::Claiming { .. } | JobPhase::Starting { .. }
+    );
     let lives = |component: &Component| component.run.may_live();
     job.indexed()
         .filter(|(_, component)| planned(component) || lives(component))
@@ -92,12 +100,12 @@ fn is_placed_again(component: &Component) -> bool {
 
 /// Its job has started without it, and its processors are not claimed yet.
 fn waits_for_start(component: &Component) -> bool {
-    component.is_to_begin_later() && matches!(component.run, Run::Idle)
+    component.is_to_begin_later() && matches!(component.run, AttemptState::Idle)
 }
 
 /// It is restarted alone, and nobody knows where yet.
 fn is_nowhere(component: &Component) -> bool {
-    matches!(component.run, Run::Idle)
+    matches!(component.run, AttemptState::Idle)
         && component
             .restart
             .as_ref()
@@ -133,12 +141,17 @@ pub fn needing<'a>(
         .map(|(index, _)| index)
 }
 
-fn visible_from(run: &Run) -> Option<Timestamp> {
+fn visible_from(run: &AttemptState) -> Option<Timestamp> {
     match run {
-        Run::Submitted { at, .. } => Some(*at),
+        AttemptState::Submitted { at, .. } => Some(*at),
         // Past its submission: whatever the site says of now includes it.
-        Run::AtGate { .. } | Run::Opened { .. } | Run::Running { .. } => Some(Timestamp(0)),
-        Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Ended { .. } => None,
+        AttemptState::AtGate { .. }
+        | AttemptState::Opened { .. }
+        | AttemptState::Running { .. } => Some(Timestamp(0)),
+        AttemptState::Idle
+        | AttemptState::Intended { .. }
+        | AttemptState::Uncertain { .. }
+        | AttemptState::Ended { .. } => None,
     }
 }
 
@@ -151,30 +164,30 @@ pub fn needs(job: &Job) -> BTreeSet<(Digest, SiteName)> {
 pub fn needed(job: &Job) -> BTreeSet<(Content, SiteName)> {
     let has_input = |c: &Component| c.placement.as_ref().is_some_and(|p| !p.sources.is_empty());
     match job.phase {
-        Phase::Collecting { .. } => outputs(job)
+        JobPhase::Collecting { .. } => outputs(job)
             .map(|(_, _, content, (site, _))| (content, site.clone()))
             .collect(),
         // Most jobs bring nothing along, and this is asked at every change of each.
         _ if !job.components.iter().any(has_input) => BTreeSet::new(),
-        Phase::Placed { .. }
-        | Phase::Claiming { .. }
-        | Phase::Starting { .. }
-        | Phase::Running { .. } => job
+        JobPhase::Placed { .. }
+        | JobPhase::Claiming { .. }
+        | JobPhase::Starting { .. }
+        | JobPhase::Running { .. } => job
             .components
             .iter()
             .filter(|c| !is_nowhere(c))
             .flat_map(inputs)
             .collect(),
-        Phase::Aborting { .. } => job
+        JobPhase::Aborting { .. } => job
             .components
             .iter()
             .filter(|c| c.run.may_live())
             .flat_map(inputs)
             .collect(),
-        Phase::Queued { .. }
-        | Phase::Finished { .. }
-        | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => BTreeSet::new(),
+        JobPhase::Queued { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => BTreeSet::new(),
     }
 }
 
@@ -205,8 +218,8 @@ pub fn outputs(
 /// Outputs that go to a site and are not there yet, by component and position.
 pub(super) fn uncollected(
     job: &Job,
-) -> impl Iterator<Item = (ComponentIndex, u32, &Collected, &Output)> {
-    let collects = matches!(job.phase, Phase::Collecting { .. });
+) -> impl Iterator<Item = (ComponentIndex, u32, &Collected, &OutputSpec)> {
+    let collects = matches!(job.phase, JobPhase::Collecting { .. });
     job.specified()
         .filter(move |_| collects)
         .flat_map(|(index, component, spec)| {

@@ -3,7 +3,7 @@
 use crate::ids::{Attempt, ComponentIndex};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::Collect;
-use crate::job::state::{Charge, Component, Job, Phase, Reservation, Run};
+use crate::job::state::{AttemptState, Component, Job, JobPhase, JobReservations, SiteCharge};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
@@ -80,7 +80,11 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
     if job.held.is_some() {
         return effects;
     }
-    if let Some((question, _)) = job.reservation.as_deref().and_then(Reservation::question) {
+    if let Some((question, _)) = job
+        .reservation
+        .as_deref()
+        .and_then(JobReservations::question)
+    {
         let (component, attempt) = (NO_COMPONENT, Attempt(question));
         effects.push(JobEffect {
             component,
@@ -100,25 +104,25 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
             push(EffectKind::RecordCharge);
         }
         match job.phase {
-            Phase::Claiming { .. } if component.given_back => {
+            JobPhase::Claiming { .. } if component.given_back => {
                 if !bug(Bug::KeepGivenBack) {
                     aborting(component, now, &mut push);
                 }
             }
-            Phase::Claiming { .. } => claiming(component, now, &mut push),
-            Phase::Starting { .. } => opening(job, index, now, &mut push),
-            Phase::Aborting { .. } => aborting(component, now, &mut push),
-            Phase::Collecting { .. } => collecting(job, index, component, &mut push),
-            Phase::Running { .. } if component.given_back => aborting(component, now, &mut push),
-            Phase::Running { .. } => {
+            JobPhase::Claiming { .. } => claiming(component, now, &mut push),
+            JobPhase::Starting { .. } => opening(job, index, now, &mut push),
+            JobPhase::Aborting { .. } => aborting(component, now, &mut push),
+            JobPhase::Collecting { .. } => collecting(job, index, component, &mut push),
+            JobPhase::Running { .. } if component.given_back => aborting(component, now, &mut push),
+            JobPhase::Running { .. } => {
                 claiming(component, now, &mut push);
                 opening(job, index, now, &mut push);
             }
-            Phase::Queued { .. }
-            | Phase::Placed { .. }
-            | Phase::Finished { .. }
-            | Phase::Failed { .. }
-            | Phase::Cancelled { .. } => {}
+            JobPhase::Queued { .. }
+            | JobPhase::Placed { .. }
+            | JobPhase::Finished { .. }
+            | JobPhase::Failed { .. }
+            | JobPhase::Cancelled { .. } => {}
         }
     }
     effects
@@ -126,8 +130,8 @@ pub fn due(job: &Job, now: Timestamp) -> Vec<JobEffect> {
 
 fn claiming(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
     match component.run {
-        Run::Intended { .. } => push(EffectKind::Submit),
-        Run::Uncertain { look_at, .. } if look_at <= now => push(EffectKind::LookUp),
+        AttemptState::Intended { .. } => push(EffectKind::Submit),
+        AttemptState::Uncertain { look_at, .. } if look_at <= now => push(EffectKind::LookUp),
         _ => {}
     }
 }
@@ -146,17 +150,20 @@ fn opening(job: &Job, index: ComponentIndex, now: Timestamp, push: &mut impl FnM
 
 fn aborting(component: &Component, now: Timestamp, push: &mut impl FnMut(EffectKind)) {
     match component.run {
-        Run::Intended { .. } => push(EffectKind::Withdraw),
-        Run::Uncertain { look_at, .. } => {
+        AttemptState::Intended { .. } => push(EffectKind::Withdraw),
+        AttemptState::Uncertain { look_at, .. } => {
             push(EffectKind::End);
             if look_at <= now {
                 push(EffectKind::LookUp);
             }
         }
-        Run::Submitted { .. } | Run::AtGate { .. } | Run::Opened { .. } | Run::Running { .. } => {
+        AttemptState::Submitted { .. }
+        | AttemptState::AtGate { .. }
+        | AttemptState::Opened { .. }
+        | AttemptState::Running { .. } => {
             push(EffectKind::End);
         }
-        Run::Idle | Run::Ended { .. } => {}
+        AttemptState::Idle | AttemptState::Ended { .. } => {}
     }
 }
 
@@ -182,7 +189,7 @@ fn collecting(
 }
 
 /// The charge that an effect speaks of.
-pub fn charge_of(job: &Job, index: ComponentIndex) -> Option<&Charge> {
+pub fn charge_of(job: &Job, index: ComponentIndex) -> Option<&SiteCharge> {
     job.components.get(index.0 as usize)?.charge.as_ref()
 }
 
@@ -196,7 +203,7 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
         .components
         .iter()
         .filter_map(|component| match component.run {
-            Run::Uncertain { look_at, .. } => Some(look_at).filter(|at| now < *at),
+            AttemptState::Uncertain { look_at, .. } => Some(look_at).filter(|at| now < *at),
             _ => None,
         });
     let silence = job
@@ -204,22 +211,22 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
         .as_deref()
         .and_then(|r| r.silent_at(parameters));
     let phase = match job.phase {
-        Phase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
-        Phase::Placed { .. } => job
+        JobPhase::Queued { since, .. } => avoids(job).then_some(since + parameters.avoid_for),
+        JobPhase::Placed { .. } => job
             .claim_time(parameters)
             .into_iter()
             .chain(job.announced_at(parameters))
             .min(),
-        Phase::Claiming { since } => {
+        JobPhase::Claiming { since } => {
             let promised = job.promised_start().filter(|start| now < *start);
             claiming_ends(job, parameters, since)
                 .into_iter()
                 .chain(promised)
                 .min()
         }
-        Phase::Starting { since } => Some(since + parameters.go_grace),
+        JobPhase::Starting { since } => Some(since + parameters.go_grace),
         // From then on its sites may say any time that it is still there.
-        Phase::Running { .. } => {
+        JobPhase::Running { .. } => {
             let overdue = job
                 .components
                 .iter()
@@ -240,11 +247,11 @@ pub fn next_wake(job: &Job, parameters: &JobParameters, now: Timestamp) -> Optio
                 .filter_map(|c| restart_ends(c, parameters));
             looks.chain(ends).chain(opens).min()
         }
-        Phase::Aborting { .. }
-        | Phase::Collecting { .. }
-        | Phase::Finished { .. }
-        | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => None,
+        JobPhase::Aborting { .. }
+        | JobPhase::Collecting { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => None,
     };
     look_ups.chain(phase).chain(silence).min()
 }
@@ -256,7 +263,9 @@ pub fn overdue_at(
     parameters: &JobParameters,
 ) -> Option<Timestamp> {
     match component.run {
-        Run::Running { since, .. } => Some(since + job.wall_time() + parameters.wall_margin),
+        AttemptState::Running { since, .. } => {
+            Some(since + job.wall_time() + parameters.wall_margin)
+        }
         _ => None,
     }
 }
@@ -274,10 +283,10 @@ pub fn restart_ends(component: &Component, parameters: &JobParameters) -> Option
         .map(|placement| &placement.site);
     let (claims, acquisition) = (parameters.claims_at(site), component.acquisition());
     match component.run {
-        Run::Idle if component.avoid.is_empty() => None,
-        Run::Idle => Some(restart.since + parameters.avoid_for),
-        Run::AtGate { since, .. } => Some(since + acquisition.max_hold(claims)),
-        Run::Opened { at, .. } => Some(at + parameters.go_grace),
+        AttemptState::Idle if component.avoid.is_empty() => None,
+        AttemptState::Idle => Some(restart.since + parameters.avoid_for),
+        AttemptState::AtGate { since, .. } => Some(since + acquisition.max_hold(claims)),
+        AttemptState::Opened { at, .. } => Some(at + parameters.go_grace),
         _ => Some(restart.since + acquisition.ready_within(claims)),
     }
 }
@@ -294,7 +303,7 @@ fn claiming_ends(job: &Job, parameters: &JobParameters, since: Timestamp) -> Opt
     let kept = job
         .components
         .iter()
-        .filter(|c| !matches!(c.run, Run::Idle) && !c.given_back);
+        .filter(|c| !matches!(c.run, AttemptState::Idle) && !c.given_back);
     let claims = job.claim_limits(parameters);
     kept.map(|component| job.claim_ends(component, since, claims))
         .min()

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::acquire::ReservationWish;
+use crate::acquire::ReservationTerms;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, LrmId, Round, SiteName, TargetName};
 use crate::job::spec::Priority;
-use crate::job::state::{AbortCause, AfterAbort, Anew, Charge, Ending, Split, Unreserved};
+use crate::job::state::{
+    AbortCause, AfterAbort, Anew, AttemptEnding, JobSplit, SiteCharge, Unreserved,
+};
 use crate::placed::{PlacedBy, Placement};
-use crate::reserve::{Coallocation, Failure, Outcome};
+use crate::reserve::{Coallocation, ReservationOutcome, SearchFailure};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// One event with its time.
@@ -17,12 +19,12 @@ pub struct JobEvent {
     /// When it was decided.
     pub at: Timestamp,
     /// What happened.
-    pub what: Happened,
+    pub what: JobEventKind,
 }
 
 /// What happened. The submission itself is the record's beginning, not an event of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub enum JobEventKind {
     /// Every component has a site; the round begins.
     JobPlaced {
         /// The round.
@@ -43,19 +45,19 @@ pub enum Happened {
         /// They begin so long before the start that is promised.
         lead: DurationMs,
         /// How a flexible job was divided.
-        split: Option<Split>,
+        split: Option<JobSplit>,
     },
     /// A site answered a question about a reservation.
     ReservationAnswered {
         /// The site.
         site: SiteName,
         /// The answer, or what silence is taken for.
-        outcome: Outcome,
+        outcome: ReservationOutcome,
     },
     /// A user wants another start, before one was promised, or none any more.
     ReservationChanged {
         /// What is wanted now; `None`: it is placed as others are.
-        wish: Option<ReservationWish>,
+        wish: Option<ReservationTerms>,
         /// By which key.
         by: KeyName,
     },
@@ -63,7 +65,7 @@ pub enum Happened {
     /// is kept until all of the job has it.
     ReservationMoveSought {
         /// What is wanted.
-        wish: ReservationWish,
+        wish: ReservationTerms,
         /// What is asked for.
         wanted: Coallocation,
         /// By which key.
@@ -84,7 +86,7 @@ pub enum Happened {
     /// It was not found: the promise is what it was.
     ReservationStayed {
         /// Why.
-        failure: Failure,
+        failure: SearchFailure,
         /// From when on a site may grant it.
         next: Option<Timestamp>,
     },
@@ -118,7 +120,7 @@ pub enum Happened {
     /// and sites are asked again later.
     ReservationForgone {
         /// Why.
-        failure: Failure,
+        failure: SearchFailure,
         /// From when on a site may grant it.
         next: Option<Timestamp>,
     },
@@ -276,14 +278,14 @@ pub enum Happened {
         /// Which attempt.
         attempt: Attempt,
         /// How.
-        how: Ending,
+        how: AttemptEnding,
     },
     /// A site is charged with an error.
     SiteCharged {
         /// Of which component.
         component: ComponentIndex,
         /// What is charged.
-        charge: Charge,
+        charge: SiteCharge,
     },
     /// The site's record has the charge.
     ChargeRecorded {
@@ -373,7 +375,7 @@ pub enum Happened {
     },
 }
 
-impl Happened {
+impl JobEventKind {
     /// The name of the only event that comes after the last change of phase.
     pub const END_TOLD: &'static str = "EndTold";
 
@@ -381,80 +383,80 @@ impl Happened {
     pub fn is_of_reservation(&self) -> bool {
         matches!(
             self,
-            Happened::ReservationSought { .. }
-                | Happened::ReservationAnswered { .. }
-                | Happened::ReservationChanged { .. }
-                | Happened::ReservationMoveSought { .. }
-                | Happened::ReservationForwardSought { .. }
-                | Happened::ReservationMoved
-                | Happened::ReservationStayed { .. }
-                | Happened::ReservationForgone { .. }
-                | Happened::UnreservedChosen { .. }
-                | Happened::ReservationWithheld { .. }
-                | Happened::StartAnnounced
-                | Happened::NoticeTold { .. }
+            JobEventKind::ReservationSought { .. }
+                | JobEventKind::ReservationAnswered { .. }
+                | JobEventKind::ReservationChanged { .. }
+                | JobEventKind::ReservationMoveSought { .. }
+                | JobEventKind::ReservationForwardSought { .. }
+                | JobEventKind::ReservationMoved
+                | JobEventKind::ReservationStayed { .. }
+                | JobEventKind::ReservationForgone { .. }
+                | JobEventKind::UnreservedChosen { .. }
+                | JobEventKind::ReservationWithheld { .. }
+                | JobEventKind::StartAnnounced
+                | JobEventKind::NoticeTold { .. }
         )
     }
 
     /// Its name in the journal, in histories and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
-            Happened::JobPlaced { .. } => "JobPlaced",
-            Happened::ReservationSought { .. } => "ReservationSought",
-            Happened::ReservationAnswered { .. } => "ReservationAnswered",
-            Happened::ReservationChanged { .. } => "ReservationChanged",
-            Happened::ReservationMoveSought { .. } => "ReservationMoveSought",
-            Happened::ReservationForwardSought { .. } => "ReservationForwardSought",
-            Happened::ReservationMoved => "ReservationMoved",
-            Happened::ReservationStayed { .. } => "ReservationStayed",
-            Happened::ReservationForgone { .. } => "ReservationForgone",
-            Happened::StartAnnounced => "StartAnnounced",
-            Happened::NoticeTold { .. } => "NoticeTold",
-            Happened::ReservationWithheld { .. } => "ReservationWithheld",
-            Happened::UnreservedChosen { .. } => "UnreservedChosen",
-            Happened::StartPostponed { .. } => "StartPostponed",
-            Happened::InputsArrived => "InputsArrived",
-            Happened::ClaimBegun => "ClaimBegun",
-            Happened::ComponentsClaimed { .. } => "ComponentsClaimed",
-            Happened::ComponentMoved { .. } => "ComponentMoved",
-            Happened::ClaimMissed { .. } => "ClaimMissed",
-            Happened::ClaimGivenBack { .. } => "ClaimGivenBack",
-            Happened::StartDeferred { .. } => "StartDeferred",
-            Happened::WaitingAtSite { .. } => "WaitingAtSite",
-            Happened::ComponentFailed { .. } => "ComponentFailed",
-            Happened::ClaimReturned => "ClaimReturned",
-            Happened::AttemptRenewed { .. } => "AttemptRenewed",
-            Happened::AttemptSubmitted { .. } => "AttemptSubmitted",
-            Happened::SubmissionUncertain { .. } => "SubmissionUncertain",
-            Happened::AttemptAbsent { .. } => "AttemptAbsent",
-            Happened::AttemptSeen { .. } => "AttemptSeen",
-            Happened::SiteAvoided { .. } => "SiteAvoided",
-            Happened::AvoidanceLapsed => "AvoidanceLapsed",
-            Happened::ComponentAvoidanceLapsed { .. } => "ComponentAvoidanceLapsed",
-            Happened::ComponentReady { .. } => "ComponentReady",
-            Happened::ReadinessDoubted { .. } => "ReadinessDoubted",
-            Happened::GoDecided { .. } => "GoDecided",
-            Happened::GateOpened { .. } => "GateOpened",
-            Happened::ComponentBegan { .. } => "ComponentBegan",
-            Happened::JobStarted => "JobStarted",
-            Happened::AttemptEnded { .. } => "AttemptEnded",
-            Happened::SiteCharged { .. } => "SiteCharged",
-            Happened::ChargeRecorded { .. } => "ChargeRecorded",
-            Happened::PayloadsSucceeded => "PayloadsSucceeded",
-            Happened::OutputFound { .. } => "OutputFound",
-            Happened::OutputCollected { .. } => "OutputCollected",
-            Happened::RoundAborted { .. } => "RoundAborted",
-            Happened::AbortRedirected { .. } => "AbortRedirected",
-            Happened::JobRequeued { .. } => "JobRequeued",
-            Happened::PriorityChanged { .. } => "PriorityChanged",
-            Happened::JobFrozen { .. } => "JobFrozen",
-            Happened::JobThawed { .. } => "JobThawed",
-            Happened::JobHeld { .. } => "JobHeld",
-            Happened::JobReleased { .. } => "JobReleased",
-            Happened::JobFinished => "JobFinished",
-            Happened::JobFailed { .. } => "JobFailed",
-            Happened::JobCancelled { .. } => "JobCancelled",
-            Happened::EndTold { .. } => Happened::END_TOLD,
+            JobEventKind::JobPlaced { .. } => "JobPlaced",
+            JobEventKind::ReservationSought { .. } => "ReservationSought",
+            JobEventKind::ReservationAnswered { .. } => "ReservationAnswered",
+            JobEventKind::ReservationChanged { .. } => "ReservationChanged",
+            JobEventKind::ReservationMoveSought { .. } => "ReservationMoveSought",
+            JobEventKind::ReservationForwardSought { .. } => "ReservationForwardSought",
+            JobEventKind::ReservationMoved => "ReservationMoved",
+            JobEventKind::ReservationStayed { .. } => "ReservationStayed",
+            JobEventKind::ReservationForgone { .. } => "ReservationForgone",
+            JobEventKind::StartAnnounced => "StartAnnounced",
+            JobEventKind::NoticeTold { .. } => "NoticeTold",
+            JobEventKind::ReservationWithheld { .. } => "ReservationWithheld",
+            JobEventKind::UnreservedChosen { .. } => "UnreservedChosen",
+            JobEventKind::StartPostponed { .. } => "StartPostponed",
+            JobEventKind::InputsArrived => "InputsArrived",
+            JobEventKind::ClaimBegun => "ClaimBegun",
+            JobEventKind::ComponentsClaimed { .. } => "ComponentsClaimed",
+            JobEventKind::ComponentMoved { .. } => "ComponentMoved",
+            JobEventKind::ClaimMissed { .. } => "ClaimMissed",
+            JobEventKind::ClaimGivenBack { .. } => "ClaimGivenBack",
+            JobEventKind::StartDeferred { .. } => "StartDeferred",
+            JobEventKind::WaitingAtSite { .. } => "WaitingAtSite",
+            JobEventKind::ComponentFailed { .. } => "ComponentFailed",
+            JobEventKind::ClaimReturned => "ClaimReturned",
+            JobEventKind::AttemptRenewed { .. } => "AttemptRenewed",
+            JobEventKind::AttemptSubmitted { .. } => "AttemptSubmitted",
+            JobEventKind::SubmissionUncertain { .. } => "SubmissionUncertain",
+            JobEventKind::AttemptAbsent { .. } => "AttemptAbsent",
+            JobEventKind::AttemptSeen { .. } => "AttemptSeen",
+            JobEventKind::SiteAvoided { .. } => "SiteAvoided",
+            JobEventKind::AvoidanceLapsed => "AvoidanceLapsed",
+            JobEventKind::ComponentAvoidanceLapsed { .. } => "ComponentAvoidanceLapsed",
+            JobEventKind::ComponentReady { .. } => "ComponentReady",
+            JobEventKind::ReadinessDoubted { .. } => "ReadinessDoubted",
+            JobEventKind::GoDecided { .. } => "GoDecided",
+            JobEventKind::GateOpened { .. } => "GateOpened",
+            JobEventKind::ComponentBegan { .. } => "ComponentBegan",
+            JobEventKind::JobStarted => "JobStarted",
+            JobEventKind::AttemptEnded { .. } => "AttemptEnded",
+            JobEventKind::SiteCharged { .. } => "SiteCharged",
+            JobEventKind::ChargeRecorded { .. } => "ChargeRecorded",
+            JobEventKind::PayloadsSucceeded => "PayloadsSucceeded",
+            JobEventKind::OutputFound { .. } => "OutputFound",
+            JobEventKind::OutputCollected { .. } => "OutputCollected",
+            JobEventKind::RoundAborted { .. } => "RoundAborted",
+            JobEventKind::AbortRedirected { .. } => "AbortRedirected",
+            JobEventKind::JobRequeued { .. } => "JobRequeued",
+            JobEventKind::PriorityChanged { .. } => "PriorityChanged",
+            JobEventKind::JobFrozen { .. } => "JobFrozen",
+            JobEventKind::JobThawed { .. } => "JobThawed",
+            JobEventKind::JobHeld { .. } => "JobHeld",
+            JobEventKind::JobReleased { .. } => "JobReleased",
+            JobEventKind::JobFinished => "JobFinished",
+            JobEventKind::JobFailed { .. } => "JobFailed",
+            JobEventKind::JobCancelled { .. } => "JobCancelled",
+            JobEventKind::EndTold { .. } => JobEventKind::END_TOLD,
         }
     }
 }

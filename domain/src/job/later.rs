@@ -6,8 +6,8 @@
 
 use thiserror::Error;
 
-use super::spec::{JobSpec, Request, SpecError, SpecLimits};
-use super::state::{Component, Job, Restart, RestartStep, Run};
+use super::spec::{JobSpec, RequestType, SpecError, SpecLimits};
+use super::state::{AttemptState, Component, Job, Restart, RestartStep};
 use crate::ids::{ComponentIndex, ComponentName};
 use crate::runner::runner_of;
 use crate::units::{DurationMs, Timestamp};
@@ -67,8 +67,8 @@ impl JobSpec {
     /// How long after the start of the job a component begins.
     pub fn offset_of(&self, index: ComponentIndex) -> DurationMs {
         match self.request {
-            Request::Flexible(_) => DurationMs::ZERO,
-            Request::Fixed | Request::NonFixed => {
+            RequestType::Flexible(_) => DurationMs::ZERO,
+            RequestType::Fixed | RequestType::NonFixed => {
                 let component = self.components.get(index.0 as usize);
                 component.map_or(DurationMs::ZERO, |component| component.start_after)
             }
@@ -95,7 +95,7 @@ impl JobSpec {
         };
         let (name, max, runner) = (first.name.clone(), limits.max_wall_time, runner_of(self)?);
         Err(match self.run.reservation {
-            _ if matches!(self.request, Request::Flexible(_)) => InvalidOffset::Flexible(name),
+            _ if matches!(self.request, RequestType::Flexible(_)) => InvalidOffset::Flexible(name),
             None => InvalidOffset::NoReservation(name),
             Some(wish) if wish.reserve_after.is_some() => InvalidOffset::IfNeeded(name),
             Some(wish) if wish.flexible => InvalidOffset::Moved(name),
@@ -169,7 +169,7 @@ impl Job {
     pub(super) fn set_off_later(&mut self, at: Timestamp) {
         for index in (0..self.components.len() as u32).map(ComponentIndex) {
             let component = &self.components[index.0 as usize];
-            if !self.begins_later(index) || !matches!(component.run, Run::Idle) {
+            if !self.begins_later(index) || !matches!(component.run, AttemptState::Idle) {
                 continue;
             }
             let reserved = component

@@ -43,7 +43,7 @@ impl Machine for JobMachine {
     type State = state::Job;
     type Command = command::JobCommand;
     type Event = event::JobEvent;
-    type Rejection = command::Rejection;
+    type Rejection = command::JobRejection;
     type Effect = due::JobEffect;
     type Parameters = parameters::JobParameters;
 
@@ -52,7 +52,7 @@ impl Machine for JobMachine {
         parameters: &parameters::JobParameters,
         command: command::JobCommand,
         now: Timestamp,
-    ) -> Result<Vec<event::JobEvent>, command::Rejection> {
+    ) -> Result<Vec<event::JobEvent>, command::JobRejection> {
         decide::decide(job, parameters, command, now)
     }
 

@@ -35,14 +35,14 @@ impl JobSpec {
 mod tests {
     use super::*;
     use crate::ids::{LogicalName, RelPath, SiteName};
-    use crate::job::spec::{Output, SpecError, SpecLimits};
+    use crate::job::spec::{OutputSpec, SpecError, SpecLimits};
     use crate::job::tests::world::spec;
 
     #[test]
     fn more_outputs_than_a_record_can_follow_are_refused_at_submission() {
         let with = |count: usize| {
             let mut spec = spec(1);
-            let output = |n| Output {
+            let output = |n| OutputSpec {
                 path: RelPath::new(&format!("out-{n}")).unwrap(),
                 collect: Collect::ToSite {
                     site: SiteName::new("there").unwrap(),

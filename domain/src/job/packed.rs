@@ -23,7 +23,7 @@ pub struct PackedProgram {
     counts: WordCounts,
     /// The words: arguments, lines of setup, the directory if there is one, and then names and
     /// values of variables by turns.
-    pieces: Arc<[Piece]>,
+    pieces: Arc<[PackedPiece]>,
 }
 
 /// How many words of a kind a program has; all others are names and values of variables.
@@ -58,22 +58,22 @@ impl WordCounts {
 
 /// Some words, one behind the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum PackedPiece {
     /// Each behind its length and a colon.
     Short(Arc<str>),
     /// One word.
     Long(Arc<str>),
 }
 
-impl Piece {
+impl PackedPiece {
     /// What is shared.
     pub fn text(&self) -> &Arc<str> {
-        let (Piece::Short(text) | Piece::Long(text)) = self;
+        let (PackedPiece::Short(text) | PackedPiece::Long(text)) = self;
         text
     }
 
-    fn words(&self) -> Words<'_> {
-        Words {
+    fn words(&self) -> PackedWords<'_> {
+        PackedWords {
             pieces: std::slice::from_ref(self).iter(),
             rest: "",
         }
@@ -101,7 +101,7 @@ impl PackedProgram {
     pub fn of_pieces(
         executable: Executable,
         counts: WordCounts,
-        pieces: Vec<Piece>,
+        pieces: Vec<PackedPiece>,
     ) -> Result<Self, &'static str> {
         let program = Self {
             executable,
@@ -109,8 +109,8 @@ impl PackedProgram {
             pieces: pieces.into(),
         };
         let is_whole = program.pieces.iter().all(|piece| match piece {
-            Piece::Long(_) => true,
-            Piece::Short(text) => written_length(piece.words()) == text.len(),
+            PackedPiece::Long(_) => true,
+            PackedPiece::Short(text) => written_length(piece.words()) == text.len(),
         });
         let (count, before) = (program.words().count(), counts.before_variables());
         if !is_whole || count < before || !(count - before).is_multiple_of(2) {
@@ -125,13 +125,13 @@ impl PackedProgram {
     }
 
     /// Its words in pieces.
-    pub fn pieces(&self) -> &[Piece] {
+    pub fn pieces(&self) -> &[PackedPiece] {
         &self.pieces
     }
 
     /// The program with its words apart.
     pub fn open(&self) -> Program {
-        let mut words = self.words().map(Word::shared);
+        let mut words = self.words().map(PackedWord::shared);
         let arguments = words
             .by_ref()
             .take(self.counts.arguments as usize)
@@ -179,7 +179,11 @@ impl PackedProgram {
             if !piece.text().contains(with) {
                 pieces.push(piece.clone());
                 number += piece.words().count();
-                before = piece.words().last().map(Word::shared).unwrap_or_default();
+                before = piece
+                    .words()
+                    .last()
+                    .map(PackedWord::shared)
+                    .unwrap_or_default();
                 continue;
             }
             let (mut packer, mut is_other) = (Packer::default(), false);
@@ -207,7 +211,7 @@ impl PackedProgram {
     pub(super) fn arguments(&self) -> impl Iterator<Item = &str> {
         self.words()
             .take(self.counts.arguments as usize)
-            .map(Word::as_str)
+            .map(PackedWord::as_str)
     }
 
     /// The same of its variables, with their values.
@@ -215,7 +219,7 @@ impl PackedProgram {
         let mut words = self
             .words()
             .skip(self.counts.before_variables())
-            .map(Word::as_str);
+            .map(PackedWord::as_str);
         std::iter::from_fn(move || Some((words.next()?, words.next()?)))
     }
 
@@ -224,8 +228,8 @@ impl PackedProgram {
         self.pieces.iter().map(|piece| piece.text().len()).sum()
     }
 
-    fn words(&self) -> Words<'_> {
-        Words {
+    fn words(&self) -> PackedWords<'_> {
+        PackedWords {
             pieces: self.pieces.iter(),
             rest: "",
         }
@@ -255,7 +259,7 @@ fn long_texts(component: &ComponentSpec) -> impl Iterator<Item = &Arc<str>> {
         .program
         .pieces()
         .iter()
-        .map(Piece::text)
+        .map(PackedPiece::text)
         .chain(words)
 }
 
@@ -269,7 +273,7 @@ impl PartialEq for PackedProgram {
     }
 }
 
-fn have_same_words(mut one: Words<'_>, mut other: Words<'_>) -> bool {
+fn have_same_words(mut one: PackedWords<'_>, mut other: PackedWords<'_>) -> bool {
     loop {
         let next = (one.next_piece(), other.next_piece());
         if let (Some(piece), Some(same)) = next
@@ -333,7 +337,7 @@ impl fmt::Debug for PackedProgram {
 /// Cuts words into pieces.
 #[derive(Default)]
 struct Packer {
-    pieces: Vec<Piece>,
+    pieces: Vec<PackedPiece>,
     short: String,
 }
 
@@ -341,7 +345,7 @@ impl Packer {
     fn put(&mut self, word: &Arc<str>) {
         if word.len() >= LONG {
             self.close();
-            self.pieces.push(Piece::Long(word.clone()));
+            self.pieces.push(PackedPiece::Long(word.clone()));
             return;
         }
         // Writing into a text cannot fail.
@@ -354,11 +358,11 @@ impl Packer {
     fn close(&mut self) {
         if !self.short.is_empty() {
             self.pieces
-                .push(Piece::Short(std::mem::take(&mut self.short).into()));
+                .push(PackedPiece::Short(std::mem::take(&mut self.short).into()));
         }
     }
 
-    fn finish(mut self) -> Vec<Piece> {
+    fn finish(mut self) -> Vec<PackedPiece> {
         self.close();
         self.pieces
     }
@@ -366,36 +370,36 @@ impl Packer {
 
 /// One word.
 #[derive(Clone, Copy)]
-enum Word<'a> {
+enum PackedWord<'a> {
     Short(&'a str),
     Long(&'a Arc<str>),
 }
 
-impl<'a> Word<'a> {
+impl<'a> PackedWord<'a> {
     fn as_str(self) -> &'a str {
         match self {
-            Word::Short(text) => text,
-            Word::Long(text) => text,
+            PackedWord::Short(text) => text,
+            PackedWord::Long(text) => text,
         }
     }
 
     fn shared(self) -> Arc<str> {
         match self {
-            Word::Short(text) => text.into(),
-            Word::Long(text) => text.clone(),
+            PackedWord::Short(text) => text.into(),
+            PackedWord::Long(text) => text.clone(),
         }
     }
 }
 
 /// The words of pieces. What is no word ends those of its piece.
-struct Words<'a> {
-    pieces: std::slice::Iter<'a, Piece>,
+struct PackedWords<'a> {
+    pieces: std::slice::Iter<'a, PackedPiece>,
     rest: &'a str,
 }
 
-impl<'a> Words<'a> {
+impl<'a> PackedWords<'a> {
     /// The piece that begins here, if one does.
-    fn next_piece(&self) -> Option<&'a Piece> {
+    fn next_piece(&self) -> Option<&'a PackedPiece> {
         self.pieces
             .as_slice()
             .first()
@@ -403,21 +407,21 @@ impl<'a> Words<'a> {
     }
 }
 
-impl<'a> Iterator for Words<'a> {
-    type Item = Word<'a>;
+impl<'a> Iterator for PackedWords<'a> {
+    type Item = PackedWord<'a>;
 
-    fn next(&mut self) -> Option<Word<'a>> {
+    fn next(&mut self) -> Option<PackedWord<'a>> {
         loop {
             if let Some((word, rest)) = first_word(self.rest) {
                 self.rest = rest;
-                return Some(Word::Short(word));
+                return Some(PackedWord::Short(word));
             }
             match self.pieces.next()? {
-                Piece::Long(word) => {
+                PackedPiece::Long(word) => {
                     self.rest = "";
-                    return Some(Word::Long(word));
+                    return Some(PackedWord::Long(word));
                 }
-                Piece::Short(text) => self.rest = text,
+                PackedPiece::Short(text) => self.rest = text,
             }
         }
     }
@@ -429,7 +433,7 @@ fn first_word(text: &str) -> Option<(&str, &str)> {
 }
 
 /// What short words take as they are written.
-fn written_length(words: Words<'_>) -> usize {
+fn written_length(words: PackedWords<'_>) -> usize {
     words
         .map(|word| word.as_str().len())
         .map(|length| length.to_string().len() + 1 + length)
@@ -517,7 +521,7 @@ mod tests {
             .insert("SHORT".into(), "y".repeat(5_000).into());
         assert_eq!(filled.open(), expected);
         assert_eq!(filled, PackedProgram::from(expected), "however it is cut");
-        let is_own = |piece: &&Piece| {
+        let is_own = |piece: &&PackedPiece| {
             !packed
                 .pieces()
                 .iter()
@@ -540,7 +544,7 @@ mod tests {
                 ..WordCounts::default()
             };
             let executable = Executable::AtSite("/bin/true".into());
-            PackedProgram::of_pieces(executable, counts, vec![Piece::Short(text.into())])
+            PackedProgram::of_pieces(executable, counts, vec![PackedPiece::Short(text.into())])
         };
         assert!(of(2, "1:a3:b:c").is_ok() && of(0, "1:a3:b:c").is_ok());
         for (arguments, text) in [

@@ -80,7 +80,7 @@ impl ComponentSpec {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::spec::{FileRef, Where};
+    use super::super::spec::{FileRef, OverrideScope};
     use super::*;
     use crate::ids::{ComponentName, Digest, RelPath};
     use crate::resources::Resources;
@@ -134,8 +134,8 @@ mod tests {
             ..Override::default()
         };
         let at = [
-            (Where::Site("leiden".parse().unwrap()), leiden),
-            (Where::Label("arch".into(), "arm64".into()), arm),
+            (OverrideScope::Site("leiden".parse().unwrap()), leiden),
+            (OverrideScope::Label("arch".into(), "arm64".into()), arm),
         ];
         ComponentSpec {
             name: ComponentName::new("only").unwrap(),

@@ -7,7 +7,7 @@ use crate::resources::Resources;
 
 /// The type of a request (KOALA, section 3).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Request {
+pub enum RequestType {
     /// Each component names its site and never runs elsewhere.
     Fixed,
     /// The policy chooses a site for each component.
@@ -17,20 +17,20 @@ pub enum Request {
     Flexible(Flexible),
 }
 
-impl Request {
+impl RequestType {
     /// Its name in job files and messages.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Request::Fixed => "fixed",
-            Request::NonFixed => "non-fixed",
-            Request::Flexible(_) => "flexible",
+            RequestType::Fixed => "fixed",
+            RequestType::NonFixed => "non-fixed",
+            RequestType::Flexible(_) => "flexible",
         }
     }
 
     /// Whether such a job may try out a site after errors. Who can go nowhere else may, also
     /// if it must not run twice: it would wait for ever where nobody else goes.
     pub fn may_probe(&self, rerunnable: bool) -> bool {
-        rerunnable || matches!(self, Request::Fixed)
+        rerunnable || matches!(self, RequestType::Fixed)
     }
 }
 
@@ -126,11 +126,11 @@ impl JobSpec {
     /// numbered from 1, if there are several.
     pub fn name_of(&self, index: ComponentIndex, count: usize) -> Option<String> {
         match self.request {
-            Request::Fixed | Request::NonFixed => self
+            RequestType::Fixed | RequestType::NonFixed => self
                 .components
                 .get(index.0 as usize)
                 .map(|component| component.name.to_string()),
-            Request::Flexible(_) => self.components.first().map(|component| match count {
+            RequestType::Flexible(_) => self.components.first().map(|component| match count {
                 0 | 1 => component.name.to_string(),
                 _ => format!("{}-{}", component.name, index.0 + 1),
             }),
@@ -139,7 +139,7 @@ impl JobSpec {
 
     /// Checks what a flexible request must keep.
     pub(super) fn validate_flexible(&self) -> Result<(), SpecError> {
-        let Request::Flexible(bounds) = &self.request else {
+        let RequestType::Flexible(bounds) = &self.request else {
             return Ok(());
         };
         let [component] = self.components.as_slice() else {

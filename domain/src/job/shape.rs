@@ -1,8 +1,8 @@
 //! In which shape a flexible job runs, and for how long.
 
-use super::spec::{JobSpec, Request, SpecError, SpecLimits};
+use super::spec::{JobSpec, RequestType, SpecError, SpecLimits};
 use super::state::Job;
-use crate::acquire::{InvalidMolding, Molding, OtherShape, Promised};
+use crate::acquire::{InvalidMolding, Molding, OtherShape, ReservationUse};
 use crate::units::DurationMs;
 
 impl JobSpec {
@@ -39,8 +39,8 @@ impl JobSpec {
         let molding = &self.run.molding;
         match &self.request {
             _ if *molding == Molding::default() => Ok(()),
-            Request::Fixed | Request::NonFixed => Err(InvalidMolding::NotFlexible.into()),
-            Request::Flexible(bounds) => {
+            RequestType::Fixed | RequestType::NonFixed => Err(InvalidMolding::NotFlexible.into()),
+            RequestType::Flexible(bounds) => {
                 let Some(asked) = self.shapes().next() else {
                     return Ok(());
                 };
@@ -59,7 +59,7 @@ impl Job {
             .components
             .iter()
             .filter_map(|c| c.acquisition().promised());
-        let is_own = promised.any(|Promised { shared, .. }| !shared);
+        let is_own = promised.any(|ReservationUse { shared, .. }| !shared);
         let reservation = self.reservation.as_deref().filter(|_| is_own);
         reservation
             .and_then(|reservation| reservation.split)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::acquire::{InvalidMolding, InvalidPreferences, InvalidWish};
+use crate::acquire::{InvalidMolding, InvalidPreferences, InvalidTerms};
 use crate::content::Content;
 use crate::ids::{ComponentName, KeyName, LogicalName, PolicyName, RelPath, SiteName};
 use crate::job::outputs::TooManyOutputs;
@@ -19,9 +19,9 @@ use crate::units::DurationMs;
 pub use super::chunk::Feed;
 use super::inputs;
 pub use super::later::InvalidOffset;
-pub use super::packed::{PackedProgram, Piece, WordCounts};
+pub use super::packed::{PackedPiece, PackedProgram, WordCounts};
 pub use super::program::ProgramAtSite;
-pub use super::request::{Flexible, Request};
+pub use super::request::{Flexible, RequestType};
 
 /// A job as submitted. Input files are bound to their digests; see [`bind_inputs`].
 ///
@@ -31,7 +31,7 @@ pub struct JobSpec {
     /// A name for people; not unique.
     pub name: Option<Arc<str>>,
     /// How components may be put on sites.
-    pub request: Request,
+    pub request: RequestType,
     /// The components, in the order in which the user gave them.
     pub components: Vec<ComponentSpec>,
     /// Policy that places it; `None` for the server's default.
@@ -119,9 +119,9 @@ pub struct ComponentSpec {
     /// Files it reads.
     pub inputs: Vec<Input>,
     /// Files it leaves.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<OutputSpec>,
     /// What differs at certain sites: applied in order, later ones win.
-    pub at: BTreeMap<Where, Override>,
+    pub at: BTreeMap<OverrideScope, Override>,
     /// What differs when it is started again after every payload of the job had begun.
     pub restart: Option<Box<Override>>,
     /// It begins so long after the start of its job; zero: with it.
@@ -192,7 +192,7 @@ pub struct Input {
 
 /// A file that a component leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output {
+pub struct OutputSpec {
     /// Where it is below the work directory.
     pub path: RelPath,
     /// What becomes of it.
@@ -215,28 +215,28 @@ pub enum Collect {
 
 /// For which sites an override holds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Where {
+pub enum OverrideScope {
     /// Sites with this label (applied before those for a site by name).
     Label(Arc<str>, Arc<str>),
     /// This site.
     Site(SiteName),
 }
 
-impl Where {
+impl OverrideScope {
     /// Whether a site with these labels is one of them.
     pub fn holds_at(&self, site: &SiteName, labels: &Labels) -> bool {
         match self {
-            Where::Site(name) => name == site,
-            Where::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
+            OverrideScope::Site(name) => name == site,
+            OverrideScope::Label(key, value) => labels.get(key).is_some_and(|v| v.contains(value)),
         }
     }
 }
 
-impl fmt::Display for Where {
+impl fmt::Display for OverrideScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Where::Site(site) => site.fmt(f),
-            Where::Label(key, value) => write!(f, "{key}={value}"),
+            OverrideScope::Site(site) => site.fmt(f),
+            OverrideScope::Label(key, value) => write!(f, "{key}={value}"),
         }
     }
 }
@@ -337,7 +337,7 @@ pub enum SpecError {
     #[error(transparent)]
     Runner(#[from] RunnerError),
     #[error(transparent)]
-    Reservation(#[from] InvalidWish),
+    Reservation(#[from] InvalidTerms),
     #[error(transparent)]
     Offset(#[from] InvalidOffset),
     #[error(transparent)]
@@ -425,17 +425,18 @@ impl JobSpec {
 }
 
 impl ComponentSpec {
-    fn validate(&self, request: &Request) -> Result<(), SpecError> {
+    fn validate(&self, request: &RequestType) -> Result<(), SpecError> {
         let name = || self.name.clone();
         if self.resources.processors == 0 {
             return Err(SpecError::NoProcessors(name()));
         }
         match (request, &self.site) {
-            (Request::Fixed, None) => return Err(SpecError::FixedWithoutSite(name())),
-            (Request::NonFixed | Request::Flexible(_), Some(site)) => {
+            (RequestType::Fixed, None) => return Err(SpecError::FixedWithoutSite(name())),
+            (RequestType::NonFixed | RequestType::Flexible(_), Some(site)) => {
                 return Err(SpecError::SiteWithoutFixed(name(), site.clone()));
             }
-            (Request::Fixed, Some(_)) | (Request::NonFixed | Request::Flexible(_), None) => {}
+            (RequestType::Fixed, Some(_))
+            | (RequestType::NonFixed | RequestType::Flexible(_), None) => {}
         }
         inputs::check(self)?;
         let mut paths = BTreeSet::new();

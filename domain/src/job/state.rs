@@ -13,10 +13,12 @@ use crate::units::Timestamp;
 
 pub use super::accounting::Instants;
 pub use super::component::{
-    Began, Charge, Collected, Component, Ending, Origin, Restart, RestartStep, Run, Waits,
+    AttemptEnding, AttemptOrigin, AttemptState, Began, Collected, Component, Restart, RestartStep,
+    SiteCharge, Waits,
 };
 pub use super::reservation::{
-    Anew, Forward, NoticeKind, Notices, Other, Reservation, Split, StartNotice, Unreserved, Wish,
+    Anew, Forward, JobReservations, JobSplit, NoticeKind, Notices, Rescheduling, StartNotice,
+    TermsChange, Unreserved,
 };
 
 /// One job as it stands in the store.
@@ -39,7 +41,7 @@ pub struct Job {
     /// Nothing is done for it while set: why, and until an operator releases it.
     pub held: Option<Arc<str>>,
     /// Where it stands.
-    pub phase: Phase,
+    pub phase: JobPhase,
     /// Number of its latest co-allocation.
     pub round: Round,
     /// All input of this round is at its sites, whole and checked.
@@ -62,9 +64,9 @@ pub struct Job {
     /// What placed it last; `None` before that, and in records of before that was kept.
     pub placed_by: Option<PlacedBy>,
     /// The start that it is to be promised, where that was changed.
-    pub wish: Wish,
+    pub wish: TermsChange,
     /// The reservations that it asks for, or has; `None` before the first was asked for.
-    pub reservation: Option<Box<Reservation>>,
+    pub reservation: Option<Box<JobReservations>>,
     /// Who was told that it has ended, or could not be told.
     pub told: BTreeSet<TargetName>,
     /// How many units were journalled for it; the version of its head.
@@ -82,7 +84,7 @@ pub struct Idempotency {
 
 /// Where a job stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub enum JobPhase {
     /// Waits in its placement queue.
     Queued {
         /// When it entered the queue; its place there.
@@ -204,20 +206,20 @@ impl PhaseKind {
     }
 }
 
-impl Phase {
+impl JobPhase {
     /// The phase without its data.
     pub fn kind(&self) -> PhaseKind {
         match self {
-            Phase::Queued { .. } => PhaseKind::Queued,
-            Phase::Placed { .. } => PhaseKind::Placed,
-            Phase::Claiming { .. } => PhaseKind::Claiming,
-            Phase::Starting { .. } => PhaseKind::Starting,
-            Phase::Running { .. } => PhaseKind::Running,
-            Phase::Collecting { .. } => PhaseKind::Collecting,
-            Phase::Aborting { .. } => PhaseKind::Aborting,
-            Phase::Finished { .. } => PhaseKind::Finished,
-            Phase::Failed { .. } => PhaseKind::Failed,
-            Phase::Cancelled { .. } => PhaseKind::Cancelled,
+            JobPhase::Queued { .. } => PhaseKind::Queued,
+            JobPhase::Placed { .. } => PhaseKind::Placed,
+            JobPhase::Claiming { .. } => PhaseKind::Claiming,
+            JobPhase::Starting { .. } => PhaseKind::Starting,
+            JobPhase::Running { .. } => PhaseKind::Running,
+            JobPhase::Collecting { .. } => PhaseKind::Collecting,
+            JobPhase::Aborting { .. } => PhaseKind::Aborting,
+            JobPhase::Finished { .. } => PhaseKind::Finished,
+            JobPhase::Failed { .. } => PhaseKind::Failed,
+            JobPhase::Cancelled { .. } => PhaseKind::Cancelled,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::job::event::Happened;
+use crate::job::event::JobEventKind;
 use crate::job::state::PhaseKind;
 
 /// One listed transition: in this phase, this event leads to that phase.
@@ -58,7 +58,7 @@ pub const TRANSITIONS: &[Transition] = table! {
 /// phase are always allowed, except in a final one: there it is only noted who was told.
 pub fn allowed(from: PhaseKind, event: &str, to: PhaseKind) -> bool {
     if from == to {
-        return from.is_final() == (event == Happened::END_TOLD);
+        return from.is_final() == (event == JobEventKind::END_TOLD);
     }
     TRANSITIONS
         .iter()

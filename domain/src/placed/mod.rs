@@ -7,7 +7,7 @@ mod code;
 mod rule;
 
 pub use code::ReasonCode;
-pub use rule::Rule;
+pub use rule::PlacementRule;
 
 use crate::acquire::Acquisition;
 use crate::content::{Chunk, Content};
@@ -20,7 +20,7 @@ pub struct Placement {
     /// The execution site.
     pub site: SiteName,
     /// Each content it needs there, and the site it comes from.
-    pub sources: Vec<Source>,
+    pub sources: Vec<ContentSource>,
     /// Estimated time until all of it is there.
     pub transfer_time: DurationMs,
     /// Processors of a flexible request's total that it gets here; `None` where the
@@ -32,7 +32,7 @@ pub struct Placement {
 
 /// Content that a placed component needs at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct ContentSource {
     /// What.
     pub content: Content,
     /// The file site.
@@ -47,7 +47,7 @@ pub struct PlacedBy {
     /// The policy.
     pub policy: PolicyName,
     /// The rule of it that counts for the whole job.
-    pub rule: Rule,
+    pub rule: PlacementRule,
     /// What kept most of the sites that were refused; `None` if none was, or in records of
     /// before that was kept.
     pub refused: Option<DominantRefusal>,

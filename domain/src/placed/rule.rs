@@ -5,7 +5,7 @@ use std::fmt;
 /// A rule of a policy. Of several that chose for the components of a job the last in this
 /// order counts for the whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
+pub enum PlacementRule {
     /// The request names the site.
     NamedSite,
     /// The site with the most processors left.
@@ -26,48 +26,48 @@ pub enum Rule {
     Nearest,
 }
 
-impl Rule {
+impl PlacementRule {
     /// All of them.
-    pub const ALL: [Rule; 9] = [
-        Rule::NamedSite,
-        Rule::MostLeft,
-        Rule::AtFiles,
-        Rule::NearestPair,
-        Rule::FirstInOrder,
-        Rule::BestConnected,
-        Rule::LargestFilled,
-        Rule::FirstSplit,
-        Rule::Nearest,
+    pub const ALL: [PlacementRule; 9] = [
+        PlacementRule::NamedSite,
+        PlacementRule::MostLeft,
+        PlacementRule::AtFiles,
+        PlacementRule::NearestPair,
+        PlacementRule::FirstInOrder,
+        PlacementRule::BestConnected,
+        PlacementRule::LargestFilled,
+        PlacementRule::FirstSplit,
+        PlacementRule::Nearest,
     ];
 
     /// Its stable name.
     pub fn as_str(self) -> &'static str {
         match self {
-            Rule::NamedSite => "named-site",
-            Rule::MostLeft => "most-left",
-            Rule::AtFiles => "at-files",
-            Rule::NearestPair => "nearest-pair",
-            Rule::FirstInOrder => "first-in-order",
-            Rule::BestConnected => "best-connected",
-            Rule::LargestFilled => "largest-filled",
-            Rule::FirstSplit => "first-split",
-            Rule::Nearest => "nearest",
+            PlacementRule::NamedSite => "named-site",
+            PlacementRule::MostLeft => "most-left",
+            PlacementRule::AtFiles => "at-files",
+            PlacementRule::NearestPair => "nearest-pair",
+            PlacementRule::FirstInOrder => "first-in-order",
+            PlacementRule::BestConnected => "best-connected",
+            PlacementRule::LargestFilled => "largest-filled",
+            PlacementRule::FirstSplit => "first-split",
+            PlacementRule::Nearest => "nearest",
         }
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for PlacementRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Rule::NamedSite => "the request names the site",
-            Rule::MostLeft => "the site with the most processors left",
-            Rule::AtFiles => "a site that holds its files",
-            Rule::NearestPair => "the known pair of sites whose files arrive first",
-            Rule::FirstInOrder => "the first site with room, the largest first",
-            Rule::BestConnected => "the fewest sites, and of those the best connected",
-            Rule::LargestFilled => "split over the fewest sites, the largest filled first",
-            Rule::FirstSplit => "the first allowed split that fits",
-            Rule::Nearest => "the site nearest to what the job needs",
+            PlacementRule::NamedSite => "the request names the site",
+            PlacementRule::MostLeft => "the site with the most processors left",
+            PlacementRule::AtFiles => "a site that holds its files",
+            PlacementRule::NearestPair => "the known pair of sites whose files arrive first",
+            PlacementRule::FirstInOrder => "the first site with room, the largest first",
+            PlacementRule::BestConnected => "the fewest sites, and of those the best connected",
+            PlacementRule::LargestFilled => "split over the fewest sites, the largest filled first",
+            PlacementRule::FirstSplit => "the first allowed split that fits",
+            PlacementRule::Nearest => "the site nearest to what the job needs",
         })
     }
 }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use super::dominant::dominant_refusal;
 use super::grid::GridSnapshot;
-use super::history::History;
-use super::plan::Plan;
+use super::history::PairHistory;
+use super::plan::PlacementPlan;
 use super::policies::{MultipleResources, multiple_resources as mrs};
 use super::policy::PlacementContext;
-use super::reason::{Refusal, Silent};
+use super::reason::{PlacementRefusal, Silent};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
-use super::search::Search;
+use super::search::PlacementSearch;
 use crate::acquire::AcquisitionMode;
-use crate::bid::{Amounts, Bid, Decline, Need, bid};
+use crate::bid::{Bid, BidAmounts, BidNeed, Decline, bid};
 use crate::placed::PlacedBy;
 use crate::resources::{MEMORY, Resources};
 use crate::units::{BitsPerSecond, Mflops};
@@ -33,16 +33,16 @@ pub fn takes_bids(request: &PlacementRequest) -> bool {
 
 /// What a site keeps of a job that was announced to it: its requirements, added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct AnnouncedNeed {
     request: Arc<PlacementRequest>,
-    need: Need,
+    need: BidNeed,
     whole: Resources,
 }
 
 /// What all sites count by in one round: where the job's data is, and the links, whose
 /// bandwidths are of one kind (see [`crate::placement::BidBandwidths`]).
 #[derive(Debug, Clone)]
-pub struct Ground {
+pub struct BidBasis {
     grid: Arc<GridSnapshot>,
     replicas: Vec<Vec<usize>>,
     source_potential: BitsPerSecond,
@@ -50,14 +50,14 @@ pub struct Ground {
 
 /// A site's bid, and what it gives: of all that the job asks for at most what is free.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Given {
+pub struct GivenBid {
     /// How far the site is.
     pub bid: Bid,
     /// What it has deducted for the job until the round is over.
     pub resources: Resources,
 }
 
-impl Asked {
+impl AnnouncedNeed {
     /// From a request as announced.
     pub fn new(request: Arc<PlacementRequest>) -> Self {
         let mut whole = request.total().cloned().unwrap_or_default();
@@ -86,23 +86,23 @@ impl Asked {
     /// It cannot take part.
     pub fn answer(
         &self,
-        ground: &Ground,
+        ground: &BidBasis,
         index: usize,
         free: &Resources,
-    ) -> Result<Given, Decline> {
-        let search = Search::knowing(&self.request, &ground.grid, &ground.replicas);
-        let amounts = Amounts {
+    ) -> Result<GivenBid, Decline> {
+        let search = PlacementSearch::knowing(&self.request, &ground.grid, &ground.replicas);
+        let amounts = BidAmounts {
             processors: free.processors.into(),
             power: Mflops::default(),
             memory_mb: free.other(MEMORY),
             disk_mb: free.other(mrs::DISK),
         };
         let offer = mrs::offer(&search, index, amounts)?;
-        let need = Need {
+        let need = BidNeed {
             source_potential: ground.source_potential,
             ..self.need
         };
-        Ok(Given {
+        Ok(GivenBid {
             bid: bid(&need, &offer)?,
             resources: self.of_free(free),
         })
@@ -112,7 +112,7 @@ impl Asked {
     /// tried after it either, who would else pass it.
     pub fn learn(
         &self,
-        answers: &[Result<Given, Decline>],
+        answers: &[Result<GivenBid, Decline>],
         grid: &GridSnapshot,
         left: &mut Remaining,
     ) {
@@ -164,10 +164,10 @@ impl Asked {
     /// What they give, in order, does not cover the job.
     pub fn decide(
         &self,
-        ground: &Ground,
-        answers: &[Result<Given, Decline>],
+        ground: &BidBasis,
+        answers: &[Result<GivenBid, Decline>],
         left: &Remaining,
-    ) -> Result<(Plan, PlacedBy), Refusal> {
+    ) -> Result<(PlacementPlan, PlacedBy), PlacementRefusal> {
         let given = answers
             .iter()
             .map(|answer| Some(&answer.as_ref().ok()?.resources));
@@ -179,20 +179,20 @@ impl Asked {
         let mut context = PlacementContext {
             grid: &ground.grid,
             remaining: &mut remaining,
-            history: &mut History::All,
+            history: &mut PairHistory::All,
             observer: &mut Silent,
         };
-        let search = Search::new(&self.request, &ground.grid);
+        let search = PlacementSearch::new(&self.request, &ground.grid);
         let plan = mrs::place_answered(&search, &mut context, bids.collect())?;
         let by = plan.placed_by(dominant_refusal(&self.request, &plan, &mut context));
         Ok((plan, by))
     }
 }
 
-impl Ground {
+impl BidBasis {
     /// For a round about this request.
     pub fn new(request: &PlacementRequest, grid: Arc<GridSnapshot>) -> Self {
-        let search = Search::new(request, &grid);
+        let search = PlacementSearch::new(request, &grid);
         let source_potential = mrs::source_potential(&search);
         let replicas = search.into_replicas();
         Self {

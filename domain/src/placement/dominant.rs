@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
 
-use super::plan::Plan;
+use super::plan::PlacementPlan;
 use super::policy::{PlacementContext, find_policy};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
-use super::search::Search;
+use super::search::PlacementSearch;
 use crate::content::Content;
 use crate::placed::{DominantRefusal, Placement, ReasonCode};
 use crate::resources::Resources;
@@ -22,7 +22,7 @@ const KINDS: usize = 4;
 /// placement. Sites that a component went to are not refused, whatever they are to others.
 pub fn dominant_refusal(
     request: &PlacementRequest,
-    plan: &Plan,
+    plan: &PlacementPlan,
     context: &mut PlacementContext<'_>,
 ) -> Option<DominantRefusal> {
     let (grid, remaining) = (context.grid, &mut *context.remaining);
@@ -57,7 +57,7 @@ pub fn dominant_refusal(
             remaining.unstage(*site, contents(placement).into_iter());
         }
     }
-    let mut search = Search::new(request, grid);
+    let mut search = PlacementSearch::new(request, grid);
     if find_policy(request.policy()).is_ok_and(|policy| policy.keeps_to_history()) {
         search = search.with_history(context.history);
     }
@@ -105,7 +105,7 @@ fn kinds(request: &PlacementRequest) -> Vec<usize> {
 }
 
 fn worst_code(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     component: usize,
     site: usize,
     remaining: &Remaining,

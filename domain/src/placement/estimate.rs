@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::grid::{GridSite, GridSnapshot};
-use super::history::History;
-use super::plan::Plan;
+use super::history::PairHistory;
+use super::plan::PlacementPlan;
 use super::policy::{PlacementContext, place};
-use super::reason::{Refusal, Silent};
+use super::reason::{PlacementRefusal, Silent};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
 use crate::ids::SiteName;
@@ -50,7 +50,7 @@ pub struct Forecast {
     /// When at the latest.
     pub at: Timestamp,
     /// How it is placed then.
-    pub plan: Plan,
+    pub plan: PlacementPlan,
     /// How many components have ended before.
     pub ended: usize,
 }
@@ -78,13 +78,13 @@ pub fn by_pace(
 /// much happens before, or so much is to be placed, that nothing can be said.
 pub fn forecast(
     grid: &GridSnapshot,
-    history: &History,
+    history: &PairHistory,
     releases: Vec<Release>,
     ahead: &[Waiter],
     job: &Waiter,
     now: Timestamp,
-) -> Result<Forecast, Option<Refusal>> {
-    let mut future = Future::new(grid, history, releases, now);
+) -> Result<Forecast, Option<PlacementRefusal>> {
+    let mut future = FutureGrid::new(grid, history, releases, now);
     let mut before: Vec<&Waiter> = ahead.iter().collect();
     for _ in 0..MOST_STEPS {
         let refusal = match future.look(&mut before, job) {
@@ -114,9 +114,9 @@ pub fn forecast(
 }
 
 /// The grid at some instant to come.
-struct Future<'a> {
+struct FutureGrid<'a> {
     grid: &'a GridSnapshot,
-    history: History,
+    history: PairHistory,
     sites: Vec<GridSite>,
     ends: BTreeMap<Timestamp, Vec<Release>>,
     now: Timestamp,
@@ -125,10 +125,10 @@ struct Future<'a> {
     tries: usize,
 }
 
-impl<'a> Future<'a> {
+impl<'a> FutureGrid<'a> {
     fn new(
         grid: &'a GridSnapshot,
-        history: &History,
+        history: &PairHistory,
         releases: Vec<Release>,
         now: Timestamp,
     ) -> Self {
@@ -152,7 +152,11 @@ impl<'a> Future<'a> {
     }
 
     /// Places what is before the job as far as it fits, then the job.
-    fn look(&mut self, before: &mut Vec<&Waiter>, job: &Waiter) -> Result<Plan, Refusal> {
+    fn look(
+        &mut self,
+        before: &mut Vec<&Waiter>,
+        job: &Waiter,
+    ) -> Result<PlacementPlan, PlacementRefusal> {
         let grid = self.grid.with_sites(self.sites.clone());
         let mut remaining = Remaining::of(&grid);
         let (tries, sites) = (&mut self.tries, self.sites.len());
@@ -185,7 +189,7 @@ impl<'a> Future<'a> {
     }
 
     /// A job that is placed first keeps what it is given until it has ended.
-    fn take(&mut self, waiter: &Waiter, plan: &Plan) {
+    fn take(&mut self, waiter: &Waiter, plan: &PlacementPlan) {
         let end = self.now + plan.transfer_time + waiter.longest;
         for (name, resources) in waiter.request.uses(plan) {
             if let Some(site) = self.sites.iter_mut().find(|site| site.name == name) {

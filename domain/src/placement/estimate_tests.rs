@@ -40,7 +40,7 @@ fn looked_ahead(
     ahead: &[Waiter],
     job: &Waiter,
 ) -> Result<(u64, usize), Option<ReasonCode>> {
-    let found = forecast(grid, &History::All, releases, ahead, job, at(0));
+    let found = forecast(grid, &PairHistory::All, releases, ahead, job, at(0));
     let told = found.map(|forecast| (forecast.at.0 / 1_000, forecast.ended));
     told.map_err(|refusal| refusal.map(|refusal| refusal.reason.code()))
 }
@@ -175,7 +175,7 @@ proptest! {
         let ahead: Vec<Waiter> = before.iter().map(|&size| waiter(&[size], 10)).collect();
         let grid = grid(sites.clone());
         let job = waiter(&parts, 10);
-        let found = forecast(&grid, &History::All, releases.clone(), &ahead, &job, at(0));
+        let found = forecast(&grid, &PairHistory::All, releases.clone(), &ahead, &job, at(0));
         if let Ok(told) = found {
             for (name, used) in job.request.uses(&told.plan) {
                 let site = sites.iter().find(|site| site.name == name).unwrap();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::network::{BandwidthKind, Exchange, Network};
 use super::quota::Quota;
-use crate::acquire::{Lanes, Obtainable};
+use crate::acquire::{Obtainable, SitePartitions};
 use crate::content::Content;
 use crate::ids::{Digest, KeyName, SiteName};
 use crate::labels::Labels;
-use crate::reserve::Ebb;
+use crate::reserve::IdleDrop;
 use crate::resources::Resources;
 use crate::site::owners::Ban;
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
@@ -25,7 +25,7 @@ pub struct GridSnapshot {
     network: Arc<Network>,
     positions: Vec<Option<usize>>,
     replicas: Arc<dyn Replicas>,
-    staged: Arc<dyn Staged>,
+    staged: Arc<dyn StagedLookup>,
 }
 
 /// What is known of one site.
@@ -36,13 +36,13 @@ pub struct GridSite {
     /// What it is; `None` until it has been heard from.
     pub shape: Option<Arc<SiteShape>>,
     /// Whether it takes placements.
-    pub acceptance: Acceptance,
+    pub acceptance: PlacementAcceptance,
     /// What it said is idle; `None` if that is not known, and then nothing is placed.
     pub idle: Option<Belief>,
     /// The same of each of its partitions.
     pub idle_in: Arc<BTreeMap<Arc<str>, Resources>>,
     /// When less of that is left, as it was promised to others.
-    pub ebbs: Arc<[Ebb]>,
+    pub ebbs: Arc<[IdleDrop]>,
     /// What we placed there and its resource manager does not show yet.
     pub pending: Resources,
     /// What our running components hold there.
@@ -79,7 +79,7 @@ pub struct SiteShape {
     /// It promises processors for later.
     pub reservations: bool,
     /// Its partitions; `None`: it knows no such difference.
-    pub lanes: Option<Lanes>,
+    pub lanes: Option<SitePartitions>,
 }
 
 /// What a site said of its load, and when.
@@ -93,7 +93,7 @@ pub struct Belief {
 
 /// Whether a site takes placements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Acceptance {
+pub enum PlacementAcceptance {
     /// Any job's.
     Open,
     /// Only of jobs that may try it out after errors.
@@ -134,12 +134,12 @@ pub enum Hindrance {
 
 /// What is staged at sites already, or will be, for what was placed before: it takes no more
 /// room. Asked only where that is bounded. Implemented by what counts it.
-pub trait Staged: fmt::Debug + Send + Sync {
+pub trait StagedLookup: fmt::Debug + Send + Sync {
     /// Whether this content is, at this site.
     fn has(&self, site: &SiteName, content: &Content) -> bool;
 }
 
-impl Staged for BTreeMap<SiteName, BTreeSet<Content>> {
+impl StagedLookup for BTreeMap<SiteName, BTreeSet<Content>> {
     fn has(&self, site: &SiteName, content: &Content) -> bool {
         self.get(site)
             .is_some_and(|contents| contents.contains(content))
@@ -158,14 +158,14 @@ impl Replicas for BTreeMap<Digest, BTreeSet<SiteName>> {
     }
 }
 
-impl Acceptance {
+impl PlacementAcceptance {
     /// What keeps a job from being placed here, if anything.
     pub fn hindrance(self, may_probe: bool) -> Option<Hindrance> {
         match self {
-            Acceptance::Open => None,
-            Acceptance::ProbesOnly if may_probe => None,
-            Acceptance::ProbesOnly => Some(Hindrance::Probing),
-            Acceptance::Closed(hindrance) => Some(hindrance),
+            PlacementAcceptance::Open => None,
+            PlacementAcceptance::ProbesOnly if may_probe => None,
+            PlacementAcceptance::ProbesOnly => Some(Hindrance::Probing),
+            PlacementAcceptance::Closed(hindrance) => Some(hindrance),
         }
     }
 
@@ -174,9 +174,9 @@ impl Acceptance {
     /// be none, and when an operator's order ends nobody knows.
     pub fn is_worth_waiting_for(self) -> bool {
         match self {
-            Acceptance::Open => true,
-            Acceptance::ProbesOnly => false,
-            Acceptance::Closed(hindrance) => match hindrance {
+            PlacementAcceptance::Open => true,
+            PlacementAcceptance::ProbesOnly => false,
+            PlacementAcceptance::Closed(hindrance) => match hindrance {
                 Hindrance::Probing | Hindrance::Unusable => false,
                 Hindrance::Draining | Hindrance::Drained | Hindrance::Frozen => false,
                 Hindrance::Unknown | Hindrance::Unreachable | Hindrance::Isolated => true,
@@ -194,7 +194,7 @@ impl GridSite {
         Self {
             name,
             shape: None,
-            acceptance: Acceptance::Closed(Hindrance::Unknown),
+            acceptance: PlacementAcceptance::Closed(Hindrance::Unknown),
             idle: None,
             idle_in: Arc::default(),
             ebbs: Arc::default(),
@@ -277,7 +277,7 @@ impl GridSnapshot {
     }
 
     /// The same, where this is staged at the sites.
-    pub fn with_staged(self, staged: Arc<dyn Staged>) -> Self {
+    pub fn with_staged(self, staged: Arc<dyn StagedLookup>) -> Self {
         Self { staged, ..self }
     }
 

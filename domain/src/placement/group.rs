@@ -9,12 +9,12 @@ const LINKS: usize = 30_000;
 
 /// Sites in the order in which they joined, and what a message takes over their slowest link.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
+pub(super) struct SiteGroup {
     pub(super) sites: Vec<usize>,
     slowest: Exchange,
 }
 
-impl Group {
+impl SiteGroup {
     pub(super) fn of(site: usize) -> Self {
         Self {
             sites: vec![site],
@@ -65,7 +65,7 @@ pub(super) struct GroupSearch<'a> {
     needed: u64,
     /// How many links a trial of a whole set counts for.
     trial: usize,
-    best: Group,
+    best: SiteGroup,
     links: usize,
 }
 
@@ -75,7 +75,7 @@ impl<'a> GroupSearch<'a> {
         grid: &'a GridSnapshot,
         offers: &'a [(usize, u32)],
         needed: u64,
-        known: Group,
+        known: SiteGroup,
     ) -> Self {
         Self {
             grid,
@@ -93,13 +93,13 @@ impl<'a> GroupSearch<'a> {
     }
 
     /// The best group as far as is known now.
-    pub(super) fn best(self) -> Group {
+    pub(super) fn best(self) -> SiteGroup {
         self.best
     }
 
     /// Looks among the sets of `size` sites; `takes` says whether one takes the job.
     pub(super) fn among(&mut self, size: usize, takes: &mut dyn FnMut(&[usize]) -> bool) {
-        let mut none = Group {
+        let mut none = SiteGroup {
             sites: Vec::new(),
             slowest: Exchange::NONE,
         };
@@ -110,7 +110,7 @@ impl<'a> GroupSearch<'a> {
     /// that goes on with smaller sites may do: they offer no more.
     fn extend(
         &mut self,
-        group: &mut Group,
+        group: &mut SiteGroup,
         from: usize,
         sum: u64,
         size: usize,
@@ -146,7 +146,7 @@ impl<'a> GroupSearch<'a> {
     }
 
     /// Whether there is effort left.
-    fn consider(&mut self, group: &Group, takes: &mut dyn FnMut(&[usize]) -> bool) -> bool {
+    fn consider(&mut self, group: &SiteGroup, takes: &mut dyn FnMut(&[usize]) -> bool) -> bool {
         self.links = self.links.saturating_sub(self.trial);
         if group.rank() < self.best.rank() && takes(&group.sites) {
             self.best = group.clone();

@@ -7,7 +7,7 @@ use crate::ids::SiteName;
 /// H: pairs of an execution site and a file site that Close-to-Files considers. It grows
 /// by what was placed and is volatile: after a restart it is the seed again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum History {
+pub enum PairHistory {
     /// Every pair, also of sites that join later.
     #[default]
     All,
@@ -15,20 +15,20 @@ pub enum History {
     Pairs(BTreeSet<(SiteName, SiteName)>),
 }
 
-impl History {
+impl PairHistory {
     /// Whether it has the pair.
     pub fn has(&self, execution: &SiteName, file: &SiteName) -> bool {
         match self {
-            History::All => true,
-            History::Pairs(pairs) => pairs.contains(&(execution.clone(), file.clone())),
+            PairHistory::All => true,
+            PairHistory::Pairs(pairs) => pairs.contains(&(execution.clone(), file.clone())),
         }
     }
 
     /// Adds a pair; whether it is new.
     pub fn insert(&mut self, execution: SiteName, file: SiteName) -> bool {
         match self {
-            History::All => false,
-            History::Pairs(pairs) => pairs.insert((execution, file)),
+            PairHistory::All => false,
+            PairHistory::Pairs(pairs) => pairs.insert((execution, file)),
         }
     }
 }

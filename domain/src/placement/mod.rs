@@ -2,7 +2,7 @@
 //!
 //! A policy reads an immutable [`GridSnapshot`] and a [`PlacementRequest`], takes
 //! what it uses from a working copy ([`Remaining`]), and answers with a whole
-//! [`Plan`] or a [`Refusal`] that changed nothing. The same code explains itself
+//! [`PlacementPlan`] or a [`PlacementRefusal`] that changed nothing. The same code explains itself
 //! to an [`Observer`]. Absent on purpose: anything that claims processors
 //! (see [`crate::claim`]) and any order between jobs (see [`crate::queue`]).
 //!
@@ -35,15 +35,16 @@ pub mod submission;
 mod suppose;
 mod suspects;
 
-pub use bidding::{Asked, Given, Ground, takes_bids};
+pub use bidding::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
 pub use dominant::dominant_refusal;
 pub use grid::{
-    Acceptance, Belief, GridSite, GridSnapshot, Hindrance, Replicas, SiteShape, Staged,
+    Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance, Replicas, SiteShape,
+    StagedLookup,
 };
-pub use history::History;
+pub use history::PairHistory;
 pub use network::{BandwidthKind, BidBandwidths, Link, Network};
 pub use parts::{could_take_part, place_parts};
-pub use plan::Plan;
+pub use plan::PlacementPlan;
 pub use policy::{
     DefaultPolicies, PlacementContext, Policy, UnknownPolicy, find_policy, place, place_now,
     policy_for,
@@ -52,7 +53,7 @@ pub use pool::Pool;
 pub use queues::queue_instead;
 pub use quota::{Quota, QuotaBasis};
 pub use reach::{MissingLink, missing_link};
-pub use reason::{Observer, Outcome, Reason, Recorder, Refusal, Silent, SiteVerdict};
+pub use reason::{Observer, PlacementRefusal, Reason, Recorder, Silent, SiteVerdict, Suitability};
 pub use remaining::Remaining;
 pub use request::{ComponentRequest, PlacementRequest};
 pub use reserving::{could_be_reserved, place_within, rank_to_reserve, rank_unreserved};

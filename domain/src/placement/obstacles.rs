@@ -8,8 +8,8 @@ use super::quota::QuotaBasis;
 use super::reason::Reason;
 use super::remaining::Remaining;
 use super::request::ComponentRequest;
-use super::search::Search;
-use crate::acquire::{Ask, Lane, Obtainable, Waited};
+use super::search::PlacementSearch;
+use crate::acquire::{Obtainable, PartitionAccount, PartitionDemand, Waited};
 use crate::placed::ReasonCode;
 use crate::resources::{GFLOPS, Resources};
 use crate::units::{Bytes, DurationMs};
@@ -17,15 +17,17 @@ use crate::units::{Bytes, DurationMs};
 /// What is done with an obstacle: its code, how much is missing (0 where that
 /// is no number), and how to say it. `Break` ends the search for more. Reasons
 /// are put together only when asked for, so that choosing allocates nothing.
-pub(super) type Report<'r> =
+pub(super) type ObstacleSink<'r> =
     dyn FnMut(ReasonCode, u64, &dyn Fn() -> Reason) -> ControlFlow<()> + 'r;
 
 /// An obstacle that is remembered.
-pub(super) type Obstacle = (ReasonCode, u64, Reason);
+pub(super) type RememberedObstacle = (ReasonCode, u64, Reason);
 
 /// Of all that `look` reports, the worst; of equally bad ones the first.
-pub(super) fn worst_of(look: impl FnOnce(&mut Report<'_>) -> ControlFlow<()>) -> Option<Obstacle> {
-    let mut worst: Option<Obstacle> = None;
+pub(super) fn worst_of(
+    look: impl FnOnce(&mut ObstacleSink<'_>) -> ControlFlow<()>,
+) -> Option<RememberedObstacle> {
+    let mut worst: Option<RememberedObstacle> = None;
     let _ = look(&mut |code, gap, reason| {
         if worst.as_ref().is_none_or(|(known, ..)| code > *known) {
             worst = Some((code, gap, reason()));
@@ -35,14 +37,14 @@ pub(super) fn worst_of(look: impl FnOnce(&mut Report<'_>) -> ControlFlow<()>) ->
     worst
 }
 
-impl Search<'_> {
+impl PlacementSearch<'_> {
     /// Reports everything that keeps the component from the site, the worst kinds first.
     pub(super) fn obstacles(
         &self,
         component: usize,
         index: usize,
         remaining: &Remaining,
-        report: &mut Report<'_>,
+        report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let (request, site) = (self.component(component), &self.grid.sites()[index]);
         if let Some(named) = request.site.as_ref().filter(|named| **named != site.name) {
@@ -103,9 +105,9 @@ impl Search<'_> {
         &self,
         component: &ComponentRequest,
         site: &'s GridSite,
-    ) -> Option<(Lane, &'s Waited)> {
+    ) -> Option<(PartitionAccount, &'s Waited)> {
         let (waits, lane, time) = self.lane_at(component, site)?;
-        let ask = Ask {
+        let ask = PartitionDemand {
             processors: component.resources.processors,
             time,
         };
@@ -126,7 +128,7 @@ impl Search<'_> {
         &self,
         component: &ComponentRequest,
         site: &'s GridSite,
-    ) -> Option<(&'s Obtainable, Lane, DurationMs)> {
+    ) -> Option<(&'s Obtainable, PartitionAccount, DurationMs)> {
         let (waits, shape) = (site.waits.as_deref()?, site.shape.as_ref()?);
         let lane = shape
             .lanes
@@ -143,7 +145,7 @@ impl Search<'_> {
         component: usize,
         index: usize,
         remaining: &Remaining,
-        report: &mut Report<'_>,
+        report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let site = &self.grid.sites()[index];
         let (Some(left), Some(shape)) = (site.staging_left, &site.shape) else {
@@ -166,17 +168,21 @@ impl Search<'_> {
         need: &Resources,
         site: usize,
         remaining: &Remaining,
-        report: &mut Report<'_>,
+        report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let left = remaining.processors()[site];
         if left < need.processors {
-            let short = Short::new(Kind::Processors, need.processors.into(), left.into());
+            let short = Short::new(
+                ResourceKind::Processors,
+                need.processors.into(),
+                left.into(),
+            );
             self.shortage(&short.beside(remaining.kept(site)), site, report)?;
         }
         for (name, &needed) in &need.others {
             let left = remaining.other(site, name);
             if left < needed {
-                let short = Short::new(Kind::Other(name), needed, left);
+                let short = Short::new(ResourceKind::Other(name), needed, left);
                 self.shortage(&short.beside(remaining.kept(site)), site, report)?;
             }
         }
@@ -188,7 +194,7 @@ impl Search<'_> {
         &self,
         short: &Short<'_>,
         index: usize,
-        report: &mut Report<'_>,
+        report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let Short {
             kind, needed, left, ..
@@ -235,14 +241,14 @@ impl Search<'_> {
     }
 }
 
-impl Search<'_> {
+impl PlacementSearch<'_> {
     /// Is it there now, but not for as long as the component needs it?
     fn reserved(
         &self,
         short: &Short<'_>,
         promised: u64,
         index: usize,
-        report: &mut Report<'_>,
+        report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let Short {
             kind,
@@ -290,7 +296,7 @@ pub(super) fn never_fits(
     component: &ComponentRequest,
     time: Option<DurationMs>,
     site: &GridSite,
-    report: &mut Report<'_>,
+    report: &mut ObstacleSink<'_>,
 ) -> ControlFlow<()> {
     // That is so whatever the site is.
     if let Some(keys) = component.barred.get(&site.name) {
@@ -320,9 +326,15 @@ pub(super) fn never_fits(
             total: &shape.total,
         },
     };
-    too_small(Kind::Processors, need.processors.into(), site, has, report)?;
+    too_small(
+        ResourceKind::Processors,
+        need.processors.into(),
+        site,
+        has,
+        report,
+    )?;
     for (name, &needed) in &need.others {
-        too_small(Kind::Other(name), needed, site, has, report)?;
+        too_small(ResourceKind::Other(name), needed, site, has, report)?;
     }
     too_long(component, time, site, shape, report)?;
     too_slow(component, site, report)
@@ -334,7 +346,7 @@ fn too_long(
     time: Option<DurationMs>,
     site: &GridSite,
     shape: &SiteShape,
-    report: &mut Report<'_>,
+    report: &mut ObstacleSink<'_>,
 ) -> ControlFlow<()> {
     let (Some(time), Some(lanes)) = (time, &shape.lanes) else {
         return Continue(());
@@ -357,7 +369,7 @@ fn too_long(
 fn too_slow(
     component: &ComponentRequest,
     site: &GridSite,
-    report: &mut Report<'_>,
+    report: &mut ObstacleSink<'_>,
 ) -> ControlFlow<()> {
     let needed = component.gflops;
     if needed == 0 {
@@ -387,11 +399,11 @@ struct Has<'a> {
 }
 
 fn too_small(
-    kind: Kind<'_>,
+    kind: ResourceKind<'_>,
     needed: u64,
     site: &GridSite,
     has: Has<'_>,
-    report: &mut Report<'_>,
+    report: &mut ObstacleSink<'_>,
 ) -> ControlFlow<()> {
     let largest = kind.count(has.largest);
     if needed > largest {
@@ -426,7 +438,7 @@ fn closed(site: &GridSite, may_probe: bool) -> Option<Hindrance> {
 /// One resource that is short.
 #[derive(Clone, Copy)]
 struct Short<'a> {
-    kind: Kind<'a>,
+    kind: ResourceKind<'a>,
     needed: u64,
     /// What is left of it now.
     left: u64,
@@ -435,7 +447,7 @@ struct Short<'a> {
 }
 
 impl<'a> Short<'a> {
-    fn new(kind: Kind<'a>, needed: u64, left: u64) -> Self {
+    fn new(kind: ResourceKind<'a>, needed: u64, left: u64) -> Self {
         Self {
             kind,
             needed,
@@ -457,23 +469,23 @@ impl<'a> Short<'a> {
 
 /// One resource of the vector, told apart without comparing names where possible.
 #[derive(Clone, Copy)]
-enum Kind<'a> {
+enum ResourceKind<'a> {
     Processors,
     Other(&'a str),
 }
 
-impl Kind<'_> {
+impl ResourceKind<'_> {
     fn count(self, resources: &Resources) -> u64 {
         match self {
-            Kind::Processors => resources.processors.into(),
-            Kind::Other(name) => resources.others.get(name).copied().unwrap_or(0),
+            ResourceKind::Processors => resources.processors.into(),
+            ResourceKind::Other(name) => resources.others.get(name).copied().unwrap_or(0),
         }
     }
 
     fn name(self) -> Arc<str> {
         match self {
-            Kind::Processors => "processors".into(),
-            Kind::Other(name) => name.into(),
+            ResourceKind::Processors => "processors".into(),
+            ResourceKind::Other(name) => name.into(),
         }
     }
 }

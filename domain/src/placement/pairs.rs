@@ -5,30 +5,34 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use super::reason::Reason;
 use super::remaining::Remaining;
-use super::search::{Choice, Search};
+use super::search::{PlacementSearch, SiteChoice};
 use crate::content::Content;
-use crate::placed::{ReasonCode, Rule};
+use crate::placed::{PlacementRule, ReasonCode};
 use crate::units::{Bytes, DurationMs};
 
 /// What decides between pairs: time, most left, execution site.
-type Order = (DurationMs, Reverse<u32>, usize);
+type PairOrder = (DurationMs, Reverse<u32>, usize);
 
 /// What a component needs at a site, each with the sites that hold it.
-struct Files<'s> {
+struct NeededFiles<'s> {
     contents: Vec<(Bytes, &'s [usize])>,
     /// The sites that hold all of it and can be read, in order of name.
     sources: Vec<usize>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PlacementSearch<'a> {
     /// The same, of pairs in the history table alone.
-    pub(super) fn with_history(mut self, history: &'a super::History) -> Self {
+    pub(super) fn with_history(mut self, history: &'a super::PairHistory) -> Self {
         self.history = Some(history);
         self
     }
 
     /// The first site by name that has all files of the component and takes it now.
-    pub(super) fn close_to_files(&self, component: usize, remaining: &Remaining) -> Option<Choice> {
+    pub(super) fn close_to_files(
+        &self,
+        component: usize,
+        remaining: &Remaining,
+    ) -> Option<SiteChoice> {
         let takes = |&site: &usize| {
             self.has_all_files(component, site) && self.fits(component, site, remaining)
         };
@@ -42,7 +46,7 @@ impl<'a> Search<'a> {
             Some(content) => self.replicas_of(content).iter().copied().find(takes),
             None => (0..self.grid.sites().len()).find(takes),
         };
-        site.map(|site| Choice::site(site, Rule::AtFiles))
+        site.map(|site| SiteChoice::site(site, PlacementRule::AtFiles))
     }
 
     /// Of all pairs in the table, and those in `learned`, the one whose files arrive first;
@@ -52,11 +56,11 @@ impl<'a> Search<'a> {
         component: usize,
         remaining: &Remaining,
         learned: &[(usize, usize)],
-    ) -> Option<Choice> {
+    ) -> Option<SiteChoice> {
         let need = self.component(component).resources.processors;
         let left = self.processors_left(component, remaining);
         let everywhere = self.same_everywhere(component);
-        let mut best: Option<(Order, Choice)> = None;
+        let mut best: Option<(PairOrder, SiteChoice)> = None;
         for site in (0..left.len()).filter(|&site| left[site] >= need) {
             let pair = match &everywhere {
                 Some(files) => self.nearest_of(files, site, learned),
@@ -75,10 +79,10 @@ impl<'a> Search<'a> {
             if is_better && self.takes_pair(component, site, file_site, remaining) {
                 best = Some((
                     order,
-                    Choice {
+                    SiteChoice {
                         site,
                         file_site,
-                        rule: Rule::NearestPair,
+                        rule: PlacementRule::NearestPair,
                     },
                 ));
             }
@@ -115,7 +119,7 @@ impl<'a> Search<'a> {
 
     fn nearest_of(
         &self,
-        files: &Files<'_>,
+        files: &NeededFiles<'_>,
         site: usize,
         learned: &[(usize, usize)],
     ) -> Option<(usize, DurationMs)> {
@@ -130,10 +134,10 @@ impl<'a> Search<'a> {
         self.first_arrival(bytes, files.sources.iter().copied().filter(is_pair), site)
     }
 
-    fn files(&self, component: usize, site: usize) -> Files<'_> {
+    fn files(&self, component: usize, site: usize) -> NeededFiles<'_> {
         let held = |content: Content| (content.size, self.replicas_of(content));
         let is_readable = |from: &usize| self.grid.sites()[*from].serves_files;
-        Files {
+        NeededFiles {
             contents: self.needed(component, site).map(held).collect(),
             sources: self
                 .file_sites(component, site)
@@ -143,7 +147,7 @@ impl<'a> Search<'a> {
     }
 
     /// The files of a component that needs the same ones wherever it runs.
-    fn same_everywhere(&self, component: usize) -> Option<Files<'_>> {
+    fn same_everywhere(&self, component: usize) -> Option<NeededFiles<'_>> {
         let request = self.component(component);
         let any = self
             .grid

@@ -6,7 +6,7 @@ use super::policy::DefaultPolicies;
 use super::request::PlacementRequest;
 use super::reserving::planned;
 use crate::ids::SiteName;
-use crate::job::spec::Request;
+use crate::job::spec::RequestType;
 use crate::job::state::Job;
 use crate::placed::Placement;
 
@@ -17,7 +17,7 @@ pub fn could_take_part<'a>(
     grid: &'a GridSnapshot,
     defaults: &DefaultPolicies,
 ) -> Vec<(&'a GridSite, Placement)> {
-    let Request::Flexible(bounds) = &job.spec.request else {
+    let RequestType::Flexible(bounds) = &job.spec.request else {
         return Vec::new();
     };
     let requests = PlacementRequest::of_parts(job, &[bounds.least()], defaults);
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::job::spec::Flexible;
-    use crate::job::tests::world::{World, spec};
+    use crate::job::tests::world::{JobWorld, spec};
     use crate::placement::reserving::could_be_reserved;
     use crate::placement::testing::{grid, site, sizes};
     use crate::placement::{SiteShape, rank_to_reserve};
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn a_site_that_takes_none_of_its_owners_jobs_takes_no_part() {
         let mut spec = spec(1);
-        spec.request = Request::Flexible(Flexible::default());
-        let job = World::new(spec).job;
+        spec.request = RequestType::Flexible(Flexible::default());
+        let job = JobWorld::new(spec).job;
         let bans = [(job.owner.clone(), Ban::Probed)].into();
         let grid = grid([
             GridSite {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_site_could_promise_what_it_takes_nothing_of_for_a_while() {
-        let owner = World::new(spec(1)).job.owner;
+        let owner = JobWorld::new(spec(1)).job.owner;
         let bans = [(owner.clone(), Ban::Probed)].into();
         let grid = grid([GridSite {
             bans,

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use crate::ids::PolicyName;
-use crate::placed::{DominantRefusal, PlacedBy, Placement, Rule};
+use crate::placed::{DominantRefusal, PlacedBy, Placement, PlacementRule};
 use crate::units::{DurationMs, Timestamp};
 
 /// A place for every component of a job. There is no partial plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct PlacementPlan {
     /// The policy that made it.
     pub policy: PolicyName,
     /// The rule of it by which the sites were chosen.
-    pub rule: Rule,
+    pub rule: PlacementRule,
     /// One place per component, by component index. A source that is the
     /// execution site itself means that the content is there already.
     pub placements: Vec<Placement>,
@@ -20,7 +20,7 @@ pub struct Plan {
     pub transfer_time: DurationMs,
 }
 
-impl Plan {
+impl PlacementPlan {
     /// JST, the job's start time as estimated when it was placed at `placed_at` (JPT).
     pub fn start_time(&self, placed_at: Timestamp) -> Timestamp {
         placed_at + self.transfer_time

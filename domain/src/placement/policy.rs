@@ -6,21 +6,21 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::grid::GridSnapshot;
-use super::history::History;
-use super::plan::Plan;
+use super::history::PairHistory;
+use super::plan::PlacementPlan;
 pub use super::policies::POLICIES;
 use super::policies::{FlexibleClusterMinimization, WorstFit};
 use super::queues::place_either_way;
-use super::reason::{Observer, Reason, Refusal};
+use super::reason::{Observer, PlacementRefusal, Reason};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
-use super::search::{Choice, Search};
-use crate::acquire::LaneWords;
+use super::search::{PlacementSearch, SiteChoice};
+use crate::acquire::PartitionOptions;
 use crate::bid::Weights;
 use crate::ids::{ComponentIndex, KeyName, PolicyName, SiteName};
 use crate::job::parameters::JobParameters;
-use crate::job::spec::Request;
-use crate::placed::Rule;
+use crate::job::spec::RequestType;
+use crate::placed::PlacementRule;
 use crate::units::{BitsPerSecond, DurationMs};
 
 /// Name of the policy that serves where none is configured.
@@ -35,7 +35,7 @@ pub trait Policy: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Whether it can place this type of request.
-    fn serves(&self, request: &Request) -> bool;
+    fn serves(&self, request: &RequestType) -> bool;
 
     /// Whether it brings files over pairs of sites in the history table alone.
     fn keeps_to_history(&self) -> bool {
@@ -61,7 +61,7 @@ pub trait Policy: Send + Sync {
         &self,
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
-    ) -> Result<Plan, Refusal>;
+    ) -> Result<PlacementPlan, PlacementRefusal>;
 }
 
 /// What a policy plays on.
@@ -71,7 +71,7 @@ pub struct PlacementContext<'a> {
     /// What is left of it.
     pub remaining: &'a mut Remaining,
     /// The history table of Close-to-Files.
-    pub history: &'a mut History,
+    pub history: &'a mut PairHistory,
     /// Who wants to know why.
     pub observer: &'a mut dyn Observer,
 }
@@ -128,7 +128,7 @@ fn names_of(wanted: impl Fn(&dyn Policy) -> bool) -> String {
 /// See [`UnknownPolicy`].
 pub fn policy_for(
     name: &PolicyName,
-    request: &Request,
+    request: &RequestType,
 ) -> Result<&'static dyn Policy, UnknownPolicy> {
     let policy = find_policy(name)?;
     if policy.serves(request) {
@@ -155,7 +155,7 @@ pub struct DefaultPolicies {
     pub local_rate: Option<BitsPerSecond>,
     /// How jobs choose whom they ask within sites, if any site knows that difference; then it
     /// matters, too, how long a job runs.
-    pub lanes: Option<LaneWords>,
+    pub lanes: Option<PartitionOptions>,
     /// How much longer than its wall time a component may hold what it got: at its gate, and
     /// until it is seen to have ended.
     pub beyond_wall_time: DurationMs,
@@ -190,10 +190,10 @@ impl DefaultPolicies {
     }
 
     /// The one for this type of request.
-    pub fn for_request(&self, request: &Request) -> &PolicyName {
+    pub fn for_request(&self, request: &RequestType) -> &PolicyName {
         match request {
-            Request::Fixed | Request::NonFixed => &self.rigid,
-            Request::Flexible(_) => &self.flexible,
+            RequestType::Fixed | RequestType::NonFixed => &self.rigid,
+            RequestType::Flexible(_) => &self.flexible,
         }
     }
 }
@@ -206,7 +206,7 @@ impl DefaultPolicies {
 pub fn place(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     context.remaining.begin_request();
     context
         .remaining
@@ -222,7 +222,7 @@ pub fn place(
 pub fn place_now(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     context.remaining.begin_request();
     context
         .remaining
@@ -234,7 +234,7 @@ pub fn place_now(
 pub(super) fn by_policy(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     match find_policy(request.policy()) {
         Ok(policy) if policy.serves(request.request()) => policy.place(request, context),
         Ok(_) => Err(unsuited(request)),
@@ -245,7 +245,7 @@ pub(super) fn by_policy(
 }
 
 /// The policy cannot place requests of this type.
-pub(super) fn unsuited(request: &PlacementRequest) -> Refusal {
+pub(super) fn unsuited(request: &PlacementRequest) -> PlacementRefusal {
     let policy = request.policy().clone();
     without_site(Reason::PolicyUnsuited {
         policy,
@@ -253,8 +253,8 @@ pub(super) fn unsuited(request: &PlacementRequest) -> Refusal {
     })
 }
 
-fn without_site(reason: Reason) -> Refusal {
-    Refusal {
+fn without_site(reason: Reason) -> PlacementRefusal {
+    PlacementRefusal {
         component: ComponentIndex(0),
         site: None,
         reason,
@@ -270,9 +270,9 @@ impl PlacementContext<'_> {
     pub(super) fn place_each(
         &mut self,
         request: &PlacementRequest,
-        pick: impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
-    ) -> Result<Plan, Refusal> {
-        self.place_with(&Search::new(request, self.grid), pick)
+        pick: impl FnMut(&PlacementSearch<'_>, usize, &Remaining) -> Option<SiteChoice>,
+    ) -> Result<PlacementPlan, PlacementRefusal> {
+        self.place_with(&PlacementSearch::new(request, self.grid), pick)
     }
 
     /// [`PlacementContext::place_each`] with a search that was made before.
@@ -281,12 +281,14 @@ impl PlacementContext<'_> {
     /// The first component without a site; everything taken is given back.
     pub(super) fn place_with(
         &mut self,
-        search: &Search<'_>,
-        mut pick: impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
-    ) -> Result<Plan, Refusal> {
+        search: &PlacementSearch<'_>,
+        mut pick: impl FnMut(&PlacementSearch<'_>, usize, &Remaining) -> Option<SiteChoice>,
+    ) -> Result<PlacementPlan, PlacementRefusal> {
         let request = search.request;
-        let mut chosen =
-            vec![Choice::site(usize::MAX, Rule::NamedSite); request.components().len()];
+        let mut chosen = vec![
+            SiteChoice::site(usize::MAX, PlacementRule::NamedSite);
+            request.components().len()
+        ];
         for (done, &component) in request.by_size().iter().enumerate() {
             let component = component as usize;
             let choice = choose(search, component, self.remaining, &mut pick);
@@ -318,10 +320,10 @@ impl PlacementContext<'_> {
     /// [`SiteVerdict`]: super::reason::SiteVerdict
     fn explain_rest(
         &mut self,
-        search: &Search<'_>,
+        search: &PlacementSearch<'_>,
         rest: &[u32],
         mut remaining: Remaining,
-        pick: &mut impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
+        pick: &mut impl FnMut(&PlacementSearch<'_>, usize, &Remaining) -> Option<SiteChoice>,
     ) {
         let Some((&refused, rest)) = rest.split_first() else {
             return;
@@ -348,11 +350,11 @@ impl PlacementContext<'_> {
 
 /// Where the component goes: to its named site, or to the one that `pick` chooses.
 fn choose(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     component: usize,
     remaining: &Remaining,
-    pick: &mut impl FnMut(&Search<'_>, usize, &Remaining) -> Option<Choice>,
-) -> Option<Choice> {
+    pick: &mut impl FnMut(&PlacementSearch<'_>, usize, &Remaining) -> Option<SiteChoice>,
+) -> Option<SiteChoice> {
     match search.named_site(component) {
         Some(named) => named
             .filter(|&site| search.fits(component, site, remaining))

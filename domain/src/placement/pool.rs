@@ -5,11 +5,11 @@ use std::ops::ControlFlow::{self, Continue};
 use std::sync::Arc;
 
 use super::grid::GridSite;
-use super::obstacles::Report;
+use super::obstacles::ObstacleSink;
 use super::reason::Reason;
 use super::remaining::Remaining;
 use super::request::ComponentRequest;
-use super::search::Search;
+use super::search::PlacementSearch;
 use crate::acquire::most_of_any;
 use crate::placed::ReasonCode;
 use crate::resources::Resources;
@@ -45,7 +45,7 @@ impl GridSite {
     }
 }
 
-impl Search<'_> {
+impl PlacementSearch<'_> {
     /// What is left of a pool. What jobs of ours were promised is not known by partition, so all
     /// of it counts: soon the site counts it itself.
     pub(super) fn left_of(&self, pool: &Pool, index: usize, remaining: &Remaining) -> Resources {
@@ -89,7 +89,7 @@ impl Search<'_> {
         need: &Resources,
         index: usize,
         remaining: &Remaining,
-        report: &mut Report<'_>,
+        report: &mut ObstacleSink<'_>,
     ) -> ControlFlow<()> {
         let left = self.left_of(pool, index, remaining);
         let others = need

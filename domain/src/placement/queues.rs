@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use super::grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance};
-use super::plan::Plan;
+use super::grid::{Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance};
+use super::plan::PlacementPlan;
 use super::policy::{PlacementContext, by_policy};
-use super::reason::{Observer, Recorder, Refusal, Silent};
+use super::reason::{Observer, PlacementRefusal, Recorder, Silent};
 use super::remaining::Remaining;
 use super::request::PlacementRequest;
 use crate::acquire::{Acquisition, AcquisitionMode};
@@ -22,7 +22,7 @@ use crate::acquire::{Acquisition, AcquisitionMode};
 pub(super) fn place_either_way(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     match request.acquisition().mode {
         AcquisitionMode::Immediate => by_policy(request, context),
         AcquisitionMode::Queued => in_queues(request, context),
@@ -34,7 +34,7 @@ pub(super) fn place_either_way(
 fn now_or_in_queues(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     let (mut of_idle, mut of_queues) = (Recorder::default(), Recorder::default());
     let listens = context.observer.is_listening();
     let refusal = match by_policy(
@@ -58,7 +58,7 @@ fn now_or_in_queues(
 pub fn queue_instead(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-) -> Option<Plan> {
+) -> Option<PlacementPlan> {
     let may = request.acquisition().mode == AcquisitionMode::Auto && context.grid.has_queues();
     context.remaining.begin_request();
     may.then(|| in_queues(request, context).ok()).flatten()
@@ -69,7 +69,7 @@ pub fn queue_instead(
 fn in_queues(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     let grid = context.grid.as_queues();
     let mut remaining = Remaining::of(&grid);
     let mut plan = by_policy(
@@ -142,8 +142,10 @@ impl GridSite {
     fn as_queue(&self) -> Self {
         let mut site = self.clone();
         site.acceptance = match self.acceptance {
-            Acceptance::Open if !self.has_queue() => Acceptance::Closed(Hindrance::NoQueue),
-            Acceptance::Closed(Hindrance::QueueOnly) => Acceptance::Open,
+            PlacementAcceptance::Open if !self.has_queue() => {
+                PlacementAcceptance::Closed(Hindrance::NoQueue)
+            }
+            PlacementAcceptance::Closed(Hindrance::QueueOnly) => PlacementAcceptance::Open,
             other => other,
         };
         // To wait is what it is there for.

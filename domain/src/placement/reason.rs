@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::grid::Hindrance;
-use crate::acquire::{Lane, Waited};
+use crate::acquire::{PartitionAccount, Waited};
 use crate::bid::SiteBid;
 use crate::ids::{ComponentIndex, Digest, KeyName, PolicyName, SiteName};
 use crate::labels::Constraint;
@@ -63,7 +63,7 @@ pub enum Reason {
     /// As much was asked there lately, and waited for others or for a limit.
     Waited {
         /// Whom it asks within the site.
-        lane: Lane,
+        lane: PartitionAccount,
         /// What was asked there.
         wait: Waited,
     },
@@ -133,7 +133,7 @@ pub enum Reason {
     /// Its partition there gives no job as much time.
     TooLong {
         /// Whom it asks within the site.
-        lane: Lane,
+        lane: PartitionAccount,
         /// How long it asks for.
         time: DurationMs,
         /// The longest that a job gets there.
@@ -359,7 +359,7 @@ impl fmt::Display for Reason {
 
 /// Why a job was not placed: the reason nearest to a placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PlacementRefusal {
     /// The component that found no site, in order of size.
     pub component: ComponentIndex,
     /// The site that came nearest; `None` if the reason is not about a site.
@@ -368,13 +368,13 @@ pub struct Refusal {
     pub reason: Reason,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PlacementRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.naming(&[]))
     }
 }
 
-impl Refusal {
+impl PlacementRefusal {
     /// In words, with the name of the component, if it is among these; else with its number.
     pub fn naming(&self, names: &[String]) -> String {
         let name = names.get(self.component.0 as usize).cloned();
@@ -406,12 +406,12 @@ pub struct SiteVerdict {
     /// What it would take to bring its files there; `None` if they cannot be brought.
     pub transfer_time: Option<DurationMs>,
     /// The verdict.
-    pub outcome: Outcome,
+    pub outcome: Suitability,
 }
 
 /// A verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Suitability {
     /// The component goes there.
     Chosen,
     /// It could, but the policy prefers another site.

@@ -4,24 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::acquire::{AcquisitionMode, AcquisitionOptions, Ask, Lane, ReservationWish};
+use crate::acquire::{
+    AcquisitionMode, AcquisitionOptions, PartitionAccount, PartitionDemand, ReservationTerms,
+};
 use crate::bid::Terms;
-use crate::content::{Chunk, Content, Part};
+use crate::content::{Chunk, Content, FilePart};
 use crate::ids::{ComponentIndex, KeyName, PolicyName, SiteName};
-use crate::job::spec::{ComponentSpec, Executable, Feed, JobSpec, Request, Where};
+use crate::job::spec::{ComponentSpec, Executable, Feed, JobSpec, OverrideScope, RequestType};
 use crate::job::state::Job;
 use crate::labels::{Constraint, Labels};
 use crate::resources::{GFLOPS, Resources};
 use crate::units::DurationMs;
 
-use super::plan::Plan;
+use super::plan::PlacementPlan;
 use super::policy::{DefaultPolicies, find_policy, policy_for};
 
 /// A job's requirements, reduced to what decides its placement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PlacementRequest {
     policy: PolicyName,
-    request: Request,
+    request: RequestType,
     restartable: bool,
     components: Vec<ComponentRequest>,
     by_size: Vec<u32>,
@@ -66,9 +68,9 @@ pub struct ComponentRequest {
     /// Its executable, if that is staged.
     pub executable: Option<Content>,
     /// Sites with another executable, in order of application; `None` for one found there.
-    pub executable_at: Vec<(Where, Option<Content>)>,
+    pub executable_at: Vec<(OverrideScope, Option<Content>)>,
     /// Whom it asks within sites, where it says so itself, in order of application.
-    pub lanes: Vec<(Where, Lane)>,
+    pub lanes: Vec<(OverrideScope, PartitionAccount)>,
     /// Sites where it failed by a fault of the site. They are passed over as long as
     /// another site that takes placements could hold it (KOALA, section 8).
     pub avoid: BTreeSet<SiteName>,
@@ -82,7 +84,7 @@ impl PlacementRequest {
     /// flexible request are one, which asks for the total.
     pub fn new(
         policy: PolicyName,
-        request: Request,
+        request: RequestType,
         restartable: bool,
         mut components: Vec<ComponentRequest>,
     ) -> Self {
@@ -90,7 +92,7 @@ impl PlacementRequest {
         let gflops = components
             .iter()
             .fold(0_u64, |sum, part| sum.saturating_add(part.gflops));
-        if let (Request::Flexible(bounds), [whole]) = (&request, components.as_mut_slice()) {
+        if let (RequestType::Flexible(bounds), [whole]) = (&request, components.as_mut_slice()) {
             let rigid = |split: &Vec<u32>| {
                 let mut before = 0;
                 let parts = split.iter().map(|&size| {
@@ -99,7 +101,7 @@ impl PlacementRequest {
                 });
                 Self::new(
                     policy.clone(),
-                    Request::NonFixed,
+                    RequestType::NonFixed,
                     restartable,
                     parts.collect(),
                 )
@@ -140,13 +142,13 @@ impl PlacementRequest {
     /// site where one of its components failed.
     pub fn of_job(job: &Job, defaults: &DefaultPolicies) -> Self {
         Self::of_spec(&job.spec, defaults, |index| match job.spec.request {
-            Request::Flexible(_) => job
+            RequestType::Flexible(_) => job
                 .components
                 .iter()
                 .flat_map(|c| &c.avoid)
                 .cloned()
                 .collect(),
-            Request::Fixed | Request::NonFixed => job
+            RequestType::Fixed | RequestType::NonFixed => job
                 .components
                 .get(index)
                 .map(|c| c.avoid.clone())
@@ -237,7 +239,9 @@ impl PlacementRequest {
 
     /// The same, for as long as the job runs, where any site is asked by the time.
     fn with_time_of(self, spec: &JobSpec, defaults: &DefaultPolicies) -> Self {
-        let time = defaults.lanes.map(|_| Ask::new(0, spec.wall_time).time);
+        let time = defaults
+            .lanes
+            .map(|_| PartitionDemand::new(0, spec.wall_time).time);
         self.with_time(time)
     }
 
@@ -278,11 +282,11 @@ impl PlacementRequest {
         component.gflops = job.gflops_of(index)?;
         component.resources = job.resources_of(index)?;
         let own = job.spec.policy.as_ref();
-        let own = own.filter(|policy| policy_for(policy, &Request::NonFixed).is_ok());
+        let own = own.filter(|policy| policy_for(policy, &RequestType::NonFixed).is_ok());
         let policy = own.unwrap_or(&defaults.rigid).clone();
         let request = match job.spec.request {
-            Request::Fixed => Request::Fixed,
-            Request::NonFixed | Request::Flexible(_) => Request::NonFixed,
+            RequestType::Fixed => RequestType::Fixed,
+            RequestType::NonFixed | RequestType::Flexible(_) => RequestType::NonFixed,
         };
         // It is placed anew because it can start there now, or its siblings run already.
         let mode = AcquisitionMode::Immediate;
@@ -320,7 +324,7 @@ impl PlacementRequest {
         let chunks = asked.chunks;
         let whole = ComponentRequest { chunks, ..whole };
         let own = job.spec.policy.as_ref();
-        let own = own.filter(|policy| policy_for(policy, &Request::NonFixed).is_ok());
+        let own = own.filter(|policy| policy_for(policy, &RequestType::NonFixed).is_ok());
         let policy = own.unwrap_or(&defaults.rigid);
         let mut before = 0;
         let one = |size: &u32| {
@@ -328,7 +332,7 @@ impl PlacementRequest {
             before += size;
             Self::new(
                 policy.clone(),
-                Request::NonFixed,
+                RequestType::NonFixed,
                 job.spec.rerunnable,
                 vec![part],
             )
@@ -348,7 +352,7 @@ impl PlacementRequest {
     }
 
     /// Fixed, non-fixed or flexible.
-    pub fn request(&self) -> &Request {
+    pub fn request(&self) -> &RequestType {
         &self.request
     }
 
@@ -423,7 +427,10 @@ impl PlacementRequest {
     }
 
     /// What a plan for it takes of each site.
-    pub fn uses<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (SiteName, Resources)> + 'a {
+    pub fn uses<'a>(
+        &'a self,
+        plan: &'a PlacementPlan,
+    ) -> impl Iterator<Item = (SiteName, Resources)> + 'a {
         plan.placements
             .iter()
             .enumerate()
@@ -470,7 +477,7 @@ impl ComponentRequest {
     /// The part of it that belongs to so many of its processors, after those of other parts.
     fn portion(&self, before: u32, own: u32) -> Self {
         let total = self.resources.processors.into();
-        let part = Part {
+        let part = FilePart {
             before: before.into(),
             own: own.into(),
             total,
@@ -492,7 +499,7 @@ impl ComponentRequest {
     fn of_component(
         component: &ComponentSpec,
         avoid: BTreeSet<SiteName>,
-        part_of: impl Fn(Content) -> Part,
+        part_of: impl Fn(Content) -> FilePart,
     ) -> Self {
         let staged = |executable: &Executable| match executable {
             Executable::Staged(file) => file.bound,
@@ -585,7 +592,7 @@ fn named(chunks: impl Iterator<Item = Chunk>) -> BTreeMap<Content, Chunk> {
 }
 
 /// How its processors may be got: whoever may be promised a start waits in no queue of a site.
-fn options(spec: &JobSpec, wish: Option<ReservationWish>) -> AcquisitionOptions {
+fn options(spec: &JobSpec, wish: Option<ReservationTerms>) -> AcquisitionOptions {
     match wish {
         Some(_) => AcquisitionOptions {
             mode: AcquisitionMode::Immediate,

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::grid::{Acceptance, Belief, GridSite, GridSnapshot, Hindrance};
-use super::history::History;
-use super::plan::Plan;
+use super::grid::{Belief, GridSite, GridSnapshot, Hindrance, PlacementAcceptance};
+use super::history::PairHistory;
+use super::plan::PlacementPlan;
 use super::policy::{PlacementContext, by_policy};
 use super::reason::Silent;
 use super::remaining::Remaining;
@@ -30,7 +30,7 @@ pub fn rank_unreserved(request: &PlacementRequest, grid: &GridSnapshot) -> Vec<P
 /// Whether a site that grants reservations could hold a request of one component, though it may take
 /// nothing now, or nothing of its owner.
 pub fn could_be_reserved(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
-    let (acceptance, bans) = (Acceptance::Open, Arc::default());
+    let (acceptance, bans) = (PlacementAcceptance::Open, Arc::default());
     let open = |site: &GridSite| GridSite {
         acceptance,
         bans: Arc::clone(&bans),
@@ -72,11 +72,11 @@ fn best(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Placement> {
     planned(request, grid)?.placements.pop()
 }
 
-pub(super) fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option<Plan> {
+pub(super) fn planned(request: &PlacementRequest, grid: &GridSnapshot) -> Option<PlacementPlan> {
     let mut context = PlacementContext {
         grid,
         remaining: &mut Remaining::of(grid),
-        history: &mut History::default(),
+        history: &mut PairHistory::default(),
         observer: &mut Silent,
     };
     by_policy(request, &mut context).ok()
@@ -115,12 +115,12 @@ impl GridSite {
     }
 
     /// Whether it takes what it has promised processors to: that waits in no queue.
-    pub fn acceptance_of_promised(&self) -> Acceptance {
+    pub fn acceptance_of_promised(&self) -> PlacementAcceptance {
         match self.acceptance {
-            Acceptance::Closed(Hindrance::QueueOnly)
+            PlacementAcceptance::Closed(Hindrance::QueueOnly)
                 if self.grants_reservations() == Some(true) =>
             {
-                Acceptance::Open
+                PlacementAcceptance::Open
             }
             other => other,
         }

@@ -7,36 +7,36 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow::{Break, Continue};
 
-use super::grid::{Acceptance, GridSite, GridSnapshot, SiteShape};
-use super::history::History;
-use super::obstacles::{Obstacle, never_fits, worst_of};
-use super::plan::Plan;
-use super::reason::{Observer, Outcome, Reason, Refusal, SiteVerdict};
+use super::grid::{GridSite, GridSnapshot, PlacementAcceptance, SiteShape};
+use super::history::PairHistory;
+use super::obstacles::{RememberedObstacle, never_fits, worst_of};
+use super::plan::PlacementPlan;
+use super::reason::{Observer, PlacementRefusal, Reason, SiteVerdict, Suitability};
 use super::remaining::Remaining;
 use super::request::{ComponentRequest, PlacementRequest};
 use super::submission::may_try_out;
 use crate::acquire::Acquisition;
-use crate::content::{Chunk, Content, Part};
+use crate::content::{Chunk, Content, FilePart};
 use crate::ids::{ComponentIndex, SiteName};
-use crate::placed::{Placement, ReasonCode, Rule, Source};
+use crate::placed::{ContentSource, Placement, PlacementRule, ReasonCode};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, DurationMs};
 
 /// A site for a component, and the file site that serves it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Choice {
+pub struct SiteChoice {
     /// Index of the execution site.
     pub site: usize,
     /// Index of the file site that all its files come from; `None`: each from where
     /// it arrives first.
     pub file_site: Option<usize>,
     /// Why this site.
-    pub rule: Rule,
+    pub rule: PlacementRule,
 }
 
-impl Choice {
+impl SiteChoice {
     /// A site, with files from where they arrive first.
-    pub fn site(site: usize, rule: Rule) -> Self {
+    pub fn site(site: usize, rule: PlacementRule) -> Self {
         Self {
             site,
             file_site: None,
@@ -46,7 +46,7 @@ impl Choice {
 }
 
 /// One job against one snapshot.
-pub struct Search<'a> {
+pub struct PlacementSearch<'a> {
     pub(super) request: &'a PlacementRequest,
     pub(super) grid: &'a GridSnapshot,
     /// Sites with each content of the request, by index, in order of name.
@@ -59,12 +59,12 @@ pub struct Search<'a> {
     /// Components whose avoided sites are passed over.
     pub(super) avoids: Vec<bool>,
     /// For Close-to-Files: the pairs of sites that it considers.
-    pub(super) history: Option<&'a History>,
+    pub(super) history: Option<&'a PairHistory>,
     /// What is idle at each site only as is supposed; empty where nothing is.
     pub(super) made_up: Vec<Resources>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PlacementSearch<'a> {
     /// Looks up what the request's components share.
     pub fn new(request: &'a PlacementRequest, grid: &'a GridSnapshot) -> Self {
         Self::of_whole(request, request, tries_out(request, grid), grid)
@@ -100,8 +100,8 @@ impl<'a> Search<'a> {
     }
 
     /// The same on other sites.
-    pub(super) fn on<'s>(&'s self, grid: &'s GridSnapshot) -> Search<'s> {
-        Search::of_whole(self.request, self.whole, tries_out(self.whole, grid), grid)
+    pub(super) fn on<'s>(&'s self, grid: &'s GridSnapshot) -> PlacementSearch<'s> {
+        PlacementSearch::of_whole(self.request, self.whole, tries_out(self.whole, grid), grid)
     }
 
     fn of_whole(
@@ -153,14 +153,14 @@ impl<'a> Search<'a> {
     }
 
     /// How a component is served at the site that it names.
-    pub(super) fn at_named(&self, component: usize, site: usize) -> Choice {
+    pub(super) fn at_named(&self, component: usize, site: usize) -> SiteChoice {
         let pair = self
             .history
             .and_then(|_| self.nearest_pair(component, site));
-        Choice {
+        SiteChoice {
             site,
             file_site: pair.map(|(from, _)| from),
-            rule: Rule::NamedSite,
+            rule: PlacementRule::NamedSite,
         }
     }
 
@@ -181,24 +181,24 @@ impl<'a> Search<'a> {
     }
 
     /// The plan that puts each component on the site chosen for it, by component index.
-    pub(super) fn plan(&self, chosen: &[Choice]) -> Plan {
+    pub(super) fn plan(&self, chosen: &[SiteChoice]) -> PlacementPlan {
         let rule = chosen
             .iter()
             .map(|choice| choice.rule)
             .max()
-            .unwrap_or(Rule::NamedSite);
+            .unwrap_or(PlacementRule::NamedSite);
         let placements = chosen.iter().enumerate();
         let placements = placements.map(|(index, choice)| self.placement(index, *choice));
         self.plan_of(placements.collect(), rule)
     }
 
     /// The plan of these placements.
-    pub(super) fn plan_of(&self, placements: Vec<Placement>, rule: Rule) -> Plan {
+    pub(super) fn plan_of(&self, placements: Vec<Placement>, rule: PlacementRule) -> PlacementPlan {
         let transfer_time = placements
             .iter()
             .map(|placement| placement.transfer_time)
             .max();
-        Plan {
+        PlacementPlan {
             policy: self.request.policy().clone(),
             rule,
             placements,
@@ -206,7 +206,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    pub(super) fn placement(&self, component: usize, choice: Choice) -> Placement {
+    pub(super) fn placement(&self, component: usize, choice: SiteChoice) -> Placement {
         self.placement_of(component, choice, None)
     }
 
@@ -215,8 +215,8 @@ impl<'a> Search<'a> {
     pub(super) fn placement_of(
         &self,
         component: usize,
-        choice: Choice,
-        part: Option<Part>,
+        choice: SiteChoice,
+        part: Option<FilePart>,
     ) -> Placement {
         let site = choice.site;
         let place = &self.grid.sites()[site];
@@ -245,9 +245,9 @@ impl<'a> Search<'a> {
         &self,
         component: usize,
         content: Content,
-        choice: Choice,
-        part: Option<Part>,
-    ) -> Option<(Source, DurationMs)> {
+        choice: SiteChoice,
+        part: Option<FilePart>,
+    ) -> Option<(ContentSource, DurationMs)> {
         let chunk = self.component(component).chunks.get(&content);
         let chunk = chunk.map(|chunk| part.map_or(*chunk, |part| Chunk::of_part(chunk.of, part)));
         let size = chunk.map_or(content.size, |chunk| chunk.length);
@@ -256,7 +256,7 @@ impl<'a> Search<'a> {
         let content = chunk.map_or(content, |chunk| chunk.content());
         let from = self.grid.sites()[from].name.clone();
         Some((
-            Source {
+            ContentSource {
                 content,
                 from,
                 chunk: cut,
@@ -266,7 +266,12 @@ impl<'a> Search<'a> {
     }
 
     /// Where a content comes from, if so much of it is to be brought, and how long that takes.
-    fn source(&self, content: Content, size: Bytes, choice: Choice) -> Option<(usize, DurationMs)> {
+    fn source(
+        &self,
+        content: Content,
+        size: Bytes,
+        choice: SiteChoice,
+    ) -> Option<(usize, DurationMs)> {
         match choice.file_site {
             Some(from) if !self.replicas_of(content).contains(&choice.site) => {
                 let rate = self.grid.bandwidth(from, choice.site);
@@ -438,8 +443,8 @@ impl<'a> Search<'a> {
     }
 
     /// Why the component has no site: of the worst reason of each site the nearest.
-    pub(super) fn refusal(&self, component: usize, remaining: &Remaining) -> Refusal {
-        let mut nearest: Option<(Obstacle, usize)> = None;
+    pub(super) fn refusal(&self, component: usize, remaining: &Remaining) -> PlacementRefusal {
+        let mut nearest: Option<(RememberedObstacle, usize)> = None;
         let need = self.component(component).resources.processors;
         for (site, &left) in self
             .processors_left(component, remaining)
@@ -449,7 +454,7 @@ impl<'a> Search<'a> {
             // A site that lacks as many processors as the nearest so far is not looked
             // at: whatever else it lacks, it is no nearer.
             let short = u64::from(need.saturating_sub(left));
-            let is_beaten = |nearest: &(Obstacle, usize)| {
+            let is_beaten = |nearest: &(RememberedObstacle, usize)| {
                 nearest.0.0 == ReasonCode::NotEnoughIdle && short >= nearest.0.1
             };
             if nearest.as_ref().is_some_and(is_beaten) {
@@ -472,7 +477,7 @@ impl<'a> Search<'a> {
             (_, Some(((.., reason), site))) => (Some(self.grid.sites()[site].name.clone()), reason),
             (_, None) => (None, Reason::NoSites),
         };
-        Refusal {
+        PlacementRefusal {
             component: ComponentIndex(component as u32),
             site,
             reason,
@@ -490,7 +495,7 @@ impl<'a> Search<'a> {
         for index in 0..self.grid.sites().len() {
             let mut verdict = self.verdict(component, index, remaining);
             if chosen == Some(index) {
-                verdict.outcome = Outcome::Chosen;
+                verdict.outcome = Suitability::Chosen;
             }
             observer.verdict(verdict);
         }
@@ -515,8 +520,8 @@ impl<'a> Search<'a> {
             remaining_processors: self.processors_left(component, remaining)[index],
             transfer_time: self.transfer_time(component, index),
             outcome: match reasons.is_empty() {
-                true => Outcome::NotPreferred,
-                false => Outcome::Refused(reasons),
+                true => Suitability::NotPreferred,
+                false => Suitability::Refused(reasons),
             },
         }
     }
@@ -524,7 +529,7 @@ impl<'a> Search<'a> {
 
 /// Seldom anything is tried out, so seldom it is worked out who may.
 fn tries_out(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
-    let is_half_open = |site: &GridSite| site.acceptance == Acceptance::ProbesOnly;
+    let is_half_open = |site: &GridSite| site.acceptance == PlacementAcceptance::ProbesOnly;
     grid.sites().iter().any(is_half_open) && may_try_out(request, grid.sites())
 }
 

@@ -5,12 +5,12 @@ use std::ops::ControlFlow::Break;
 use thiserror::Error;
 
 use super::grid::{GridSite, GridSnapshot, Hindrance};
-use super::obstacles::{Obstacle, never_fits, worst_of};
+use super::obstacles::{RememberedObstacle, never_fits, worst_of};
 use super::reason::Reason;
 use super::request::{ComponentRequest, PlacementRequest};
 use super::split::split;
 use crate::ids::{ComponentIndex, SiteName};
-use crate::job::spec::{Flexible, Request};
+use crate::job::spec::{Flexible, RequestType};
 use crate::resources::{Resources, Shortage};
 use crate::text::nearest;
 use crate::units::DurationMs;
@@ -140,7 +140,7 @@ pub(super) fn could_hold_all(
     if sites.is_empty() {
         return Err(Unplaceable::NoSites);
     }
-    if let (Request::Flexible(bounds), Some(total)) = (request.request(), request.total()) {
+    if let (RequestType::Flexible(bounds), Some(total)) = (request.request(), request.total()) {
         return could_hold_split(request, bounds, total, sites);
     }
     for (index, component) in request.components().iter().enumerate() {
@@ -252,7 +252,7 @@ fn component_fits(
             known,
         });
     }
-    let mut nearest: Option<(Obstacle, &SiteName)> = None;
+    let mut nearest: Option<(RememberedObstacle, &SiteName)> = None;
     for site in candidates {
         let Some(worst) = worst_of(|report| never_fits(component, time, site, report)) else {
             return Ok(());

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::grid::{GridSite, GridSnapshot, SiteShape};
 use super::quota::{Quota, QuotaBasis};
-use super::reason::{Outcome, Reason};
+use super::reason::{Reason, Suitability};
 use super::remaining::Remaining;
 use super::request::ComponentRequest;
-use super::search::Search;
-use crate::labels::{Constraint, Labels, Rule};
-use crate::reserve::Ebb;
+use super::search::PlacementSearch;
+use crate::labels::{Constraint, LabelRule, Labels};
+use crate::reserve::IdleDrop;
 use crate::resources::Resources;
 use crate::units::{Bytes, Mflops, PerMillion};
 
@@ -22,7 +22,7 @@ pub(super) struct Supposed {
     pub(super) made_up: Vec<Resources>,
 }
 
-impl Search<'_> {
+impl PlacementSearch<'_> {
     /// The component at the site that its refusal names, with all that keeps it from there
     /// lifted, and no more: exactly what it lacks is made up for. Files that cannot be brought
     /// there are not: they are told again to each component that reads them. `None` without
@@ -37,7 +37,8 @@ impl Search<'_> {
         {
             return None;
         }
-        let Outcome::Refused(reasons) = self.verdict(component, index, remaining).outcome else {
+        let Suitability::Refused(reasons) = self.verdict(component, index, remaining).outcome
+        else {
             return None;
         };
         let mut remaining = remaining.clone();
@@ -74,7 +75,7 @@ impl Search<'_> {
     }
 
     /// The same job on the sites as they are supposed to be.
-    pub(super) fn supposing<'s>(&'s self, supposed: &'s Supposed) -> Search<'s> {
+    pub(super) fn supposing<'s>(&'s self, supposed: &'s Supposed) -> PlacementSearch<'s> {
         let mut search = self.on(&supposed.grid);
         search.history = self.history;
         search.made_up.clone_from(&supposed.made_up);
@@ -109,7 +110,7 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
                 let more = needed.0.saturating_sub(left.0);
                 site.staging_left = site.staging_left.map(|bytes| bytes + Bytes(more));
             }
-            Reason::Closed(_) => site.acceptance = super::Acceptance::Open,
+            Reason::Closed(_) => site.acceptance = super::PlacementAcceptance::Open,
             Reason::OwnerKeptOff(_) => site.bans = Arc::default(),
             Reason::TooSmall { resource, needed, largest } => {
                 let more = only(resource, needed.saturating_sub(*largest));
@@ -141,10 +142,10 @@ fn lift(site: &mut GridSite, reasons: &[Reason], promised: &Resources) -> Option
         }
     }
     idle.add(&lacked);
-    let raise = |ebb: &Ebb| {
+    let raise = |ebb: &IdleDrop| {
         let mut left = ebb.left.clone();
         left.add(&lacked);
-        Ebb {
+        IdleDrop {
             left,
             ..ebb.clone()
         }
@@ -178,10 +179,10 @@ fn only(resource: &str, count: u64) -> Resources {
 fn satisfy(labels: &mut Labels, constraint: &Constraint) {
     let values = labels.entry(constraint.key.clone()).or_default();
     match &constraint.rule {
-        Rule::Is(value) => drop(values.insert(value.clone())),
-        Rule::OneOf(accepted) => values.extend(accepted.first().cloned()),
-        Rule::IsNot(value) => drop(values.remove(value)),
-        Rule::AtLeast(least) => drop(values.insert(least.to_string().into())),
+        LabelRule::Is(value) => drop(values.insert(value.clone())),
+        LabelRule::OneOf(accepted) => values.extend(accepted.first().cloned()),
+        LabelRule::IsNot(value) => drop(values.remove(value)),
+        LabelRule::AtLeast(least) => drop(values.insert(least.to_string().into())),
     }
 }
 

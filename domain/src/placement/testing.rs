@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Acceptance, Belief, ComponentRequest, GridSite, GridSnapshot, History, Network,
-    PlacementContext, PlacementRequest, Plan, Quota, Recorder, Refusal, Remaining, SiteShape,
-    place,
+    Belief, ComponentRequest, GridSite, GridSnapshot, Network, PairHistory, PlacementAcceptance,
+    PlacementContext, PlacementPlan, PlacementRefusal, PlacementRequest, Quota, Recorder,
+    Remaining, SiteShape, place,
 };
 use crate::content::Content;
 use crate::ids::{Digest, PolicyName, SiteName};
-use crate::job::spec::{Flexible, Request};
+use crate::job::spec::{Flexible, RequestType};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, Bytes, Timestamp};
 
@@ -37,7 +37,7 @@ pub(crate) fn site_of(name: &str, total: Resources, idle: Resources) -> GridSite
             reservations: false,
             lanes: None,
         })),
-        acceptance: Acceptance::Open,
+        acceptance: PlacementAcceptance::Open,
         idle: Some(Belief {
             idle,
             asked_at: Timestamp(0),
@@ -111,7 +111,7 @@ pub(crate) fn component(processors: u32) -> ComponentRequest {
 
 /// A restartable, non-fixed request under Worst-Fit.
 pub(crate) fn request(components: Vec<ComponentRequest>) -> PlacementRequest {
-    PlacementRequest::new(worst_fit(), Request::NonFixed, true, components)
+    PlacementRequest::new(worst_fit(), RequestType::NonFixed, true, components)
 }
 
 /// The same request under another policy.
@@ -127,14 +127,14 @@ pub(crate) fn flexible(policy: &str, total: u32, bounds: Flexible) -> PlacementR
     let policy = PolicyName::new(policy).unwrap();
     PlacementRequest::new(
         policy,
-        Request::Flexible(bounds),
+        RequestType::Flexible(bounds),
         true,
         vec![component(total)],
     )
 }
 
 /// Sites and shares of a plan for a flexible request.
-pub(crate) fn shares_of(plan: &Plan) -> Vec<(&str, u32)> {
+pub(crate) fn shares_of(plan: &PlacementPlan) -> Vec<(&str, u32)> {
     plan.placements
         .iter()
         .map(|p| (p.site.as_str(), p.share.unwrap()))
@@ -150,13 +150,13 @@ pub(crate) fn sizes(sizes: &[u32]) -> PlacementRequest {
 pub(crate) fn explained(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-) -> (Result<Plan, Refusal>, Recorder) {
+) -> (Result<PlacementPlan, PlacementRefusal>, Recorder) {
     let mut recorder = Recorder::default();
     let mut remaining = Remaining::of(grid);
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
-        history: &mut History::All,
+        history: &mut PairHistory::All,
         observer: &mut recorder,
     };
     let outcome = place(request, &mut context);
@@ -164,12 +164,15 @@ pub(crate) fn explained(
 }
 
 /// Places one request on the whole grid.
-pub(crate) fn placed(request: &PlacementRequest, grid: &GridSnapshot) -> Result<Plan, Refusal> {
+pub(crate) fn placed(
+    request: &PlacementRequest,
+    grid: &GridSnapshot,
+) -> Result<PlacementPlan, PlacementRefusal> {
     explained(request, grid).0
 }
 
 /// Sites of a plan by component.
-pub(crate) fn sites_of(plan: &Plan) -> Vec<&str> {
+pub(crate) fn sites_of(plan: &PlacementPlan) -> Vec<&str> {
     plan.placements
         .iter()
         .map(|placement| placement.site.as_str())

@@ -61,7 +61,7 @@ impl Deducted {
 
 /// What is deducted for one plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct DeductionEntry {
     pub(super) deducted: Deducted,
     /// The site has acknowledged that the plan goes there.
     pub(super) is_held: bool,
@@ -69,13 +69,13 @@ pub(super) struct Entry {
 
 /// The ledger of one site.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ledger {
-    entries: BTreeMap<DeductionKey, Entry>,
+pub struct SiteDeductions {
+    entries: BTreeMap<DeductionKey, DeductionEntry>,
     /// Of all entries, kept: it is read for every plan.
     sum: Deducted,
 }
 
-impl Ledger {
+impl SiteDeductions {
     /// All that is deducted.
     pub fn sum(&self) -> &Deducted {
         &self.sum
@@ -110,7 +110,7 @@ impl Ledger {
 
     /// From now on this is deducted for the plan, and nothing that was before; whether nothing
     /// was.
-    pub(super) fn set(&mut self, key: DeductionKey, entry: Entry) -> bool {
+    pub(super) fn set(&mut self, key: DeductionKey, entry: DeductionEntry) -> bool {
         let place = self.entries.entry(key);
         if let Place::Occupied(before) = &place {
             self.sum.subtract(&before.get().deducted);

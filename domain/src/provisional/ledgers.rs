@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ledger::Entry;
-use super::{Deducted, DeductionKey, Holder, Ledger, PlanNumber};
+use super::ledger::DeductionEntry;
+use super::{Deducted, DeductionKey, PlanHolder, PlanNumber, SiteDeductions};
 use crate::ids::{JobId, Round, SiteName};
 use crate::units::Timestamp;
 
 /// The ledgers of all sites.
 #[derive(Debug, Clone, Default)]
-pub struct Ledgers {
+pub struct DeductionLedger {
     /// In the order in which they were first named.
-    sites: Vec<(SiteName, Ledger)>,
+    sites: Vec<(SiteName, SiteDeductions)>,
     numbers: BTreeMap<SiteName, LedgerNumber>,
-    plans: BTreeMap<DeductionKey, Open>,
+    plans: BTreeMap<DeductionKey, OpenPlan>,
     by_lease: BTreeSet<(Timestamp, DeductionKey)>,
     /// Plans whose lease was over, of which their holder was not told yet.
-    lapsed: BTreeMap<Holder, Vec<DeductionKey>>,
+    lapsed: BTreeMap<PlanHolder, Vec<DeductionKey>>,
     last_plan: u64,
     last_holder: u64,
 }
@@ -28,8 +28,8 @@ pub struct LedgerNumber(usize);
 
 /// A plan that is neither committed nor rejected.
 #[derive(Debug, Clone)]
-struct Open {
-    holder: Holder,
+struct OpenPlan {
+    holder: PlanHolder,
     until: Timestamp,
     /// Where something may be deducted for it.
     sites: Vec<LedgerNumber>,
@@ -46,11 +46,11 @@ pub struct Leak {
     pub deducted: Deducted,
 }
 
-impl Ledgers {
+impl DeductionLedger {
     /// Somebody who makes plans begins a life.
-    pub fn new_holder(&mut self) -> Holder {
+    pub fn new_holder(&mut self) -> PlanHolder {
         self.last_holder += 1;
-        Holder(self.last_holder)
+        PlanHolder(self.last_holder)
     }
 
     /// A plan is being made for this round of a job: until it ends, and at most until then,
@@ -59,7 +59,7 @@ impl Ledgers {
         &mut self,
         job: JobId,
         round: Round,
-        holder: Holder,
+        holder: PlanHolder,
         until: Timestamp,
     ) -> DeductionKey {
         self.last_plan += 1;
@@ -70,7 +70,7 @@ impl Ledgers {
         };
         self.plans.insert(
             key,
-            Open {
+            OpenPlan {
                 holder,
                 until,
                 sites: Vec::new(),
@@ -97,7 +97,7 @@ impl Ledgers {
             return *number;
         }
         let number = LedgerNumber(self.sites.len());
-        self.sites.push((site.clone(), Ledger::default()));
+        self.sites.push((site.clone(), SiteDeductions::default()));
         self.numbers.insert(site.clone(), number);
         number
     }
@@ -108,7 +108,7 @@ impl Ledgers {
         self.set(
             key,
             site,
-            Entry {
+            DeductionEntry {
                 deducted,
                 is_held: false,
             },
@@ -120,14 +120,14 @@ impl Ledgers {
         self.set(
             key,
             site,
-            Entry {
+            DeductionEntry {
                 deducted,
                 is_held: true,
             },
         )
     }
 
-    fn set(&mut self, key: &DeductionKey, site: LedgerNumber, entry: Entry) -> bool {
+    fn set(&mut self, key: &DeductionKey, site: LedgerNumber, entry: DeductionEntry) -> bool {
         let Some(open) = self.plans.get_mut(key) else {
             return false;
         };
@@ -180,7 +180,7 @@ impl Ledgers {
 
     /// All plans of a job that this holder made are committed or rejected; whether there were
     /// any.
-    pub fn end_job(&mut self, job: JobId, holder: Holder) -> bool {
+    pub fn end_job(&mut self, job: JobId, holder: PlanHolder) -> bool {
         let least = DeductionKey {
             job,
             round: Round(0),
@@ -201,7 +201,7 @@ impl Ledgers {
     }
 
     /// A life is over: nobody waits for what it planned.
-    pub fn end_holder(&mut self, holder: Holder) {
+    pub fn end_holder(&mut self, holder: PlanHolder) {
         let of_holder = self.plans.iter().filter(|(_, open)| open.holder == holder);
         let ended: Vec<DeductionKey> = of_holder.map(|(key, _)| *key).collect();
         for key in &ended {
@@ -210,7 +210,7 @@ impl Ledgers {
         self.lapsed.remove(&holder);
     }
 
-    /// Ends plans whose lease is over; their holders are told by [`Ledgers::take_lapsed`].
+    /// Ends plans whose lease is over; their holders are told by [`DeductionLedger::take_lapsed`].
     pub fn expire(&mut self, now: Timestamp) {
         while let Some(&(until, key)) = self.by_lease.first().filter(|(until, _)| *until <= now) {
             if let Some(open) = self.plans.get(&key) {
@@ -222,7 +222,7 @@ impl Ledgers {
     }
 
     /// Plans of this holder that ended with their lease since it asked last.
-    pub fn take_lapsed(&mut self, holder: Holder) -> Vec<DeductionKey> {
+    pub fn take_lapsed(&mut self, holder: PlanHolder) -> Vec<DeductionKey> {
         self.lapsed.remove(&holder).unwrap_or_default()
     }
 
@@ -232,11 +232,11 @@ impl Ledgers {
     }
 
     /// A ledger by its number.
-    pub fn ledger(&self, site: LedgerNumber) -> Option<&Ledger> {
+    pub fn ledger(&self, site: LedgerNumber) -> Option<&SiteDeductions> {
         self.sites.get(site.0).map(|(_, ledger)| ledger)
     }
 
-    fn named(&self, site: &SiteName) -> Option<&Ledger> {
+    fn named(&self, site: &SiteName) -> Option<&SiteDeductions> {
         self.numbers
             .get(site)
             .and_then(|number| self.ledger(*number))
@@ -244,13 +244,16 @@ impl Ledgers {
 
     /// All that is deducted from a site.
     pub fn at(&self, site: &SiteName) -> Option<&Deducted> {
-        self.named(site).map(Ledger::sum)
+        self.named(site).map(SiteDeductions::sum)
     }
 
     /// What is deducted from a site for one job.
     pub fn of_job(&self, site: &SiteName, job: JobId) -> Deducted {
         let mut sum = Deducted::default();
-        let entries = self.named(site).into_iter().flat_map(Ledger::entries);
+        let entries = self
+            .named(site)
+            .into_iter()
+            .flat_map(SiteDeductions::entries);
         entries
             .filter(|(key, _)| key.job == job)
             .for_each(|(_, deducted)| sum.add(deducted));

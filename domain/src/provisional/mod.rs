@@ -2,16 +2,16 @@
 //!
 //! There is one ledger for each site, and all who promise anything of it read that. A deduction
 //! belongs to a job, its round and one plan for it ([`DeductionKey`]), and to whoever made the
-//! plan ([`Holder`]). It ends in one of four ways: the plan is committed or rejected
-//! ([`Ledgers::end`]), its holder dies ([`Ledgers::end_holder`]), or its lease is over
-//! ([`Ledgers::expire`]). Nothing can be deducted for a plan that has ended, so that what
+//! plan ([`PlanHolder`]). It ends in one of four ways: the plan is committed or rejected
+//! ([`DeductionLedger::end`]), its holder dies ([`DeductionLedger::end_holder`]), or its lease is over
+//! ([`DeductionLedger::expire`]). Nothing can be deducted for a plan that has ended, so that what
 //! arrives late leaves nothing behind.
 
 mod ledger;
 mod ledgers;
 
-pub use ledger::{Deducted, Ledger};
-pub use ledgers::{Leak, LedgerNumber, Ledgers};
+pub use ledger::{Deducted, SiteDeductions};
+pub use ledgers::{DeductionLedger, Leak, LedgerNumber};
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct PlanNumber(pub u64);
 
 /// One life of an actor that makes plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Holder(pub u64);
+pub struct PlanHolder(pub u64);
 
 impl fmt::Display for DeductionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

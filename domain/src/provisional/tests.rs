@@ -89,7 +89,7 @@ impl Model {
         self.deducted.retain(|(key, _), _| open.contains_key(key));
     }
 
-    fn play(&mut self, ledgers: &mut Ledgers, step: Step) {
+    fn play(&mut self, ledgers: &mut DeductionLedger, step: Step) {
         let known = |made: &Vec<DeductionKey>, plan: usize| made.get(plan).copied();
         match step {
             Step::Open {
@@ -99,7 +99,7 @@ impl Model {
                 lease,
             } => {
                 let until = Timestamp(self.now + lease);
-                let key = ledgers.open(JobId(job), Round(round), Holder(holder), until);
+                let key = ledgers.open(JobId(job), Round(round), PlanHolder(holder), until);
                 self.open.insert(key, (holder, until.0));
                 self.made.push(key);
             }
@@ -133,11 +133,11 @@ impl Model {
                 self.keep(|other, _, _| *other != key);
             }
             Step::EndJob { job, holder } => {
-                ledgers.end_job(JobId(job), Holder(holder));
+                ledgers.end_job(JobId(job), PlanHolder(holder));
                 self.keep(|key, by, _| key.job.0 != job || by != holder);
             }
             Step::HolderDies(holder) => {
-                ledgers.end_holder(Holder(holder));
+                ledgers.end_holder(PlanHolder(holder));
                 self.keep(|_, by, _| by != holder);
             }
             Step::Pass(time) => {
@@ -150,7 +150,12 @@ impl Model {
     }
 }
 
-fn deduct(ledgers: &mut Ledgers, key: &DeductionKey, at: usize, deducted: Deducted) -> bool {
+fn deduct(
+    ledgers: &mut DeductionLedger,
+    key: &DeductionKey,
+    at: usize,
+    deducted: Deducted,
+) -> bool {
     let number = ledgers.number_of(&site(at));
     ledgers.deduct(key, number, deducted)
 }
@@ -166,7 +171,7 @@ proptest! {
     fn whatever_happens_the_ledgers_are_the_sum_of_open_plans(
         steps in prop::collection::vec(step(), 0..80),
     ) {
-        let (mut ledgers, mut model) = (Ledgers::default(), Model::default());
+        let (mut ledgers, mut model) = (DeductionLedger::default(), Model::default());
         for step in steps {
             model.play(&mut ledgers, step);
             for at in 0..SITES.len() {
@@ -184,7 +189,7 @@ proptest! {
             prop_assert_eq!(ledgers.next_end(), next);
         }
         // Everybody dies: nothing is left.
-        (1..4).for_each(|holder| ledgers.end_holder(Holder(holder)));
+        (1..4).for_each(|holder| ledgers.end_holder(PlanHolder(holder)));
         prop_assert!(ledgers.is_empty());
         for at in 0..SITES.len() {
             prop_assert!(ledgers.at(&site(at)).is_none_or(|sum| *sum == Deducted::default()));
@@ -192,19 +197,20 @@ proptest! {
     }
 }
 
-fn opened(ledgers: &mut Ledgers, job: u64, until: u64) -> DeductionKey {
+fn opened(ledgers: &mut DeductionLedger, job: u64, until: u64) -> DeductionKey {
     let holder = ledgers.new_holder();
     ledgers.open(JobId(job), Round(0), holder, Timestamp(until))
 }
 
 #[test]
 fn the_same_plan_deducts_nothing_twice_and_after_its_end_nothing() {
-    let mut ledgers = Ledgers::default();
+    let mut ledgers = DeductionLedger::default();
     let key = opened(&mut ledgers, 1, 5_000);
     let six = || Deducted::offered(Resources::processors(6));
     let first = ledgers.number_of(&site(0));
     assert!(ledgers.deduct(&key, first, six()) && ledgers.deduct(&key, first, six()));
-    let free = |ledgers: &Ledgers| ledgers.at(&site(0)).map(|sum| 10 - sum.placing.processors);
+    let free =
+        |ledgers: &DeductionLedger| ledgers.at(&site(0)).map(|sum| 10 - sum.placing.processors);
     assert_eq!(free(&ledgers), Some(4));
     assert!(ledgers.deduct_more(&key, first, six()));
     assert_eq!(
@@ -228,20 +234,20 @@ fn vector_of(processors: u32) -> Resources {
 
 #[test]
 fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
-    let mut ledgers = Ledgers::default();
+    let mut ledgers = DeductionLedger::default();
     let key = opened(&mut ledgers, 1, 5_000);
     deduct(&mut ledgers, &key, 1, Deducted::moved(vector_of(3)));
     assert_eq!(ledgers.next_end(), Some(Timestamp(5_000)));
     ledgers.expire(Timestamp(4_999));
-    assert!(ledgers.is_open(&key) && ledgers.take_lapsed(Holder(1)).is_empty());
+    assert!(ledgers.is_open(&key) && ledgers.take_lapsed(PlanHolder(1)).is_empty());
     assert_eq!(
         ledgers.leaks(Timestamp(5_001), |_| true).len(),
         1,
         "until somebody looks"
     );
     ledgers.expire(Timestamp(5_000));
-    assert_eq!(ledgers.take_lapsed(Holder(1)), [key]);
-    assert!(ledgers.take_lapsed(Holder(1)).is_empty(), "told once");
+    assert_eq!(ledgers.take_lapsed(PlanHolder(1)), [key]);
+    assert!(ledgers.take_lapsed(PlanHolder(1)).is_empty(), "told once");
     assert_eq!(ledgers.at(&site(1)), Some(&Deducted::default()));
     let longer = opened(&mut ledgers, 2, 1_000);
     assert!(ledgers.extend(&longer, Timestamp(9_000)) && !ledgers.extend(&key, Timestamp(9_000)));
@@ -251,7 +257,7 @@ fn a_deduction_that_nobody_ends_is_over_with_its_lease() {
 
 #[test]
 fn what_is_deducted_for_a_job_that_is_gone_is_a_leak() {
-    let mut ledgers = Ledgers::default();
+    let mut ledgers = DeductionLedger::default();
     let key = opened(&mut ledgers, 7, 5_000);
     let deducted = Deducted::claimed(vector(2, 10));
     deduct(&mut ledgers, &key, 2, deducted.clone());

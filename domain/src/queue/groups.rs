@@ -7,22 +7,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::JobId;
-use crate::job::state::{Job, Phase};
+use crate::job::state::{Job, JobPhase};
 use crate::planted::{Bug, bug};
 
 /// Sweeps that may have only so many runs at once, by their first job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Groups(BTreeMap<JobId, Group>);
+pub struct SweepGroups(BTreeMap<JobId, SweepGroup>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Group {
+struct SweepGroup {
     limit: usize,
     waiting: BTreeSet<JobId>,
     busy: BTreeSet<JobId>,
     turn: BTreeSet<JobId>,
 }
 
-impl Groups {
+impl SweepGroups {
     /// Takes in where a job stands; its sweep, if that has a limit.
     pub fn note(&mut self, job: &Job) -> Option<JobId> {
         let task = job.spec.run.task.as_ref()?;
@@ -32,10 +32,10 @@ impl Groups {
         group.waiting.remove(&job.id);
         group.busy.remove(&job.id);
         match job.phase {
-            Phase::Queued { .. } if job.frozen_by.is_some() || job.held.is_some() => {}
-            Phase::Queued { .. } => drop(group.waiting.insert(job.id)),
-            Phase::Finished { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {}
-            Phase::Placed { .. } if bug(Bug::IgnorePlaced) => {}
+            JobPhase::Queued { .. } if job.frozen_by.is_some() || job.held.is_some() => {}
+            JobPhase::Queued { .. } => drop(group.waiting.insert(job.id)),
+            JobPhase::Finished { .. } | JobPhase::Failed { .. } | JobPhase::Cancelled { .. } => {}
+            JobPhase::Placed { .. } if bug(Bug::IgnorePlaced) => {}
             _ => drop(group.busy.insert(job.id)),
         }
         Some(task.group)

@@ -19,14 +19,14 @@ pub mod turns;
 pub mod waiting;
 
 pub use classes::{AboveHighest, Asking, ClassRule, Classified, JobTraits, class_of};
-pub use groups::Groups;
+pub use groups::SweepGroups;
 pub use parameters::{ParameterWarning, QueueParameters};
 pub use queues::PlacementQueues;
-pub use scan::{Offer, Scan, ScanReport, ScanStep, SliceBudget, Trigger};
+pub use scan::{Proposal, Scan, ScanReport, ScanStep, SliceBudget, Trigger};
 pub use starvation_guard::{StarvationGuard, StarvationGuardParameters};
 pub use tries::QueueDecision;
-pub use turns::Turns;
-pub use waiting::{Condition, Standing, Waiting};
+pub use turns::QueueTurns;
+pub use waiting::{Condition, QueueStanding, WaitingJob};
 
 #[cfg(test)]
 mod tests;

@@ -5,14 +5,14 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use super::parameters::QueueParameters;
-use super::shapes::{ShapeId, Shapes};
+use super::shapes::{ShapeId, WaitingShapes};
 use super::starvation_guard::StarvationGuard;
-use super::tries::{QueueDecision, Tries};
-use super::turns::Turns;
-use super::waiting::{Condition, Standing, Waiting};
+use super::tries::{PlacementTries, QueueDecision};
+use super::turns::QueueTurns;
+use super::waiting::{Condition, QueueStanding, WaitingJob};
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::placement::{History, PlacementRequest};
+use crate::placement::{PairHistory, PlacementRequest};
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
@@ -20,18 +20,18 @@ use crate::units::Timestamp;
 #[derive(Debug, Clone)]
 pub struct PlacementQueues {
     pub(super) parameters: QueueParameters,
-    pub(super) turns: Turns,
-    pub(super) shapes: Shapes,
-    pub(super) history: History,
+    pub(super) turns: QueueTurns,
+    pub(super) shapes: WaitingShapes,
+    pub(super) history: PairHistory,
     pub(super) starvation_guard: Option<StarvationGuard>,
-    entries: BTreeMap<JobId, Entry>,
+    entries: BTreeMap<JobId, QueueEntry>,
     /// Everyone, head to tail within a class.
     order: BTreeSet<(Priority, Timestamp, JobId)>,
     /// Those that are tried, by shape.
     ready: BTreeSet<(Priority, ShapeId, Timestamp, JobId)>,
     /// Those that back off, by when that ends.
     backed_off: BTreeSet<(Timestamp, JobId)>,
-    tries: BTreeMap<JobId, Tries>,
+    tries: BTreeMap<JobId, PlacementTries>,
     lengths: [usize; 4],
     /// For how many an offer is under way.
     offered: usize,
@@ -39,7 +39,7 @@ pub struct PlacementQueues {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct QueueEntry {
     priority: Priority,
     entered: Timestamp,
     max_tries: Option<u32>,
@@ -51,17 +51,17 @@ struct Entry {
 }
 
 /// A waiting job's place among those of its shape.
-pub(super) type Place = (Timestamp, JobId, ShapeId);
+pub(super) type QueuePlace = (Timestamp, JobId, ShapeId);
 
 impl PlacementQueues {
     /// Four empty queues; `history` is the seed of Close-to-Files' table.
-    pub fn new(parameters: QueueParameters, history: History) -> Self {
+    pub fn new(parameters: QueueParameters, history: PairHistory) -> Self {
         Self {
-            turns: Turns::new(&parameters),
+            turns: QueueTurns::new(&parameters),
             parameters,
             history,
             starvation_guard: None,
-            shapes: Shapes::default(),
+            shapes: WaitingShapes::default(),
             entries: BTreeMap::new(),
             order: BTreeSet::new(),
             ready: BTreeSet::new(),
@@ -74,7 +74,7 @@ impl PlacementQueues {
     }
 
     /// The history table of Close-to-Files as it is now.
-    pub fn history(&self) -> &History {
+    pub fn history(&self) -> &PairHistory {
         &self.history
     }
 
@@ -85,7 +85,7 @@ impl PlacementQueues {
 
     /// A job waits, or waits otherwise than before: after its event was committed.
     /// An offer that is under way stays so until it is decided.
-    pub fn insert(&mut self, waiting: Waiting) {
+    pub fn insert(&mut self, waiting: WaitingJob) {
         let before = self.entries.get(&waiting.job).map(|entry| entry.condition);
         let shape = self.shapes.acquire(waiting.request);
         let condition = match (waiting.frozen, before == Some(Condition::Offered)) {
@@ -97,14 +97,14 @@ impl PlacementQueues {
             }
             (false, false) => Condition::Ready,
         };
-        let Waiting {
+        let WaitingJob {
             job,
             priority,
             entered,
             max_tries,
             ..
         } = waiting;
-        let same = |old: &Entry| {
+        let same = |old: &QueueEntry| {
             (old.priority, old.entered, old.shape, old.condition)
                 == (priority, entered, shape, condition)
         };
@@ -121,7 +121,7 @@ impl PlacementQueues {
         }
         self.order.insert((priority, entered, job));
         self.lengths[priority as usize] += 1;
-        let entry = Entry {
+        let entry = QueueEntry {
             priority,
             entered,
             max_tries,
@@ -208,13 +208,13 @@ impl PlacementQueues {
     }
 
     /// Where a job stands; `None` if it does not wait.
-    pub fn standing(&self, job: JobId) -> Option<Standing> {
+    pub fn standing(&self, job: JobId) -> Option<QueueStanding> {
         let entry = self.entries.get(&job)?;
         let ahead = self
             .class(entry.priority)
             .take_while(|&&(_, _, other)| other != job)
             .count();
-        Some(Standing {
+        Some(QueueStanding {
             priority: entry.priority,
             ahead,
             condition: entry.condition,
@@ -313,7 +313,7 @@ impl PlacementQueues {
         &self,
         class: Priority,
         after: Option<ShapeId>,
-    ) -> Option<Place> {
+    ) -> Option<QueuePlace> {
         let from = (
             class,
             ShapeId(after.map_or(0, |id| id.0 + 1)),
@@ -330,7 +330,7 @@ impl PlacementQueues {
     }
 
     /// The next ready job of the same shape.
-    pub(super) fn next_of_shape(&self, class: Priority, place: Place) -> Option<Place> {
+    pub(super) fn next_of_shape(&self, class: Priority, place: QueuePlace) -> Option<QueuePlace> {
         let (entered, job, shape) = place;
         let after = (Excluded((class, shape, entered, job)), Unbounded);
         let &(found, next_shape, entered, job) = self.ready.range(after).next()?;
@@ -338,7 +338,7 @@ impl PlacementQueues {
     }
 
     /// Whether a job is still ready at this place, and has been since `arrivals`.
-    pub(super) fn was_ready(&self, class: Priority, place: Place, arrivals: u64) -> bool {
+    pub(super) fn was_ready(&self, class: Priority, place: QueuePlace, arrivals: u64) -> bool {
         let (entered, job, shape) = place;
         self.entries.get(&job).is_some_and(|entry| {
             entry.condition == Condition::Ready
@@ -375,7 +375,7 @@ impl PlacementQueues {
         let tries = self
             .tries
             .entry(job)
-            .or_insert_with(|| Tries::new(entry.priority));
+            .or_insert_with(|| PlacementTries::new(entry.priority));
         tries.count(job, entry.max_tries, &self.parameters, now)
     }
 }

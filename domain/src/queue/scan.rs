@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use super::queues::{Place, PlacementQueues};
+use super::queues::{PlacementQueues, QueuePlace};
 use super::shapes::ShapeId;
 use super::tries::QueueDecision;
 use crate::bid::Decline;
@@ -12,8 +12,9 @@ use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placed::PlacedBy;
 use crate::placement::{
-    self, Asked, Given, GridSnapshot, History, PlacementContext, PlacementRequest, Plan, Refusal,
-    Remaining, Silent, dominant_refusal, find_policy, takes_bids,
+    self, AnnouncedNeed, GivenBid, GridSnapshot, PairHistory, PlacementContext, PlacementPlan,
+    PlacementRefusal, PlacementRequest, Remaining, Silent, dominant_refusal, find_policy,
+    takes_bids,
 };
 use crate::planted;
 use crate::units::Timestamp;
@@ -38,11 +39,11 @@ pub struct SliceBudget(pub u32);
 /// A plan for a job. Its processors are taken from the scan's working copy; the
 /// job is not tried again until it leaves the queue or the offer is withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Offer {
+pub struct Proposal {
     /// The job.
     pub job: JobId,
     /// Where it can go.
-    pub plan: Plan,
+    pub plan: PlacementPlan,
     /// What chose, and what kept the sites that were refused.
     pub by: PlacedBy,
     /// Processors of all its components.
@@ -53,7 +54,7 @@ pub struct Offer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanStep {
     /// A plan; go on with the same budget.
-    Placed(Offer),
+    Placed(Proposal),
     /// Sites are to bid for this job before anybody else is tried: what came of it is told by
     /// [`Scan::resolve`]. Only where [`Scan::with_rounds`] asks for it.
     Announce(JobId, Arc<PlacementRequest>),
@@ -83,9 +84,9 @@ pub struct Scan {
     pub(super) remaining: Remaining,
     pub(super) now: Timestamp,
     arrivals: u64,
-    stage: Stage,
+    stage: ScanStage,
     then_offer: bool,
-    lanes: [Lane; 4],
+    lanes: [ShapeHeads; 4],
     refused: BTreeSet<ShapeId>,
     pub(super) trying: Option<JobId>,
     starvation_guards: bool,
@@ -99,7 +100,7 @@ pub struct Scan {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ScanStage {
     /// One queue as a whole.
     Turn(Priority),
     /// Counting the tries of that queue, past this job.
@@ -111,25 +112,25 @@ enum Stage {
 
 /// The heads of one queue's shapes, in order of the queue.
 #[derive(Debug, Clone, Default)]
-struct Lane {
-    heads: BinaryHeap<Reverse<Place>>,
+struct ShapeHeads {
+    heads: BinaryHeap<Reverse<QueuePlace>>,
     filled_to: Option<ShapeId>,
     filled: bool,
 }
 
 /// What became of a round of bids: a plan and what made it, or why there is none.
-type Resolved = (JobId, Result<(Plan, PlacedBy), Refusal>);
+type Resolved = (JobId, Result<(PlacementPlan, PlacedBy), PlacementRefusal>);
 
 /// What trying one job came to.
 enum Attempted {
-    Placed(Offer),
+    Placed(Proposal),
     Refused,
     Announce(JobId, Arc<PlacementRequest>),
 }
 
 /// What trying one queue came to.
-enum Tried {
-    Placed(Offer),
+enum TriedQueue {
+    Placed(Proposal),
     Announce(JobId, Arc<PlacementRequest>),
     Exhausted,
     OutOfBudget,
@@ -168,7 +169,11 @@ impl Scan {
     }
 
     /// What came of the round that was announced for a job.
-    pub fn resolve(&mut self, job: JobId, outcome: Result<(Plan, PlacedBy), Refusal>) {
+    pub fn resolve(
+        &mut self,
+        job: JobId,
+        outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
+    ) {
         self.resolved = Some((job, outcome));
     }
 
@@ -193,12 +198,12 @@ impl Scan {
     }
 
     /// Where a job could go by what is idle and left, without asking anybody. Takes nothing.
-    pub fn foresee(&mut self, job: JobId, request: &PlacementRequest) -> Option<Plan> {
+    pub fn foresee(&mut self, job: JobId, request: &PlacementRequest) -> Option<PlacementPlan> {
         self.trying = Some(job);
         let mut context = PlacementContext {
             grid: &self.grid,
             remaining: &mut self.remaining.clone(),
-            history: &mut History::All,
+            history: &mut PairHistory::All,
             observer: &mut Silent,
         };
         let plan = placement::place_now(request, &mut context);
@@ -206,13 +211,13 @@ impl Scan {
         plan.ok()
     }
 
-    /// No round covered the job that this asked for: see [`Asked::learn`].
-    pub fn learn(&mut self, asked: &Asked, answers: &[Result<Given, Decline>]) {
+    /// No round covered the job that this asked for: see [`AnnouncedNeed::learn`].
+    pub fn learn(&mut self, asked: &AnnouncedNeed, answers: &[Result<GivenBid, Decline>]) {
         asked.learn(answers, &self.grid, &mut self.remaining);
     }
 
     /// A plan that was made elsewhere takes what it uses.
-    pub fn take(&mut self, request: &PlacementRequest, plan: &Plan) {
+    pub fn take(&mut self, request: &PlacementRequest, plan: &PlacementPlan) {
         self.remaining.begin_request();
         let parts = request.components();
         let placed = request.uses(plan).zip(&plan.placements).enumerate();
@@ -253,9 +258,9 @@ impl PlacementQueues {
         };
         let then_offer = self.parameters.events;
         let stage = match turn {
-            Some(class) => Stage::Turn(class),
-            None if then_offer => Stage::Offer,
-            None => Stage::Done,
+            Some(class) => ScanStage::Turn(class),
+            None if then_offer => ScanStage::Offer,
+            None => ScanStage::Done,
         };
         Scan {
             remaining: Remaining::of(&grid),
@@ -289,28 +294,28 @@ impl PlacementQueues {
         }
         loop {
             match scan.stage {
-                Stage::Turn(class) => match self.try_class(scan, class, budget) {
-                    Tried::Placed(offer) => return ScanStep::Placed(offer),
-                    Tried::Announce(job, request) => return ScanStep::Announce(job, request),
-                    Tried::OutOfBudget => return ScanStep::Yield,
-                    Tried::Exhausted => scan.stage = Stage::Count(class, None),
+                ScanStage::Turn(class) => match self.try_class(scan, class, budget) {
+                    TriedQueue::Placed(offer) => return ScanStep::Placed(offer),
+                    TriedQueue::Announce(job, request) => return ScanStep::Announce(job, request),
+                    TriedQueue::OutOfBudget => return ScanStep::Yield,
+                    TriedQueue::Exhausted => scan.stage = ScanStage::Count(class, None),
                 },
-                Stage::Count(class, after) => match self.next_in_class(class, after) {
+                ScanStage::Count(class, after) => match self.next_in_class(class, after) {
                     _ if !budget.spend(1) => return ScanStep::Yield,
                     Some(next) => {
                         self.count(scan, next.1);
-                        scan.stage = Stage::Count(class, Some(next));
+                        scan.stage = ScanStage::Count(class, Some(next));
                     }
-                    None if scan.then_offer => scan.stage = Stage::Offer,
-                    None => scan.stage = Stage::Done,
+                    None if scan.then_offer => scan.stage = ScanStage::Offer,
+                    None => scan.stage = ScanStage::Done,
                 },
-                Stage::Offer => match self.offer_by_weight(scan, budget) {
-                    Tried::Placed(offer) => return ScanStep::Placed(offer),
-                    Tried::Announce(job, request) => return ScanStep::Announce(job, request),
-                    Tried::OutOfBudget => return ScanStep::Yield,
-                    Tried::Exhausted => scan.stage = Stage::Done,
+                ScanStage::Offer => match self.offer_by_weight(scan, budget) {
+                    TriedQueue::Placed(offer) => return ScanStep::Placed(offer),
+                    TriedQueue::Announce(job, request) => return ScanStep::Announce(job, request),
+                    TriedQueue::OutOfBudget => return ScanStep::Yield,
+                    TriedQueue::Exhausted => scan.stage = ScanStage::Done,
                 },
-                Stage::Done => return ScanStep::Done(std::mem::take(&mut scan.report)),
+                ScanStage::Done => return ScanStep::Done(std::mem::take(&mut scan.report)),
             }
         }
     }
@@ -324,7 +329,7 @@ impl PlacementQueues {
 
     /// First those who have something to spend; capacity that none of them can
     /// use goes to the others.
-    fn offer_by_weight(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> Tried {
+    fn offer_by_weight(&mut self, scan: &mut Scan, budget: &mut SliceBudget) -> TriedQueue {
         let order = self.turns.order(&self.parameters);
         for with_credit in [true, false] {
             for class in order {
@@ -332,26 +337,31 @@ impl PlacementQueues {
                     continue;
                 }
                 match self.try_class(scan, class, budget) {
-                    Tried::Exhausted => {}
-                    stop @ (Tried::OutOfBudget | Tried::Announce(..)) => return stop,
-                    Tried::Placed(offer) => {
+                    TriedQueue::Exhausted => {}
+                    stop @ (TriedQueue::OutOfBudget | TriedQueue::Announce(..)) => return stop,
+                    TriedQueue::Placed(offer) => {
                         self.turns.placed(&self.parameters, class, offer.processors);
-                        return Tried::Placed(offer);
+                        return TriedQueue::Placed(offer);
                     }
                 }
             }
         }
-        Tried::Exhausted
+        TriedQueue::Exhausted
     }
 
     /// Tries a queue, in its order, until a plan is found.
-    fn try_class(&mut self, scan: &mut Scan, class: Priority, budget: &mut SliceBudget) -> Tried {
+    fn try_class(
+        &mut self,
+        scan: &mut Scan,
+        class: Priority,
+        budget: &mut SliceBudget,
+    ) -> TriedQueue {
         if !self.fill_lane(scan, class, budget) {
-            return Tried::OutOfBudget;
+            return TriedQueue::OutOfBudget;
         }
         while let Some(&Reverse(place)) = scan.lanes[class as usize].heads.peek() {
             if !budget.spend(1) {
-                return Tried::OutOfBudget;
+                return TriedQueue::OutOfBudget;
             }
             let (_, job, shape) = place;
             let attempted = match scan.refused.contains(&shape) {
@@ -363,18 +373,18 @@ impl PlacementQueues {
                 false => self.try_job(scan, job, shape, budget),
             };
             match attempted {
-                Attempted::Announce(job, request) => return Tried::Announce(job, request),
+                Attempted::Announce(job, request) => return TriedQueue::Announce(job, request),
                 Attempted::Placed(offer) => {
                     // The next of its shape is looked up while this one is still indexed.
                     self.advance_lane(scan, class, place);
                     self.offer(job);
                     scan.report.placed += 1;
-                    return Tried::Placed(offer);
+                    return TriedQueue::Placed(offer);
                 }
                 Attempted::Refused => drop(scan.lanes[class as usize].heads.pop()),
             }
         }
-        Tried::Exhausted
+        TriedQueue::Exhausted
     }
 
     fn try_job(
@@ -417,7 +427,7 @@ impl PlacementQueues {
         &mut self,
         scan: &mut Scan,
         request: &PlacementRequest,
-    ) -> Option<(Plan, PlacedBy)> {
+    ) -> Option<(PlacementPlan, PlacedBy)> {
         self.placed(scan, request, |request, context| {
             placement::queue_instead(request, context).ok_or(())
         })
@@ -428,8 +438,8 @@ impl PlacementQueues {
         &mut self,
         scan: &mut Scan,
         request: &PlacementRequest,
-        place: impl Fn(&PlacementRequest, &mut PlacementContext<'_>) -> Result<Plan, E>,
-    ) -> Result<(Plan, PlacedBy), E> {
+        place: impl Fn(&PlacementRequest, &mut PlacementContext<'_>) -> Result<PlacementPlan, E>,
+    ) -> Result<(PlacementPlan, PlacedBy), E> {
         let mut context = PlacementContext {
             grid: &scan.grid,
             remaining: &mut scan.remaining,
@@ -447,12 +457,12 @@ impl PlacementQueues {
         job: JobId,
         shape: ShapeId,
         request: &PlacementRequest,
-        outcome: Result<(Plan, PlacedBy), Refusal>,
+        outcome: Result<(PlacementPlan, PlacedBy), PlacementRefusal>,
     ) -> Attempted {
         match outcome {
             Ok((plan, by)) => {
                 self.shapes.set_refusal(shape, None);
-                Attempted::Placed(Offer {
+                Attempted::Placed(Proposal {
                     job,
                     plan,
                     by,
@@ -466,7 +476,7 @@ impl PlacementQueues {
         }
     }
 
-    pub(super) fn refused(&mut self, scan: &mut Scan, shape: ShapeId, refusal: Refusal) {
+    pub(super) fn refused(&mut self, scan: &mut Scan, shape: ShapeId, refusal: PlacementRefusal) {
         scan.refused.insert(shape);
         scan.report.shapes_refused += 1;
         self.shapes.set_refusal(shape, Some(refusal));
@@ -491,7 +501,7 @@ impl PlacementQueues {
     }
 
     /// Replaces the head of the lane by the next job of its shape.
-    fn advance_lane(&self, scan: &mut Scan, class: Priority, place: Place) {
+    fn advance_lane(&self, scan: &mut Scan, class: Priority, place: QueuePlace) {
         let lane = &mut scan.lanes[class as usize];
         lane.heads.pop();
         lane.heads

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::placement::{PlacementRequest, Refusal};
+use crate::placement::{PlacementRefusal, PlacementRequest};
 
 /// Number of a shape; never used twice, so that a scan can remember it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,22 +11,22 @@ pub(super) struct ShapeId(pub(super) u64);
 
 /// All shapes that any waiting job has.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shapes {
+pub(super) struct WaitingShapes {
     by_request: BTreeMap<Arc<PlacementRequest>, ShapeId>,
-    shapes: BTreeMap<ShapeId, Shape>,
+    shapes: BTreeMap<ShapeId, WaitingShape>,
     last: u64,
     /// The request that came last, with its shape: equal jobs often follow each other.
     before: Option<(Arc<PlacementRequest>, ShapeId)>,
 }
 
 #[derive(Debug, Clone)]
-struct Shape {
+struct WaitingShape {
     request: Arc<PlacementRequest>,
     jobs: usize,
-    refusal: Option<Refusal>,
+    refusal: Option<PlacementRefusal>,
 }
 
-impl Shapes {
+impl WaitingShapes {
     /// One more job has this request.
     pub(super) fn acquire(&mut self, request: Arc<PlacementRequest>) -> ShapeId {
         let before = self
@@ -56,7 +56,7 @@ impl Shapes {
         self.by_request.insert(request.clone(), id);
         self.shapes.insert(
             id,
-            Shape {
+            WaitingShape {
                 request: request.clone(),
                 jobs: 1,
                 refusal: None,
@@ -81,13 +81,13 @@ impl Shapes {
         self.shapes.get(&id).map(|shape| &shape.request)
     }
 
-    pub(super) fn refusal(&self, id: ShapeId) -> Option<&Refusal> {
+    pub(super) fn refusal(&self, id: ShapeId) -> Option<&PlacementRefusal> {
         self.shapes
             .get(&id)
             .and_then(|shape| shape.refusal.as_ref())
     }
 
-    pub(super) fn set_refusal(&mut self, id: ShapeId, refusal: Option<Refusal>) {
+    pub(super) fn set_refusal(&mut self, id: ShapeId, refusal: Option<PlacementRefusal>) {
         if let Some(shape) = self.shapes.get_mut(&id) {
             shape.refusal = refusal;
         }

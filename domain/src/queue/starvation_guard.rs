@@ -6,7 +6,7 @@ use super::waiting::Condition;
 use super::{PlacementQueues, QueueParameters};
 use crate::ids::{JobId, SiteName};
 use crate::job::spec::Priority;
-use crate::placement::search::Search;
+use crate::placement::search::PlacementSearch;
 use crate::placement::{self, GridSnapshot, PlacementContext, PlacementRequest, Remaining, Silent};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
@@ -105,7 +105,7 @@ fn withhold(
     share: PerMillion,
     remaining: &mut Remaining,
 ) -> Vec<(SiteName, u32)> {
-    let search = Search::new(request, grid);
+    let search = PlacementSearch::new(request, grid);
     let total = |site: usize| {
         grid.sites()[site]
             .shape

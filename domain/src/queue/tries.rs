@@ -26,7 +26,7 @@ pub enum QueueDecision {
 
 /// Failed tries of one job. Volatile, kept while the job is placed or claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Tries {
+pub(super) struct PlacementTries {
     /// Since our start.
     pub(super) total: u32,
     /// Class in which it waits, and tries since it came there.
@@ -38,7 +38,7 @@ pub(super) struct Tries {
     told: bool,
 }
 
-impl Tries {
+impl PlacementTries {
     pub(super) fn new(class: Priority) -> Self {
         Self {
             total: 0,

@@ -12,12 +12,12 @@ use crate::job::spec::Priority;
 /// overdraws it pays back from its next turns. The pointer lives across events,
 /// so that small pieces of capacity are shared by weight as one large piece would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Turns {
+pub struct QueueTurns {
     position: u64,
     credit: [i64; 4],
 }
 
-impl Turns {
+impl QueueTurns {
     /// At the beginning of a cycle.
     pub fn new(parameters: &QueueParameters) -> Self {
         let mut turns = Self {

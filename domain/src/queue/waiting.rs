@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::ids::JobId;
 use crate::job::spec::Priority;
-use crate::job::state::{Job, Phase};
-use crate::placement::{PlacementRequest, Refusal};
+use crate::job::state::{Job, JobPhase};
+use crate::placement::{PlacementRefusal, PlacementRequest};
 use crate::units::Timestamp;
 
 /// A job that waits for placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingJob {
     /// Which.
     pub job: JobId,
     /// Its queue.
@@ -27,11 +27,11 @@ pub struct Waiting {
     pub request: Arc<PlacementRequest>,
 }
 
-impl Waiting {
+impl WaitingJob {
     /// The job as it waits; `None` if it does not wait for placement. `request`: what it
     /// needs.
     pub fn of_job(job: &Job, request: impl FnOnce() -> Arc<PlacementRequest>) -> Option<Self> {
-        let Phase::Queued { since, .. } = job.phase else {
+        let JobPhase::Queued { since, .. } = job.phase else {
             return None;
         };
         // Sites promise it a place, or have promised one that it shares; else it has none.
@@ -63,7 +63,7 @@ pub enum Condition {
 
 /// Where a waiting job stands, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct QueueStanding {
     /// Its queue.
     pub priority: Priority,
     /// How many jobs of its queue are ahead of it.
@@ -73,5 +73,5 @@ pub struct Standing {
     /// Counted tries that failed since our start.
     pub tries: u32,
     /// Why its shape was last refused, if it was.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<PlacementRefusal>,
 }

@@ -4,7 +4,7 @@
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
-use super::timeline::{Opening, Timeline};
+use super::timeline::{Timeline, TimelineOpening};
 
 /// The starts that are accepted: `earliest`, `latest`, and every instant between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -57,7 +57,7 @@ pub struct ReservationRequest {
 
 /// A site's answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum ReservationAnswer {
     /// Reserved from `start` on, for as long as was asked.
     Granted {
         /// A start within the window.
@@ -74,15 +74,15 @@ pub enum Answer {
 
 /// What a site answers that has so much free: the earliest start within the window, else the
 /// earliest one after it.
-pub fn answer(timeline: &Timeline, request: &ReservationRequest) -> Answer {
+pub fn answer(timeline: &Timeline, request: &ReservationRequest) -> ReservationAnswer {
     let Ok(need) = timeline.amounts(&request.resources) else {
-        return Answer::Never;
+        return ReservationAnswer::Never;
     };
-    let wanted = Opening::after(request.window.earliest, need, request.length);
+    let wanted = TimelineOpening::after(request.window.earliest, need, request.length);
     match timeline.earliest(&wanted) {
-        None => Answer::Never,
-        Some(start) if request.window.contains(start) => Answer::Granted { start },
-        Some(next) => Answer::NotBefore { next },
+        None => ReservationAnswer::Never,
+        Some(start) if request.window.contains(start) => ReservationAnswer::Granted { start },
+        Some(next) => ReservationAnswer::NotBefore { next },
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         site
     }
 
-    fn ask(processors: u32, hours: u64, window: (u64, u64)) -> Answer {
+    fn ask(processors: u32, hours: u64, window: (u64, u64)) -> ReservationAnswer {
         let request = ReservationRequest {
             resources: Resources::processors(processors),
             length: DurationMs(HOUR.0 * hours),
@@ -130,30 +130,48 @@ mod tests {
 
     #[test]
     fn the_earliest_start_within_the_window_is_granted() {
-        assert_eq!(ask(8, 2, (0, 3)), Answer::Granted { start: hour(0) });
-        assert_eq!(ask(2, 2, (3, 4)), Answer::Granted { start: hour(3) });
+        assert_eq!(
+            ask(8, 2, (0, 3)),
+            ReservationAnswer::Granted { start: hour(0) }
+        );
+        assert_eq!(
+            ask(2, 2, (3, 4)),
+            ReservationAnswer::Granted { start: hour(3) }
+        );
         assert_eq!(
             ask(8, 2, (1, 5)),
-            Answer::Granted { start: hour(5) },
+            ReservationAnswer::Granted { start: hour(5) },
             "the last start counts"
         );
     }
 
     #[test]
     fn a_refusal_says_from_when_on_the_same_may_be_granted() {
-        assert_eq!(ask(8, 2, (1, 4)), Answer::NotBefore { next: hour(5) });
-        assert_eq!(ask(3, 3, (0, 0)), Answer::NotBefore { next: hour(5) });
+        assert_eq!(
+            ask(8, 2, (1, 4)),
+            ReservationAnswer::NotBefore { next: hour(5) }
+        );
+        assert_eq!(
+            ask(3, 3, (0, 0)),
+            ReservationAnswer::NotBefore { next: hour(5) }
+        );
     }
 
     #[test]
     fn a_fixed_request_is_granted_at_its_start_or_not_at_all() {
-        assert_eq!(ask(8, 1, (1, 1)), Answer::Granted { start: hour(1) });
-        assert_eq!(ask(8, 2, (1, 1)), Answer::NotBefore { next: hour(5) });
+        assert_eq!(
+            ask(8, 1, (1, 1)),
+            ReservationAnswer::Granted { start: hour(1) }
+        );
+        assert_eq!(
+            ask(8, 2, (1, 1)),
+            ReservationAnswer::NotBefore { next: hour(5) }
+        );
     }
 
     #[test]
     fn what_the_site_does_not_have_is_refused_for_ever() {
-        assert_eq!(ask(9, 1, (0, 99)), Answer::Never);
+        assert_eq!(ask(9, 1, (0, 99)), ReservationAnswer::Never);
         let resources = Resources {
             processors: 1,
             others: [("gpus".into(), 1)].into(),
@@ -165,7 +183,7 @@ mod tests {
             window,
             flexible: true,
         };
-        assert_eq!(answer(&site(), &request), Answer::Never);
+        assert_eq!(answer(&site(), &request), ReservationAnswer::Never);
     }
 
     #[test]
@@ -181,11 +199,11 @@ mod tests {
         // What is known of the past ends with the step in which now lies.
         assert_eq!(
             answer(&site, &request(0, 4)),
-            Answer::NotBefore { next: hour(5) }
+            ReservationAnswer::NotBefore { next: hour(5) }
         );
         assert_eq!(
             answer(&site, &request(9, 7)),
-            Answer::NotBefore { next: hour(9) }
+            ReservationAnswer::NotBefore { next: hour(9) }
         );
     }
 

@@ -1,6 +1,6 @@
 //! The sites that a part of a job may be reserved at, with what is predicted for it there.
 
-use super::ranking::{Prediction, Wait, earliest_to_ask, predict, rank};
+use super::ranking::{Prediction, StartWait, earliest_to_ask, predict, rank};
 use crate::acquire::Objective;
 use crate::ids::SiteName;
 use crate::reserve::agreement::StartWindow;
@@ -18,12 +18,12 @@ pub struct Ranking {
     /// So many sites are to grant a reservation, so that the best of them is chosen.
     pub most: u32,
     /// The sites, as they come.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<ReservationCandidate>,
 }
 
 /// A site that may be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ReservationCandidate {
     /// Its name.
     pub site: SiteName,
     /// How long it takes until the input is there. `None`: nobody knows, and it counts as zero.
@@ -34,12 +34,12 @@ pub struct Candidate {
     /// nothing that is long enough.
     pub expected: Option<Timestamp>,
     /// What it said.
-    pub found: Found,
+    pub found: CandidateState,
 }
 
 /// What became of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Found {
+pub enum CandidateState {
     /// It was not asked.
     #[default]
     NotAsked,
@@ -53,13 +53,13 @@ pub enum Found {
     Lost,
 }
 
-impl Candidate {
+impl ReservationCandidate {
     /// When a reservation would begin there: as was granted, or else as is expected.
     pub fn start(&self) -> Option<Timestamp> {
         match self.found {
-            Found::Granted(start) => Some(start),
-            Found::NotAsked => self.expected,
-            Found::TooLate | Found::Refused(_) | Found::Lost => None,
+            CandidateState::Granted(start) => Some(start),
+            CandidateState::NotAsked => self.expected,
+            CandidateState::TooLate | CandidateState::Refused(_) | CandidateState::Lost => None,
         }
     }
 
@@ -73,9 +73,9 @@ impl Candidate {
 impl Ranking {
     /// The same, counted from now on, before anybody was asked.
     pub fn anew(&self, now: Timestamp) -> Self {
-        let fresh = |candidate: &Candidate| Candidate {
+        let fresh = |candidate: &ReservationCandidate| ReservationCandidate {
             expected: None,
-            found: Found::NotAsked,
+            found: CandidateState::NotAsked,
             ..candidate.clone()
         };
         let candidates = self.candidates.iter().map(fresh).collect();
@@ -87,9 +87,9 @@ impl Ranking {
     }
 
     /// What is predicted for a candidate; `None`: nobody knows when it could start there.
-    pub fn prediction(&self, candidate: &Candidate) -> Option<Prediction> {
+    pub fn prediction(&self, candidate: &ReservationCandidate) -> Option<Prediction> {
         let staging = (candidate.stage_in.unwrap_or_default(), self.stage_out);
-        let wait = Wait::Reserved(candidate.start()?);
+        let wait = StartWait::Reserved(candidate.start()?);
         Some(predict(
             candidate.site.clone(),
             self.since,

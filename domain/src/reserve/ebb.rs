@@ -12,7 +12,7 @@ const EBBS_MAX: usize = 64;
 
 /// From some time on less is left of what is idle now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ebb {
+pub struct IdleDrop {
     /// When that begins, by the site's clock.
     pub at: Timestamp,
     /// How long from now on that is.
@@ -23,8 +23,8 @@ pub struct Ebb {
 
 /// How what is idle now ebbs away, by what is free later: each time at which less is left than at
 /// any before.
-pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<Ebb> {
-    let (mut least, mut ebbs) = (idle.clone(), Vec::<Ebb>::new());
+pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
+    let (mut least, mut ebbs) = (idle.clone(), Vec::<IdleDrop>::new());
     let mut step = |at: Timestamp, free: Resources| {
         let mut left = least.clone();
         left.cut_to(&free);
@@ -32,7 +32,7 @@ pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<Ebb> {
             least = left.clone();
             match ebbs.last_mut().filter(|last| last.at >= at) {
                 Some(last) => last.left = left,
-                None => ebbs.push(Ebb {
+                None => ebbs.push(IdleDrop {
                     at,
                     after: at.since(now),
                     left,
@@ -54,7 +54,7 @@ pub fn ebbs(timeline: &Timeline, idle: &Resources, now: Timestamp) -> Vec<Ebb> {
     ebbs
 }
 
-impl Ebb {
+impl IdleDrop {
     /// The same, told so long ago; what has come meanwhile holds now.
     pub fn aged(&self, age: DurationMs) -> Self {
         Self {

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::agreement::{Answer, ReservationRequest, StartWindow, answer};
+use super::agreement::{ReservationAnswer, ReservationRequest, StartWindow, answer};
 use super::timeline::{Amounts, Span, Timeline};
 use crate::units::Timestamp;
 
 /// One reservation at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lease {
+pub struct Reservation {
     /// When.
     pub span: Span,
     /// How much.
@@ -29,12 +29,12 @@ pub struct Lease {
 
 /// All reservations of a site, by their owners' tags, and what is free beside them.
 #[derive(Debug, Clone)]
-pub struct Ledger<Tag> {
+pub struct ReservationLedger<Tag> {
     timeline: Timeline,
-    leases: BTreeMap<Tag, Lease>,
+    leases: BTreeMap<Tag, Reservation>,
 }
 
-impl<Tag: Ord + Clone> Ledger<Tag> {
+impl<Tag: Ord + Clone> ReservationLedger<Tag> {
     /// Nothing is reserved yet; `timeline`: what is free beside reservations.
     pub fn new(timeline: Timeline) -> Self {
         Self {
@@ -49,12 +49,12 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
     }
 
     /// Every reservation, by tag: also those that nobody needs any more.
-    pub fn leases(&self) -> impl Iterator<Item = (&Tag, &Lease)> {
+    pub fn leases(&self) -> impl Iterator<Item = (&Tag, &Reservation)> {
         self.leases.iter()
     }
 
     /// The reservation with a tag, after an answer that was lost.
-    pub fn find(&self, tag: &Tag) -> Option<&Lease> {
+    pub fn find(&self, tag: &Tag) -> Option<&Reservation> {
         self.leases.get(tag)
     }
 
@@ -65,24 +65,24 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
         tag: Tag,
         request: &ReservationRequest,
         expires: Timestamp,
-    ) -> Answer {
+    ) -> ReservationAnswer {
         let entry = match self.leases.entry(tag) {
             Entry::Occupied(known) => {
-                return Answer::Granted {
+                return ReservationAnswer::Granted {
                     start: known.get().span.from,
                 };
             }
             Entry::Vacant(entry) => entry,
         };
         let answer = answer(&self.timeline, request);
-        if let Answer::Granted { start } = answer
+        if let ReservationAnswer::Granted { start } = answer
             && let Ok(amounts) = self.timeline.amounts(&request.resources)
         {
             let span = Span::new(start, start + request.length);
             self.timeline.book(span, &amounts);
             let (window, flexible) = (request.window, request.flexible);
             let expires = Some(expires);
-            entry.insert(Lease {
+            entry.insert(Reservation {
                 span,
                 amounts,
                 window,
@@ -95,7 +95,7 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
     }
 
     /// Takes up a reservation that was made before.
-    pub fn restore(&mut self, tag: Tag, lease: Lease) {
+    pub fn restore(&mut self, tag: Tag, lease: Reservation) {
         self.timeline.book(lease.span, &lease.amounts);
         self.leases.insert(tag, lease);
     }
@@ -109,10 +109,10 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
         tag: &Tag,
         number: u32,
         request: &ReservationRequest,
-    ) -> Option<Answer> {
+    ) -> Option<ReservationAnswer> {
         let lease = self.leases.get_mut(tag)?;
         if number < lease.number {
-            return Some(Answer::Granted {
+            return Some(ReservationAnswer::Granted {
                 start: lease.span.from,
             });
         }
@@ -121,19 +121,19 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
         supposed.release(lease.span, &lease.amounts);
         let answer = match keeps_start(&supposed, lease, request) {
             // Also of one that has begun, and starts in the past.
-            true => Answer::Granted {
+            true => ReservationAnswer::Granted {
                 start: lease.span.from,
             },
             false => answer(&supposed, request),
         };
-        if let Answer::Granted { start } = answer
+        if let ReservationAnswer::Granted { start } = answer
             && let Ok(amounts) = supposed.amounts(&request.resources)
         {
             let span = Span::new(start, start + request.length);
             supposed.book(span, &amounts);
             self.timeline = supposed;
             let (window, flexible, expires) = (request.window, request.flexible, lease.expires);
-            *lease = Lease {
+            *lease = Reservation {
                 span,
                 amounts,
                 window,
@@ -172,7 +172,7 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
     /// Brings the ledger up to `now`: unconfirmed reservations whose time is over end, and so do
     /// those that are past. Returns their tags.
     pub fn advance(&mut self, now: Timestamp) -> Vec<Tag> {
-        let is_over = |lease: &Lease| {
+        let is_over = |lease: &Reservation| {
             lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
         };
         let over = self.leases.iter().filter(|(_, lease)| is_over(lease));
@@ -186,7 +186,7 @@ impl<Tag: Ord + Clone> Ledger<Tag> {
 }
 
 /// Whether a reservation can be what is asked for without beginning at another time.
-fn keeps_start(free: &Timeline, lease: &Lease, request: &ReservationRequest) -> bool {
+fn keeps_start(free: &Timeline, lease: &Reservation, request: &ReservationRequest) -> bool {
     let from = lease.span.from;
     request.window == StartWindow::exactly(from)
         && free
@@ -200,8 +200,8 @@ mod tests {
     use crate::resources::Resources;
     use crate::units::DurationMs;
 
-    fn ledger() -> Ledger<u32> {
-        Ledger::new(Timeline::new(Timestamp(0), &Resources::processors(4)).unwrap())
+    fn ledger() -> ReservationLedger<u32> {
+        ReservationLedger::new(Timeline::new(Timestamp(0), &Resources::processors(4)).unwrap())
     }
 
     fn request(processors: u32, length: u64, window: (u64, u64)) -> ReservationRequest {
@@ -213,8 +213,8 @@ mod tests {
         }
     }
 
-    fn granted(start: u64) -> Answer {
-        Answer::Granted {
+    fn granted(start: u64) -> ReservationAnswer {
+        ReservationAnswer::Granted {
             start: Timestamp(start),
         }
     }
@@ -228,7 +228,7 @@ mod tests {
             ledger.request(1, &request(3, 100, (50, 60)), LATER),
             granted(50)
         );
-        let next = Answer::NotBefore {
+        let next = ReservationAnswer::NotBefore {
             next: Timestamp(150),
         };
         assert_eq!(ledger.request(2, &request(2, 60, (0, 70)), LATER), next);
@@ -271,11 +271,11 @@ mod tests {
             ledger.modify(&1, 1, &request(4, 100, (50, 60))),
             Some(granted(50))
         );
-        let before = Lease {
+        let before = Reservation {
             number: 2,
             ..*ledger.find(&1).unwrap()
         };
-        let next = Answer::NotBefore {
+        let next = ReservationAnswer::NotBefore {
             next: Timestamp(250),
         };
         assert_eq!(ledger.modify(&1, 2, &request(4, 100, (60, 70))), Some(next));
@@ -320,7 +320,7 @@ mod tests {
         let refused = ledger.modify(&1, 2, &request(4, 151, (0, 0)));
         assert_eq!(
             refused,
-            Some(Answer::NotBefore {
+            Some(ReservationAnswer::NotBefore {
                 next: Timestamp(250)
             })
         );

@@ -15,13 +15,17 @@ pub mod starts;
 pub mod tag;
 pub mod timeline;
 
-pub use agreement::{Answer, ReservationRequest, StartWindow, answer, lease_length};
-pub use candidates::{Candidate, Found, Ranking};
-pub use coallocation::{Ask, Coallocation, Failure, Outcome, Part, Reserved, Search, Standing};
-pub use ebb::{Ebb, ebbs};
-pub use ledger::{Lease, Ledger};
+pub use agreement::{ReservationAnswer, ReservationRequest, StartWindow, answer, lease_length};
+pub use candidates::{CandidateState, Ranking, ReservationCandidate};
+pub use coallocation::{
+    Coallocation, CoallocationPart, PartReservation, ReservationCall, ReservationOutcome,
+    ReservationSearch, SearchFailure, SearchState,
+};
+pub use ebb::{IdleDrop, ebbs};
+pub use ledger::{Reservation, ReservationLedger};
 pub use starts::{
-    CommonStarts, FreeSlot, Parts, PossibleStarts, common_starts, free_processors, possible_starts,
+    CommonStarts, EqualParts, FreeSlot, PossibleStarts, common_starts, free_processors,
+    possible_starts,
 };
 pub use tag::{InvalidTag, ReservationTag, Serial};
-pub use timeline::{Amounts, Kinds, KindsError, Opening, Slot, Span, Timeline};
+pub use timeline::{Amounts, Kinds, KindsError, Span, Timeline, TimelineOpening, TimelineSlot};

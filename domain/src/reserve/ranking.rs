@@ -12,7 +12,7 @@ pub const MISSING_BENCHMARK_FACTOR: PerMillion = PerMillion(2_000_000);
 
 /// When a job can start at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
+pub enum StartWait {
     /// It waits in the queue, as is estimated.
     Queue(DurationMs),
     /// A reservation was granted for then.
@@ -39,14 +39,14 @@ pub fn earliest_to_ask(now: Timestamp, stage_in: DurationMs) -> Timestamp {
 pub fn predict(
     site: SiteName,
     now: Timestamp,
-    wait: Wait,
+    wait: StartWait,
     staging: (DurationMs, DurationMs),
     execution: Option<DurationMs>,
 ) -> Prediction {
     let (stage_in, stage_out) = staging;
     let to_start = match wait {
-        Wait::Queue(wait) => stage_in + wait,
-        Wait::Reserved(start) => start.since(now).max(stage_in),
+        StartWait::Queue(wait) => stage_in + wait,
+        StartWait::Reserved(start) => start.since(now).max(stage_in),
     };
     let to_delivery = execution.map(|execution| to_start + execution + stage_out);
     Prediction {
@@ -118,7 +118,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000_000);
 
     /// Stage-in 30 s, stage-out 10 s.
-    fn at(name: &str, wait: Wait, execution: Option<DurationMs>) -> Prediction {
+    fn at(name: &str, wait: StartWait, execution: Option<DurationMs>) -> Prediction {
         predict(
             SiteName::new(name).unwrap(),
             NOW,
@@ -137,7 +137,7 @@ mod tests {
         sites.map(|(name, wait, b1, b2)| {
             at(
                 name,
-                Wait::Queue(secs(wait)),
+                StartWait::Queue(secs(wait)),
                 execution(&preferences(), &results(b1, b2)),
             )
         })
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn t_3_stage_in_and_waiting_overlap_under_a_reservation() {
         let execution = execution(&preferences(), &results(200.0, Some(50.0)));
-        let reserved = at("A", Wait::Reserved(NOW + secs(90)), execution);
+        let reserved = at("A", StartWait::Reserved(NOW + secs(90)), execution);
         assert_eq!(
             (reserved.to_start, reserved.to_delivery),
             (secs(90), Some(secs(500)))
@@ -183,7 +183,7 @@ mod tests {
         let site = SiteName::new("A").unwrap();
         let staging = (secs(120), secs(10));
         assert_eq!(
-            predict(site, NOW, Wait::Reserved(start), staging, None).to_start,
+            predict(site, NOW, StartWait::Reserved(start), staging, None).to_start,
             secs(120)
         );
     }
@@ -219,7 +219,7 @@ mod tests {
             execution(&Preferences::default(), &results(1.0, None)),
             None
         );
-        let mut sites = ["A", "B"].map(|name| at(name, Wait::Queue(secs(0)), None));
+        let mut sites = ["A", "B"].map(|name| at(name, StartWait::Queue(secs(0)), None));
         sites[0].to_start = secs(99);
         assert_eq!(
             rank(&mut sites, Objective::EarliestCompletion),
@@ -230,7 +230,8 @@ mod tests {
 
     #[test]
     fn t_7_equal_sites_come_by_name() {
-        let mut sites = ["C", "A", "B"].map(|name| at(name, Wait::Queue(secs(0)), Some(secs(1))));
+        let mut sites =
+            ["C", "A", "B"].map(|name| at(name, StartWait::Queue(secs(0)), Some(secs(1))));
         rank(&mut sites, Objective::EarliestCompletion);
         assert_eq!(order(&sites), ["A", "B", "C"]);
     }

@@ -20,7 +20,7 @@ pub struct FreeSlot {
 
 /// Parts of one size that are to start together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parts {
+pub struct EqualParts {
     /// How many.
     pub count: u32,
     /// What each of them needs.
@@ -48,13 +48,13 @@ pub struct CommonStarts {
 }
 
 /// From when on how many parts could start; up to the next.
-type Counts = Vec<(Timestamp, u32)>;
+type StartCounts = Vec<(Timestamp, u32)>;
 
 /// When parts could start at a site with this free time: windows one after the other, without
 /// those in which none can.
 pub fn possible_starts(
     free: &[FreeSlot],
-    parts: &Parts,
+    parts: &EqualParts,
     window: StartWindow,
 ) -> Vec<PossibleStarts> {
     let counts = counts(free, parts, window);
@@ -74,7 +74,7 @@ pub fn possible_starts(
 /// How many processors are free from when on, up to the next, as a site published its free time.
 pub fn free_processors(free: &[FreeSlot], window: StartWindow) -> Vec<(Timestamp, u32)> {
     let one = Resources::processors(1);
-    let parts = Parts {
+    let parts = EqualParts {
         count: u32::MAX,
         resources: one,
         length: DurationMs(1),
@@ -94,7 +94,7 @@ pub fn free_processors(free: &[FreeSlot], window: StartWindow) -> Vec<(Timestamp
 /// When all parts could start at once, at these sites together; several may go to one.
 pub fn common_starts(
     sites: &BTreeMap<SiteName, Vec<FreeSlot>>,
-    parts: &Parts,
+    parts: &EqualParts,
     window: StartWindow,
 ) -> Vec<CommonStarts> {
     let names: Vec<&SiteName> = sites.keys().collect();
@@ -142,7 +142,7 @@ fn divide(names: &[&SiteName], room: &[u32], mut left: u32) -> BTreeMap<SiteName
 }
 
 /// How many parts could start from when on, at each change.
-fn counts(free: &[FreeSlot], parts: &Parts, window: StartWindow) -> Counts {
+fn counts(free: &[FreeSlot], parts: &EqualParts, window: StartWindow) -> StartCounts {
     let mut changes: Vec<(Timestamp, u32, bool)> = Vec::new();
     for slot in free {
         let first = slot.span.from.max(window.earliest);
@@ -156,7 +156,7 @@ fn counts(free: &[FreeSlot], parts: &Parts, window: StartWindow) -> Counts {
         }
     }
     changes.sort_unstable();
-    let (mut open, mut counts) = (BTreeMap::<u32, u32>::new(), Counts::new());
+    let (mut open, mut counts) = (BTreeMap::<u32, u32>::new(), StartCounts::new());
     for at in changes.chunk_by(|a, b| a.0 == b.0) {
         for (_, room, begins) in at {
             let slots = open.entry(*room).or_default();
@@ -201,9 +201,9 @@ mod tests {
     use super::*;
     use crate::reserve::timeline::Timeline;
 
-    fn parts(count: u32, processors: u32, length: u64) -> Parts {
+    fn parts(count: u32, processors: u32, length: u64) -> EqualParts {
         let resources = Resources::processors(processors);
-        Parts {
+        EqualParts {
             count,
             resources,
             length: DurationMs(length),
@@ -228,7 +228,7 @@ mod tests {
         let slots = site
             .slots(Span::new(Timestamp(0), Timestamp(400)), 1_000)
             .into_iter();
-        let free = |slot: &crate::reserve::Slot| site.kinds().resources(&slot.free);
+        let free = |slot: &crate::reserve::TimelineSlot| site.kinds().resources(&slot.free);
         slots
             .map(|slot| FreeSlot {
                 span: slot.span,
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn starts_lie_where_enough_is_free_for_long_enough() {
         let free = published(&site(8, &[(20, 50, 6)]));
-        let starts = |parts: &Parts| -> Vec<(u64, u64, u32)> {
+        let starts = |parts: &EqualParts| -> Vec<(u64, u64, u32)> {
             let found = possible_starts(&free, parts, window(0, 100));
             found
                 .iter()

@@ -83,7 +83,7 @@ impl FromStr for ReservationTag {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{Attempt, ComponentIndex, Tag};
+    use crate::ids::{Attempt, AttemptTag, ComponentIndex};
 
     #[test]
     fn a_shared_reservation_serves_every_job_and_anothers_none() {
@@ -110,9 +110,9 @@ mod tests {
         let text = tag.to_string();
         assert!(text.len() <= 63, "{text}");
         assert_eq!(text.parse(), Ok(tag));
-        assert!(text.parse::<Tag>().is_err());
+        assert!(text.parse::<AttemptTag>().is_err());
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
-        let attempt = Tag {
+        let attempt = AttemptTag {
             instance,
             job,
             component,

@@ -18,7 +18,7 @@ mod tests;
 pub use error::RunnerError;
 pub use launch::Launch;
 pub use options::{RestartScope, RunOptions, Signal, Warning};
-pub use sweep::{Indices, Over, Row, Sweep, Task};
+pub use sweep::{Indices, Over, Sweep, SweepRow, SweepTask};
 
 use crate::ids::RunnerName;
 use crate::job::spec::JobSpec;

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::LazyLock;
 
-use super::sweep::Task;
+use super::sweep::SweepTask;
 use super::{RunnerError, runner_of};
 use crate::acquire::{
-    AcquisitionMode, AcquisitionOptions, InvalidPreferences, InvalidWish, Molding, Preferences,
-    ReservationWish,
+    AcquisitionMode, AcquisitionOptions, InvalidPreferences, InvalidTerms, Molding, Preferences,
+    ReservationTerms,
 };
 use crate::bid::Weights;
 use crate::ids::{ReservationName, RunnerName, TargetName};
-use crate::job::spec::{JobSpec, Request};
+use crate::job::spec::{JobSpec, RequestType};
 use crate::sparse::Usual;
 use crate::units::DurationMs;
 
@@ -22,7 +22,7 @@ pub struct RunOptions {
     /// Its runner; `None` for the default one.
     pub runner: Option<RunnerName>,
     /// Which run of a sweep it is.
-    pub task: Option<Task>,
+    pub task: Option<SweepTask>,
     /// The warning that its payloads get before their wall time ends.
     pub warning: Option<Warning>,
     /// Who is told when it has ended.
@@ -32,7 +32,7 @@ pub struct RunOptions {
     /// How its processors are got.
     pub acquisition: AcquisitionOptions,
     /// The start that it is to be promised, if it wants a reservation.
-    pub reservation: Option<ReservationWish>,
+    pub reservation: Option<ReservationTerms>,
     /// The reservation on whose processors it runs, with other jobs that name it.
     pub within: Option<ReservationName>,
     /// How the sites that are asked for its reservation are ranked; `None`: as its policy has them.
@@ -102,36 +102,36 @@ impl fmt::Display for Signal {
 
 impl JobSpec {
     /// Checks the reservation that it wants, if it wants one.
-    pub(crate) fn validate_reservation(&self) -> Result<(), InvalidWish> {
+    pub(crate) fn validate_reservation(&self) -> Result<(), InvalidTerms> {
         let (wish, within) = (&self.run.reservation, &self.run.within);
         if wish.is_none() && within.is_none() {
             return Ok(());
         }
         if wish.is_some() && within.is_some() {
-            return Err(InvalidWish::WithinAndOwn);
+            return Err(InvalidTerms::WithinAndOwn);
         }
         if within.is_some() && self.run.restart_scope == RestartScope::Component {
-            return Err(InvalidWish::RestartWithin);
+            return Err(InvalidTerms::RestartWithin);
         }
-        if let Request::Flexible(bounds) = &self.request {
+        if let RequestType::Flexible(bounds) = &self.request {
             match wish {
-                None => return Err(InvalidWish::FlexibleWithin),
-                Some(_) if !bounds.splits.is_empty() => return Err(InvalidWish::FlexibleSplits),
-                Some(wish) if wish.unreserved => return Err(InvalidWish::FlexibleUnreserved),
+                None => return Err(InvalidTerms::FlexibleWithin),
+                Some(_) if !bounds.splits.is_empty() => return Err(InvalidTerms::FlexibleSplits),
+                Some(wish) if wish.unreserved => return Err(InvalidTerms::FlexibleUnreserved),
                 Some(_) => {}
             }
         }
         if self.run.acquisition.mode == AcquisitionMode::Queued {
-            return Err(InvalidWish::Queued);
+            return Err(InvalidTerms::Queued);
         }
-        wish.as_ref().map_or(Ok(()), ReservationWish::validate)
+        wish.as_ref().map_or(Ok(()), ReservationTerms::validate)
     }
 
     /// Checks what it says of how its sites are ranked.
     pub(crate) fn validate_preferences(&self) -> Result<(), InvalidPreferences> {
         match &self.run.preferences {
             Some(_) if self.run.reservation.is_none() => Err(InvalidPreferences::NoReservation),
-            Some(_) if matches!(self.request, Request::Flexible(_)) => {
+            Some(_) if matches!(self.request, RequestType::Flexible(_)) => {
                 Err(InvalidPreferences::Flexible)
             }
             Some(preferences) => preferences.validate(),

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ids::{Attempt, ComponentIndex, JobId, LogicalName, RelPath, SiteName};
-use crate::job::spec::{Collect, Executable, Output, Override, SpecLimits};
+use crate::job::spec::{Collect, Executable, OutputSpec, Override, SpecLimits};
 use crate::job::state::{Began, Component};
-use crate::job::tests::world::{World, spec};
+use crate::job::tests::world::{JobWorld, spec};
 use crate::labels::Labels;
 use crate::units::DurationMs;
 
@@ -120,7 +120,7 @@ fn every_text_of_a_component_is_filled_but_shell_lines() {
     let register = LogicalName::new("out/{{index}}").unwrap();
     let site = SiteName::new("delft").unwrap();
     let path = RelPath::new("o.{{index}}").unwrap();
-    component.outputs = vec![Output {
+    component.outputs = vec![OutputSpec {
         path,
         collect: Collect::ToSite { site, register },
     }];
@@ -157,7 +157,7 @@ fn a_sweep_that_cannot_be_says_why_and_where() {
         described.jobs().unwrap_err().to_string()
     };
     let value = |text: &str| Arc::<str>::from(text);
-    let one = |name: &str| Row::from([(value(name), value("1"))]);
+    let one = |name: &str| SweepRow::from([(value(name), value("1"))]);
     for (found, key, text) in [
         (with(|d| d.sweep = None), "sweep", "nothing to sweep"),
         (with(|d| d.max_tasks = 9), "sweep", "10 tasks; at most 9"),
@@ -322,7 +322,7 @@ fn two_runs_never_register_the_same_file() {
         let site = SiteName::new("delft").unwrap();
         let register = LogicalName::new(name).unwrap();
         let path = RelPath::new("o").unwrap();
-        described.spec.components[0].outputs = vec![Output {
+        described.spec.components[0].outputs = vec![OutputSpec {
             path,
             collect: Collect::ToSite { site, register },
         }];
@@ -370,8 +370,8 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
     let mut spec = spec(1);
     spec.run.runner = Some(RunnerName::new(runner).unwrap());
     let group = JobId(7);
-    let values = Row::from([("alpha".into(), "0.5".into())]);
-    spec.run.task = Some(Task {
+    let values = SweepRow::from([("alpha".into(), "0.5".into())]);
+    spec.run.task = Some(SweepTask {
         group,
         index: 2,
         count: 4,
@@ -383,7 +383,7 @@ fn launch(runner: &str, started: bool, at: &str) -> Launch {
         arguments,
         ..Override::default()
     }));
-    let mut job = World::new(spec).job;
+    let mut job = JobWorld::new(spec).job;
     let began = Some(Began {
         site: SiteName::new("delft").unwrap(),
         attempt: Attempt(3),

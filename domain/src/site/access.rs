@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 
 use crate::ids::{KeyName, ReservationName};
-use crate::site::command::Rejection;
-use crate::site::event::Happened;
+use crate::site::command::SiteRejection;
+use crate::site::event::SiteHappening;
 use crate::site::shared::MAX_ALLOWED;
 use crate::site::state::SiteRecord;
 use crate::units::Timestamp;
 
 /// A change of the keys whose jobs may use a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
+pub enum ReservationAccess {
     /// Some more, and some no longer.
     Change {
         /// Those who may from now on.
@@ -25,24 +25,26 @@ pub enum Access {
     Everybody,
 }
 
-impl Access {
+impl ReservationAccess {
     /// Who may use one from then on that was for these.
-    fn applied(self, allowed: &BTreeSet<KeyName>) -> Result<BTreeSet<KeyName>, Rejection> {
+    fn applied(self, allowed: &BTreeSet<KeyName>) -> Result<BTreeSet<KeyName>, SiteRejection> {
         let after: BTreeSet<KeyName> = match self {
             Self::Everybody => return Ok(BTreeSet::new()),
             Self::Only(keys) => keys,
             // None named stands for all: to add some to them would shut the others out.
-            Self::Change { .. } if allowed.is_empty() => return Err(Rejection::OpenToEverybody),
+            Self::Change { .. } if allowed.is_empty() => {
+                return Err(SiteRejection::OpenToEverybody);
+            }
             Self::Change { add, remove } => {
                 if let Some(key) = remove.difference(allowed).next() {
-                    return Err(Rejection::NotAllowed { key: key.clone() });
+                    return Err(SiteRejection::NotAllowed { key: key.clone() });
                 }
                 allowed.difference(&remove).chain(&add).cloned().collect()
             }
         };
         match after.len() {
-            0 => Err(Rejection::NobodyLeft),
-            count if count > MAX_ALLOWED => Err(Rejection::TooManyKeys),
+            0 => Err(SiteRejection::NobodyLeft),
+            count if count > MAX_ALLOWED => Err(SiteRejection::TooManyKeys),
             _ => Ok(after),
         }
     }
@@ -53,18 +55,18 @@ impl Access {
 pub(super) fn allow(
     record: &SiteRecord,
     name: &ReservationName,
-    access: Access,
+    access: ReservationAccess,
     now: Timestamp,
     by: KeyName,
-) -> Result<Happened, Rejection> {
+) -> Result<SiteHappening, SiteRejection> {
     let serial = record.live(name, now)?;
     let shared = record
         .shared_with(serial)
-        .ok_or(Rejection::NoSuchReservation)?;
+        .ok_or(SiteRejection::NoSuchReservation)?;
     let allowed = access.applied(&shared.wish.allowed)?;
     match allowed == shared.wish.allowed {
-        true => Err(Rejection::AlreadySo),
-        false => Ok(Happened::SharedAllowed {
+        true => Err(SiteRejection::AlreadySo),
+        false => Ok(SiteHappening::SharedAllowed {
             serial,
             allowed,
             by,

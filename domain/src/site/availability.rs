@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ids::KeyName;
-use crate::placement::grid::{Acceptance, Hindrance};
+use crate::placement::grid::{Hindrance, PlacementAcceptance};
 use crate::site::contact::Contact;
 use crate::site::state::{Breaker, SiteRecord, probing_jobs};
 use crate::units::Timestamp;
@@ -40,7 +40,7 @@ pub enum SiteState {
 
 /// One thing that keeps a component from being placed at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum SiteObstacle {
     /// An operator empties it.
     Draining {
         /// By which key.
@@ -103,18 +103,22 @@ pub fn state(record: &SiteRecord, contact: Contact, held: u32, now: Timestamp) -
                 any: any_may_probe(record, now),
             },
         },
-        Some(Obstacle::Draining { empty: true, .. }) => SiteState::Drained,
-        Some(Obstacle::Draining { empty: false, .. }) => SiteState::Draining,
-        Some(Obstacle::Maintenance { .. }) => SiteState::Maintenance,
-        Some(Obstacle::CredentialsExpired { .. }) => SiteState::CredentialsExpired,
-        Some(Obstacle::Unreachable { .. }) => SiteState::Unreachable,
-        Some(Obstacle::NeverAnswered) => SiteState::Unknown,
-        Some(Obstacle::ForcedUnusable { .. } | Obstacle::BreakerOpen { .. }) => SiteState::Unusable,
-        Some(Obstacle::ProbesTaken { .. } | Obstacle::OnlyRerunnable) => SiteState::Probing {
-            free: 0,
-            any: any_may_probe(record, now),
-        },
-        Some(Obstacle::Frozen { .. }) => SiteState::Frozen,
+        Some(SiteObstacle::Draining { empty: true, .. }) => SiteState::Drained,
+        Some(SiteObstacle::Draining { empty: false, .. }) => SiteState::Draining,
+        Some(SiteObstacle::Maintenance { .. }) => SiteState::Maintenance,
+        Some(SiteObstacle::CredentialsExpired { .. }) => SiteState::CredentialsExpired,
+        Some(SiteObstacle::Unreachable { .. }) => SiteState::Unreachable,
+        Some(SiteObstacle::NeverAnswered) => SiteState::Unknown,
+        Some(SiteObstacle::ForcedUnusable { .. } | SiteObstacle::BreakerOpen { .. }) => {
+            SiteState::Unusable
+        }
+        Some(SiteObstacle::ProbesTaken { .. } | SiteObstacle::OnlyRerunnable) => {
+            SiteState::Probing {
+                free: 0,
+                any: any_may_probe(record, now),
+            }
+        }
+        Some(SiteObstacle::Frozen { .. }) => SiteState::Frozen,
     }
 }
 
@@ -127,16 +131,19 @@ pub fn obstacles(
     held: u32,
     may_probe: bool,
     now: Timestamp,
-) -> Vec<Obstacle> {
+) -> Vec<SiteObstacle> {
     let operator = &record.operator;
-    let draining = operator.draining.as_ref().map(|order| Obstacle::Draining {
-        by: order.by.clone(),
-        empty: held == 0,
-    });
+    let draining = operator
+        .draining
+        .as_ref()
+        .map(|order| SiteObstacle::Draining {
+            by: order.by.clone(),
+            empty: held == 0,
+        });
     let window = record
         .window_at(now)
-        .map(|w| Obstacle::Maintenance { until: w.until });
-    let frozen = operator.frozen.as_ref().map(|order| Obstacle::Frozen {
+        .map(|w| SiteObstacle::Maintenance { until: w.until });
+    let frozen = operator.frozen.as_ref().map(|order| SiteObstacle::Frozen {
         by: order.by.clone(),
     });
     draining
@@ -153,12 +160,12 @@ pub fn serves_files(record: &SiteRecord, contact: Contact, now: Timestamp) -> bo
     contact.is_answering() && record.window_at(now).is_none()
 }
 
-fn no_contact(contact: Contact) -> Option<Obstacle> {
+fn no_contact(contact: Contact) -> Option<SiteObstacle> {
     match contact {
         Contact::Answering { .. } => None,
-        Contact::NeverAnswered => Some(Obstacle::NeverAnswered),
-        Contact::Unreachable { since, .. } => Some(Obstacle::Unreachable { since }),
-        Contact::CredentialsExpired { since } => Some(Obstacle::CredentialsExpired { since }),
+        Contact::NeverAnswered => Some(SiteObstacle::NeverAnswered),
+        Contact::Unreachable { since, .. } => Some(SiteObstacle::Unreachable { since }),
+        Contact::CredentialsExpired { since } => Some(SiteObstacle::CredentialsExpired { since }),
     }
 }
 
@@ -170,26 +177,26 @@ pub(super) fn any_may_probe(record: &SiteRecord, now: Timestamp) -> bool {
         .is_some_and(|from| from <= now)
 }
 
-fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<Obstacle> {
+fn distrust(record: &SiteRecord, may_probe: bool, now: Timestamp) -> Option<SiteObstacle> {
     let may_probe = may_probe || any_may_probe(record, now);
     if let Some(forced) = record.forced_at(now) {
-        return (!forced.usable).then(|| Obstacle::ForcedUnusable {
+        return (!forced.usable).then(|| SiteObstacle::ForcedUnusable {
             by: forced.by.clone(),
             until: forced.until,
         });
     }
     match &record.breaker {
         Breaker::Closed => None,
-        Breaker::Open { probe_at, .. } if now < *probe_at => Some(Obstacle::BreakerOpen {
+        Breaker::Open { probe_at, .. } if now < *probe_at => Some(SiteObstacle::BreakerOpen {
             errors: record.consecutive_errors,
             probe_at: *probe_at,
         }),
-        Breaker::Open { .. } => (!may_probe).then_some(Obstacle::OnlyRerunnable),
-        Breaker::HalfOpen { .. } if !may_probe => Some(Obstacle::OnlyRerunnable),
+        Breaker::Open { .. } => (!may_probe).then_some(SiteObstacle::OnlyRerunnable),
+        Breaker::HalfOpen { .. } if !may_probe => Some(SiteObstacle::OnlyRerunnable),
         Breaker::HalfOpen {
             allowed, running, ..
         } => (probing_jobs(running) >= *allowed)
-            .then_some(Obstacle::ProbesTaken { allowed: *allowed }),
+            .then_some(SiteObstacle::ProbesTaken { allowed: *allowed }),
     }
 }
 
@@ -212,26 +219,28 @@ impl SiteState {
     }
 
     /// The same, as placement sees it.
-    pub fn acceptance(self) -> Acceptance {
+    pub fn acceptance(self) -> PlacementAcceptance {
         match self {
-            SiteState::Usable => Acceptance::Open,
+            SiteState::Usable => PlacementAcceptance::Open,
             SiteState::Probing {
                 free: 1..,
                 any: true,
-            } => Acceptance::Open,
+            } => PlacementAcceptance::Open,
             SiteState::Probing {
                 free: 1..,
                 any: false,
-            } => Acceptance::ProbesOnly,
-            SiteState::Probing { free: 0, .. } => Acceptance::Closed(Hindrance::Probing),
-            SiteState::Unknown => Acceptance::Closed(Hindrance::Unknown),
-            SiteState::Unusable => Acceptance::Closed(Hindrance::Unusable),
-            SiteState::Draining => Acceptance::Closed(Hindrance::Draining),
-            SiteState::Drained => Acceptance::Closed(Hindrance::Drained),
-            SiteState::Maintenance => Acceptance::Closed(Hindrance::Maintenance),
-            SiteState::CredentialsExpired => Acceptance::Closed(Hindrance::CredentialsExpired),
-            SiteState::Unreachable => Acceptance::Closed(Hindrance::Unreachable),
-            SiteState::Frozen => Acceptance::Closed(Hindrance::Frozen),
+            } => PlacementAcceptance::ProbesOnly,
+            SiteState::Probing { free: 0, .. } => PlacementAcceptance::Closed(Hindrance::Probing),
+            SiteState::Unknown => PlacementAcceptance::Closed(Hindrance::Unknown),
+            SiteState::Unusable => PlacementAcceptance::Closed(Hindrance::Unusable),
+            SiteState::Draining => PlacementAcceptance::Closed(Hindrance::Draining),
+            SiteState::Drained => PlacementAcceptance::Closed(Hindrance::Drained),
+            SiteState::Maintenance => PlacementAcceptance::Closed(Hindrance::Maintenance),
+            SiteState::CredentialsExpired => {
+                PlacementAcceptance::Closed(Hindrance::CredentialsExpired)
+            }
+            SiteState::Unreachable => PlacementAcceptance::Closed(Hindrance::Unreachable),
+            SiteState::Frozen => PlacementAcceptance::Closed(Hindrance::Frozen),
         }
     }
 
@@ -260,48 +269,50 @@ impl SiteState {
     }
 }
 
-impl Obstacle {
+impl SiteObstacle {
     /// Its stable name.
     pub fn code(&self) -> &'static str {
         match self {
-            Obstacle::Draining { empty: false, .. } => "draining",
-            Obstacle::Draining { empty: true, .. } => "drained",
-            Obstacle::Maintenance { .. } => "maintenance",
-            Obstacle::CredentialsExpired { .. } => "credentials-expired",
-            Obstacle::Unreachable { .. } => "unreachable",
-            Obstacle::NeverAnswered => "never-answered",
-            Obstacle::ForcedUnusable { .. } => "forced-unusable",
-            Obstacle::BreakerOpen { .. } => "breaker-open",
-            Obstacle::ProbesTaken { .. } => "probes-taken",
-            Obstacle::OnlyRerunnable => "only-rerunnable",
-            Obstacle::Frozen { .. } => "frozen",
+            SiteObstacle::Draining { empty: false, .. } => "draining",
+            SiteObstacle::Draining { empty: true, .. } => "drained",
+            SiteObstacle::Maintenance { .. } => "maintenance",
+            SiteObstacle::CredentialsExpired { .. } => "credentials-expired",
+            SiteObstacle::Unreachable { .. } => "unreachable",
+            SiteObstacle::NeverAnswered => "never-answered",
+            SiteObstacle::ForcedUnusable { .. } => "forced-unusable",
+            SiteObstacle::BreakerOpen { .. } => "breaker-open",
+            SiteObstacle::ProbesTaken { .. } => "probes-taken",
+            SiteObstacle::OnlyRerunnable => "only-rerunnable",
+            SiteObstacle::Frozen { .. } => "frozen",
         }
     }
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for SiteObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Obstacle::Draining { by, empty: false } => write!(f, "{by} is emptying the site"),
-            Obstacle::Draining { by, empty: true } => write!(f, "{by} has emptied the site"),
-            Obstacle::Maintenance { .. } => f.write_str("the site is in a maintenance window"),
-            Obstacle::CredentialsExpired { .. } => f.write_str("the site refuses our credentials"),
-            Obstacle::Unreachable { .. } => f.write_str("the site does not answer"),
-            Obstacle::NeverAnswered => f.write_str("the site has not answered since our start"),
-            Obstacle::ForcedUnusable { by, .. } => write!(f, "{by} said that it is unusable"),
-            Obstacle::BreakerOpen { errors, .. } => {
+            SiteObstacle::Draining { by, empty: false } => write!(f, "{by} is emptying the site"),
+            SiteObstacle::Draining { by, empty: true } => write!(f, "{by} has emptied the site"),
+            SiteObstacle::Maintenance { .. } => f.write_str("the site is in a maintenance window"),
+            SiteObstacle::CredentialsExpired { .. } => {
+                f.write_str("the site refuses our credentials")
+            }
+            SiteObstacle::Unreachable { .. } => f.write_str("the site does not answer"),
+            SiteObstacle::NeverAnswered => f.write_str("the site has not answered since our start"),
+            SiteObstacle::ForcedUnusable { by, .. } => write!(f, "{by} said that it is unusable"),
+            SiteObstacle::BreakerOpen { errors, .. } => {
                 write!(f, "the site is unusable after {errors} errors in a row")
             }
-            Obstacle::ProbesTaken { allowed } => {
+            SiteObstacle::ProbesTaken { allowed } => {
                 write!(
                     f,
                     "the site is tried out with {allowed} at a time, and they are under way"
                 )
             }
-            Obstacle::OnlyRerunnable => f.write_str(
+            SiteObstacle::OnlyRerunnable => f.write_str(
                 "the site is tried out with jobs only that may run twice or can go nowhere else",
             ),
-            Obstacle::Frozen { by } => write!(f, "{by} does not want anything new there"),
+            SiteObstacle::Frozen { by } => write!(f, "{by} does not want anything new there"),
         }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::ids::{Attempt, KeyName, ReservationName};
-use crate::reserve::{Outcome, Serial};
-use crate::site::access::Access;
+use crate::reserve::{ReservationOutcome, Serial};
+use crate::site::access::ReservationAccess;
 use crate::site::failure::FailureClass;
 use crate::site::owners::Ban;
-use crate::site::shared::{MAX_ALLOWED, MAX_SHARED, SharedQuestion, SharedWish};
+use crate::site::shared::{MAX_ALLOWED, MAX_SHARED, SharedQuestion, SharedTerms};
 use crate::site::state::{AttemptId, MAX_WINDOWS, NotificationId, NotificationKind};
-use crate::site::together::Step;
+use crate::site::together::JointStep;
 use crate::units::{PerMillion, Timestamp};
 
 /// A command to one site's record.
@@ -81,7 +81,7 @@ pub enum SiteCommand {
         /// What it was asked.
         asked: SharedQuestion,
         /// What came of it.
-        outcome: Outcome,
+        outcome: ReservationOutcome,
     },
     /// The site was looked at, and does not have shared reservations as it should keep them.
     SharedMissing {
@@ -98,7 +98,7 @@ pub enum SiteCommand {
         used: bool,
     },
     /// What follows for this site's part of a reservation from what is durable at the others.
-    SharedStep(Step),
+    SharedStep(JointStep),
     /// An operator orders something.
     Operate {
         /// The key that asks.
@@ -159,7 +159,7 @@ pub enum Operation {
     /// Set count and breaker back, whatever they are.
     ResetErrors,
     /// Have a reservation made that jobs share.
-    Reserve(Box<SharedWish>),
+    Reserve(Box<SharedTerms>),
     /// Have one end later.
     ExtendReservation {
         /// Which.
@@ -172,7 +172,7 @@ pub enum Operation {
         /// Which.
         name: ReservationName,
         /// Who.
-        access: Access,
+        access: ReservationAccess,
     },
     /// Give one back.
     CancelReservation {
@@ -195,7 +195,7 @@ pub enum ProbeOutcome {
 /// Why a command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum Rejection {
+pub enum SiteRejection {
     #[error("it is so already")]
     AlreadySo,
     #[error("the site is unusable after {errors} errors in a row; probed again later")]

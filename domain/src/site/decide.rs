@@ -6,8 +6,8 @@ use crate::ids::{Attempt, KeyName};
 use crate::planted::{Bug, bug};
 use crate::reserve::Serial;
 use crate::site::availability::any_may_probe;
-use crate::site::command::{Operation, ProbeOutcome, Rejection, SiteCommand};
-use crate::site::event::{Happened, SiteEvent};
+use crate::site::command::{Operation, ProbeOutcome, SiteCommand, SiteRejection};
+use crate::site::event::{SiteEvent, SiteHappening};
 use crate::site::failure::FailureClass;
 use crate::site::parameters::SiteParameters;
 use crate::site::shared::SharedReservation;
@@ -19,7 +19,7 @@ use crate::site::{access, owners, shared, together};
 use crate::text;
 use crate::units::{PerMillion, Timestamp};
 
-type Decided = Result<Vec<Happened>, Rejection>;
+type SiteDecision = Result<Vec<SiteHappening>, SiteRejection>;
 
 /// Decides a command.
 ///
@@ -31,8 +31,8 @@ pub fn decide(
     parameters: &SiteParameters,
     command: SiteCommand,
     now: Timestamp,
-) -> Result<Vec<SiteEvent>, Rejection> {
-    let desk = Desk {
+) -> Result<Vec<SiteEvent>, SiteRejection> {
+    let desk = SiteDecider {
         record,
         parameters,
         now,
@@ -46,7 +46,7 @@ pub fn decide(
             isolated,
             jitter,
         } => {
-            let error = Told {
+            let error = ReportedError {
                 attempt,
                 owner,
                 class,
@@ -84,7 +84,7 @@ pub fn decide(
         SiteCommand::NotificationSent { id } => {
             let owed = record.owed.iter().any(|notification| notification.id == id);
             Ok(owed
-                .then_some(Happened::NotificationSent { id })
+                .then_some(SiteHappening::NotificationSent { id })
                 .into_iter()
                 .collect())
         }
@@ -107,25 +107,30 @@ pub fn decide(
 }
 
 /// An error as it was told.
-struct Told<'a> {
+struct ReportedError<'a> {
     attempt: AttemptId,
     owner: Option<KeyName>,
     class: FailureClass,
     detail: &'a Arc<str>,
 }
 
-struct Desk<'a> {
+struct SiteDecider<'a> {
     record: &'a SiteRecord,
     parameters: &'a SiteParameters,
     now: Timestamp,
 }
 
-impl Desk<'_> {
+impl SiteDecider<'_> {
     /// KOALA, fault tolerance: consecutive errors + 1; at `site_error_threshold` the
     /// site is unusable and its administrator is notified with the details. Ours:
     /// counted once however often told, once a job, and not at all if the fault is ours.
-    fn record_error(&self, error: Told<'_>, isolated: bool, jitter: PerMillion) -> Vec<Happened> {
-        let Told {
+    fn record_error(
+        &self,
+        error: ReportedError<'_>,
+        isolated: bool,
+        jitter: PerMillion,
+    ) -> Vec<SiteHappening> {
+        let ReportedError {
             attempt,
             owner,
             class,
@@ -136,13 +141,13 @@ impl Desk<'_> {
         }
         let (probing, has_erred) = (self.is_probing(attempt), self.record.has_erred(attempt.job));
         if isolated || (has_erred && !probing) {
-            let mut events = vec![Happened::ErrorExcused { attempt }];
+            let mut events = vec![SiteHappening::ErrorExcused { attempt }];
             events.extend(self.probe_over(attempt));
             return events;
         }
         let accused = self.record.accused_with(owner.as_ref());
         let detail = text::kept(detail);
-        let charged = Happened::ErrorCharged {
+        let charged = SiteHappening::ErrorCharged {
             attempt,
             class,
             detail: detail.clone(),
@@ -176,7 +181,7 @@ impl Desk<'_> {
         errors: u32,
         detail: &Arc<str>,
         jitter: PerMillion,
-    ) -> Vec<Happened> {
+    ) -> Vec<SiteHappening> {
         let owner = owner.filter(|_| self.parameters.tells_owners_apart);
         let again = has_erred || (owner.is_some() && self.record.reopened_by.as_ref() == owner);
         let trips = self
@@ -201,7 +206,7 @@ impl Desk<'_> {
         outcome: ProbeOutcome,
         detail: &Arc<str>,
         jitter: PerMillion,
-    ) -> Vec<Happened> {
+    ) -> Vec<SiteHappening> {
         let Some(probe) = self
             .record
             .own_probe
@@ -215,21 +220,21 @@ impl Desk<'_> {
         }
         let errors = self.record.consecutive_errors;
         let why = owners::told_of(probe, detail);
-        let mut events = vec![Happened::OwnProbeEnded { number, outcome }];
+        let mut events = vec![SiteHappening::OwnProbeEnded { number, outcome }];
         events.extend(self.open(NotificationKind::Unusable, 1, errors, Some(&why), jitter));
         events
     }
 
     /// A component that ends without an error of the site sets the count to zero. An
     /// attempt whose outcome is known already, or that changes nothing, is not written.
-    fn record_success(&self, attempt: AttemptId) -> Vec<Happened> {
+    fn record_success(&self, attempt: AttemptId) -> Vec<SiteHappening> {
         if self.record.has_counted(attempt) {
             return self.probe_over(attempt);
         }
         let probing = self.is_probing(attempt);
         let mut events = Vec::new();
         if probing || self.record.consecutive_errors > 0 {
-            events.push(Happened::SuccessCounted { attempt });
+            events.push(SiteHappening::SuccessCounted { attempt });
         }
         if probing {
             events.extend(self.probe_succeeded(attempt));
@@ -246,12 +251,17 @@ impl Desk<'_> {
         events
     }
 
-    fn start_probe(&self, probe: AttemptId, owner: Option<&KeyName>, may_probe: bool) -> Decided {
+    fn start_probe(
+        &self,
+        probe: AttemptId,
+        owner: Option<&KeyName>,
+        may_probe: bool,
+    ) -> SiteDecision {
         if let Some(forced) = self.record.forced_at(self.now) {
             return if forced.usable {
                 Ok(Vec::new())
             } else {
-                Err(Rejection::ForcedUnusable {
+                Err(SiteRejection::ForcedUnusable {
                     until: forced.until,
                 })
             };
@@ -260,17 +270,17 @@ impl Desk<'_> {
             return Ok(Vec::new());
         }
         if let Some(ban) = owner.and_then(|owner| self.record.ban_of(owner, self.now)) {
-            return Err(Rejection::Banned(ban));
+            return Err(SiteRejection::Banned(ban));
         }
         match &self.record.breaker {
             Breaker::Closed => Ok(Vec::new()),
             // The components of one job are one probe.
             Breaker::HalfOpen { running, .. } if running.iter().any(|r| r.job == probe.job) => {
-                Ok(vec![Happened::ProbeStarted { probe }])
+                Ok(vec![SiteHappening::ProbeStarted { probe }])
             }
             Breaker::Open { probe_at, .. } if self.now < *probe_at => {
                 let errors = self.record.consecutive_errors;
-                Err(Rejection::NotYetProbed {
+                Err(SiteRejection::NotYetProbed {
                     errors,
                     probe_at: *probe_at,
                 })
@@ -278,15 +288,15 @@ impl Desk<'_> {
             Breaker::Open { .. } | Breaker::HalfOpen { .. }
                 if !may_probe && !any_may_probe(self.record, self.now) =>
             {
-                Err(Rejection::OnlyRerunnable)
+                Err(SiteRejection::OnlyRerunnable)
             }
             Breaker::HalfOpen {
                 allowed, running, ..
             } if probing_jobs(running) >= *allowed => {
-                Err(Rejection::ProbesTaken { allowed: *allowed })
+                Err(SiteRejection::ProbesTaken { allowed: *allowed })
             }
             Breaker::Open { .. } | Breaker::HalfOpen { .. } => {
-                Ok(vec![Happened::ProbeStarted { probe }])
+                Ok(vec![SiteHappening::ProbeStarted { probe }])
             }
         }
     }
@@ -296,7 +306,7 @@ impl Desk<'_> {
         probe: AttemptId,
         outcome: ProbeOutcome,
         jitter: PerMillion,
-    ) -> Vec<Happened> {
+    ) -> Vec<SiteHappening> {
         if !self.is_probing(probe) {
             return Vec::new();
         }
@@ -325,12 +335,12 @@ impl Desk<'_> {
     }
 
     /// A probe that told nothing makes room for another.
-    fn probe_over(&self, probe: AttemptId) -> Vec<Happened> {
+    fn probe_over(&self, probe: AttemptId) -> Vec<SiteHappening> {
         match &self.record.breaker {
             Breaker::HalfOpen {
                 allowed, running, ..
             } if running.contains(&probe) => {
-                vec![Happened::ProbeEnded {
+                vec![SiteHappening::ProbeEnded {
                     probe,
                     succeeded: false,
                     allowed: *allowed,
@@ -341,7 +351,7 @@ impl Desk<'_> {
     }
 
     /// One probe, then 2, 4, ...: each success doubles, the one at the limit closes.
-    fn probe_succeeded(&self, probe: AttemptId) -> Vec<Happened> {
+    fn probe_succeeded(&self, probe: AttemptId) -> Vec<SiteHappening> {
         let Breaker::HalfOpen {
             allowed, running, ..
         } = &self.record.breaker
@@ -355,7 +365,7 @@ impl Desk<'_> {
             .any(|other| other.job == probe.job && *other != probe)
         {
             let allowed = *allowed;
-            return vec![Happened::ProbeEnded {
+            return vec![SiteHappening::ProbeEnded {
                 probe,
                 succeeded: true,
                 allowed,
@@ -363,7 +373,7 @@ impl Desk<'_> {
         }
         if *allowed < limit {
             let allowed = allowed.saturating_mul(2).min(limit);
-            return vec![Happened::ProbeEnded {
+            return vec![SiteHappening::ProbeEnded {
                 probe,
                 succeeded: true,
                 allowed,
@@ -374,7 +384,7 @@ impl Desk<'_> {
             self.record.site
         );
         vec![
-            Happened::BreakerClosed,
+            SiteHappening::BreakerClosed,
             self.owe(NotificationKind::Usable, &text.into(), &[]),
         ]
     }
@@ -386,7 +396,7 @@ impl Desk<'_> {
         errors: u32,
         latest: Option<&Arc<str>>,
         jitter: PerMillion,
-    ) -> Vec<Happened> {
+    ) -> Vec<SiteHappening> {
         let interval = self.parameters.interval(trips, jitter);
         let site = &self.record.site;
         let text = match kind {
@@ -405,7 +415,7 @@ impl Desk<'_> {
         let mut details: Vec<_> = earlier.chain(latest.cloned()).collect();
         details.drain(..details.len().saturating_sub(RECENT_ERRORS));
         vec![
-            Happened::BreakerOpened {
+            SiteHappening::BreakerOpened {
                 probe_at: self.now + interval,
                 trips,
             },
@@ -414,7 +424,7 @@ impl Desk<'_> {
     }
 
     /// One that nobody makes use of goes back, and whoever looks after the site is told.
-    fn looked_at(&self, serial: Serial, used: bool) -> Vec<Happened> {
+    fn looked_at(&self, serial: Serial, used: bool) -> Vec<SiteHappening> {
         let patience = self.parameters.no_show;
         let Some(what) = shared::looked_at(self.record, serial, used, patience, self.now) else {
             return Vec::new();
@@ -434,7 +444,7 @@ impl Desk<'_> {
     }
 
     /// Whoever looks after the site is told what it has lost of what it was to keep.
-    fn telling(&self, mut happened: Vec<Happened>) -> Vec<Happened> {
+    fn telling(&self, mut happened: Vec<SiteHappening>) -> Vec<SiteHappening> {
         let lost = happened
             .iter()
             .filter_map(|what| shared::lost_by(self.record, what, self.now));
@@ -458,8 +468,8 @@ impl Desk<'_> {
         happened
     }
 
-    fn owe(&self, kind: NotificationKind, text: &Arc<str>, details: &[Arc<str>]) -> Happened {
-        Happened::NotificationOwed(Notification {
+    fn owe(&self, kind: NotificationKind, text: &Arc<str>, details: &[Arc<str>]) -> SiteHappening {
+        SiteHappening::NotificationOwed(Notification {
             id: NotificationId(self.record.last_notification.0 + 1),
             kind,
             at: self.now,
@@ -468,27 +478,39 @@ impl Desk<'_> {
         })
     }
 
-    fn operate(&self, what: Operation, by: KeyName) -> Result<Happened, Rejection> {
+    fn operate(&self, what: Operation, by: KeyName) -> Result<SiteHappening, SiteRejection> {
         let operator = &self.record.operator;
-        let unless = |already: bool, event: Happened| {
+        let unless = |already: bool, event: SiteHappening| {
             if already {
-                Err(Rejection::AlreadySo)
+                Err(SiteRejection::AlreadySo)
             } else {
                 Ok(event)
             }
         };
         match what {
-            Operation::Drain => unless(operator.draining.is_some(), Happened::DrainOrdered { by }),
-            Operation::Undrain => unless(operator.draining.is_none(), Happened::DrainLifted { by }),
-            Operation::Freeze => unless(operator.frozen.is_some(), Happened::FreezeOrdered { by }),
-            Operation::Thaw => unless(operator.frozen.is_none(), Happened::FreezeLifted { by }),
+            Operation::Drain => unless(
+                operator.draining.is_some(),
+                SiteHappening::DrainOrdered { by },
+            ),
+            Operation::Undrain => unless(
+                operator.draining.is_none(),
+                SiteHappening::DrainLifted { by },
+            ),
+            Operation::Freeze => unless(
+                operator.frozen.is_some(),
+                SiteHappening::FreezeOrdered { by },
+            ),
+            Operation::Thaw => unless(
+                operator.frozen.is_none(),
+                SiteHappening::FreezeLifted { by },
+            ),
             Operation::SetWindow {
                 from,
                 until,
                 reason,
             } => {
                 self.check_window(from, until)?;
-                Ok(Happened::WindowSet {
+                Ok(SiteHappening::WindowSet {
                     from,
                     until,
                     reason: text::kept(&reason),
@@ -498,16 +520,17 @@ impl Desk<'_> {
             Operation::RemoveWindow { from } => {
                 let known = operator.windows.iter().any(|window| window.from == from);
                 known
-                    .then_some(Happened::WindowRemoved { from, by })
-                    .ok_or(Rejection::NoSuchWindow)
+                    .then_some(SiteHappening::WindowRemoved { from, by })
+                    .ok_or(SiteRejection::NoSuchWindow)
             }
             Operation::Force { usable, until } => (self.now < until)
-                .then_some(Happened::VerdictForced { usable, until, by })
-                .ok_or(Rejection::Past),
-            Operation::Unforce => {
-                unless(operator.forced.is_none(), Happened::VerdictReleased { by })
-            }
-            Operation::ResetErrors => Ok(Happened::ErrorsReset { by }),
+                .then_some(SiteHappening::VerdictForced { usable, until, by })
+                .ok_or(SiteRejection::Past),
+            Operation::Unforce => unless(
+                operator.forced.is_none(),
+                SiteHappening::VerdictReleased { by },
+            ),
+            Operation::ResetErrors => Ok(SiteHappening::ErrorsReset { by }),
             Operation::Reserve(wish) => shared::want(self.record, *wish, by, self.now),
             Operation::ExtendReservation { name, until } => {
                 shared::extend(self.record, &name, until, self.now, by)
@@ -521,9 +544,9 @@ impl Desk<'_> {
         }
     }
 
-    fn check_window(&self, from: Timestamp, until: Timestamp) -> Result<(), Rejection> {
+    fn check_window(&self, from: Timestamp, until: Timestamp) -> Result<(), SiteRejection> {
         if until <= from || until <= self.now {
-            return Err(Rejection::EmptyWindow);
+            return Err(SiteRejection::EmptyWindow);
         }
         let others = self.record.operator.windows.iter();
         if others
@@ -531,7 +554,7 @@ impl Desk<'_> {
             .count()
             >= MAX_WINDOWS
         {
-            return Err(Rejection::TooManyWindows);
+            return Err(SiteRejection::TooManyWindows);
         }
         Ok(())
     }

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::{Attempt, KeyName};
-use crate::reserve::{Outcome, Serial};
+use crate::reserve::{ReservationOutcome, Serial};
 use crate::site::command::ProbeOutcome;
 use crate::site::failure::FailureClass;
-use crate::site::shared::{SharedEnd, SharedWish};
+use crate::site::shared::{SharedEnd, SharedTerms};
 use crate::site::state::{AttemptId, Notification, NotificationId};
-use crate::site::together::{Accord, Together};
+use crate::site::together::{JointPart, JointState};
 use crate::units::{DurationMs, Timestamp};
 
 /// One event with its time.
@@ -18,12 +18,12 @@ pub struct SiteEvent {
     /// When it was decided.
     pub at: Timestamp,
     /// What happened.
-    pub what: Happened,
+    pub what: SiteHappening,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub enum SiteHappening {
     /// An error was charged to the site.
     ErrorCharged {
         /// The attempt that failed.
@@ -154,11 +154,11 @@ pub enum Happened {
         /// Its number.
         serial: Serial,
         /// What is wanted.
-        wish: Arc<SharedWish>,
+        wish: Arc<SharedTerms>,
         /// By which key.
         by: KeyName,
         /// What it is a part of, if several sites are asked.
-        together: Option<Together>,
+        together: Option<JointPart>,
     },
     /// The site is to be asked to let one last longer.
     SharedExtensionWanted {
@@ -185,7 +185,7 @@ pub enum Happened {
         /// Which.
         serial: Serial,
         /// How far.
-        accord: Accord,
+        accord: JointState,
     },
     /// One is to be given back as its other parts are, or because of them.
     SharedLeft {
@@ -206,7 +206,7 @@ pub enum Happened {
         /// Which.
         serial: Serial,
         /// What came of it.
-        outcome: Outcome,
+        outcome: ReservationOutcome,
     },
     /// A job makes use of one, or waits to.
     SharedUsed {
@@ -237,42 +237,42 @@ pub enum Happened {
     },
 }
 
-impl Happened {
+impl SiteHappening {
     /// Its name in the journal and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
-            Happened::ErrorCharged { .. } => "ErrorCharged",
-            Happened::ErrorExcused { .. } => "ErrorExcused",
-            Happened::SuccessCounted { .. } => "SuccessCounted",
-            Happened::BreakerOpened { .. } => "BreakerOpened",
-            Happened::ProbeStarted { .. } => "ProbeStarted",
-            Happened::ProbeEnded { .. } => "ProbeEnded",
-            Happened::BreakerClosed => "BreakerClosed",
-            Happened::OwnProbeWanted { .. } => "OwnProbeWanted",
-            Happened::OwnProbeEnded { .. } => "OwnProbeEnded",
-            Happened::OwnerKeptOff { .. } => "OwnerKeptOff",
-            Happened::DrainOrdered { .. } => "DrainOrdered",
-            Happened::DrainLifted { .. } => "DrainLifted",
-            Happened::FreezeOrdered { .. } => "FreezeOrdered",
-            Happened::FreezeLifted { .. } => "FreezeLifted",
-            Happened::WindowSet { .. } => "WindowSet",
-            Happened::WindowRemoved { .. } => "WindowRemoved",
-            Happened::VerdictForced { .. } => "VerdictForced",
-            Happened::VerdictReleased { .. } => "VerdictReleased",
-            Happened::ErrorsReset { .. } => "ErrorsReset",
-            Happened::SharedWanted { .. } => "SharedWanted",
-            Happened::SharedExtensionWanted { .. } => "SharedExtensionWanted",
-            Happened::SharedAllowed { .. } => "SharedAllowed",
-            Happened::SharedSettled { .. } => "SharedSettled",
-            Happened::SharedLeft { .. } => "SharedLeft",
-            Happened::SharedCancelled { .. } => "SharedCancelled",
-            Happened::SharedAnswered { .. } => "SharedAnswered",
-            Happened::SharedUsed { .. } => "SharedUsed",
-            Happened::SharedUnused { .. } => "SharedUnused",
-            Happened::SharedLost { .. } => "SharedLost",
-            Happened::SharedChanged { .. } => "SharedChanged",
-            Happened::NotificationOwed(_) => "NotificationOwed",
-            Happened::NotificationSent { .. } => "NotificationSent",
+            SiteHappening::ErrorCharged { .. } => "ErrorCharged",
+            SiteHappening::ErrorExcused { .. } => "ErrorExcused",
+            SiteHappening::SuccessCounted { .. } => "SuccessCounted",
+            SiteHappening::BreakerOpened { .. } => "BreakerOpened",
+            SiteHappening::ProbeStarted { .. } => "ProbeStarted",
+            SiteHappening::ProbeEnded { .. } => "ProbeEnded",
+            SiteHappening::BreakerClosed => "BreakerClosed",
+            SiteHappening::OwnProbeWanted { .. } => "OwnProbeWanted",
+            SiteHappening::OwnProbeEnded { .. } => "OwnProbeEnded",
+            SiteHappening::OwnerKeptOff { .. } => "OwnerKeptOff",
+            SiteHappening::DrainOrdered { .. } => "DrainOrdered",
+            SiteHappening::DrainLifted { .. } => "DrainLifted",
+            SiteHappening::FreezeOrdered { .. } => "FreezeOrdered",
+            SiteHappening::FreezeLifted { .. } => "FreezeLifted",
+            SiteHappening::WindowSet { .. } => "WindowSet",
+            SiteHappening::WindowRemoved { .. } => "WindowRemoved",
+            SiteHappening::VerdictForced { .. } => "VerdictForced",
+            SiteHappening::VerdictReleased { .. } => "VerdictReleased",
+            SiteHappening::ErrorsReset { .. } => "ErrorsReset",
+            SiteHappening::SharedWanted { .. } => "SharedWanted",
+            SiteHappening::SharedExtensionWanted { .. } => "SharedExtensionWanted",
+            SiteHappening::SharedAllowed { .. } => "SharedAllowed",
+            SiteHappening::SharedSettled { .. } => "SharedSettled",
+            SiteHappening::SharedLeft { .. } => "SharedLeft",
+            SiteHappening::SharedCancelled { .. } => "SharedCancelled",
+            SiteHappening::SharedAnswered { .. } => "SharedAnswered",
+            SiteHappening::SharedUsed { .. } => "SharedUsed",
+            SiteHappening::SharedUnused { .. } => "SharedUnused",
+            SiteHappening::SharedLost { .. } => "SharedLost",
+            SiteHappening::SharedChanged { .. } => "SharedChanged",
+            SiteHappening::NotificationOwed(_) => "NotificationOwed",
+            SiteHappening::NotificationSent { .. } => "NotificationSent",
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use crate::ids::KeyName;
-use crate::site::event::{Happened, SiteEvent};
+use crate::site::event::{SiteEvent, SiteHappening};
 use crate::site::owners;
 use crate::site::shared;
 use crate::site::state::{
-    AttemptId, Breaker, ErrorDetail, Forced, MAX_OWED, Notification, Operator, Order,
+    AttemptId, Breaker, ErrorDetail, Forced, IssuedBy, MAX_OWED, Notification, Operator,
     RECENT_ERRORS, REMEMBERED, SiteRecord, Window,
 };
 use crate::units::Timestamp;
@@ -16,7 +16,7 @@ use crate::units::Timestamp;
 pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
     let at = event.at;
     match &event.what {
-        Happened::ErrorCharged {
+        SiteHappening::ErrorCharged {
             attempt,
             class,
             detail,
@@ -34,12 +34,12 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
                 },
             );
         }
-        Happened::ErrorExcused { attempt } => remember(record, *attempt),
-        Happened::SuccessCounted { attempt } => {
+        SiteHappening::ErrorExcused { attempt } => remember(record, *attempt),
+        SiteHappening::SuccessCounted { attempt } => {
             forget_errors(record);
             remember(record, *attempt);
         }
-        Happened::BreakerOpened { probe_at, trips } => {
+        SiteHappening::BreakerOpened { probe_at, trips } => {
             // Each job may tell once more that the site still fails.
             if record.breaker == Breaker::Closed {
                 record.erring_jobs.clear();
@@ -52,56 +52,56 @@ pub fn evolve(record: &mut SiteRecord, event: &SiteEvent) {
             // It has been decided without it.
             record.own_probe = None;
         }
-        Happened::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
-        Happened::ProbeEnded { probe, allowed, .. } => {
+        SiteHappening::ProbeStarted { probe } => start_probe(&mut record.breaker, *probe, at),
+        SiteHappening::ProbeEnded { probe, allowed, .. } => {
             end_probe(&mut record.breaker, *probe, *allowed);
         }
-        Happened::BreakerClosed => {
+        SiteHappening::BreakerClosed => {
             record.breaker = Breaker::Closed;
             forget_errors(record);
         }
-        Happened::ErrorsReset { by } => {
+        SiteHappening::ErrorsReset { by } => {
             record.breaker = Breaker::Closed;
             forget_errors(record);
             record.own_probe = None;
             record.kept_off.clear();
             record.operator.reset = Some(order(by, at));
         }
-        what @ (Happened::OwnProbeWanted { .. }
-        | Happened::OwnProbeEnded { .. }
-        | Happened::OwnerKeptOff { .. }) => owners::evolve(record, what, at),
-        Happened::NotificationOwed(notification) => owe(record, notification),
-        Happened::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
-        what @ (Happened::DrainOrdered { .. }
-        | Happened::DrainLifted { .. }
-        | Happened::FreezeOrdered { .. }
-        | Happened::FreezeLifted { .. }
-        | Happened::WindowSet { .. }
-        | Happened::WindowRemoved { .. }
-        | Happened::VerdictForced { .. }
-        | Happened::VerdictReleased { .. }) => operate(&mut record.operator, what, at),
-        what @ (Happened::SharedWanted { .. }
-        | Happened::SharedExtensionWanted { .. }
-        | Happened::SharedCancelled { .. }
-        | Happened::SharedAnswered { .. }
-        | Happened::SharedUsed { .. }
-        | Happened::SharedUnused { .. }
-        | Happened::SharedLost { .. }
-        | Happened::SharedAllowed { .. }
-        | Happened::SharedSettled { .. }
-        | Happened::SharedLeft { .. }
-        | Happened::SharedChanged { .. }) => shared::evolve(record, what, at),
+        what @ (SiteHappening::OwnProbeWanted { .. }
+        | SiteHappening::OwnProbeEnded { .. }
+        | SiteHappening::OwnerKeptOff { .. }) => owners::evolve(record, what, at),
+        SiteHappening::NotificationOwed(notification) => owe(record, notification),
+        SiteHappening::NotificationSent { id } => record.owed.retain(|owed| owed.id != *id),
+        what @ (SiteHappening::DrainOrdered { .. }
+        | SiteHappening::DrainLifted { .. }
+        | SiteHappening::FreezeOrdered { .. }
+        | SiteHappening::FreezeLifted { .. }
+        | SiteHappening::WindowSet { .. }
+        | SiteHappening::WindowRemoved { .. }
+        | SiteHappening::VerdictForced { .. }
+        | SiteHappening::VerdictReleased { .. }) => operate(&mut record.operator, what, at),
+        what @ (SiteHappening::SharedWanted { .. }
+        | SiteHappening::SharedExtensionWanted { .. }
+        | SiteHappening::SharedCancelled { .. }
+        | SiteHappening::SharedAnswered { .. }
+        | SiteHappening::SharedUsed { .. }
+        | SiteHappening::SharedUnused { .. }
+        | SiteHappening::SharedLost { .. }
+        | SiteHappening::SharedAllowed { .. }
+        | SiteHappening::SharedSettled { .. }
+        | SiteHappening::SharedLeft { .. }
+        | SiteHappening::SharedChanged { .. }) => shared::evolve(record, what, at),
     }
 }
 
 /// What an operator ordered.
-fn operate(operator: &mut Operator, what: &Happened, at: Timestamp) {
+fn operate(operator: &mut Operator, what: &SiteHappening, at: Timestamp) {
     match what {
-        Happened::DrainOrdered { by } => operator.draining = Some(order(by, at)),
-        Happened::DrainLifted { .. } => operator.draining = None,
-        Happened::FreezeOrdered { by } => operator.frozen = Some(order(by, at)),
-        Happened::FreezeLifted { .. } => operator.frozen = None,
-        Happened::WindowSet {
+        SiteHappening::DrainOrdered { by } => operator.draining = Some(order(by, at)),
+        SiteHappening::DrainLifted { .. } => operator.draining = None,
+        SiteHappening::FreezeOrdered { by } => operator.frozen = Some(order(by, at)),
+        SiteHappening::FreezeLifted { .. } => operator.frozen = None,
+        SiteHappening::WindowSet {
             from,
             until,
             reason,
@@ -116,17 +116,17 @@ fn operate(operator: &mut Operator, what: &Happened, at: Timestamp) {
             };
             set_window(&mut operator.windows, window, at);
         }
-        Happened::WindowRemoved { from, .. } => {
+        SiteHappening::WindowRemoved { from, .. } => {
             operator.windows.retain(|window| window.from != *from);
         }
-        Happened::VerdictForced { usable, until, by } => {
+        SiteHappening::VerdictForced { usable, until, by } => {
             operator.forced = Some(Forced {
                 usable: *usable,
                 until: *until,
                 by: by.clone(),
             });
         }
-        Happened::VerdictReleased { .. } => operator.forced = None,
+        SiteHappening::VerdictReleased { .. } => operator.forced = None,
         _ => {}
     }
 }
@@ -158,8 +158,8 @@ pub(super) fn forget_errors(record: &mut SiteRecord) {
     record.reopened_by = None;
 }
 
-fn order(by: &KeyName, at: Timestamp) -> Order {
-    Order { by: by.clone(), at }
+fn order(by: &KeyName, at: Timestamp) -> IssuedBy {
+    IssuedBy { by: by.clone(), at }
 }
 
 /// Windows that are over make room.

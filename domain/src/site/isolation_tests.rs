@@ -81,17 +81,17 @@ fn a_site_that_is_gone_from_the_configuration_counts_no_more() {
 }
 
 #[derive(Debug, Clone)]
-enum Told {
+enum ContactReport {
     Lost(usize),
     Answered(usize),
     Later(u64),
 }
 
-fn told() -> impl Strategy<Value = Vec<Told>> {
+fn told() -> impl Strategy<Value = Vec<ContactReport>> {
     let one = prop_oneof![
-        4 => (0_usize..6).prop_map(Told::Lost),
-        2 => (0_usize..6).prop_map(Told::Answered),
-        2 => (0_u64..50).prop_map(Told::Later),
+        4 => (0_usize..6).prop_map(ContactReport::Lost),
+        2 => (0_usize..6).prop_map(ContactReport::Answered),
+        2 => (0_u64..50).prop_map(ContactReport::Later),
     ];
     prop::collection::vec(one, 0..60)
 }
@@ -104,8 +104,8 @@ proptest! {
         let (mut now, mut expected) = (0, false);
         for one in told {
             match one {
-                Told::Later(secs) => now += secs,
-                Told::Lost(i) if i < sites => {
+                ContactReport::Later(secs) => now += secs,
+                ContactReport::Lost(i) if i < sites => {
                     if lost[i].is_none() {
                         lost[i] = Some(now);
                         let recent = lost.iter().flatten().filter(|t| now - **t <= 60).count();
@@ -114,11 +114,11 @@ proptest! {
                     }
                     isolation.lost(&site(i), at(now));
                 }
-                Told::Answered(i) if i < sites => {
+                ContactReport::Answered(i) if i < sites => {
                     (lost[i], expected) = (None, false);
                     isolation.answered(&site(i));
                 }
-                Told::Lost(_) | Told::Answered(_) => {}
+                ContactReport::Lost(_) | ContactReport::Answered(_) => {}
             }
             prop_assert_eq!(isolation.is_isolated(), expected);
         }
@@ -132,9 +132,9 @@ proptest! {
         let mut now = 0;
         for one in told {
             match one {
-                Told::Later(secs) => now += secs,
-                Told::Lost(i) => _ = isolation.lost(&site(i), at(now)),
-                Told::Answered(i) => _ = isolation.answered(&site(i)),
+                ContactReport::Later(secs) => now += secs,
+                ContactReport::Lost(i) => _ = isolation.lost(&site(i), at(now)),
+                ContactReport::Answered(i) => _ = isolation.answered(&site(i)),
             }
         }
         for i in 0..sites {

@@ -33,7 +33,7 @@ impl Machine for SiteMachine {
     type State = state::SiteRecord;
     type Command = command::SiteCommand;
     type Event = event::SiteEvent;
-    type Rejection = command::Rejection;
+    type Rejection = command::SiteRejection;
     type Effect = due::SiteEffect;
     type Parameters = parameters::SiteParameters;
 
@@ -42,7 +42,7 @@ impl Machine for SiteMachine {
         parameters: &parameters::SiteParameters,
         command: command::SiteCommand,
         now: Timestamp,
-    ) -> Result<Vec<event::SiteEvent>, command::Rejection> {
+    ) -> Result<Vec<event::SiteEvent>, command::SiteRejection> {
         decide::decide(record, parameters, command, now)
     }
 

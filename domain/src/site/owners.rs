@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use crate::ids::{Attempt, ComponentIndex, InstanceId, JobId, KeyName, SiteName, Tag};
+use crate::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId, KeyName, SiteName};
 use crate::site::command::ProbeOutcome;
-use crate::site::event::Happened;
+use crate::site::event::SiteHappening;
 use crate::site::evolve::forget_errors;
 use crate::site::parameters::SiteParameters;
 use crate::site::state::{Breaker, SiteRecord};
@@ -35,9 +35,9 @@ pub struct OwnProbe {
 
 impl OwnProbe {
     /// Its identity at this site, which is that of no attempt at another.
-    pub fn tag(&self, instance: InstanceId, site: &SiteName) -> Tag {
+    pub fn tag(&self, instance: InstanceId, site: &SiteName) -> AttemptTag {
         let component = ComponentIndex(number_of(site));
-        Tag {
+        AttemptTag {
             instance,
             job: OWN_PROBE_JOB,
             component,
@@ -153,12 +153,12 @@ impl SiteRecord {
 
 /// A probe of our own is to find out whether errors that are all of this owner's jobs are the
 /// site's; one that is under way does already.
-pub(super) fn want_probe(record: &SiteRecord, owner: KeyName) -> Option<Happened> {
+pub(super) fn want_probe(record: &SiteRecord, owner: KeyName) -> Option<SiteHappening> {
     let number = Attempt(record.last_own_probe.0.saturating_add(1));
     record
         .own_probe
         .is_none()
-        .then_some(Happened::OwnProbeWanted { number, owner })
+        .then_some(SiteHappening::OwnProbeWanted { number, owner })
 }
 
 /// The owner's jobs stay away, each time in a row for twice as long.
@@ -168,7 +168,7 @@ pub(super) fn keep_off(
     owner: &KeyName,
     jitter: PerMillion,
     now: Timestamp,
-) -> Happened {
+) -> SiteHappening {
     let before = record
         .kept_off
         .iter()
@@ -179,7 +179,7 @@ pub(super) fn keep_off(
     let times = before.map_or(0, |before| before.times);
     let times = times.saturating_add(1);
     let until = now + parameters.interval(times, jitter);
-    Happened::OwnerKeptOff {
+    SiteHappening::OwnerKeptOff {
         owner: owner.clone(),
         until,
         times,
@@ -194,11 +194,11 @@ pub(super) fn site_is_well(
     outcome: ProbeOutcome,
     jitter: PerMillion,
     now: Timestamp,
-) -> Vec<Happened> {
+) -> Vec<SiteHappening> {
     let Some(probe) = &record.own_probe else {
         return Vec::new();
     };
-    let ended = Happened::OwnProbeEnded {
+    let ended = SiteHappening::OwnProbeEnded {
         number: probe.number,
         outcome,
     };
@@ -216,9 +216,9 @@ pub(super) fn told_of(probe: &OwnProbe, why: &str) -> Arc<str> {
 }
 
 /// The record after an event that is about a probe of our own, or about one owner.
-pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
+pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
     match what {
-        Happened::OwnProbeWanted { number, owner } => {
+        SiteHappening::OwnProbeWanted { number, owner } => {
             record.last_own_probe = *number;
             record.own_probe = Some(OwnProbe {
                 number: *number,
@@ -226,13 +226,13 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
                 since: at,
             });
         }
-        Happened::OwnProbeEnded { outcome, .. } => {
+        SiteHappening::OwnProbeEnded { outcome, .. } => {
             record.own_probe = None;
             if *outcome == ProbeOutcome::Succeeded {
                 forget_errors(record);
             }
         }
-        Happened::OwnerKeptOff {
+        SiteHappening::OwnerKeptOff {
             owner,
             until,
             times,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use crate::ids::{KeyName, ReservationName, SiteName};
 use crate::planted::{Bug, bug};
-use crate::reserve::{Outcome, ReservationRequest, Serial, Span, StartWindow};
+use crate::reserve::{ReservationOutcome, ReservationRequest, Serial, Span, StartWindow};
 use crate::resources::Resources;
-use crate::site::command::Rejection;
-use crate::site::event::Happened;
+use crate::site::command::SiteRejection;
+use crate::site::event::SiteHappening;
 use crate::site::state::SiteRecord;
-use crate::site::together::{Accord, Together};
+use crate::site::together::{JointPart, JointState};
 use crate::units::{DurationMs, Timestamp};
 
 /// Shared reservations of a site that have not ended.
@@ -27,7 +27,7 @@ pub const MAX_ALLOWED: usize = 256;
 
 /// What an operator wants reserved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SharedWish {
+pub struct SharedTerms {
     /// What jobs call it.
     pub name: ReservationName,
     /// Keys whose jobs may use it; none: every key's.
@@ -53,7 +53,7 @@ pub struct SharedWish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedReservation {
     /// What was asked for; its length as it was extended.
-    pub wish: SharedWish,
+    pub wish: SharedTerms,
     /// Its number among those of its site, by which the site knows it; never used again.
     pub serial: Serial,
     /// The key that had it made.
@@ -65,7 +65,7 @@ pub struct SharedReservation {
     /// A job has made use of it, or waits to.
     pub used: bool,
     /// What it is a part of, if there are several.
-    pub together: Option<Together>,
+    pub together: Option<JointPart>,
     /// How often it was to last longer, as [`together`](crate::site::together) counts that.
     pub extension: u32,
 }
@@ -170,7 +170,7 @@ impl SharedReservation {
             self.stage,
             SharedStage::Confirmed | SharedStage::Extending { .. }
         );
-        kept && self.accord() == Accord::Kept && !self.is_over(now)
+        kept && self.accord() == JointState::Kept && !self.is_over(now)
     }
 
     /// Whether nobody can run in it any more.
@@ -211,7 +211,7 @@ impl SharedReservation {
         match self.stage {
             SharedStage::Asked => Some(SharedQuestion::Request),
             // Not before every site has granted its part.
-            SharedStage::Granted if self.accord() == Accord::Looking => None,
+            SharedStage::Granted if self.accord() == JointState::Looking => None,
             SharedStage::Granted => Some(SharedQuestion::Confirm),
             SharedStage::Extending { length } => Some(SharedQuestion::Extend(length)),
             SharedStage::Releasing(_) => (!bug(Bug::KeepShared)).then_some(SharedQuestion::Release),
@@ -234,39 +234,42 @@ impl SharedReservation {
     }
 
     /// What follows from an answer to its question.
-    fn answered(&mut self, outcome: Outcome) {
+    fn answered(&mut self, outcome: ReservationOutcome) {
         let lost = || SharedStage::Ended(SharedEnd::Lost);
         self.stage = match (std::mem::replace(&mut self.stage, lost()), outcome) {
-            (SharedStage::Asked, Outcome::Granted { start }) => {
+            (SharedStage::Asked, ReservationOutcome::Granted { start }) => {
                 self.granted = Some(start);
                 match self.wish.window.contains(start) {
                     true => SharedStage::Granted,
                     false => SharedStage::Releasing(SharedEnd::WrongStart),
                 }
             }
-            (SharedStage::Asked, Outcome::Refused { next } | Outcome::Lost { next }) => {
-                SharedStage::Ended(SharedEnd::Refused { next })
-            }
-            (SharedStage::Granted, Outcome::Done) => SharedStage::Confirmed,
+            (
+                SharedStage::Asked,
+                ReservationOutcome::Refused { next } | ReservationOutcome::Lost { next },
+            ) => SharedStage::Ended(SharedEnd::Refused { next }),
+            (SharedStage::Granted, ReservationOutcome::Done) => SharedStage::Confirmed,
             // Moved, it is of no use to those who were told when it begins.
-            (SharedStage::Extending { .. }, Outcome::Granted { start })
+            (SharedStage::Extending { .. }, ReservationOutcome::Granted { start })
                 if self.granted != Some(start) =>
             {
                 SharedStage::Releasing(SharedEnd::WrongStart)
             }
-            (SharedStage::Extending { length }, Outcome::Granted { .. }) => {
+            (SharedStage::Extending { length }, ReservationOutcome::Granted { .. }) => {
                 self.wish.length = length;
                 SharedStage::Confirmed
             }
             // It has less than it had agreed to, and cannot have it back.
-            (SharedStage::Extending { length }, Outcome::Refused { .. })
+            (SharedStage::Extending { length }, ReservationOutcome::Refused { .. })
                 if length == self.wish.length =>
             {
                 SharedStage::Releasing(SharedEnd::Lost)
             }
-            (SharedStage::Extending { .. }, Outcome::Refused { .. }) => SharedStage::Confirmed,
+            (SharedStage::Extending { .. }, ReservationOutcome::Refused { .. }) => {
+                SharedStage::Confirmed
+            }
             (SharedStage::Releasing(why) | SharedStage::Ended(why), _) => SharedStage::Ended(why),
-            (_, Outcome::Lost { .. } | Outcome::Refused { .. }) => lost(),
+            (_, ReservationOutcome::Lost { .. } | ReservationOutcome::Refused { .. }) => lost(),
             (stage, _) => stage,
         };
     }
@@ -291,28 +294,32 @@ impl SiteRecord {
     }
 
     /// The one of this name that is not over.
-    pub(super) fn live(&self, name: &ReservationName, now: Timestamp) -> Result<Serial, Rejection> {
+    pub(super) fn live(
+        &self,
+        name: &ReservationName,
+        now: Timestamp,
+    ) -> Result<Serial, SiteRejection> {
         let shared = self
             .shared_named(name)
             .filter(|shared| !shared.is_over(now));
         shared
             .map(|shared| shared.serial)
-            .ok_or(Rejection::NoSuchReservation)
+            .ok_or(SiteRejection::NoSuchReservation)
     }
 }
 
 /// An operator wants one made.
 pub(super) fn want(
     record: &SiteRecord,
-    wish: SharedWish,
+    wish: SharedTerms,
     by: KeyName,
     now: Timestamp,
-) -> Result<Happened, Rejection> {
+) -> Result<SiteHappening, SiteRejection> {
     if record.live(&wish.name, now).is_ok() {
-        return Err(Rejection::ReservationExists);
+        return Err(SiteRejection::ReservationExists);
     }
     if wish.window.is_empty() || wish.window.latest < now || wish.length == DurationMs::ZERO {
-        return Err(Rejection::EmptyWindow);
+        return Err(SiteRejection::EmptyWindow);
     }
     if record
         .shared
@@ -321,14 +328,14 @@ pub(super) fn want(
         .count()
         >= MAX_SHARED
     {
-        return Err(Rejection::TooManyReservations);
+        return Err(SiteRejection::TooManyReservations);
     }
     if wish.allowed.len() > MAX_ALLOWED {
-        return Err(Rejection::TooManyKeys);
+        return Err(SiteRejection::TooManyKeys);
     }
     let serial = Serial(record.last_shared.0 + 1);
-    let together = (!wish.parts.is_empty()).then_some(Together::new(serial, 0));
-    Ok(Happened::SharedWanted {
+    let together = (!wish.parts.is_empty()).then_some(JointPart::new(serial, 0));
+    Ok(SiteHappening::SharedWanted {
         serial,
         wish: Arc::new(wish),
         by,
@@ -344,19 +351,19 @@ pub(super) fn extend(
     until: Timestamp,
     now: Timestamp,
     by: KeyName,
-) -> Result<Happened, Rejection> {
+) -> Result<SiteHappening, SiteRejection> {
     let serial = record.live(name, now)?;
     let shared = record
         .shared_with(serial)
-        .ok_or(Rejection::NoSuchReservation)?;
-    if shared.stage != SharedStage::Confirmed || shared.accord() != Accord::Kept {
-        return Err(Rejection::ReservationBusy);
+        .ok_or(SiteRejection::NoSuchReservation)?;
+    if shared.stage != SharedStage::Confirmed || shared.accord() != JointState::Kept {
+        return Err(SiteRejection::ReservationBusy);
     }
     if until <= shared.until() {
-        return Err(Rejection::EndsLater);
+        return Err(SiteRejection::EndsLater);
     }
     let number = shared.ordered_extension();
-    Ok(Happened::SharedExtensionWanted {
+    Ok(SiteHappening::SharedExtensionWanted {
         serial,
         length: until.since(shared.start()),
         number,
@@ -370,11 +377,11 @@ pub(super) fn cancel(
     name: &ReservationName,
     now: Timestamp,
     by: KeyName,
-) -> Result<Happened, Rejection> {
+) -> Result<SiteHappening, SiteRejection> {
     let serial = record.live(name, now)?;
     match record.shared_with(serial).map(|shared| &shared.stage) {
-        Some(SharedStage::Releasing(_)) | None => Err(Rejection::AlreadySo),
-        Some(_) => Ok(Happened::SharedCancelled { serial, by }),
+        Some(SharedStage::Releasing(_)) | None => Err(SiteRejection::AlreadySo),
+        Some(_) => Ok(SiteHappening::SharedCancelled { serial, by }),
     }
 }
 
@@ -383,15 +390,15 @@ pub(super) fn answered(
     record: &SiteRecord,
     serial: Serial,
     asked: SharedQuestion,
-    outcome: Outcome,
-) -> Vec<Happened> {
+    outcome: ReservationOutcome,
+) -> Vec<SiteHappening> {
     let waits = record
         .shared_with(serial)
         .and_then(SharedReservation::question)
         == Some(asked);
     let counts = waits || bug(Bug::AnswerOfBefore);
     counts
-        .then_some(Happened::SharedAnswered { serial, outcome })
+        .then_some(SiteHappening::SharedAnswered { serial, outcome })
         .into_iter()
         .collect()
 }
@@ -403,7 +410,7 @@ pub(super) fn missing(
     gone: &BTreeSet<Serial>,
     changed: &BTreeSet<Serial>,
     now: Timestamp,
-) -> Vec<Happened> {
+) -> Vec<SiteHappening> {
     let kept = record
         .shared
         .iter()
@@ -412,10 +419,10 @@ pub(super) fn missing(
         .filter(|shared| !shared.is_over(now))
         .map(|shared| shared.serial);
     let happened = kept.filter_map(|serial| match gone.contains(&serial) {
-        true => Some(Happened::SharedLost { serial }),
+        true => Some(SiteHappening::SharedLost { serial }),
         false => changed
             .contains(&serial)
-            .then_some(Happened::SharedChanged { serial }),
+            .then_some(SiteHappening::SharedChanged { serial }),
     });
     happened.collect()
 }
@@ -423,12 +430,12 @@ pub(super) fn missing(
 /// What the site was to keep and does not any more, by this.
 pub(super) fn lost_by<'r>(
     record: &'r SiteRecord,
-    what: &Happened,
+    what: &SiteHappening,
     now: Timestamp,
 ) -> Option<&'r SharedReservation> {
     let (serial, outcome) = match what {
-        Happened::SharedLost { serial } => (serial, Outcome::Lost { next: None }),
-        Happened::SharedAnswered { serial, outcome } => (serial, *outcome),
+        SiteHappening::SharedLost { serial } => (serial, ReservationOutcome::Lost { next: None }),
+        SiteHappening::SharedAnswered { serial, outcome } => (serial, *outcome),
         _ => return None,
     };
     let kept = |shared: &&SharedReservation| {
@@ -451,19 +458,19 @@ pub(super) fn looked_at(
     used: bool,
     patience: Option<DurationMs>,
     now: Timestamp,
-) -> Option<Happened> {
+) -> Option<SiteHappening> {
     let shared = record.shared_with(serial)?;
     let due = shared
         .no_show_at(patience)
         .filter(|due| *due <= now && !shared.is_over(now));
     due.map(|_| match used {
-        true => Happened::SharedUsed { serial },
-        false => Happened::SharedUnused { serial },
+        true => SiteHappening::SharedUsed { serial },
+        false => SiteHappening::SharedUnused { serial },
     })
 }
 
 /// Applies an event of a shared reservation; others change nothing.
-pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
+pub(super) fn evolve(record: &mut SiteRecord, what: &SiteHappening, at: Timestamp) {
     let of = |record: &mut SiteRecord, serial: &Serial, change: &dyn Fn(&mut SharedReservation)| {
         record
             .shared
@@ -472,7 +479,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
             .for_each(change);
     };
     match what {
-        Happened::SharedWanted {
+        SiteHappening::SharedWanted {
             serial,
             wish,
             by,
@@ -491,7 +498,7 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
                 extension: 0,
             });
         }
-        Happened::SharedExtensionWanted {
+        SiteHappening::SharedExtensionWanted {
             serial,
             length,
             number,
@@ -502,41 +509,41 @@ pub(super) fn evolve(record: &mut SiteRecord, what: &Happened, at: Timestamp) {
                 shared.extension = *number;
             });
         }
-        Happened::SharedAllowed {
+        SiteHappening::SharedAllowed {
             serial, allowed, ..
         } => {
             of(record, serial, &|shared| {
                 shared.wish.allowed.clone_from(allowed)
             });
         }
-        Happened::SharedSettled { serial, accord } => of(record, serial, &|shared| {
-            shared.together = shared.together.map(|it| Together {
+        SiteHappening::SharedSettled { serial, accord } => of(record, serial, &|shared| {
+            shared.together = shared.together.map(|it| JointPart {
                 accord: *accord,
                 ..it
             });
         }),
-        Happened::SharedLeft { serial, why } => {
+        SiteHappening::SharedLeft { serial, why } => {
             of(record, serial, &|shared| {
                 shared.stage = SharedStage::Releasing(why.clone())
             });
         }
-        Happened::SharedCancelled { serial, by } => of(record, serial, &|shared| {
+        SiteHappening::SharedCancelled { serial, by } => of(record, serial, &|shared| {
             shared.stage = SharedStage::Releasing(SharedEnd::Cancelled { by: by.clone() });
         }),
-        Happened::SharedAnswered { serial, outcome } => {
+        SiteHappening::SharedAnswered { serial, outcome } => {
             of(record, serial, &|shared| shared.answered(*outcome));
         }
-        Happened::SharedUsed { serial } => of(record, serial, &|shared| shared.used = true),
-        Happened::SharedUnused { serial } => of(record, serial, &|shared| {
+        SiteHappening::SharedUsed { serial } => of(record, serial, &|shared| shared.used = true),
+        SiteHappening::SharedUnused { serial } => of(record, serial, &|shared| {
             shared.stage = SharedStage::Releasing(SharedEnd::NoShow);
         }),
         // It is asked for what it should have.
-        Happened::SharedChanged { serial } => of(record, serial, &|shared| {
+        SiteHappening::SharedChanged { serial } => of(record, serial, &|shared| {
             shared.stage = SharedStage::Extending {
                 length: shared.wish.length,
             };
         }),
-        Happened::SharedLost { serial } => {
+        SiteHappening::SharedLost { serial } => {
             of(record, serial, &|shared| {
                 shared.stage = SharedStage::Ended(SharedEnd::Lost)
             });

@@ -153,20 +153,20 @@ impl Breaker {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Operator {
     /// It is to be emptied: nothing new, and what waits leaves.
-    pub draining: Option<Order>,
+    pub draining: Option<IssuedBy>,
     /// Nothing new is placed there; what is placed stays.
-    pub frozen: Option<Order>,
+    pub frozen: Option<IssuedBy>,
     /// When it is looked after, by start; no two start at the same time.
     pub windows: Vec<Window>,
     /// A verdict on the site that holds instead of the breaker's, for a while.
     pub forced: Option<Forced>,
     /// The latest reset of its errors.
-    pub reset: Option<Order>,
+    pub reset: Option<IssuedBy>,
 }
 
 /// Who asked, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct IssuedBy {
     /// The key that asked.
     pub by: KeyName,
     /// When.

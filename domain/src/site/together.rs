@@ -5,15 +5,15 @@
 //! whether there is a reservation, and the others follow what is durable there. The sites are asked
 //! one after the other, in the order of their names, so that two who want the same sites never wait
 //! for each other. What a part does next follows from the records alone, and is told to its own site's
-//! record as a [`Step`]: whoever was killed takes the same step again, and nothing is left behind.
+//! record as a [`JointStep`]: whoever was killed takes the same step again, and nothing is left behind.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::{KeyName, SiteName};
 use crate::reserve::{Serial, StartWindow};
-use crate::site::event::Happened;
-use crate::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedWish};
+use crate::site::event::SiteHappening;
+use crate::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedTerms};
 use crate::site::state::SiteRecord;
 use crate::units::{DurationMs, Timestamp};
 
@@ -24,18 +24,18 @@ pub const MAX_PARTS: usize = 32;
 
 /// What the parts of one reservation know of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Together {
+pub struct JointPart {
     /// The number of the root at its site: each start that is tried has another one.
     pub root: Serial,
     /// Starts that were tried before.
     pub tries: u32,
     /// How far all of them are, as this part knows.
-    pub accord: Accord,
+    pub accord: JointState,
 }
 
 /// How far the parts are with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accord {
+pub enum JointState {
     /// Sites are asked; if one says no, all is given back.
     Looking,
     /// All have granted their parts, and are told to keep them.
@@ -46,11 +46,11 @@ pub enum Accord {
 
 /// What a site's record does next because of the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum JointStep {
     /// Its part is to be asked for.
     Join {
         /// What the root's wish is at this site.
-        wish: Box<SharedWish>,
+        wish: Box<SharedTerms>,
         /// The root's number.
         root: Serial,
         /// The key that had it made.
@@ -68,7 +68,7 @@ pub enum Step {
         /// This site's part.
         serial: Serial,
         /// How far.
-        accord: Accord,
+        accord: JointState,
     },
     /// Its part goes back.
     Leave {
@@ -99,22 +99,22 @@ pub enum Step {
     },
 }
 
-impl Together {
+impl JointPart {
     /// Of a root with this number, after so many tries.
     pub fn new(root: Serial, tries: u32) -> Self {
         Self {
             root,
             tries,
-            accord: Accord::Looking,
+            accord: JointState::Looking,
         }
     }
 }
 
 impl SharedReservation {
     /// How far its parts are; one that has none is whole.
-    pub fn accord(&self) -> Accord {
+    pub fn accord(&self) -> JointState {
         self.together
-            .map_or(Accord::Kept, |together| together.accord)
+            .map_or(JointState::Kept, |together| together.accord)
     }
 
     /// The number of an extension that an operator orders; odd, and what takes one back is even.
@@ -153,9 +153,9 @@ pub type Find<'f, 'v> = &'f dyn Fn(&SiteName) -> Option<&'v SiteRecord>;
 
 /// All parts of one reservation that are known, by site; one that is at one site has one.
 #[derive(Debug, Clone)]
-pub struct Group<'v>(Vec<(&'v SiteName, &'v SharedReservation)>);
+pub struct JointReservation<'v>(Vec<(&'v SiteName, &'v SharedReservation)>);
 
-impl<'v> Group<'v> {
+impl<'v> JointReservation<'v> {
     /// That which this is a part of.
     pub fn of(site: &'v SiteName, shared: &'v SharedReservation, find: Find<'_, 'v>) -> Self {
         if shared.together.is_none() {
@@ -237,7 +237,7 @@ pub fn due<'v>(
     all: impl Iterator<Item = &'v SiteRecord>,
     find: Find<'_, 'v>,
     now: Timestamp,
-) -> Option<Step> {
+) -> Option<JointStep> {
     let parts = own
         .shared
         .iter()
@@ -245,7 +245,7 @@ pub fn due<'v>(
     let mut steps = parts.filter_map(|part| {
         let others = Others::of(own, part, find);
         match part.accord() {
-            Accord::Kept => others.keep_in_step(now),
+            JointState::Kept => others.keep_in_step(now),
             _ if part.home() == Some(&own.site) => others.lead(),
             _ => others.follow_root(),
         }
@@ -283,20 +283,20 @@ impl<'p, 'v> Others<'p, 'v> {
         }
     }
 
-    fn leave(&self, why: SharedEnd) -> Option<Step> {
-        Some(Step::Leave {
+    fn leave(&self, why: SharedEnd) -> Option<JointStep> {
+        Some(JointStep::Leave {
             serial: self.part.serial,
             why,
         })
     }
 
-    fn settle(&self, accord: Accord) -> Option<Step> {
+    fn settle(&self, accord: JointState) -> Option<JointStep> {
         let serial = self.part.serial;
-        (self.part.accord() != accord).then_some(Step::Settle { serial, accord })
+        (self.part.accord() != accord).then_some(JointStep::Settle { serial, accord })
     }
 
     /// The root goes on when all have come as far, and gives all up when one has not.
-    fn lead(&self) -> Option<Step> {
+    fn lead(&self) -> Option<JointStep> {
         let ended = self.others.iter().find_map(|(_, other)| other.end());
         if let Some(why) = ended {
             return self.after(why);
@@ -308,14 +308,14 @@ impl<'p, 'v> Others<'p, 'v> {
                 && self.others.iter().all(|(_, other)| other.stage == *stage)
         };
         match self.part.accord() {
-            Accord::Looking if all(&SharedStage::Granted) => self.settle(Accord::Agreed),
-            Accord::Agreed if all(&SharedStage::Confirmed) => self.settle(Accord::Kept),
+            JointState::Looking if all(&SharedStage::Granted) => self.settle(JointState::Agreed),
+            JointState::Agreed if all(&SharedStage::Confirmed) => self.settle(JointState::Kept),
             _ => None,
         }
     }
 
     /// One cannot: perhaps all can later.
-    fn after(&self, why: &SharedEnd) -> Option<Step> {
+    fn after(&self, why: &SharedEnd) -> Option<JointStep> {
         let SharedEnd::Refused { next: Some(next) } = why else {
             return self.leave(why.clone());
         };
@@ -325,9 +325,9 @@ impl<'p, 'v> Others<'p, 'v> {
         );
         let granted = part.granted.unwrap_or(part.wish.window.earliest);
         let from = (*next - part.wish.tolerance).max(granted + DurationMs(1));
-        let may = part.accord() == Accord::Looking && tries + 1 < MAX_TRIES;
+        let may = part.accord() == JointState::Looking && tries + 1 < MAX_TRIES;
         match may && from <= part.wish.window.latest {
-            true => Some(Step::Again {
+            true => Some(JointStep::Again {
                 serial: part.serial,
                 from,
             }),
@@ -336,7 +336,7 @@ impl<'p, 'v> Others<'p, 'v> {
     }
 
     /// The others do as the root does.
-    fn follow_root(&self) -> Option<Step> {
+    fn follow_root(&self) -> Option<JointStep> {
         let root = self
             .others
             .iter()
@@ -345,14 +345,14 @@ impl<'p, 'v> Others<'p, 'v> {
             return self.leave(SharedEnd::Lost);
         };
         match (root.accord(), root.end()) {
-            (Accord::Kept, _) => self.settle(Accord::Kept),
+            (JointState::Kept, _) => self.settle(JointState::Kept),
             (_, Some(why)) => self.leave(why.clone()),
             (accord, None) => self.settle(accord),
         }
     }
 
     /// What somebody wanted of one part is done with all.
-    fn keep_in_step(&self, now: Timestamp) -> Option<Step> {
+    fn keep_in_step(&self, now: Timestamp) -> Option<JointStep> {
         let wanted =
             |why: &&SharedEnd| matches!(why, SharedEnd::Cancelled { .. } | SharedEnd::NoShow);
         let mut ends = self.others.iter().filter_map(|(_, other)| other.end());
@@ -373,7 +373,7 @@ impl<'p, 'v> Others<'p, 'v> {
         };
         if leader.wish.allowed != part.wish.allowed {
             let (serial, allowed) = (part.serial, leader.wish.allowed.clone());
-            return Some(Step::Allow {
+            return Some(JointStep::Allow {
                 serial,
                 allowed,
                 by: leader.by.clone(),
@@ -386,10 +386,10 @@ impl<'p, 'v> Others<'p, 'v> {
         }
     }
 
-    fn extend(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<Step> {
+    fn extend(&self, length: DurationMs, number: u32, by: &KeyName) -> Option<JointStep> {
         let (serial, by) = (self.part.serial, by.clone());
         let can = self.part.stage == SharedStage::Confirmed;
-        can.then_some(Step::Extend {
+        can.then_some(JointStep::Extend {
             serial,
             length,
             number,
@@ -404,19 +404,19 @@ fn joins<'v>(
     home: &'v SiteRecord,
     root: &'v SharedReservation,
     find: Find<'_, 'v>,
-) -> Option<Step> {
+) -> Option<JointStep> {
     let together = root.together.filter(|it| it.root == root.serial)?;
     let resources = root.wish.parts.get(&own.site)?;
     let is_root = root.home() == Some(&home.site) && home.site != own.site;
     let joined = || own.shared.iter().any(|part| part.is_with(root));
     if !is_root
         || root.stage != SharedStage::Granted
-        || root.accord() != Accord::Looking
+        || root.accord() != JointState::Looking
         || joined()
     {
         return None;
     }
-    let group = Group::of(&home.site, root, find);
+    let group = JointReservation::of(&home.site, root, find);
     let granted = |site: &SiteName| {
         let part = group.parts().iter().find(|(at, _)| *at == site);
         part.is_some_and(|(_, part)| part.stage == SharedStage::Granted)
@@ -425,12 +425,12 @@ fn joins<'v>(
     let start = root.granted.filter(|_| before.all(granted))?;
     let latest = (start + root.wish.tolerance).min(root.wish.window.latest);
     let window = StartWindow::new(start, latest);
-    let wish = SharedWish {
+    let wish = SharedTerms {
         resources: resources.clone(),
         window,
         ..root.wish.clone()
     };
-    Some(Step::Join {
+    Some(JointStep::Join {
         wish: Box::new(wish),
         root: together.root,
         by: root.by.clone(),
@@ -438,56 +438,57 @@ fn joins<'v>(
 }
 
 /// What happens by a step, if it still fits.
-pub(super) fn stepped(record: &SiteRecord, step: Step) -> Vec<Happened> {
+pub(super) fn stepped(record: &SiteRecord, step: JointStep) -> Vec<SiteHappening> {
     let next = Serial(record.last_shared.0 + 1);
     let live = |serial: Serial| {
         record
             .shared_with(serial)
             .filter(|part| part.end().is_none())
     };
-    let wanted = |wish: SharedWish, by: KeyName, together: Together| Happened::SharedWanted {
-        serial: next,
-        wish: Arc::new(wish),
-        by,
-        together: Some(together),
-    };
+    let wanted =
+        |wish: SharedTerms, by: KeyName, together: JointPart| SiteHappening::SharedWanted {
+            serial: next,
+            wish: Arc::new(wish),
+            by,
+            together: Some(together),
+        };
     match step {
-        Step::Join { wish, root, by } => vec![wanted(*wish, by, Together::new(root, 0))],
-        Step::Again { serial, from } => {
+        JointStep::Join { wish, root, by } => vec![wanted(*wish, by, JointPart::new(root, 0))],
+        JointStep::Again { serial, from } => {
             let Some(part) = live(serial) else {
                 return Vec::new();
             };
             let tries = part.together.map_or(0, |together| together.tries) + 1;
             let window = StartWindow::new(from, part.wish.window.latest);
-            let wish = SharedWish {
+            let wish = SharedTerms {
                 window,
                 ..part.wish.clone()
             };
-            let again = wanted(wish, part.by.clone(), Together::new(next, tries));
+            let again = wanted(wish, part.by.clone(), JointPart::new(next, tries));
             vec![
-                Happened::SharedLeft {
+                SiteHappening::SharedLeft {
                     serial,
                     why: SharedEnd::AskedAnew,
                 },
                 again,
             ]
         }
-        Step::Settle { serial, accord } => live(serial)
-            .map(|_| Happened::SharedSettled { serial, accord })
+        JointStep::Settle { serial, accord } => live(serial)
+            .map(|_| SiteHappening::SharedSettled { serial, accord })
             .into_iter()
             .collect(),
-        Step::Leave { serial, why } => live(serial)
-            .map(|_| Happened::SharedLeft { serial, why })
+        JointStep::Leave { serial, why } => live(serial)
+            .map(|_| SiteHappening::SharedLeft { serial, why })
             .into_iter()
             .collect(),
-        Step::Extend {
+        JointStep::Extend {
             serial,
             length,
             number,
             by,
         } => {
             let can = live(serial).filter(|part| part.stage == SharedStage::Confirmed);
-            let what = Happened::SharedExtensionWanted {
+            let what = SiteHappening::SharedExtensionWanted {
                 serial,
                 length,
                 number,
@@ -495,12 +496,12 @@ pub(super) fn stepped(record: &SiteRecord, step: Step) -> Vec<Happened> {
             };
             can.map(|_| what).into_iter().collect()
         }
-        Step::Allow {
+        JointStep::Allow {
             serial,
             allowed,
             by,
         } => {
-            let what = Happened::SharedAllowed {
+            let what = SiteHappening::SharedAllowed {
                 serial,
                 allowed,
                 by,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::transfer::event::Blame;
-use crate::transfer::state::{Nonce, Source};
+use crate::transfer::event::TryBlame;
+use crate::transfer::state::{Nonce, TrySource};
 use crate::units::DurationMs;
 
 /// A command to one copy.
@@ -20,7 +20,7 @@ pub enum CopyCommand {
     /// This source was chosen for the next try.
     Begin {
         /// Where from.
-        source: Source,
+        source: TrySource,
         /// Drawn; not used if partial data from the same source can be resumed.
         nonce: Nonce,
     },
@@ -44,7 +44,7 @@ pub enum CopyCommand {
         /// Which try.
         nonce: Nonce,
         /// What was seen.
-        seen: Seen,
+        seen: SeenCopy,
     },
     /// The order to stop was carried out.
     StopConfirmed {
@@ -86,12 +86,12 @@ pub enum StartAnswer {
 
 /// What was seen of a copy at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum SeenCopy {
     /// Neither a process nor data under this nonce.
     Absent,
     /// A process is at it.
     Running {
-        /// For how long nothing has arrived, see [`crate::transfer::progress::Progress`].
+        /// For how long nothing has arrived, see [`crate::transfer::progress::TryProgress`].
         unchanged_for: DurationMs,
     },
     /// Whole, checked, and in the content store.
@@ -99,7 +99,7 @@ pub enum Seen {
     /// The process ended without completing.
     Failed {
         /// Where the fault is.
-        blame: Blame,
+        blame: TryBlame,
         /// What happened.
         detail: Arc<str>,
     },
@@ -108,7 +108,7 @@ pub enum Seen {
 /// Why a command changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each variant is its message")]
-pub enum Rejection {
+pub enum CopyRejection {
     #[error("out of date")]
     Stale,
     #[error("nobody needs the copy")]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::planted::{Bug, bug};
 use crate::text;
-use crate::transfer::command::{CopyCommand, Rejection, Seen, StartAnswer};
-use crate::transfer::event::{Blame, CopyEvent, Happened};
+use crate::transfer::command::{CopyCommand, CopyRejection, SeenCopy, StartAnswer};
+use crate::transfer::event::{CopyEvent, CopyEventKind, TryBlame};
 use crate::transfer::parameters::CopyParameters;
-use crate::transfer::state::{CopyPhase, CopyRecord, MAX_LEFTOVERS, Nonce, Source, Try, Usage};
+use crate::transfer::state::{CopyPhase, CopyRecord, MAX_LEFTOVERS, Nonce, Try, TrySource, Usage};
 use crate::units::{DurationMs, Timestamp};
 
-type Decided = Result<Option<Happened>, Rejection>;
+type CopyDecision = Result<Option<CopyEventKind>, CopyRejection>;
 
 /// Decides a command.
 ///
@@ -21,15 +21,17 @@ pub fn decide(
     parameters: &CopyParameters,
     command: CopyCommand,
     now: Timestamp,
-) -> Result<Vec<CopyEvent>, Rejection> {
-    let desk = Desk {
+) -> Result<Vec<CopyEvent>, CopyRejection> {
+    let desk = CopyDecider {
         record,
         parameters,
         now,
     };
     let happened = match command {
-        CopyCommand::Need => Ok((!record.is_needed()).then_some(Happened::CopyNeeded)),
-        CopyCommand::NoLongerNeeded => Ok(record.is_needed().then_some(Happened::CopyReleased)),
+        CopyCommand::Need => Ok((!record.is_needed()).then_some(CopyEventKind::CopyNeeded)),
+        CopyCommand::NoLongerNeeded => {
+            Ok(record.is_needed().then_some(CopyEventKind::CopyReleased))
+        }
         CopyCommand::Look => Ok(desk.look()),
         CopyCommand::Begin { source, nonce } => desk.begin(source, nonce),
         CopyCommand::NoSource { hopeless, detail } => desk.no_source(hopeless, &detail),
@@ -39,27 +41,29 @@ pub fn decide(
         CopyCommand::DiscardConfirmed { nonce } => Ok(record
             .leftovers
             .contains_key(&nonce)
-            .then_some(Happened::PartialDiscarded { nonce })),
+            .then_some(CopyEventKind::PartialDiscarded { nonce })),
         CopyCommand::DeleteConfirmed { nonce } => match record.phase {
             CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
-                Ok(desk.is_final().then_some(Happened::CopyDeleted))
+                Ok(desk.is_final().then_some(CopyEventKind::CopyDeleted))
             }
-            _ => Err(Rejection::Stale),
+            _ => Err(CopyRejection::Stale),
         },
         CopyCommand::FoundThere { nonce } => match record.phase {
             CopyPhase::Deleting { nonce: ours, .. } if ours == nonce && record.is_needed() => {
-                Ok(Some(Happened::DeletionRevoked))
+                Ok(Some(CopyEventKind::DeletionRevoked))
             }
-            _ => Err(Rejection::Stale),
+            _ => Err(CopyRejection::Stale),
         },
         CopyCommand::FoundMissing { nonce } => match record.phase {
-            CopyPhase::Ready { nonce: ours, .. } if ours == nonce => Ok(Some(Happened::CopyLost {
-                detail: "the site does not have it any more".into(),
-            })),
-            CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
-                Ok(desk.is_final().then_some(Happened::CopyDeleted))
+            CopyPhase::Ready { nonce: ours, .. } if ours == nonce => {
+                Ok(Some(CopyEventKind::CopyLost {
+                    detail: "the site does not have it any more".into(),
+                }))
             }
-            _ => Err(Rejection::Stale),
+            CopyPhase::Deleting { nonce: ours, .. } if ours == nonce => {
+                Ok(desk.is_final().then_some(CopyEventKind::CopyDeleted))
+            }
+            _ => Err(CopyRejection::Stale),
         },
     }?;
     Ok(happened
@@ -90,174 +94,181 @@ pub(super) fn expires_at(record: &CopyRecord, parameters: &CopyParameters) -> Op
     Some(since + keep)
 }
 
-struct Desk<'a> {
+struct CopyDecider<'a> {
     record: &'a CopyRecord,
     parameters: &'a CopyParameters,
     now: Timestamp,
 }
 
-impl Desk<'_> {
+impl CopyDecider<'_> {
     /// What is not there stays away: no try is left that could still bring it.
     fn is_final(&self) -> bool {
         self.record.leftovers.is_empty()
     }
 
-    fn look(&self) -> Option<Happened> {
+    fn look(&self) -> Option<CopyEventKind> {
         let expires = expires_at(self.record, self.parameters)?;
         if self.now < expires {
             return None;
         }
         match &self.record.phase {
-            CopyPhase::Waiting { .. } => Some(Happened::CopyAbandoned),
-            CopyPhase::Copying { .. } => Some(Happened::StopDecided),
-            CopyPhase::Ready { .. } => Some(Happened::DeletionDecided),
+            CopyPhase::Waiting { .. } => Some(CopyEventKind::CopyAbandoned),
+            CopyPhase::Copying { .. } => Some(CopyEventKind::StopDecided),
+            CopyPhase::Ready { .. } => Some(CopyEventKind::DeletionDecided),
             CopyPhase::Absent | CopyPhase::Stopping { .. } | CopyPhase::Deleting { .. } => None,
         }
     }
 
     /// The next try may begin: the copy waits for one, is needed, and its time has come.
-    fn check_turn(&self) -> Result<Option<&Try>, Rejection> {
+    fn check_turn(&self) -> Result<Option<&Try>, CopyRejection> {
         let CopyPhase::Waiting {
             not_before, resume, ..
         } = &self.record.phase
         else {
-            return Err(Rejection::Stale);
+            return Err(CopyRejection::Stale);
         };
         if !self.record.is_needed() {
-            return Err(Rejection::NotNeeded);
+            return Err(CopyRejection::NotNeeded);
         }
         if self.now < *not_before {
-            return Err(Rejection::TooEarly);
+            return Err(CopyRejection::TooEarly);
         }
         if self.record.leftovers.len() >= MAX_LEFTOVERS {
-            return Err(Rejection::TooManyLeftovers);
+            return Err(CopyRejection::TooManyLeftovers);
         }
         Ok(resume.as_ref())
     }
 
     /// A try that ended without blame is resumed if it is to be the same source again.
-    fn begin(&self, source: Source, nonce: Nonce) -> Decided {
+    fn begin(&self, source: TrySource, nonce: Nonce) -> CopyDecision {
         let resume = self.check_turn()?;
         if self.record.trouble.excluded.contains(&source.site) {
-            return Err(Rejection::ExcludedSource);
+            return Err(CopyRejection::ExcludedSource);
         }
         if let Some(earlier) = resume.filter(|earlier| earlier.source == source) {
-            return Ok(Some(Happened::CopyOrdered(earlier.clone())));
+            return Ok(Some(CopyEventKind::CopyOrdered(earlier.clone())));
         }
         let in_use = self.record.leftovers.contains_key(&nonce)
             || resume.is_some_and(|earlier| earlier.nonce == nonce);
         if in_use {
-            return Err(Rejection::NonceInUse);
+            return Err(CopyRejection::NonceInUse);
         }
-        Ok(Some(Happened::CopyOrdered(Try { source, nonce })))
+        Ok(Some(CopyEventKind::CopyOrdered(Try { source, nonce })))
     }
 
-    fn no_source(&self, hopeless: bool, detail: &Arc<str>) -> Decided {
+    fn no_source(&self, hopeless: bool, detail: &Arc<str>) -> CopyDecision {
         self.check_turn()?;
         let retry_at = self.now
             + self
                 .parameters
                 .wait(self.record.trouble.tries.saturating_add(1), 0);
-        Ok(Some(Happened::SourceMissing {
+        Ok(Some(CopyEventKind::SourceMissing {
             hopeless,
             detail: text::kept(detail),
             retry_at,
         }))
     }
 
-    fn start_answered(&self, nonce: Nonce, answer: StartAnswer) -> Decided {
+    fn start_answered(&self, nonce: Nonce, answer: StartAnswer) -> CopyDecision {
         match (&self.record.phase, answer) {
-            (CopyPhase::Copying { order, .. }, _) if order.nonce != nonce => Err(Rejection::Stale),
+            (CopyPhase::Copying { order, .. }, _) if order.nonce != nonce => {
+                Err(CopyRejection::Stale)
+            }
             (CopyPhase::Copying { started: true, .. }, _) => Ok(None),
             (CopyPhase::Copying { .. }, StartAnswer::Taken | StartAnswer::Unknown) => {
-                Ok(Some(Happened::CopyStarted))
+                Ok(Some(CopyEventKind::CopyStarted))
             }
             (CopyPhase::Copying { .. }, StartAnswer::Refused(detail)) => {
-                Ok(Some(self.failed(nonce, Blame::Destination, &detail)))
+                Ok(Some(self.failed(nonce, TryBlame::Destination, &detail)))
             }
-            _ => Err(Rejection::Stale),
+            _ => Err(CopyRejection::Stale),
         }
     }
 
     /// Whole is whole, also if it was to be stopped. Anything else that is seen while
     /// an order to start or to stop is unanswered may be from before it.
-    fn observed(&self, nonce: Nonce, seen: Seen) -> Decided {
+    fn observed(&self, nonce: Nonce, seen: SeenCopy) -> CopyDecision {
         let (order, watched) = match &self.record.phase {
             CopyPhase::Copying { order, started, .. } => (order, *started),
             CopyPhase::Stopping { order, .. } => (order, false),
             CopyPhase::Ready { nonce: ours, .. } if *ours == nonce => return Ok(None),
-            _ => return Err(Rejection::Stale),
+            _ => return Err(CopyRejection::Stale),
         };
         if order.nonce != nonce {
-            return Err(Rejection::Stale);
+            return Err(CopyRejection::Stale);
         }
         match seen {
-            Seen::Complete => Ok(Some(Happened::CopyCompleted)),
-            Seen::Running { .. } if bug(Bug::ReadyEarly) => Ok(Some(Happened::CopyCompleted)),
+            SeenCopy::Complete => Ok(Some(CopyEventKind::CopyCompleted)),
+            SeenCopy::Running { .. } if bug(Bug::ReadyEarly) => {
+                Ok(Some(CopyEventKind::CopyCompleted))
+            }
             _ if !watched => Ok(None),
-            Seen::Running { unchanged_for } if unchanged_for < self.parameters.stall_timeout => {
+            SeenCopy::Running { unchanged_for }
+                if unchanged_for < self.parameters.stall_timeout =>
+            {
                 Ok(None)
             }
-            Seen::Running { unchanged_for } => {
+            SeenCopy::Running { unchanged_for } => {
                 let detail = format!("nothing arrived for {unchanged_for}").into();
-                Ok(Some(match self.suspect(Blame::Process) {
-                    Blame::Process => Happened::CopyStalled { detail },
-                    _ => self.failed(nonce, Blame::Process, &detail),
+                Ok(Some(match self.suspect(TryBlame::Process) {
+                    TryBlame::Process => CopyEventKind::CopyStalled { detail },
+                    _ => self.failed(nonce, TryBlame::Process, &detail),
                 }))
             }
-            Seen::Absent => Ok(Some(self.failed(
+            SeenCopy::Absent => Ok(Some(self.failed(
                 nonce,
-                Blame::Process,
+                TryBlame::Process,
                 &"the copying process is gone".into(),
             ))),
-            Seen::Failed { blame, detail } => Ok(Some(self.failed(nonce, blame, &detail))),
+            SeenCopy::Failed { blame, detail } => Ok(Some(self.failed(nonce, blame, &detail))),
         }
     }
 
     /// The source's fault: another replica, at once. The process's: again, after a
     /// while. The destination's: the same, and after some tries the jobs are told.
-    fn failed(&self, nonce: Nonce, blame: Blame, detail: &Arc<str>) -> Happened {
+    fn failed(&self, nonce: Nonce, blame: TryBlame, detail: &Arc<str>) -> CopyEventKind {
         let trouble = &self.record.trouble;
         let blame = self.suspect(blame);
         let wait = match blame {
-            Blame::Source => DurationMs::ZERO,
-            Blame::Destination | Blame::Process => self
+            TryBlame::Source => DurationMs::ZERO,
+            TryBlame::Destination | TryBlame::Process => self
                 .parameters
                 .wait(trouble.tries.saturating_add(1), nonce.0),
         };
         let limit = self.parameters.max_destination_tries;
-        Happened::TryFailed {
+        CopyEventKind::TryFailed {
             blame,
             detail: text::kept(detail),
             retry_at: self.now + wait,
-            give_up: blame == Blame::Destination && trouble.destination.saturating_add(1) >= limit,
+            give_up: blame == TryBlame::Destination
+                && trouble.destination.saturating_add(1) >= limit,
         }
     }
 
     /// After some tries a failure that nobody can explain is laid on the source, so
     /// that another replica is tried, and the jobs are told when there is none.
-    fn suspect(&self, blame: Blame) -> Blame {
+    fn suspect(&self, blame: TryBlame) -> TryBlame {
         let suspicious =
             self.record.trouble.tries.saturating_add(1) >= self.parameters.max_process_tries;
-        if blame == Blame::Process && suspicious {
-            Blame::Source
+        if blame == TryBlame::Process && suspicious {
+            TryBlame::Source
         } else {
             blame
         }
     }
 
-    fn stop_confirmed(&self, nonce: Nonce) -> Decided {
+    fn stop_confirmed(&self, nonce: Nonce) -> CopyDecision {
         match &self.record.phase {
             CopyPhase::Stopping { order, .. } if order.nonce == nonce => {
                 let wait = match self.record.trouble.tries {
                     0 => DurationMs::ZERO,
                     tries => self.parameters.wait(tries, nonce.0),
                 };
-                Ok(Some(Happened::CopyStopped {
+                Ok(Some(CopyEventKind::CopyStopped {
                     retry_at: self.now + wait,
                 }))
             }
-            _ => Err(Rejection::Stale),
+            _ => Err(CopyRejection::Stale),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::units::Timestamp;
 /// every one of them harmless to repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyEffect {
-    /// Its time has come: tell `Look`.
+    /// Its time has come: tell `LookAgain`.
     Look,
     /// Choose a source other than these, and tell `Begin` or `NoSource`.
     ChooseSource {

@@ -11,12 +11,12 @@ pub struct CopyEvent {
     /// When it was decided.
     pub at: Timestamp,
     /// What happened.
-    pub what: Happened,
+    pub what: CopyEventKind,
 }
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub enum CopyEventKind {
     /// Someone needs it.
     CopyNeeded,
     /// Nobody needs it any more; what there is stays for a while.
@@ -38,7 +38,7 @@ pub enum Happened {
     /// The try failed.
     TryFailed {
         /// Where the fault is.
-        blame: Blame,
+        blame: TryBlame,
         /// What happened.
         detail: Arc<str>,
         /// Tried again then.
@@ -83,7 +83,7 @@ pub enum Happened {
 
 /// Where the fault of a failed try is, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Blame {
+pub enum TryBlame {
     /// The source could not be read, is short, or has another digest.
     Source,
     /// The destination could not be written.
@@ -92,37 +92,37 @@ pub enum Blame {
     Process,
 }
 
-impl Blame {
+impl TryBlame {
     /// Its name in answers and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
-            Blame::Source => "source",
-            Blame::Destination => "destination",
-            Blame::Process => "process",
+            TryBlame::Source => "source",
+            TryBlame::Destination => "destination",
+            TryBlame::Process => "process",
         }
     }
 }
 
-impl Happened {
+impl CopyEventKind {
     /// Its name in the journal and in the event stream.
     pub fn name(&self) -> &'static str {
         match self {
-            Happened::CopyNeeded => "CopyNeeded",
-            Happened::CopyReleased => "CopyReleased",
-            Happened::CopyOrdered(_) => "CopyOrdered",
-            Happened::SourceMissing { .. } => "SourceMissing",
-            Happened::CopyStarted => "CopyStarted",
-            Happened::TryFailed { .. } => "TryFailed",
-            Happened::CopyStalled { .. } => "CopyStalled",
-            Happened::StopDecided => "StopDecided",
-            Happened::CopyStopped { .. } => "CopyStopped",
-            Happened::CopyAbandoned => "CopyAbandoned",
-            Happened::PartialDiscarded { .. } => "PartialDiscarded",
-            Happened::CopyCompleted => "CopyCompleted",
-            Happened::CopyLost { .. } => "CopyLost",
-            Happened::DeletionDecided => "DeletionDecided",
-            Happened::DeletionRevoked => "DeletionRevoked",
-            Happened::CopyDeleted => "CopyDeleted",
+            CopyEventKind::CopyNeeded => "CopyNeeded",
+            CopyEventKind::CopyReleased => "CopyReleased",
+            CopyEventKind::CopyOrdered(_) => "CopyOrdered",
+            CopyEventKind::SourceMissing { .. } => "SourceMissing",
+            CopyEventKind::CopyStarted => "CopyStarted",
+            CopyEventKind::TryFailed { .. } => "TryFailed",
+            CopyEventKind::CopyStalled { .. } => "CopyStalled",
+            CopyEventKind::StopDecided => "StopDecided",
+            CopyEventKind::CopyStopped { .. } => "CopyStopped",
+            CopyEventKind::CopyAbandoned => "CopyAbandoned",
+            CopyEventKind::PartialDiscarded { .. } => "PartialDiscarded",
+            CopyEventKind::CopyCompleted => "CopyCompleted",
+            CopyEventKind::CopyLost { .. } => "CopyLost",
+            CopyEventKind::DeletionDecided => "DeletionDecided",
+            CopyEventKind::DeletionRevoked => "DeletionRevoked",
+            CopyEventKind::CopyDeleted => "CopyDeleted",
         }
     }
 }

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::transfer::event::{Blame, CopyEvent, Happened};
-use crate::transfer::state::{CopyPhase, CopyRecord, Nonce, Trouble, Try, Usage};
+use crate::transfer::event::{CopyEvent, CopyEventKind, TryBlame};
+use crate::transfer::state::{CopyPhase, CopyRecord, CopyTrouble, Nonce, Try, Usage};
 use crate::units::Timestamp;
 
 /// Applies an event. Total: what was journalled is never refused.
 pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
     let at = event.at;
     match &event.what {
-        Happened::CopyNeeded => {
+        CopyEventKind::CopyNeeded => {
             record.usage = Usage::Needed;
             if record.phase == CopyPhase::Absent {
                 want_anew(record, at);
             }
         }
-        Happened::CopyReleased => record.usage = Usage::Unneeded { since: at },
-        Happened::CopyOrdered(order) => begin(record, order, at),
-        Happened::SourceMissing {
+        CopyEventKind::CopyReleased => record.usage = Usage::Unneeded { since: at },
+        CopyEventKind::CopyOrdered(order) => begin(record, order, at),
+        CopyEventKind::SourceMissing {
             hopeless,
             detail,
             retry_at,
@@ -27,12 +27,12 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
             let resume = record.current_try().cloned();
             wait(record, resume, at, *retry_at, *hopeless);
         }
-        Happened::CopyStarted => {
+        CopyEventKind::CopyStarted => {
             if let CopyPhase::Copying { started, .. } = &mut record.phase {
                 *started = true;
             }
         }
-        Happened::TryFailed {
+        CopyEventKind::TryFailed {
             blame,
             detail,
             retry_at,
@@ -41,41 +41,41 @@ pub fn evolve(record: &mut CopyRecord, event: &CopyEvent) {
             fail(record, *blame, detail);
             let resume = record
                 .current_try()
-                .filter(|_| *blame == Blame::Process)
+                .filter(|_| *blame == TryBlame::Process)
                 .cloned();
             wait(record, resume, at, *retry_at, *give_up);
         }
-        Happened::CopyStalled { detail } => {
+        CopyEventKind::CopyStalled { detail } => {
             note(&mut record.trouble, detail);
             stop(record, at);
         }
-        Happened::StopDecided => stop(record, at),
-        Happened::CopyStopped { retry_at } => {
+        CopyEventKind::StopDecided => stop(record, at),
+        CopyEventKind::CopyStopped { retry_at } => {
             let resume = record.current_try().cloned();
             wait(record, resume, at, *retry_at, false);
         }
-        Happened::CopyAbandoned => abandon(record, at),
-        Happened::PartialDiscarded { nonce } => {
+        CopyEventKind::CopyAbandoned => abandon(record, at),
+        CopyEventKind::PartialDiscarded { nonce } => {
             record.leftovers.remove(nonce);
         }
-        Happened::CopyCompleted => {
+        CopyEventKind::CopyCompleted => {
             if let Some(nonce) = record.current_try().map(|order| order.nonce) {
                 complete(record, nonce, at);
             }
         }
-        Happened::CopyLost { .. } => {
+        CopyEventKind::CopyLost { .. } => {
             leave_latest(record);
             want_anew(record, at);
         }
-        Happened::CopyDeleted => delete(record, at),
-        Happened::DeletionRevoked => revoke_deletion(record, at),
-        Happened::DeletionDecided => decide_deletion(record, at),
+        CopyEventKind::CopyDeleted => delete(record, at),
+        CopyEventKind::DeletionRevoked => revoke_deletion(record, at),
+        CopyEventKind::DeletionDecided => decide_deletion(record, at),
     }
 }
 
 fn complete(record: &mut CopyRecord, nonce: Nonce, at: Timestamp) {
     record.phase = CopyPhase::Ready { at, nonce };
-    record.trouble = Trouble::default();
+    record.trouble = CopyTrouble::default();
 }
 
 fn abandon(record: &mut CopyRecord, at: Timestamp) {
@@ -94,7 +94,7 @@ fn abandon(record: &mut CopyRecord, at: Timestamp) {
 /// There is nothing of it, and nothing that went wrong matters to who wants it anew.
 fn forget(record: &mut CopyRecord) {
     record.phase = CopyPhase::Absent;
-    record.trouble = Trouble::default();
+    record.trouble = CopyTrouble::default();
 }
 
 fn decide_deletion(record: &mut CopyRecord, at: Timestamp) {
@@ -119,7 +119,7 @@ fn delete(record: &mut CopyRecord, at: Timestamp) {
 }
 
 fn want_anew(record: &mut CopyRecord, at: Timestamp) {
-    record.trouble = Trouble::default();
+    record.trouble = CopyTrouble::default();
     record.phase = CopyPhase::Waiting {
         since: at,
         not_before: at,
@@ -141,22 +141,22 @@ fn begin(record: &mut CopyRecord, order: &Try, at: Timestamp) {
     };
 }
 
-fn note(trouble: &mut Trouble, detail: &Arc<str>) {
+fn note(trouble: &mut CopyTrouble, detail: &Arc<str>) {
     trouble.tries = trouble.tries.saturating_add(1);
     trouble.last_error = Some(detail.clone());
     trouble.at_destination = false;
 }
 
-fn fail(record: &mut CopyRecord, blame: Blame, detail: &Arc<str>) {
+fn fail(record: &mut CopyRecord, blame: TryBlame, detail: &Arc<str>) {
     note(&mut record.trouble, detail);
     match blame {
-        Blame::Process => {}
-        Blame::Source => {
+        TryBlame::Process => {}
+        TryBlame::Source => {
             let site = record.current_try().map(|order| order.source.site.clone());
             record.trouble.excluded.extend(site);
             leave_partial(record);
         }
-        Blame::Destination => {
+        TryBlame::Destination => {
             record.trouble.destination = record.trouble.destination.saturating_add(1);
             record.trouble.at_destination = true;
             leave_partial(record);

@@ -27,11 +27,11 @@ pub struct MeasuredLatency {
 pub struct Latencies {
     /// A measurement counts half as much after this time; 0: nothing is measured.
     interval: DurationMs,
-    pairs: BTreeMap<(SiteName, SiteName), Sums>,
+    pairs: BTreeMap<(SiteName, SiteName), LatencySums>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sums {
+struct LatencySums {
     /// Microseconds of round trips, weighted.
     us: u128,
     weight: u128,
@@ -55,14 +55,14 @@ impl Latencies {
             .get(&pair)
             .filter(|sums| self.counts(sums, now))
             .copied();
-        let before = before.unwrap_or(Sums {
+        let before = before.unwrap_or(LatencySums {
             us: 0,
             weight: 0,
             at: now,
             measurements: 0,
         });
         let left = share_left(now.since(before.at), self.interval);
-        let sums = Sums {
+        let sums = LatencySums {
             us: before.us * left / WHOLE + u128::from(round_trip.0) * WHOLE,
             weight: before.weight * left / WHOLE + WHOLE,
             at: now,
@@ -87,12 +87,12 @@ impl Latencies {
         DurationMs(self.interval.0.saturating_mul(EXPIRY_INTERVALS))
     }
 
-    fn counts(&self, sums: &Sums, now: Timestamp) -> bool {
+    fn counts(&self, sums: &LatencySums, now: Timestamp) -> bool {
         now.since(sums.at) < self.expiry()
     }
 }
 
-impl Sums {
+impl LatencySums {
     fn measured(&self) -> MeasuredLatency {
         let half = self.us.checked_div(2 * self.weight).unwrap_or(0);
         let latency = DurationUs(u64::try_from(half).unwrap_or(u64::MAX));

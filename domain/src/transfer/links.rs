@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::content::Content;
 use crate::ids::{Digest, SiteName};
 use crate::transfer::place::FilePlace;
-use crate::transfer::state::Source;
+use crate::transfer::state::TrySource;
 use crate::units::{BitsPerSecond, Bytes, DurationMs};
 
 /// Bandwidth from file site to execution site. A pair that is missing is unknown.
@@ -18,14 +18,14 @@ pub struct Links {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// Where from.
-    pub source: Source,
+    pub source: TrySource,
     /// Estimated time for the whole content.
     pub time: DurationMs,
 }
 
 /// Content that a component needs, and the sites that have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need<'a> {
+pub struct ContentNeed<'a> {
     /// What.
     pub content: Content,
     /// Where it is.
@@ -91,7 +91,7 @@ impl Links {
     ///
     /// KOALA, model: a component's transfer time is the sum over its files that are
     /// not at the site yet. Content needed under two names is moved once.
-    pub fn plan(&self, needs: &[Need<'_>], to: &SiteName) -> Option<TransferPlan> {
+    pub fn plan(&self, needs: &[ContentNeed<'_>], to: &SiteName) -> Option<TransferPlan> {
         let mut seen: BTreeSet<Digest> = BTreeSet::new();
         let mut plan = TransferPlan::default();
         for need in needs.iter().filter(|need| seen.insert(need.content.digest)) {
@@ -128,7 +128,7 @@ pub fn choose_source<'a>(
         .filter_map(|(site, place)| Some((links.transfer_time(site, to, size)?, site, place)))
         .min()
         .map(|(time, site, place)| Chosen {
-            source: Source {
+            source: TrySource {
                 site: site.clone(),
                 place: place.clone(),
             },

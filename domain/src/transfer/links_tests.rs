@@ -100,15 +100,15 @@ fn a_components_time_is_the_sum_over_its_files_that_are_not_there() {
     let links = links(&[("a", "x", FAST), ("b", "x", SLOW)]);
     let (a, b, x) = ([site("a"), site("b")], [site("b")], [site("b"), site("x")]);
     let needs = [
-        Need {
+        ContentNeed {
             content: content(1, 1),
             sites: &a,
         },
-        Need {
+        ContentNeed {
             content: content(2, 1),
             sites: &b,
         },
-        Need {
+        ContentNeed {
             content: content(3, 50),
             sites: &x,
         },
@@ -123,7 +123,7 @@ fn a_components_time_is_the_sum_over_its_files_that_are_not_there() {
 fn content_that_is_needed_under_two_names_is_moved_once() {
     let links = links(&[("a", "x", FAST)]);
     let a = [site("a")];
-    let need = Need {
+    let need = ContentNeed {
         content: content(1, 1),
         sites: &a,
     };
@@ -138,11 +138,11 @@ fn content_that_is_needed_under_two_names_is_moved_once() {
 fn content_that_cannot_come_makes_the_site_no_candidate() {
     let links = links(&[("a", "x", FAST)]);
     let (a, b) = ([site("a")], [site("b")]);
-    let near = Need {
+    let near = ContentNeed {
         content: content(1, 1),
         sites: &a,
     };
-    let far = Need {
+    let far = ContentNeed {
         content: content(2, 1),
         sites: &b,
     };

@@ -27,7 +27,7 @@ impl Machine for CopyMachine {
     type State = state::CopyRecord;
     type Command = command::CopyCommand;
     type Event = event::CopyEvent;
-    type Rejection = command::Rejection;
+    type Rejection = command::CopyRejection;
     type Effect = due::CopyEffect;
     type Parameters = parameters::CopyParameters;
 
@@ -36,7 +36,7 @@ impl Machine for CopyMachine {
         parameters: &parameters::CopyParameters,
         command: command::CopyCommand,
         now: Timestamp,
-    ) -> Result<Vec<event::CopyEvent>, command::Rejection> {
+    ) -> Result<Vec<event::CopyEvent>, command::CopyRejection> {
         decide::decide(record, parameters, command, now)
     }
 

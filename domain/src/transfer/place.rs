@@ -1,6 +1,6 @@
 //! Where a file is at a site.
 
-use crate::ids::{Digest, RelPath, Tag};
+use crate::ids::{AttemptTag, Digest, RelPath};
 
 /// A place of a file at a site.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,5 +10,5 @@ pub enum FilePlace {
     /// A user's file below the site's file root.
     User(RelPath),
     /// Left by an attempt, below its work directory.
-    Output(Tag, RelPath),
+    Output(AttemptTag, RelPath),
 }

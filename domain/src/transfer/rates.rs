@@ -41,12 +41,12 @@ pub struct Measured {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rates {
     parameters: RateParameters,
-    pairs: BTreeMap<(SiteName, SiteName), Sums>,
+    pairs: BTreeMap<(SiteName, SiteName), RateSums>,
 }
 
 /// Weighted sums, in thousandths so that small ones survive their decay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sums {
+struct RateSums {
     bytes: u128,
     ms: u128,
     at: Timestamp,
@@ -79,7 +79,7 @@ impl Rates {
             .get(&pair)
             .filter(|sums| self.counts(sums, now))
             .copied();
-        let mut sums = before.map_or(Sums::none(now), |s| {
+        let mut sums = before.map_or(RateSums::none(now), |s| {
             s.decayed(self.parameters.half_life, now)
         });
         sums.bytes += u128::from(moved.0) * 1_000;
@@ -101,12 +101,12 @@ impl Rates {
         measured.at + self.parameters.expiry
     }
 
-    fn counts(&self, sums: &Sums, now: Timestamp) -> bool {
+    fn counts(&self, sums: &RateSums, now: Timestamp) -> bool {
         now.since(sums.at) < self.parameters.expiry
     }
 }
 
-impl Sums {
+impl RateSums {
     fn none(at: Timestamp) -> Self {
         Self {
             bytes: 0,

@@ -27,12 +27,12 @@ pub struct CopyRecord {
     /// Where it stands.
     pub phase: CopyPhase,
     /// What went wrong since it was last wanted anew.
-    pub trouble: Trouble,
+    pub trouble: CopyTrouble,
     /// The latest try since there was certainly nothing of it at its site: from then
     /// on its content may be there, whatever we were told of the try.
     pub latest: Option<Try>,
     /// Partial data of tries that will not be resumed, until known to be gone.
-    pub leftovers: BTreeMap<Nonce, Source>,
+    pub leftovers: BTreeMap<Nonce, TrySource>,
 }
 
 /// Whether someone needs a copy. Who, is read from the records of jobs.
@@ -101,14 +101,14 @@ pub enum CopyPhase {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Try {
     /// Where from.
-    pub source: Source,
+    pub source: TrySource,
     /// Names the try, and its partial data.
     pub nonce: Nonce,
 }
 
 /// Where content comes from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source {
+pub struct TrySource {
     /// The site that has it.
     pub site: SiteName,
     /// Where it is there.
@@ -127,7 +127,7 @@ impl fmt::Display for Nonce {
 
 /// What went wrong since a copy was last wanted anew.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Trouble {
+pub struct CopyTrouble {
     /// Failed tries.
     pub tries: u32,
     /// Those that failed at the destination.
@@ -142,7 +142,7 @@ pub struct Trouble {
 
 /// Why those who need a copy cannot have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
+pub struct CopyLoss {
     /// What happened, for people.
     pub detail: Arc<str>,
     /// The destination cannot take it, wherever it comes from.
@@ -160,7 +160,7 @@ impl CopyRecord {
                 since: Timestamp(0),
             },
             phase: CopyPhase::Absent,
-            trouble: Trouble::default(),
+            trouble: CopyTrouble::default(),
             latest: None,
             leftovers: BTreeMap::new(),
         }
@@ -182,12 +182,12 @@ impl CopyRecord {
     }
 
     /// Why those who need it cannot have it, while it is given up.
-    pub fn lost(&self) -> Option<Lost> {
+    pub fn lost(&self) -> Option<CopyLoss> {
         let CopyPhase::Waiting { given_up: true, .. } = &self.phase else {
             return None;
         };
         let detail = self.trouble.last_error.clone();
-        Some(Lost {
+        Some(CopyLoss {
             detail: detail.unwrap_or_else(|| "it could not be copied".into()),
             at_destination: self.trouble.at_destination,
         })

@@ -7,7 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{LogError, OnBad, Reading};
+use super::{LogError, LogReading, OnBad};
 
 /// What can be wrong with a line, or with a log as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,12 +133,12 @@ impl fmt::Display for Complaint {
 
 /// A complaint whose line is not yet known to its maker.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct LineFault {
     pub(super) kind: ComplaintKind,
     pub(super) detail: String,
 }
 
-impl Fault {
+impl LineFault {
     pub(super) fn new(kind: ComplaintKind, detail: impl Into<String>) -> Self {
         Self {
             kind,
@@ -158,7 +158,7 @@ impl Fault {
 
 /// How often one kind occurred, and its first cases.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Tally {
+struct ComplaintTally {
     count: u64,
     kept: Vec<Complaint>,
 }
@@ -168,7 +168,7 @@ struct Tally {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Complaints {
     lines_read: u64,
-    tallies: BTreeMap<ComplaintKind, Tally>,
+    tallies: BTreeMap<ComplaintKind, ComplaintTally>,
 }
 
 impl Complaints {
@@ -205,7 +205,11 @@ impl Complaints {
     }
 
     /// Notes a complaint, or turns it into the error that ends the reading.
-    pub(super) fn note(&mut self, complaint: Complaint, reading: &Reading) -> Result<(), LogError> {
+    pub(super) fn note(
+        &mut self,
+        complaint: Complaint,
+        reading: &LogReading,
+    ) -> Result<(), LogError> {
         let OnBad::Skip { kept_per_kind_max } = reading.on_bad else {
             return Err(LogError::Refused {
                 file: reading.file.clone(),
@@ -220,7 +224,10 @@ impl Complaints {
         Ok(())
     }
 
-    fn with(&self, treatment: Treatment) -> impl Iterator<Item = (&ComplaintKind, &Tally)> {
+    fn with(
+        &self,
+        treatment: Treatment,
+    ) -> impl Iterator<Item = (&ComplaintKind, &ComplaintTally)> {
         self.tallies
             .iter()
             .filter(move |(kind, _)| kind.treatment() == treatment)

@@ -14,9 +14,9 @@ use std::io::{self, Read};
 use cospan_domain::units::Timestamp;
 use csv::{ByteRecord, Reader, ReaderBuilder, Trim};
 
-use super::complaints::{ComplaintKind, Complaints, Fault};
-use super::source::{Watched, breaks_off, decoded, unreadable};
-use super::{LogError, Reading};
+use super::complaints::{ComplaintKind, Complaints, LineFault};
+use super::source::{WatchedSource, breaks_off, decoded, unreadable};
+use super::{LogError, LogReading};
 
 /// What a failure was put down to; the columns of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub enum FailureCause {
 
 /// One failure of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodeFailure {
+pub struct LoggedFailure {
     /// The machine's number in the log, 2 to 24.
     pub system: u32,
     /// The node's number within its machine, from 0.
@@ -59,11 +59,11 @@ pub struct NodeFailure {
 /// [`LogError::Unreadable`] if the source fails, [`LogError::Refused`] if asked
 /// for, and at the end [`LogError::Empty`] if there was no usable failure.
 pub struct FailureReader<'a> {
-    rows: Reader<Watched<'a>>,
+    rows: Reader<WatchedSource<'a>>,
     row: ByteRecord,
-    columns: Columns,
+    columns: FailureColumns,
     system: Option<u32>,
-    reading: Reading,
+    reading: LogReading,
     complaints: Complaints,
     found: u64,
     is_done: bool,
@@ -78,18 +78,18 @@ impl<'a> FailureReader<'a> {
     /// line does not name the columns needed.
     pub fn new(
         source: impl Read + 'a,
-        reading: Reading,
+        reading: LogReading,
         system: Option<u32>,
     ) -> Result<Self, LogError> {
         let plain = decoded(source).map_err(|source| unreadable(&reading, 0, source))?;
         let mut rows = ReaderBuilder::new()
             .flexible(true)
             .trim(Trim::All)
-            .from_reader(Watched::new(plain));
+            .from_reader(WatchedSource::new(plain));
         let names = rows
             .byte_headers()
             .map_err(|error| unreadable(&reading, 0, into_io(error)))?;
-        let columns = Columns::named(names).map_err(|column| LogError::ColumnMissing {
+        let columns = FailureColumns::named(names).map_err(|column| LogError::ColumnMissing {
             file: reading.file.clone(),
             column,
         })?;
@@ -111,7 +111,7 @@ impl<'a> FailureReader<'a> {
         &self.complaints
     }
 
-    fn next_failure(&mut self) -> Result<Option<NodeFailure>, LogError> {
+    fn next_failure(&mut self) -> Result<Option<LoggedFailure>, LogError> {
         while self.next_row()? {
             let is_ended = !self.rows.get_ref().is_done_without_line_end();
             match self.columns.parse(&self.row, self.system) {
@@ -123,7 +123,7 @@ impl<'a> FailureReader<'a> {
                 }
                 Err(fault) if !is_ended && fault.kind == ComplaintKind::ColumnCount => {
                     let detail = format!("the last line breaks off: {}", fault.detail);
-                    self.complain(Fault::new(ComplaintKind::Truncated, detail))?;
+                    self.complain(LineFault::new(ComplaintKind::Truncated, detail))?;
                 }
                 Err(fault) => {
                     self.complaints.line_read();
@@ -147,14 +147,14 @@ impl<'a> FailureReader<'a> {
         if !breaks_off(&error) {
             return Err(unreadable(&self.reading, self.line(), error));
         }
-        self.complain(Fault::new(
+        self.complain(LineFault::new(
             ComplaintKind::Truncated,
             "compressed data break off",
         ))?;
         Ok(false)
     }
 
-    fn complain(&mut self, fault: Fault) -> Result<(), LogError> {
+    fn complain(&mut self, fault: LineFault) -> Result<(), LogError> {
         self.complaints.note(fault.at(self.line()), &self.reading)
     }
 
@@ -164,7 +164,7 @@ impl<'a> FailureReader<'a> {
 }
 
 impl Iterator for FailureReader<'_> {
-    type Item = Result<NodeFailure, LogError>;
+    type Item = Result<LoggedFailure, LogError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_done {
@@ -199,26 +199,26 @@ const CAUSES: [(&str, FailureCause); 6] = [
 
 /// A column that is read: where it stands, from 0, and what it is called.
 #[derive(Clone, Copy)]
-struct Column(usize, &'static str);
+struct FailureColumn(usize, &'static str);
 
 /// Where the columns needed stand.
-struct Columns {
+struct FailureColumns {
     count: usize,
-    system: Column,
-    node: Column,
-    started: Column,
-    repaired: Column,
-    causes: [(Column, FailureCause); 6],
+    system: FailureColumn,
+    node: FailureColumn,
+    started: FailureColumn,
+    repaired: FailureColumn,
+    causes: [(FailureColumn, FailureCause); 6],
 }
 
-impl Columns {
+impl FailureColumns {
     /// The error is the name of the column missing.
     fn named(names: &ByteRecord) -> Result<Self, &'static str> {
         let find = |name: &'static str| {
             let place = names.iter().position(|found| found == name.as_bytes());
-            place.map(|place| Column(place, name)).ok_or(name)
+            place.map(|place| FailureColumn(place, name)).ok_or(name)
         };
-        let mut causes = [(Column(0, ""), FailureCause::NotRecorded); 6];
+        let mut causes = [(FailureColumn(0, ""), FailureCause::NotRecorded); 6];
         for (cause, (name, meaning)) in causes.iter_mut().zip(CAUSES) {
             *cause = (find(name)?, meaning);
         }
@@ -233,10 +233,10 @@ impl Columns {
     }
 
     /// `None` for a row of another machine.
-    fn parse(&self, row: &ByteRecord, of: Option<u32>) -> Result<Option<NodeFailure>, Fault> {
+    fn parse(&self, row: &ByteRecord, of: Option<u32>) -> Result<Option<LoggedFailure>, LineFault> {
         if row.len() != self.count {
             let detail = format!("{} instead of {}", row.len(), self.count);
-            return Err(Fault::new(ComplaintKind::ColumnCount, detail));
+            return Err(LineFault::new(ComplaintKind::ColumnCount, detail));
         }
         let system = number(row, self.system)?;
         if of.is_some_and(|wanted| wanted != system) {
@@ -247,9 +247,9 @@ impl Columns {
         if repaired < started {
             let dates = (text(row, self.repaired), text(row, self.started));
             let detail = format!("repaired {}, started {}", dates.0, dates.1);
-            return Err(Fault::new(ComplaintKind::EndBeforeStart, detail));
+            return Err(LineFault::new(ComplaintKind::EndBeforeStart, detail));
         }
-        Ok(Some(NodeFailure {
+        Ok(Some(LoggedFailure {
             system,
             node,
             started,
@@ -267,22 +267,22 @@ impl Columns {
     }
 }
 
-fn text(row: &ByteRecord, column: Column) -> std::borrow::Cow<'_, str> {
+fn text(row: &ByteRecord, column: FailureColumn) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(row.get(column.0).unwrap_or_default())
 }
 
-fn number(row: &ByteRecord, column: Column) -> Result<u32, Fault> {
+fn number(row: &ByteRecord, column: FailureColumn) -> Result<u32, LineFault> {
     let text = text(row, column);
     let detail = || format!("{} {text:?}", column.1);
     text.parse()
-        .map_err(|_| Fault::new(ComplaintKind::NotANumber, detail()))
+        .map_err(|_| LineFault::new(ComplaintKind::NotANumber, detail()))
 }
 
-fn date(row: &ByteRecord, column: Column) -> Result<Timestamp, Fault> {
+fn date(row: &ByteRecord, column: FailureColumn) -> Result<Timestamp, LineFault> {
     let text = text(row, column);
     if text.is_empty() {
-        return Err(Fault::new(ComplaintKind::UnknownTime, column.1));
+        return Err(LineFault::new(ComplaintKind::UnknownTime, column.1));
     }
     let detail = || format!("{} {text:?}", column.1);
-    wall_clock::parse(&text).ok_or_else(|| Fault::new(ComplaintKind::NotADate, detail()))
+    wall_clock::parse(&text).ok_or_else(|| LineFault::new(ComplaintKind::NotADate, detail()))
 }

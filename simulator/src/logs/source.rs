@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::{LogError, Reading};
+use super::{LogError, LogReading};
 
 /// The longest line a log may have; longer ones would be held in memory whole.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -50,8 +50,8 @@ pub(super) fn breaks_off(error: &io::Error) -> bool {
 
 /// What was found where the next line should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
-    /// A line; see [`Lines::text`].
+pub(super) enum LineFound {
+    /// A line; see [`LogLines::text`].
     Line {
         /// False for a last line without line end.
         ended: bool,
@@ -63,16 +63,16 @@ pub(super) enum Found {
 }
 
 /// The numbered lines of a log.
-pub(super) struct Lines<'a> {
+pub(super) struct LogLines<'a> {
     source: Box<dyn BufRead + 'a>,
     buffer: Vec<u8>,
     number: u64,
-    last: Option<Found>,
+    last: Option<LineFound>,
     again: bool,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn new(raw: impl Read + 'a, reading: &Reading) -> Result<Self, LogError> {
+impl<'a> LogLines<'a> {
+    pub(super) fn new(raw: impl Read + 'a, reading: &LogReading) -> Result<Self, LogError> {
         let source = decoded(raw).map_err(|source| unreadable(reading, 0, source))?;
         Ok(Self {
             source,
@@ -84,18 +84,18 @@ impl<'a> Lines<'a> {
     }
 
     /// Goes to the next line. After a cut or the end, stays there.
-    pub(super) fn advance(&mut self, reading: &Reading) -> Result<Found, LogError> {
+    pub(super) fn advance(&mut self, reading: &LogReading) -> Result<LineFound, LogError> {
         let found = match self.last {
             Some(found) if self.again => found,
-            Some(end @ (Found::Cut | Found::End)) => end,
-            Some(Found::Line { .. }) | None => self.read(reading)?,
+            Some(end @ (LineFound::Cut | LineFound::End)) => end,
+            Some(LineFound::Line { .. }) | None => self.read(reading)?,
         };
         self.again = false;
         self.last = Some(found);
         Ok(found)
     }
 
-    /// Makes the next [`Lines::advance`] find the same again.
+    /// Makes the next [`LogLines::advance`] find the same again.
     pub(super) fn step_back(&mut self) {
         self.again = true;
     }
@@ -110,7 +110,7 @@ impl<'a> Lines<'a> {
         self.number
     }
 
-    fn read(&mut self, reading: &Reading) -> Result<Found, LogError> {
+    fn read(&mut self, reading: &LogReading) -> Result<LineFound, LogError> {
         self.buffer.clear();
         let limit = LINE_BYTES_MAX as u64 + 1;
         match self
@@ -119,7 +119,7 @@ impl<'a> Lines<'a> {
             .take(limit)
             .read_until(b'\n', &mut self.buffer)
         {
-            Ok(0) => Ok(Found::End),
+            Ok(0) => Ok(LineFound::End),
             Ok(bytes) => {
                 self.number += 1;
                 if bytes > LINE_BYTES_MAX {
@@ -129,13 +129,13 @@ impl<'a> Lines<'a> {
                         line: self.number,
                     });
                 }
-                Ok(Found::Line {
+                Ok(LineFound::Line {
                     ended: self.buffer.ends_with(b"\n"),
                 })
             }
             Err(error) if breaks_off(&error) => {
                 self.number += u64::from(!self.buffer.is_empty());
-                Ok(Found::Cut)
+                Ok(LineFound::Cut)
             }
             Err(error) => Err(unreadable(reading, self.number, error)),
         }
@@ -144,13 +144,13 @@ impl<'a> Lines<'a> {
 
 /// A source that knows whether it ended in the middle of a line; for readers
 /// that split it into lines themselves.
-pub(super) struct Watched<'a> {
+pub(super) struct WatchedSource<'a> {
     source: Box<dyn BufRead + 'a>,
     last_byte: u8,
     is_done: bool,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> WatchedSource<'a> {
     pub(super) fn new(source: Box<dyn BufRead + 'a>) -> Self {
         Self {
             source,
@@ -165,7 +165,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Read for Watched<'_> {
+impl Read for WatchedSource<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer)?;
         match buffer[..count].last() {
@@ -177,7 +177,7 @@ impl Read for Watched<'_> {
 }
 
 /// The error for a source that fails after `line`.
-pub(super) fn unreadable(reading: &Reading, line: u64, source: io::Error) -> LogError {
+pub(super) fn unreadable(reading: &LogReading, line: u64, source: io::Error) -> LogError {
     LogError::Unreadable {
         file: reading.file.clone(),
         line,

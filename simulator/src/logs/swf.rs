@@ -12,9 +12,9 @@ use std::io::Read;
 
 use cospan_domain::units::DurationMs;
 
-use super::complaints::{ComplaintKind, Complaints, Fault};
-use super::source::{Found, Lines};
-use super::{LogError, Reading};
+use super::complaints::{ComplaintKind, Complaints, LineFault};
+use super::source::{LineFound, LogLines};
+use super::{LogError, LogReading};
 
 pub use header::SwfHeader;
 pub use row::{JobStatus, SwfJob};
@@ -40,7 +40,7 @@ pub struct SwfLog {
 /// As [`SwfReader`].
 pub fn read_swf(
     source: impl Read,
-    reading: Reading,
+    reading: LogReading,
     processors_max: Option<u32>,
 ) -> Result<SwfLog, LogError> {
     let mut reader = SwfReader::new(source, reading, processors_max)?;
@@ -63,8 +63,8 @@ pub fn read_swf(
 /// [`LogError::Refused`] if asked for, and at the end [`LogError::Empty`] if
 /// there was no usable job.
 pub struct SwfReader<'a> {
-    lines: Lines<'a>,
-    reading: Reading,
+    lines: LogLines<'a>,
+    reading: LogReading,
     processors_max: Option<u32>,
     header: SwfHeader,
     complaints: Complaints,
@@ -85,10 +85,10 @@ impl<'a> SwfReader<'a> {
     /// [`LogError::Unreadable`] or [`LogError::LineTooLong`].
     pub fn new(
         source: impl Read + 'a,
-        reading: Reading,
+        reading: LogReading,
         processors_max: Option<u32>,
     ) -> Result<Self, LogError> {
-        let lines = Lines::new(source, &reading)?;
+        let lines = LogLines::new(source, &reading)?;
         let mut reader = Self {
             lines,
             reading,
@@ -115,10 +115,10 @@ impl<'a> SwfReader<'a> {
     }
 
     /// Goes to the next job line, past comments and blank lines.
-    fn advance(&mut self) -> Result<Found, LogError> {
+    fn advance(&mut self) -> Result<LineFound, LogError> {
         loop {
             let found = self.lines.advance(&self.reading)?;
-            let Found::Line { .. } = found else {
+            let LineFound::Line { .. } = found else {
                 return Ok(found);
             };
             let text = self.lines.text();
@@ -133,20 +133,20 @@ impl<'a> SwfReader<'a> {
     fn next_job(&mut self) -> Result<Option<SwfJob>, LogError> {
         loop {
             let is_ended = match self.advance()? {
-                Found::Line { ended } => ended,
-                Found::Cut => {
-                    self.complain(Fault::new(
+                LineFound::Line { ended } => ended,
+                LineFound::Cut => {
+                    self.complain(LineFault::new(
                         ComplaintKind::Truncated,
                         "compressed data break off",
                     ))?;
                     return self.finish();
                 }
-                Found::End => return self.finish(),
+                LineFound::End => return self.finish(),
             };
             match row::parse(&self.lines.text()).and_then(|job| self.fitting(job)) {
                 Err(fault) if !is_ended && is_half_a_line(&fault) => {
                     let detail = format!("the last line breaks off: {}", fault.detail);
-                    self.complain(Fault::new(ComplaintKind::Truncated, detail))?;
+                    self.complain(LineFault::new(ComplaintKind::Truncated, detail))?;
                 }
                 Err(fault) => {
                     self.complaints.line_read();
@@ -161,11 +161,11 @@ impl<'a> SwfReader<'a> {
         }
     }
 
-    fn fitting(&self, job: SwfJob) -> Result<SwfJob, Fault> {
+    fn fitting(&self, job: SwfJob) -> Result<SwfJob, LineFault> {
         match self.processors_max {
             Some(max) if job.processors > max => {
                 let detail = format!("{} instead of {max}", job.processors);
-                Err(Fault::new(ComplaintKind::TooManyProcessors, detail))
+                Err(LineFault::new(ComplaintKind::TooManyProcessors, detail))
             }
             _ => Ok(job),
         }
@@ -185,7 +185,7 @@ impl<'a> SwfReader<'a> {
                     "job {number} was submitted at {submitted}, job {} before it at {}",
                     last.number, last.submitted
                 );
-                self.complain(Fault::new(ComplaintKind::BackInTime, detail))
+                self.complain(LineFault::new(ComplaintKind::BackInTime, detail))
             }
         }
     }
@@ -194,7 +194,7 @@ impl<'a> SwfReader<'a> {
         let found = self.complaints.lines_read();
         if let Some(announced) = self.header.jobs_announced().filter(|jobs| found < *jobs) {
             let detail = format!("{found} instead of {announced}");
-            self.complain(Fault::new(ComplaintKind::FewerThanAnnounced, detail))?;
+            self.complain(LineFault::new(ComplaintKind::FewerThanAnnounced, detail))?;
         }
         if self.last.is_none() {
             let (file, summary) = (self.reading.file.clone(), self.complaints.to_string());
@@ -203,14 +203,14 @@ impl<'a> SwfReader<'a> {
         Ok(None)
     }
 
-    fn complain(&mut self, fault: Fault) -> Result<(), LogError> {
+    fn complain(&mut self, fault: LineFault) -> Result<(), LogError> {
         self.complaints
             .note(fault.at(self.lines.number()), &self.reading)
     }
 }
 
 /// True for what half a line looks like.
-fn is_half_a_line(fault: &Fault) -> bool {
+fn is_half_a_line(fault: &LineFault) -> bool {
     matches!(
         fault.kind,
         ComplaintKind::ColumnCount | ComplaintKind::NotANumber

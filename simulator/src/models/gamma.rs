@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand_distr::Distribution;
 
-use super::{ParameterError, check};
+use super::{ModelParameterError, check};
 
 /// Redraws before a value above a limit is set to the limit, so that no choice
 /// of parameters can make a model draw for ever.
@@ -35,7 +35,10 @@ impl Gamma {
 
     /// A source of values, if shape and scale are above 0; `parameter` is the
     /// name for the error.
-    pub(super) fn sampler(self, parameter: &'static str) -> Result<GammaSampler, ParameterError> {
+    pub(super) fn sampler(
+        self,
+        parameter: &'static str,
+    ) -> Result<GammaSampler, ModelParameterError> {
         for value in [self.shape, self.scale] {
             check(
                 value.is_finite() && value > 0.0,
@@ -44,7 +47,7 @@ impl Gamma {
                 "above 0 in shape and scale",
             )?;
         }
-        let refused = |_| ParameterError {
+        let refused = |_| ModelParameterError {
             parameter,
             value: self.shape,
             allowed: "smaller",

@@ -21,7 +21,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 
 use super::gamma::GammaSampler;
-use super::{GeneratedJob, ParameterError};
+use super::{GeneratedJob, ModelParameterError};
 use arrivals::Arrivals;
 
 pub use parameters::{
@@ -34,8 +34,8 @@ const LN_RUN_TIME_MAX: f64 = 12.0;
 /// Makes jobs, in the order of their submission.
 #[derive(Debug, Clone)]
 pub struct LublinGenerator {
-    first: Stream,
-    second: Option<Stream>,
+    first: JobStream,
+    second: Option<JobStream>,
 }
 
 impl LublinGenerator {
@@ -43,12 +43,12 @@ impl LublinGenerator {
     ///
     /// # Errors
     /// If a parameter is outside its range.
-    pub fn new(parameters: &LublinParameters) -> Result<Self, ParameterError> {
+    pub fn new(parameters: &LublinParameters) -> Result<Self, ModelParameterError> {
         let (first, second) = match parameters {
-            LublinParameters::Typeless(all) => (Stream::new(all, false)?, None),
+            LublinParameters::Typeless(all) => (JobStream::new(all, false)?, None),
             LublinParameters::Typed { batch, interactive } => (
-                Stream::new(batch, false)?,
-                Some(Stream::new(interactive, true)?),
+                JobStream::new(batch, false)?,
+                Some(JobStream::new(interactive, true)?),
             ),
         };
         Ok(Self { first, second })
@@ -101,7 +101,7 @@ pub fn approximate_load(jobs: &[GeneratedJob], processors: u32) -> Option<f64> {
 
 /// Jobs of one type.
 #[derive(Debug, Clone)]
-struct Stream {
+struct JobStream {
     sizes: SizeParameters,
     run_times: RunTimeParameters,
     ln_first: GammaSampler,
@@ -111,8 +111,11 @@ struct Stream {
     is_interactive: bool,
 }
 
-impl Stream {
-    fn new(parameters: &StreamParameters, is_interactive: bool) -> Result<Self, ParameterError> {
+impl JobStream {
+    fn new(
+        parameters: &StreamParameters,
+        is_interactive: bool,
+    ) -> Result<Self, ModelParameterError> {
         let StreamParameters {
             sizes,
             run_times,

@@ -4,7 +4,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand_distr::Exp1;
 
-use super::{ParameterError, check};
+use super::{ModelParameterError, check};
 
 /// A stream of arrival times.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ impl PoissonArrivals {
     ///
     /// # Errors
     /// If the mean gap is zero.
-    pub fn new(mean_gap: DurationMs) -> Result<Self, ParameterError> {
+    pub fn new(mean_gap: DurationMs) -> Result<Self, ModelParameterError> {
         check(
             mean_gap > DurationMs::ZERO,
             "the mean gap between arrivals",

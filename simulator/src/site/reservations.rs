@@ -1,15 +1,16 @@
 //! Reservations at a simulated site, as its callers see them.
 
 use async_trait::async_trait;
-use cospan_domain::reserve::{Answer, ReservationTag, Span};
+use cospan_domain::reserve::{ReservationAnswer, ReservationTag, Span};
 use cospan_domain::units::DurationMs;
 use cospan_sites::port::{
-    CallKind, FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError,
+    CallKind, FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError,
+    TaggedReservationRequest,
 };
 
 use super::SimulatedSite;
-use crate::call_faults::Fate;
-use crate::kinds::Kind;
+use crate::call_faults::CallFate;
+use crate::kinds::FaultKind;
 use crate::world::World;
 
 const CALL: CallKind = CallKind::Reserve;
@@ -18,9 +19,9 @@ const WRONG_BY: DurationMs = DurationMs(7_200_000);
 
 impl SimulatedSite {
     /// What the site understood, if it is its fate to understand something else.
-    fn misunderstood(fate: Fate, order: &ReservationOrder) -> ReservationOrder {
+    fn misunderstood(fate: CallFate, order: &TaggedReservationRequest) -> TaggedReservationRequest {
         let mut order = order.clone();
-        if fate.fault == Some(Kind::WrongStart) {
+        if fate.fault == Some(FaultKind::WrongStart) {
             let length = order
                 .request
                 .window
@@ -35,14 +36,20 @@ impl SimulatedSite {
 
 #[async_trait]
 impl Reservations for SimulatedSite {
-    async fn request(&self, order: &ReservationOrder) -> Result<Answer, SiteError> {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
         let fate = self.call_faults.draw();
         let order = Self::misunderstood(fate, order);
         let act = move |world: &mut World, site| world.reserve(site, &order);
         self.meet(fate, CALL, None, act).await
     }
 
-    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
         let fate = self.call_faults.draw();
         let order = Self::misunderstood(fate, order);
         let act = move |world: &mut World, site| world.modify_lease(site, &order);
@@ -70,7 +77,7 @@ impl Reservations for SimulatedSite {
         Ok(self.list().await?.remove(&tag))
     }
 
-    async fn list(&self) -> Result<Reserved, SiteError> {
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
         self.call(CALL, |world, site| world.list_leases(site)).await
     }
 

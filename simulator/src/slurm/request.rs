@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{
-    Attempt, ComponentIndex, Digest, Epoch, LrmId, RelPath, Round, SiteName, Tag,
+    Attempt, AttemptTag, ComponentIndex, Digest, Epoch, LrmId, RelPath, Round, SiteName,
 };
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
-use cospan_sites::port::{AttemptOrder, CallKind, GateDecision, GateState, Go, Peer, SiteError};
+use cospan_sites::port::{CallKind, GateDecision, GateState, Go, Peer, SiteError, SubmitRequest};
 
 use crate::kill_switch::KillSwitch;
 use crate::world::{SiteIndex, World};
 
 /// What of Slurm's own a status tells.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Asks {
+pub(super) struct StatusQuery {
     queue: bool,
     load: bool,
 }
@@ -27,13 +27,13 @@ pub(super) struct Asks {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verb {
     Describe,
-    Status(Vec<Tag>, Asks),
-    Submit(Box<AttemptOrder>),
-    Find(Tag),
-    Gate(Tag, GateDecision),
-    Cancel(Tag),
-    Withdraw(Tag, u64),
-    Remove(Tag),
+    Status(Vec<AttemptTag>, StatusQuery),
+    Submit(Box<SubmitRequest>),
+    Find(AttemptTag),
+    Gate(AttemptTag, GateDecision),
+    Cancel(AttemptTag),
+    Withdraw(AttemptTag, u64),
+    Remove(AttemptTag),
     List,
     /// What accounting keeps.
     Accounts,
@@ -41,7 +41,7 @@ pub(super) enum Verb {
 
 /// A request.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct SlurmRequest {
     pub(super) verb: Verb,
 }
 
@@ -72,9 +72,9 @@ impl Verb {
 }
 
 /// A file of a request, and lines.
-struct Reader<'r>(&'r [u8]);
+struct RequestReader<'r>(&'r [u8]);
 
-impl<'r> Reader<'r> {
+impl<'r> RequestReader<'r> {
     fn line(&mut self) -> Option<&'r str> {
         let end = self.0.iter().position(|byte| *byte == b'\n')?;
         let line = std::str::from_utf8(&self.0[..end]).ok()?;
@@ -95,14 +95,14 @@ impl<'r> Reader<'r> {
     }
 }
 
-impl Asked {
+impl SlurmRequest {
     /// Reads the words and the input of a request.
     ///
     /// # Errors
     /// It is none that this site understands.
     pub(super) fn read(words: &[OsString], input: &[u8]) -> Result<Self, String> {
         let words: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
-        let verb = words.and_then(|words| verb(words.get(3..)?, Reader(input)));
+        let verb = words.and_then(|words| verb(words.get(3..)?, RequestReader(input)));
         verb.map(|verb| Self { verb })
             .ok_or_else(|| "a request that cannot be read".to_owned())
     }
@@ -161,7 +161,7 @@ fn verdict(state: GateState) -> String {
 fn gate(
     world: &mut World,
     site: SiteIndex,
-    tag: Tag,
+    tag: AttemptTag,
     decision: &GateDecision,
     kill_switch: &KillSwitch,
 ) -> Result<String, SiteError> {
@@ -175,7 +175,7 @@ fn gate(
     Ok(verdict(state))
 }
 
-fn verb(words: &[&str], input: Reader<'_>) -> Option<Verb> {
+fn verb(words: &[&str], input: RequestReader<'_>) -> Option<Verb> {
     let tag = || words.get(1)?.parse().ok();
     Some(match *words.first()? {
         "describe" => Verb::Describe,
@@ -183,7 +183,7 @@ fn verb(words: &[&str], input: Reader<'_>) -> Option<Verb> {
             let says = |word| words.contains(&word);
             Verb::Status(
                 tags(input)?,
-                Asks {
+                StatusQuery {
                     queue: says("queue"),
                     load: says("load"),
                 },
@@ -202,7 +202,7 @@ fn verb(words: &[&str], input: Reader<'_>) -> Option<Verb> {
     })
 }
 
-fn tags(mut input: Reader<'_>) -> Option<Vec<Tag>> {
+fn tags(mut input: RequestReader<'_>) -> Option<Vec<AttemptTag>> {
     let mut tags = Vec::new();
     loop {
         match input.line()?.split_once(' ') {
@@ -213,7 +213,7 @@ fn tags(mut input: Reader<'_>) -> Option<Vec<Tag>> {
 }
 
 /// An order, as `sbatch` and the wrapper get it.
-fn order(tag: Tag, options: &[&str], mut input: Reader<'_>) -> Option<AttemptOrder> {
+fn order(tag: AttemptTag, options: &[&str], mut input: RequestReader<'_>) -> Option<SubmitRequest> {
     let split = options
         .iter()
         .map(|option| option.split_once('=').unwrap_or((option, "")));
@@ -234,18 +234,18 @@ fn order(tag: Tag, options: &[&str], mut input: Reader<'_>) -> Option<AttemptOrd
             _ => break,
         }
     }
-    let mut order = parameters(tag, Reader(files.get("params")?))?;
+    let mut order = parameters(tag, RequestReader(files.get("params")?))?;
     order.resources = Resources::processors(options.get("--ntasks")?.parse().ok()?);
     if let Some(begin) = options.get("--begin") {
         let seconds = begin.strip_prefix("now+")?.strip_suffix("seconds")?;
         order.begin_in = DurationMs::from_secs(seconds.parse().ok()?);
     }
-    let inputs = files.get("inputs").map(|list| inputs(Reader(list)));
+    let inputs = files.get("inputs").map(|list| inputs(RequestReader(list)));
     order.inputs = inputs.unwrap_or(Some(Vec::new()))?;
     Some(order)
 }
 
-fn parameters(tag: Tag, mut params: Reader<'_>) -> Option<AttemptOrder> {
+fn parameters(tag: AttemptTag, mut params: RequestReader<'_>) -> Option<SubmitRequest> {
     let (mut executable, mut arguments, mut lists_hosts) = (String::new(), Vec::new(), false);
     let (mut hold_max, mut wall_time) = (DurationMs::ZERO, DurationMs::ZERO);
     loop {
@@ -269,8 +269,8 @@ fn parameters(tag: Tag, mut params: Reader<'_>) -> Option<AttemptOrder> {
         directory: None,
         setup: Vec::new(),
     };
-    let plain = AttemptOrder::plain(tag, program, wall_time);
-    Some(AttemptOrder {
+    let plain = SubmitRequest::plain(tag, program, wall_time);
+    Some(SubmitRequest {
         hold_max,
         lists_hosts,
         ..plain
@@ -278,7 +278,7 @@ fn parameters(tag: Tag, mut params: Reader<'_>) -> Option<AttemptOrder> {
 }
 
 /// Contents that a wrapper puts in place; how large they are is not told.
-fn inputs(mut list: Reader<'_>) -> Option<Vec<(Content, RelPath)>> {
+fn inputs(mut list: RequestReader<'_>) -> Option<Vec<(Content, RelPath)>> {
     let mut inputs = Vec::new();
     loop {
         let line = list.line()?;
@@ -297,7 +297,7 @@ fn inputs(mut list: Reader<'_>) -> Option<Vec<(Content, RelPath)>> {
     }
 }
 
-fn go(mut input: Reader<'_>) -> Option<Go> {
+fn go(mut input: RequestReader<'_>) -> Option<Go> {
     let mut fields = BTreeMap::new();
     let mut peers = Vec::new();
     while let Some(line) = input.line() {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
 use super::batch::LrmJobId;
@@ -21,17 +21,17 @@ impl SiteIndex {
 
 /// Something that happens at a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
+pub(super) enum AgendaEvent {
     /// An attempt that was to begin later enters the queue under its number.
-    Eligible(Tag, LrmJobId),
+    Eligible(AttemptTag, LrmJobId),
     /// A wrapper arrives at its gate.
-    WrapperReady(Tag, LrmJobId),
+    WrapperReady(AttemptTag, LrmJobId),
     /// The longest hold of an attempt is over.
-    HoldOver(Tag),
+    HoldOver(AttemptTag),
     /// A wrapper looks at its gate.
-    GateSeen(Tag),
+    GateSeen(AttemptTag),
     /// A payload ends by itself or at its wall time.
-    PayloadEnd(Tag),
+    PayloadEnd(AttemptTag),
     /// The next local user submits.
     LocalUser,
     /// A local user's job ends.
@@ -51,12 +51,12 @@ pub(super) enum Event {
 /// The order is that of time, then of being added: the same in every run.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
-    entries: BinaryHeap<Reverse<(Timestamp, u64, SiteIndex, Event)>>,
+    entries: BinaryHeap<Reverse<(Timestamp, u64, SiteIndex, AgendaEvent)>>,
     added: u64,
 }
 
 impl Agenda {
-    pub(super) fn add(&mut self, at: Timestamp, site: SiteIndex, event: Event) {
+    pub(super) fn add(&mut self, at: Timestamp, site: SiteIndex, event: AgendaEvent) {
         self.added += 1;
         self.entries.push(Reverse((at, self.added, site, event)));
     }
@@ -66,7 +66,7 @@ impl Agenda {
     }
 
     /// The next event, if it happens by `now`.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<(SiteIndex, Event)> {
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<(SiteIndex, AgendaEvent)> {
         let due = self.next().is_some_and(|at| at <= now);
         let Reverse((_, _, site, event)) = due.then(|| self.entries.pop()).flatten()?;
         Some((site, event))

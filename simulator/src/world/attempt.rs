@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cospan_domain::ids::{Digest, LrmId, Round, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, LrmId, Round, SiteName};
 use cospan_domain::job::spec::Executable;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::reserve::ReservationTag;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
 use cospan_sites::port::{
-    AtGate, AttemptOrder, Begun, Exit, ExitCause, GateState, InQueue, Observation,
+    AtGate, ExitCause, GateState, InQueue, Observation, PayloadBegin, PayloadExit, SubmitRequest,
 };
 
 use super::batch::LrmJobId;
@@ -26,7 +26,7 @@ const LRM_MARGIN: DurationMs = DurationMs(60_000);
 
 /// What a payload will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Payload {
+pub(super) struct SimulatedPayload {
     pub(super) run_time: DurationMs,
     pub(super) code: i32,
     slowdown_per_mille: u64,
@@ -34,9 +34,9 @@ pub(super) struct Payload {
     pub(super) missing: bool,
 }
 
-impl Payload {
+impl SimulatedPayload {
     /// A program that is not ours runs for a second. Of shell scripts only `exit` is understood.
-    fn of(order: &AttemptOrder) -> Self {
+    fn of(order: &SubmitRequest) -> Self {
         let words = &order.program.arguments;
         let script = words
             .get(1)
@@ -93,7 +93,7 @@ pub(super) struct Spread {
 
 /// Where an attempt stands at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum AttemptStage {
     /// In the queue of the batch system.
     Queued,
     /// Started by the batch system; its wrapper is on its way to the gate.
@@ -106,7 +106,7 @@ pub(super) enum Stage {
     /// The payload runs.
     Running { since: Timestamp },
     /// The wrapper wrote how it ended.
-    Exited(Exit),
+    Exited(PayloadExit),
     /// The gate was closed, or its directory taken before the wrapper came.
     Void,
     /// Gone without a word.
@@ -124,8 +124,8 @@ pub(super) struct Attempt {
     pub(super) wall_time: DurationMs,
     /// How long it may run, as the batch system knows it.
     pub(super) asked: DurationMs,
-    pub(super) payload: Payload,
-    pub(super) stage: Stage,
+    pub(super) payload: SimulatedPayload,
+    pub(super) stage: AttemptStage,
     pub(super) decision: Option<(GateState, Round)>,
     /// The last moment at which its payload may begin, by the site's clock.
     pub(super) start_by: Timestamp,
@@ -145,7 +145,7 @@ pub(super) struct Attempt {
 
 impl Attempt {
     pub(super) fn new(
-        order: &AttemptOrder,
+        order: &SubmitRequest,
         lrm: LrmJobId,
         now: Timestamp,
         wall_late: DurationMs,
@@ -157,8 +157,8 @@ impl Attempt {
             hold_max: order.hold_max,
             wall_time: order.wall_time + wall_late,
             asked: asked(order),
-            payload: Payload::of(order),
-            stage: Stage::Queued,
+            payload: SimulatedPayload::of(order),
+            stage: AttemptStage::Queued,
             decision: None,
             start_by: Timestamp(u64::MAX),
             lease: order.reservation,
@@ -183,56 +183,64 @@ impl Attempt {
 
     /// Whether its wrapper made its directory.
     pub(super) fn has_directory(&self) -> bool {
-        !matches!(self.stage, Stage::Queued | Stage::Starting)
-            && !matches!(self.stage, Stage::Lost { began: false, .. })
+        !matches!(self.stage, AttemptStage::Queued | AttemptStage::Starting)
+            && !matches!(self.stage, AttemptStage::Lost { began: false, .. })
     }
 
     /// Whether it holds or will hold processors.
     pub(super) fn is_live(&self) -> bool {
         let stage = &self.stage;
-        !matches!(stage, Stage::Exited(_) | Stage::Void | Stage::Lost { .. })
+        !matches!(
+            stage,
+            AttemptStage::Exited(_) | AttemptStage::Void | AttemptStage::Lost { .. }
+        )
     }
 
     /// Whether its processors are held without a payload.
     pub(super) fn is_holding(&self) -> bool {
-        matches!(self.stage, Stage::Starting | Stage::AtGate { .. })
+        matches!(
+            self.stage,
+            AttemptStage::Starting | AttemptStage::AtGate { .. }
+        )
     }
 
     /// Where it stands, for tables.
     pub(super) fn step(&self) -> &'static str {
         match self.stage {
-            Stage::Queued => "queued",
-            Stage::Starting => "starting",
-            Stage::AtGate { .. } => "at-gate",
-            Stage::Running { .. } => "running",
-            Stage::Exited(_) | Stage::Void | Stage::Lost { .. } => "ended",
+            AttemptStage::Queued => "queued",
+            AttemptStage::Starting => "starting",
+            AttemptStage::AtGate { .. } => "at-gate",
+            AttemptStage::Running { .. } => "running",
+            AttemptStage::Exited(_) | AttemptStage::Void | AttemptStage::Lost { .. } => "ended",
         }
     }
 
     /// Whether it waits in the queue under this number.
     pub(super) fn waits_as(&self, job: LrmJobId) -> bool {
-        self.stage == Stage::Queued && self.lrm == job
+        self.stage == AttemptStage::Queued && self.lrm == job
     }
 
     /// What the site says of it.
     pub(super) fn observe(&self) -> Observation {
         let host = || self.host.clone();
         match &self.stage {
-            Stage::Queued | Stage::Starting if bug(Bug::DropTag) => Observation::Absent,
-            Stage::Queued => Observation::Queued(InQueue::default()),
-            Stage::Starting => Observation::Starting,
-            Stage::AtGate { since, held_at } => Observation::Ready(AtGate {
+            AttemptStage::Queued | AttemptStage::Starting if bug(Bug::DropTag) => {
+                Observation::Absent
+            }
+            AttemptStage::Queued => Observation::Queued(InQueue::default()),
+            AttemptStage::Starting => Observation::Starting,
+            AttemptStage::AtGate { since, held_at } => Observation::Ready(AtGate {
                 host: host(),
                 since: *since,
                 held_at: *held_at,
             }),
-            Stage::Running { since } => Observation::Begun(Begun {
+            AttemptStage::Running { since } => Observation::Begun(PayloadBegin {
                 host: host(),
                 at: *since,
             }),
-            Stage::Exited(exit) => Observation::Exited(exit.clone()),
-            Stage::Void => Observation::Void,
-            Stage::Lost { began, detail } => Observation::Vanished {
+            AttemptStage::Exited(exit) => Observation::Exited(exit.clone()),
+            AttemptStage::Void => Observation::Void,
+            AttemptStage::Lost { began, detail } => Observation::Vanished {
                 began: *began,
                 detail: (*detail).to_owned(),
             },
@@ -249,12 +257,12 @@ impl Attempt {
 }
 
 /// How long the batch system is asked to let an attempt run.
-pub(super) fn asked(order: &AttemptOrder) -> DurationMs {
+pub(super) fn asked(order: &SubmitRequest) -> DurationMs {
     DurationMs(order.hold_max.0 + order.wall_time.0 + LRM_MARGIN.0)
 }
 
 /// The host that an attempt runs on.
-pub fn host_of(tag: Tag) -> String {
+pub fn host_of(tag: AttemptTag) -> String {
     format!("node-{}-{}", tag.component.0, tag.attempt.0)
 }
 
@@ -273,7 +281,7 @@ mod tests {
 
     fn slowed(sites: usize, slowest: u64) -> u64 {
         let run_time = DurationMs(60_000);
-        let payload = Payload {
+        let payload = SimulatedPayload {
             run_time,
             code: 0,
             slowdown_per_mille: 250,

@@ -3,23 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::{ComponentIndex, HostName, LrmId, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, ComponentIndex, HostName, LrmId, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::port::{
-    AttemptOrder, Capabilities, Exit, ExitCause, Found, GateDecision, GateState, Go, Peer,
-    SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    Capabilities, ExitCause, FoundAttempt, GateDecision, GateState, Go, PayloadExit, Peer,
+    SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted, TagLookup,
 };
 use cospan_sites::wrapper::state::MISSING;
 
 use super::World;
-use super::agenda::{Event, SiteIndex};
-use super::attempt::{Attempt, Spread, Stage, asked};
+use super::agenda::{AgendaEvent, SiteIndex};
+use super::attempt::{Attempt, AttemptStage, Spread, asked};
 use super::batch::LrmJobId;
 use super::cluster::Occupant;
-use super::ledger::Deed;
+use super::ledger::LedgerEvent;
 
 /// The labels of a site: where it is, and in which half of the country.
 fn labels_of(name: &SiteName) -> Labels {
@@ -51,7 +51,7 @@ impl World {
     }
 
     /// Load, and what the attempts asked about are doing.
-    pub fn status(&mut self, site: SiteIndex, tags: &[Tag]) -> SiteStatus {
+    pub fn status(&mut self, site: SiteIndex, tags: &[AttemptTag]) -> SiteStatus {
         let attempts = tags
             .iter()
             .map(|tag| (*tag, self.show(site, *tag)))
@@ -81,7 +81,7 @@ impl World {
     pub fn submit(
         &mut self,
         site: SiteIndex,
-        order: &AttemptOrder,
+        order: &SubmitRequest,
     ) -> Result<Submitted, SiteError> {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         if cluster.attempts.contains_key(&order.tag) {
@@ -99,7 +99,7 @@ impl World {
             self.agenda.add(
                 now + order.begin_in,
                 site,
-                Event::Eligible(order.tag, number),
+                AgendaEvent::Eligible(order.tag, number),
             );
         }
         let attempt = Attempt::new(order, number, now, self.pace.wall_late);
@@ -110,11 +110,11 @@ impl World {
             now,
             &cluster.name,
             order.tag,
-            Deed::Submitted { processors },
+            LedgerEvent::Submitted { processors },
         );
         if let Some(lease) = order.reservation {
             self.ledger
-                .note(now, &cluster.name, order.tag, Deed::Reserved(lease));
+                .note(now, &cluster.name, order.tag, LedgerEvent::Reserved(lease));
         }
         let touched = self.touched[site.0];
         self.schedule(site);
@@ -124,7 +124,7 @@ impl World {
     }
 
     /// An attempt that was to begin later may from now on; if it is still wanted.
-    pub(super) fn becomes_eligible(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+    pub(super) fn becomes_eligible(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let attempt = cluster
             .attempts
@@ -139,7 +139,7 @@ impl World {
     }
 
     /// Looks for submissions under a tag. The first is the one that has the directory.
-    pub fn find_by_tag(&self, site: SiteIndex, tag: Tag) -> TagLookup {
+    pub fn find_by_tag(&self, site: SiteIndex, tag: AttemptTag) -> TagLookup {
         let cluster = &self.sites[site.0];
         let shown = |tag| {
             let then = cluster.ailments.stale.as_ref();
@@ -149,7 +149,7 @@ impl World {
             .attempts
             .get(&tag)
             .filter(|_| shown(&tag))
-            .map(|attempt| Found {
+            .map(|attempt| FoundAttempt {
                 lrm_id: attempt.lrm_id(&cluster.name),
                 submitted_at: attempt.submitted_at,
             });
@@ -169,7 +169,7 @@ impl World {
     pub fn decide_gate(
         &mut self,
         site: SiteIndex,
-        tag: Tag,
+        tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
         let spread = match decision {
@@ -189,7 +189,8 @@ impl World {
                 return Err(SiteError::Refused(format!("{tag} has no directory yet")));
             }
             cluster.taken.insert(tag);
-            self.ledger.note(now, &cluster.name, tag, Deed::Voided);
+            self.ledger
+                .note(now, &cluster.name, tag, LedgerEvent::Voided);
             return Ok(GateState::Voided);
         };
         if let Some((decided, _)) = attempt.decision {
@@ -198,27 +199,32 @@ impl World {
         let (state, deed, round) = match decision {
             GateDecision::Go(go) => {
                 if attempt.lists_hosts {
-                    let told = Deed::Told(go.rank, go.peers.clone());
+                    let told = LedgerEvent::Told(go.rank, go.peers.clone());
                     self.ledger.note(now, &cluster.name, tag, told);
                 }
                 attempt.start_by = go.start_by;
                 let peers = go.peers.iter().map(|peer| peer.attempt).collect();
-                (GateState::Opened, Deed::Opened(go.round, peers), go.round)
+                (
+                    GateState::Opened,
+                    LedgerEvent::Opened(go.round, peers),
+                    go.round,
+                )
             }
-            GateDecision::Void => (GateState::Voided, Deed::Voided, Default::default()),
+            GateDecision::Void => (GateState::Voided, LedgerEvent::Voided, Default::default()),
         };
         attempt.decision = Some((state, round));
         spread.iter().for_each(|spread| attempt.learn(spread));
         self.ledger.note(now, &cluster.name, tag, deed);
         let delay = self.draw(self.pace.gate_max);
-        self.agenda.add(now + delay, site, Event::GateSeen(tag));
+        self.agenda
+            .add(now + delay, site, AgendaEvent::GateSeen(tag));
         Ok(state)
     }
 
     /// Whether a gate of its round is still to be decided.
-    pub fn awaits_gates(&self, tag: Tag, go: &Go) -> bool {
+    pub fn awaits_gates(&self, tag: AttemptTag, go: &Go) -> bool {
         let undecided = |(component, peer): (ComponentIndex, &Peer)| {
-            let tag = Tag {
+            let tag = AttemptTag {
                 component,
                 attempt: peer.attempt,
                 ..tag
@@ -251,7 +257,7 @@ impl World {
     }
 
     /// Ends an attempt, and every batch job that has its tag.
-    pub fn cancel(&mut self, site: SiteIndex, tag: Tag, id: Option<&LrmId>) {
+    pub fn cancel(&mut self, site: SiteIndex, tag: AttemptTag, id: Option<&LrmId>) {
         let job = id.and_then(|id| self.number(site, id));
         let tag = if bug(Bug::TrustNumber) {
             self.holder(site, job).unwrap_or(tag)
@@ -263,7 +269,7 @@ impl World {
     }
 
     /// Takes the batch job of this number out of the queue, if it has the tag.
-    pub fn withdraw(&mut self, site: SiteIndex, tag: Tag, id: &LrmId) {
+    pub fn withdraw(&mut self, site: SiteIndex, tag: AttemptTag, id: &LrmId) {
         let job = self.number(site, id);
         let tag = if bug(Bug::TrustNumber) {
             self.holder(site, job).unwrap_or(tag)
@@ -286,20 +292,20 @@ impl World {
     }
 
     /// Who has this number now, if it is an attempt.
-    fn holder(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<Tag> {
+    fn holder(&self, site: SiteIndex, job: Option<LrmJobId>) -> Option<AttemptTag> {
         match self.sites[site.0].occupants.get(&job?)? {
             Occupant::Ours(tag) => Some(*tag),
             Occupant::Local { .. } => None,
         }
     }
 
-    fn cancel_attempt(&mut self, site: SiteIndex, tag: Tag) {
+    fn cancel_attempt(&mut self, site: SiteIndex, tag: AttemptTag) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
             return;
         };
         match attempt.stage.clone() {
-            Stage::Queued => {
+            AttemptStage::Queued => {
                 let job = attempt.lrm;
                 if cluster.stand_for_double(tag) {
                     return self.double_leaves(site, tag, job);
@@ -307,27 +313,28 @@ impl World {
                 let Some(attempt) = cluster.attempts.get_mut(&tag) else {
                     return;
                 };
-                attempt.stage = Stage::Lost {
+                attempt.stage = AttemptStage::Lost {
                     began: false,
                     detail: "cancelled in the queue",
                 };
-                self.ledger.note(now, &cluster.name, tag, Deed::Withdrawn);
+                self.ledger
+                    .note(now, &cluster.name, tag, LedgerEvent::Withdrawn);
                 self.leave(site, tag, job);
             }
-            Stage::Starting => attempt.told_to_end = true,
-            Stage::AtGate { .. } => {
+            AttemptStage::Starting => attempt.told_to_end = true,
+            AttemptStage::AtGate { .. } => {
                 attempt.told_to_end = true;
                 attempt
                     .decision
                     .get_or_insert((GateState::Voided, Default::default()));
                 self.gate_seen(site, tag);
             }
-            Stage::Running { since } => {
+            AttemptStage::Running { since } => {
                 let cause = ExitCause::Terminated;
                 self.exit(
                     site,
                     tag,
-                    Exit {
+                    PayloadExit {
                         cause,
                         began_at: since,
                         ended_at: now,
@@ -335,7 +342,7 @@ impl World {
                 );
                 return;
             }
-            Stage::Exited(_) | Stage::Void | Stage::Lost { .. } => return,
+            AttemptStage::Exited(_) | AttemptStage::Void | AttemptStage::Lost { .. } => return,
         }
         self.schedule(site);
     }
@@ -344,7 +351,7 @@ impl World {
     ///
     /// # Errors
     /// It has not ended.
-    pub fn remove_attempt(&mut self, site: SiteIndex, tag: Tag) -> Result<(), SiteError> {
+    pub fn remove_attempt(&mut self, site: SiteIndex, tag: AttemptTag) -> Result<(), SiteError> {
         let cluster = &mut self.sites[site.0];
         let has_double = cluster.doubles_of(tag).next().is_some();
         if has_double || cluster.attempts.get(&tag).is_some_and(Attempt::is_live) {
@@ -355,15 +362,15 @@ impl World {
         let known = cluster.attempts.remove(&tag).is_some();
         if cluster.taken.remove(&tag) || known {
             self.ledger
-                .note(self.now, &cluster.name, tag, Deed::Removed);
+                .note(self.now, &cluster.name, tag, LedgerEvent::Removed);
         }
         Ok(())
     }
 
     /// All attempts of any control plane that left something.
-    pub fn list_attempts(&self, site: SiteIndex) -> Vec<Tag> {
+    pub fn list_attempts(&self, site: SiteIndex) -> Vec<AttemptTag> {
         let cluster = &self.sites[site.0];
-        let known: BTreeMap<Tag, ()> = cluster
+        let known: BTreeMap<AttemptTag, ()> = cluster
             .attempts
             .keys()
             .chain(&cluster.taken)
@@ -392,7 +399,7 @@ impl World {
         round_trip.ok_or_else(|| SiteError::OutcomeUnknown(format!("{to} does not answer")))
     }
 
-    pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+    pub(super) fn wrapper_ready(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let double = cluster.doubles.get(&(tag, job));
         if double.is_some_and(|double| !double.started) {
@@ -402,49 +409,52 @@ impl World {
             if !cluster.let_in_again(tag, job) {
                 return self.double_leaves(site, tag, job);
             }
-            self.agenda.add(now, site, Event::GateSeen(tag));
+            self.agenda.add(now, site, AgendaEvent::GateSeen(tag));
         }
         let taken = cluster.taken.contains(&tag);
         let attempt = cluster.attempts.get_mut(&tag);
-        let Some(attempt) = attempt.filter(|a| a.lrm == job && a.stage == Stage::Starting) else {
+        let Some(attempt) = attempt.filter(|a| a.lrm == job && a.stage == AttemptStage::Starting)
+        else {
             return;
         };
         if taken || attempt.told_to_end {
-            attempt.stage = Stage::Void;
+            attempt.stage = AttemptStage::Void;
             self.leave(site, tag, job);
             return self.schedule(site);
         }
         let held_at = cluster.batch.running_since(job).unwrap_or(now);
-        attempt.stage = Stage::AtGate {
+        attempt.stage = AttemptStage::AtGate {
             since: now,
             held_at,
         };
         let hold_over = now + attempt.hold_max;
-        self.ledger.note(now, &cluster.name, tag, Deed::Ready);
-        self.agenda.add(hold_over, site, Event::HoldOver(tag));
+        self.ledger
+            .note(now, &cluster.name, tag, LedgerEvent::Ready);
+        self.agenda.add(hold_over, site, AgendaEvent::HoldOver(tag));
         self.touch(site);
     }
 
     /// Past the longest hold a wrapper closes its gate itself.
-    pub(super) fn hold_over(&mut self, site: SiteIndex, tag: Tag) {
+    pub(super) fn hold_over(&mut self, site: SiteIndex, tag: AttemptTag) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
             return;
         };
-        let holds = matches!(attempt.stage, Stage::AtGate { .. });
+        let holds = matches!(attempt.stage, AttemptStage::AtGate { .. });
         if holds && attempt.decision.is_none() {
             attempt.decision = Some((GateState::Voided, Default::default()));
-            self.ledger.note(now, &cluster.name, tag, Deed::HeldTooLong);
+            self.ledger
+                .note(now, &cluster.name, tag, LedgerEvent::HeldTooLong);
             self.gate_seen(site, tag);
         }
     }
 
-    pub(super) fn gate_seen(&mut self, site: SiteIndex, tag: Tag) {
+    pub(super) fn gate_seen(&mut self, site: SiteIndex, tag: AttemptTag) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
             return;
         };
-        if !matches!(attempt.stage, Stage::AtGate { .. }) {
+        if !matches!(attempt.stage, AttemptStage::AtGate { .. }) {
             return;
         }
         match attempt.decision {
@@ -452,7 +462,7 @@ impl World {
                 self.exit(
                     site,
                     tag,
-                    Exit {
+                    PayloadExit {
                         cause: ExitCause::TooLate,
                         began_at: now,
                         ended_at: now,
@@ -464,7 +474,7 @@ impl World {
                 self.exit(
                     site,
                     tag,
-                    Exit {
+                    PayloadExit {
                         cause,
                         began_at: now,
                         ended_at: now,
@@ -472,23 +482,25 @@ impl World {
                 );
             }
             Some((GateState::Opened, _)) => {
-                attempt.stage = Stage::Running { since: now };
+                attempt.stage = AttemptStage::Running { since: now };
                 let (length, _) = attempt.natural_end();
-                self.ledger.note(now, &cluster.name, tag, Deed::Began);
+                self.ledger
+                    .note(now, &cluster.name, tag, LedgerEvent::Began);
                 if attempt
                     .inputs
                     .iter()
                     .any(|digest| !cluster.store.contains_key(digest))
                 {
                     self.ledger
-                        .note(now, &cluster.name, tag, Deed::InputMissing);
+                        .note(now, &cluster.name, tag, LedgerEvent::InputMissing);
                 }
-                self.agenda.add(now + length, site, Event::PayloadEnd(tag));
+                self.agenda
+                    .add(now + length, site, AgendaEvent::PayloadEnd(tag));
                 cluster.note_load(now);
                 self.touch(site);
             }
             Some((GateState::Voided, _)) => {
-                attempt.stage = Stage::Void;
+                attempt.stage = AttemptStage::Void;
                 let job = attempt.lrm;
                 self.leave(site, tag, job);
                 self.schedule(site);
@@ -497,18 +509,18 @@ impl World {
         }
     }
 
-    pub(super) fn payload_ends(&mut self, site: SiteIndex, tag: Tag) {
+    pub(super) fn payload_ends(&mut self, site: SiteIndex, tag: AttemptTag) {
         let Some(attempt) = self.sites[site.0].attempts.get(&tag) else {
             return;
         };
-        let Stage::Running { since } = attempt.stage else {
+        let AttemptStage::Running { since } = attempt.stage else {
             return;
         };
         let (_, cause) = attempt.natural_end();
         self.exit(
             site,
             tag,
-            Exit {
+            PayloadExit {
                 cause,
                 began_at: since,
                 ended_at: self.now,
@@ -517,18 +529,18 @@ impl World {
     }
 
     /// A payload that runs exits now, with its code.
-    pub fn finish_payload(&mut self, site: SiteIndex, tag: Tag) {
+    pub fn finish_payload(&mut self, site: SiteIndex, tag: AttemptTag) {
         let Some(attempt) = self.sites[site.0].attempts.get(&tag) else {
             return;
         };
-        let Stage::Running { since } = attempt.stage else {
+        let AttemptStage::Running { since } = attempt.stage else {
             return;
         };
         let cause = ExitCause::Code(attempt.payload.code);
         self.exit(
             site,
             tag,
-            Exit {
+            PayloadExit {
                 cause,
                 began_at: since,
                 ended_at: self.now,
@@ -536,18 +548,18 @@ impl World {
         );
     }
 
-    fn exit(&mut self, site: SiteIndex, tag: Tag, exit: Exit) {
+    fn exit(&mut self, site: SiteIndex, tag: AttemptTag, exit: PayloadExit) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let Some(attempt) = cluster.attempts.get_mut(&tag) else {
             return;
         };
         let deed = match exit.cause {
-            ExitCause::Code(code) => Deed::Exited(code),
-            ExitCause::WallTime => Deed::WallTime,
-            ExitCause::CouldNotStart(_) | ExitCause::TooLate => Deed::NotStarted,
-            _ => Deed::Terminated,
+            ExitCause::Code(code) => LedgerEvent::Exited(code),
+            ExitCause::WallTime => LedgerEvent::WallTime,
+            ExitCause::CouldNotStart(_) | ExitCause::TooLate => LedgerEvent::NotStarted,
+            _ => LedgerEvent::Terminated,
         };
-        attempt.stage = Stage::Exited(exit);
+        attempt.stage = AttemptStage::Exited(exit);
         let job = attempt.lrm;
         self.ledger.note(now, &cluster.name, tag, deed);
         self.leave(site, tag, job);
@@ -555,9 +567,10 @@ impl World {
     }
 
     /// The batch job is over: its processors are free.
-    pub(super) fn leave(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+    pub(super) fn leave(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let cluster = &mut self.sites[site.0];
         cluster.leave(job, self.now);
-        self.ledger.note(self.now, &cluster.name, tag, Deed::Left);
+        self.ledger
+            .note(self.now, &cluster.name, tag, LedgerEvent::Left);
     }
 }

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, RelPath, SiteName};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use cospan_sites::port::Observation;
 
-use super::attempt::{Attempt, Stage};
+use super::attempt::{Attempt, AttemptStage};
 use super::batch::{BatchSystem, Discipline, LrmJobId};
-use super::copies::Copy;
+use super::copies::SimulatedCopy;
 use super::doubles::Double;
-use super::leases::Leases;
+use super::leases::SimulatedLeases;
 use super::trouble::Ailments;
-use super::waiting::Waiting;
+use super::waiting::WaitingLocals;
 
 /// What a simulated cluster is like.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub struct LocalStart {
 /// Whose a batch job is.
 #[derive(Debug, Clone)]
 pub(super) enum Occupant {
-    Ours(Tag),
+    Ours(AttemptTag),
     /// `said`: how long its user says it runs; its site knows no more.
     Local {
         submitted: Timestamp,
@@ -93,23 +93,23 @@ pub struct LoadStep {
 const STARTED_AGAIN: DurationMs = DurationMs(60_000);
 
 /// A simulated cluster.
-pub struct Cluster {
+pub struct SimulatedCluster {
     pub(super) name: SiteName,
     pub(super) nodes: u32,
     pub(super) processors: u32,
     pub(super) discipline: Discipline,
     pub(super) batch: BatchSystem,
     pub(super) occupants: BTreeMap<LrmJobId, Occupant>,
-    pub(super) attempts: BTreeMap<Tag, Attempt>,
+    pub(super) attempts: BTreeMap<AttemptTag, Attempt>,
     /// Batch jobs of ours that no attempt stands for.
-    pub(super) doubles: BTreeMap<(Tag, LrmJobId), Double>,
+    pub(super) doubles: BTreeMap<(AttemptTag, LrmJobId), Double>,
     /// Nodes that are in service, and fail all that is started on them.
     pub(super) black_holes: BTreeSet<u32>,
     /// Directories that were taken before a wrapper could make them.
-    pub(super) taken: BTreeSet<Tag>,
+    pub(super) taken: BTreeSet<AttemptTag>,
     pub(super) store: BTreeMap<Digest, Bytes>,
     pub(super) files: BTreeMap<RelPath, Content>,
-    pub(super) copies: BTreeMap<String, Copy>,
+    pub(super) copies: BTreeMap<String, SimulatedCopy>,
     local_jobs: VecDeque<LocalJob>,
     pub(super) queues: bool,
     next_job: u64,
@@ -119,13 +119,13 @@ pub struct Cluster {
     pub(super) local_starts: Vec<LocalStart>,
     pub(super) ailments: Ailments,
     /// `None`: it grants no reservations.
-    pub(super) leases: Option<Leases>,
+    pub(super) leases: Option<SimulatedLeases>,
     /// Local users who wait, where it grants reservations.
-    pub(super) waiting: Waiting,
+    pub(super) waiting: WaitingLocals,
 }
 
 /// Its batch system as it is, for whoever looks into why nothing moves.
-impl fmt::Display for Cluster {
+impl fmt::Display for SimulatedCluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             name,
@@ -149,7 +149,7 @@ impl fmt::Display for Cluster {
     }
 }
 
-impl Cluster {
+impl SimulatedCluster {
     pub(super) fn new(spec: ClusterSpec, now: Timestamp) -> Self {
         let processors = spec.nodes * spec.processors_per_node;
         let idle = LoadStep {
@@ -181,8 +181,8 @@ impl Cluster {
             local_ended: 0,
             local_starts: Vec::new(),
             ailments: Ailments::default(),
-            leases: spec.reserves.then(Leases::default),
-            waiting: Waiting::default(),
+            leases: spec.reserves.then(SimulatedLeases::default),
+            waiting: WaitingLocals::default(),
         }
     }
 
@@ -192,7 +192,7 @@ impl Cluster {
     }
 
     /// What it says of an attempt.
-    pub(super) fn observe(&self, tag: Tag) -> Observation {
+    pub(super) fn observe(&self, tag: AttemptTag) -> Observation {
         match self.attempts.get(&tag) {
             // The wrapper's evidence wins over the batch system's opinion.
             Some(attempt) if attempt.is_live() || attempt.has_directory() => attempt.observe(),
@@ -294,11 +294,11 @@ impl Cluster {
         }
     }
 
-    pub(super) fn attempt_started(&mut self, tag: Tag, job: LrmJobId) {
+    pub(super) fn attempt_started(&mut self, tag: AttemptTag, job: LrmJobId) {
         if !self.double_started(tag, job)
             && let Some(attempt) = self.attempts.get_mut(&tag)
         {
-            attempt.stage = Stage::Starting;
+            attempt.stage = AttemptStage::Starting;
         }
     }
 
@@ -338,7 +338,7 @@ impl Cluster {
     }
 
     /// A batch job died with its node. The tag and where it stood, if it was ours.
-    pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<(Tag, &'static str)> {
+    pub(super) fn killed_with_node(&mut self, job: LrmJobId) -> Option<(AttemptTag, &'static str)> {
         let Occupant::Ours(tag) = self.occupants.remove(&job)? else {
             return None;
         };
@@ -349,10 +349,10 @@ impl Cluster {
         }
         let attempt = self.attempts.get_mut(&tag)?;
         let (began, step) = (
-            matches!(attempt.stage, Stage::Running { .. }),
+            matches!(attempt.stage, AttemptStage::Running { .. }),
             attempt.step(),
         );
-        attempt.stage = Stage::Lost {
+        attempt.stage = AttemptStage::Lost {
             began,
             detail: "its node failed",
         };
@@ -366,15 +366,16 @@ impl Cluster {
         &mut self,
         since: Timestamp,
         now: Timestamp,
-    ) -> Vec<(Tag, &'static str)> {
+    ) -> Vec<(AttemptTag, &'static str)> {
         for attempt in self.attempts.values_mut() {
-            if matches!(&attempt.stage, Stage::Exited(exit) if exit.ended_at > since) {
+            if matches!(&attempt.stage, AttemptStage::Exited(exit) if exit.ended_at > since) {
                 attempt.forgotten_until = now + STARTED_AGAIN;
             }
         }
-        let lost =
-            |(_, attempt): &(&Tag, &Attempt)| attempt.submitted_at > since && attempt.is_live();
-        let lost: Vec<(Tag, LrmJobId, &'static str)> = (self.attempts.iter().filter(lost))
+        let lost = |(_, attempt): &(&AttemptTag, &Attempt)| {
+            attempt.submitted_at > since && attempt.is_live()
+        };
+        let lost: Vec<(AttemptTag, LrmJobId, &'static str)> = (self.attempts.iter().filter(lost))
             .map(|(tag, attempt)| (*tag, attempt.lrm, attempt.step()))
             .collect();
         let mut gone = Vec::new();
@@ -389,16 +390,16 @@ impl Cluster {
     }
 
     /// The batch job that an attempt stands for is forgotten; whether there is another.
-    fn goes_on_without(&mut self, tag: Tag) -> bool {
+    fn goes_on_without(&mut self, tag: AttemptTag) -> bool {
         let had_directory = self.attempts.get(&tag).is_some_and(Attempt::has_directory);
         if !had_directory && self.stand_for_double(tag) {
             return true;
         }
         if let Some(attempt) = self.attempts.get_mut(&tag)
-            && attempt.stage != Stage::Queued
+            && attempt.stage != AttemptStage::Queued
         {
-            let began = matches!(attempt.stage, Stage::Running { .. });
-            attempt.stage = Stage::Lost {
+            let began = matches!(attempt.stage, AttemptStage::Running { .. });
+            attempt.stage = AttemptStage::Lost {
                 began,
                 detail: "its scheduler forgot it",
             };
@@ -421,7 +422,7 @@ impl Cluster {
                     }
                     Some(attempt) if attempt.is_holding() => held += attempt.processors,
                     Some(Attempt {
-                        stage: Stage::Running { .. },
+                        stage: AttemptStage::Running { .. },
                         processors,
                         ..
                     }) => {

@@ -1,25 +1,25 @@
 //! Files at simulated sites, and copies between them over shared links.
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, RelPath, SiteName};
 use cospan_domain::units::Bytes;
 use cospan_sites::port::{
-    CopyBlame, CopyOrder, CopyStatus, FilePlace, Inspected, Piece, Readable, SiteError,
+    CopyBlame, CopyRequest, CopyStatus, Excerpt, FilePlace, Inspected, Readable, SiteError,
 };
 
 use super::World;
 use super::agenda::SiteIndex;
-use super::attempt::Stage;
+use super::attempt::AttemptStage;
 use super::network::FlowId;
 use super::trouble::count;
-use crate::kinds::Kind;
+use crate::kinds::FaultKind;
 
 /// Size of every file that a payload writes.
 pub const OUTPUT_BYTES: Bytes = Bytes(1_000_000);
 
 /// A copy that is being made, or that broke off.
 #[derive(Debug, Clone)]
-pub(super) struct Copy {
+pub(super) struct SimulatedCopy {
     flow: Option<FlowId>,
     from: SiteName,
     content: Content,
@@ -27,7 +27,7 @@ pub(super) struct Copy {
 }
 
 /// What the payload of an attempt writes to a path: of each attempt something else.
-pub fn output_of(tag: Tag, path: &RelPath) -> Content {
+pub fn output_of(tag: AttemptTag, path: &RelPath) -> Content {
     let text = format!("{tag}-{path}");
     let digest = blake3::hash(text.as_bytes());
     Content {
@@ -50,7 +50,7 @@ impl World {
             FilePlace::User(path) => cluster.files.get(path).copied(),
             FilePlace::Output(tag, path) => {
                 let attempt = cluster.attempts.get(tag)?;
-                matches!(attempt.stage, Stage::Exited(_)).then(|| output_of(*tag, path))
+                matches!(attempt.stage, AttemptStage::Exited(_)).then(|| output_of(*tag, path))
             }
         }
     }
@@ -72,13 +72,13 @@ impl World {
     ///
     /// # Errors
     /// There is no link to the source, or no room.
-    pub fn start_copy(&mut self, site: SiteIndex, order: &CopyOrder) -> Result<(), SiteError> {
+    pub fn start_copy(&mut self, site: SiteIndex, order: &CopyRequest) -> Result<(), SiteError> {
         let running = self.sites[site.0].copies.get(&order.nonce);
         if running.is_some_and(|copy| copy.failed.is_none()) {
             return Ok(());
         }
         if self.sites[site.0].ailments.disk_full {
-            count(&mut self.struck, Kind::DiskFull, "copying");
+            count(&mut self.struck, FaultKind::DiskFull, "copying");
             return Err(SiteError::Refused("No space left on device".into()));
         }
         let content = order.content;
@@ -92,7 +92,7 @@ impl World {
             )),
             None => Some((CopyBlame::Source, "the source has no such file".to_owned())),
         };
-        let mut copy = Copy {
+        let mut copy = SimulatedCopy {
             flow: None,
             from: order.source.site.clone(),
             content,
@@ -117,7 +117,7 @@ impl World {
         &mut self,
         from: &SiteName,
         to: &SiteName,
-        order: &CopyOrder,
+        order: &CopyRequest,
     ) -> Result<Option<FlowId>, SiteError> {
         if from == to {
             return Ok(None);
@@ -133,21 +133,21 @@ impl World {
     }
 
     /// How a copy is doing.
-    pub fn copy_status(&mut self, site: SiteIndex, order: &CopyOrder) -> CopyStatus {
+    pub fn copy_status(&mut self, site: SiteIndex, order: &CopyRequest) -> CopyStatus {
         let cluster = &self.sites[site.0];
         if cluster.store.contains_key(&order.content.digest) {
             return CopyStatus::Complete;
         }
         match cluster.copies.get(&order.nonce) {
             None => CopyStatus::Absent,
-            Some(Copy {
+            Some(SimulatedCopy {
                 failed: Some((blame, detail)),
                 ..
             }) => CopyStatus::Failed {
                 blame: *blame,
                 detail: detail.clone(),
             },
-            Some(Copy { flow, .. }) => {
+            Some(SimulatedCopy { flow, .. }) => {
                 let done = flow.and_then(|flow| self.network.progress(flow, self.now));
                 CopyStatus::Running {
                     done: done.unwrap_or(Bytes(0)),
@@ -157,7 +157,7 @@ impl World {
     }
 
     /// Stops a copy. What had arrived stays unless it is discarded.
-    pub fn stop_copy(&mut self, site: SiteIndex, order: &CopyOrder, discard: bool) {
+    pub fn stop_copy(&mut self, site: SiteIndex, order: &CopyRequest, discard: bool) {
         let Some(copy) = self.sites[site.0].copies.get_mut(&order.nonce) else {
             return;
         };
@@ -191,7 +191,7 @@ impl World {
                     let text = "what arrived has another digest".to_owned();
                     copy.failed = Some((CopyBlame::Source, text));
                     cluster.copies.insert(nonce, copy);
-                    count(&mut self.struck, Kind::Corrupts, "copying");
+                    count(&mut self.struck, FaultKind::Corrupts, "copying");
                 } else {
                     cluster.copies.remove(&nonce);
                     cluster.store.insert(content.digest, content.size);
@@ -226,15 +226,15 @@ impl World {
     ///
     /// # Errors
     /// There is no such file.
-    pub fn read(&self, site: SiteIndex, what: &Readable) -> Result<Piece, SiteError> {
+    pub fn read(&self, site: SiteIndex, what: &Readable) -> Result<Excerpt, SiteError> {
         match what {
-            Readable::Log(..) => Ok(Piece {
+            Readable::Log(..) => Ok(Excerpt {
                 bytes: Vec::new(),
                 size: Bytes(0),
             }),
             Readable::File(place) => {
                 let size = self.inspect(site, place)?.content.size;
-                Ok(Piece {
+                Ok(Excerpt {
                     bytes: Vec::new(),
                     size,
                 })

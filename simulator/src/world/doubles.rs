@@ -3,17 +3,17 @@
 //! one wrapper takes the directory, the one that comes first; the others find it taken and
 //! leave.
 
-use cospan_domain::ids::{LrmId, Tag};
+use cospan_domain::ids::{AttemptTag, LrmId};
 use cospan_domain::planted::{Bug, bug};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{AttemptOrder, Found, GateState, SiteError, Submitted};
+use cospan_sites::port::{FoundAttempt, GateState, SiteError, SubmitRequest, Submitted};
 
 use super::World;
 use super::agenda::SiteIndex;
-use super::attempt::{Attempt, Stage, asked, lrm_id};
+use super::attempt::{Attempt, AttemptStage, asked, lrm_id};
 use super::batch::LrmJobId;
-use super::cluster::{Cluster, Occupant};
-use super::ledger::Deed;
+use super::cluster::{Occupant, SimulatedCluster};
+use super::ledger::LedgerEvent;
 
 /// A batch job under the tag of an attempt that stands for another batch job.
 #[derive(Debug, Clone, Copy)]
@@ -26,9 +26,9 @@ pub(super) struct Double {
     pub(super) started: bool,
 }
 
-impl Cluster {
+impl SimulatedCluster {
     /// Batch jobs of a tag besides that of its attempt.
-    pub(super) fn doubles_of(&self, tag: Tag) -> impl Iterator<Item = (LrmJobId, &Double)> {
+    pub(super) fn doubles_of(&self, tag: AttemptTag) -> impl Iterator<Item = (LrmJobId, &Double)> {
         let all = (tag, LrmJobId(0))..=(tag, LrmJobId(u64::MAX));
         self.doubles
             .range(all)
@@ -36,46 +36,46 @@ impl Cluster {
     }
 
     /// What a look for the tag finds of them.
-    pub(super) fn found_doubles(&self, tag: Tag) -> impl Iterator<Item = Found> {
-        self.doubles_of(tag).map(|(job, double)| Found {
+    pub(super) fn found_doubles(&self, tag: AttemptTag) -> impl Iterator<Item = FoundAttempt> {
+        self.doubles_of(tag).map(|(job, double)| FoundAttempt {
             lrm_id: lrm_id(&self.name, job),
             submitted_at: double.submitted_at,
         })
     }
 
     /// Whether this batch job is one of them; it is started.
-    pub(super) fn double_started(&mut self, tag: Tag, job: LrmJobId) -> bool {
+    pub(super) fn double_started(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
         let double = self.doubles.get_mut(&(tag, job));
         double.map(|double| double.started = true).is_some()
     }
 
     /// The wrapper of one of them comes to the directory before that of the attempt's own
     /// batch job; `false` if it is too late.
-    pub(super) fn take_directory(&mut self, tag: Tag, job: LrmJobId) -> bool {
+    pub(super) fn take_directory(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
         let Some(attempt) = self.attempts.get_mut(&tag) else {
             return false;
         };
-        if !matches!(attempt.stage, Stage::Queued | Stage::Starting) {
+        if !matches!(attempt.stage, AttemptStage::Queued | AttemptStage::Starting) {
             return false;
         }
         let other = Double {
             processors: attempt.processors,
             asked: attempt.asked,
             submitted_at: attempt.submitted_at,
-            started: attempt.stage == Stage::Starting,
+            started: attempt.stage == AttemptStage::Starting,
         };
         let Some(first) = self.doubles.remove(&(tag, job)) else {
             return false;
         };
         self.doubles.insert((tag, attempt.lrm), other);
         attempt.submitted_at = first.submitted_at;
-        (attempt.lrm, attempt.stage) = (job, Stage::Starting);
+        (attempt.lrm, attempt.stage) = (job, AttemptStage::Starting);
         true
     }
 
     /// The batch job of an attempt without a directory is gone: it stands for another one
     /// from now on, if there is any.
-    pub(super) fn stand_for_double(&mut self, tag: Tag) -> bool {
+    pub(super) fn stand_for_double(&mut self, tag: AttemptTag) -> bool {
         let next = self
             .doubles_of(tag)
             .max_by_key(|(_, double)| double.started);
@@ -89,15 +89,15 @@ impl Cluster {
         attempt.lrm = job;
         attempt.submitted_at = double.submitted_at;
         attempt.stage = if double.started {
-            Stage::Starting
+            AttemptStage::Starting
         } else {
-            Stage::Queued
+            AttemptStage::Queued
         };
         true
     }
 
     /// A batch job under the tag of an attempt that is over is let in all the same.
-    pub(super) fn let_in_again(&mut self, tag: Tag, job: LrmJobId) -> bool {
+    pub(super) fn let_in_again(&mut self, tag: AttemptTag, job: LrmJobId) -> bool {
         let Some(attempt) = self.attempts.get_mut(&tag) else {
             return false;
         };
@@ -105,7 +105,7 @@ impl Cluster {
         let again = bug(Bug::LetInAgain) && began && !attempt.is_live();
         if again {
             self.doubles.remove(&(tag, job));
-            (attempt.lrm, attempt.stage) = (job, Stage::Starting);
+            (attempt.lrm, attempt.stage) = (job, AttemptStage::Starting);
         }
         again
     }
@@ -120,10 +120,10 @@ impl Cluster {
             double.started = false;
             (double.processors, double.asked)
         } else if let Some(attempt) = self.attempts.get_mut(tag)
-            && attempt.stage == Stage::Starting
+            && attempt.stage == AttemptStage::Starting
             && !attempt.told_to_end
         {
-            attempt.stage = Stage::Queued;
+            attempt.stage = AttemptStage::Queued;
             (attempt.processors, attempt.asked)
         } else {
             return false;
@@ -132,12 +132,16 @@ impl Cluster {
     }
 
     /// Loses those that were submitted after `since`, and their numbers.
-    pub(super) fn forget_doubles_since(&mut self, since: Timestamp, now: Timestamp) -> Vec<Tag> {
+    pub(super) fn forget_doubles_since(
+        &mut self,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Vec<AttemptTag> {
         let lost = self
             .doubles
             .iter()
             .filter(|(_, double)| double.submitted_at > since);
-        let lost: Vec<(Tag, LrmJobId)> = lost.map(|(key, _)| *key).collect();
+        let lost: Vec<(AttemptTag, LrmJobId)> = lost.map(|(key, _)| *key).collect();
         for (tag, job) in &lost {
             self.doubles.remove(&(*tag, *job));
             self.leave(*job, now);
@@ -155,7 +159,7 @@ impl World {
         &mut self,
         site: SiteIndex,
         job: LrmJobId,
-    ) -> Option<(Tag, &'static str)> {
+    ) -> Option<(AttemptTag, &'static str)> {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         if cluster.queue_again(job, now) {
             return None;
@@ -180,7 +184,7 @@ impl World {
             cluster.doubles.insert((tag, job), double);
             cluster.occupants.insert(job, Occupant::Ours(tag));
             self.ledger
-                .note(now, &cluster.name, tag, Deed::SubmittedAgain);
+                .note(now, &cluster.name, tag, LedgerEvent::SubmittedAgain);
         }
         Some((tag, step))
     }
@@ -189,7 +193,7 @@ impl World {
     pub(super) fn submit_again(
         &mut self,
         site: SiteIndex,
-        order: &AttemptOrder,
+        order: &SubmitRequest,
     ) -> Result<Submitted, SiteError> {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         let (number, processors) = (cluster.new_number(), order.resources.processors);
@@ -208,22 +212,23 @@ impl World {
         cluster.occupants.insert(number, Occupant::Ours(order.tag));
         let lrm_id = lrm_id(&cluster.name, number);
         self.ledger
-            .note(now, &cluster.name, order.tag, Deed::SubmittedAgain);
+            .note(now, &cluster.name, order.tag, LedgerEvent::SubmittedAgain);
         self.schedule(site);
         Ok(Submitted { lrm_id })
     }
 
     /// One of several batch jobs under a tag is over, and the attempt goes on without it.
-    pub(super) fn double_leaves(&mut self, site: SiteIndex, tag: Tag, job: LrmJobId) {
+    pub(super) fn double_leaves(&mut self, site: SiteIndex, tag: AttemptTag, job: LrmJobId) {
         let (now, cluster) = (self.now, &mut self.sites[site.0]);
         cluster.doubles.remove(&(tag, job));
         cluster.leave(job, now);
-        self.ledger.note(now, &cluster.name, tag, Deed::DoubleLeft);
+        self.ledger
+            .note(now, &cluster.name, tag, LedgerEvent::DoubleLeft);
         self.schedule(site);
     }
 
     /// Takes back all batch jobs under a tag but that of the attempt.
-    pub(super) fn withdraw_doubles(&mut self, site: SiteIndex, tag: Tag) {
+    pub(super) fn withdraw_doubles(&mut self, site: SiteIndex, tag: AttemptTag) {
         let doubles: Vec<LrmJobId> = self.sites[site.0]
             .doubles_of(tag)
             .map(|(job, _)| job)

@@ -6,19 +6,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::Tag;
-use cospan_domain::reserve::{Answer, Ebb, Lease, Ledger, ReservationTag, Span, Timeline, ebbs};
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::reserve::{
+    IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, Span, Timeline,
+    ebbs,
+};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::port::{
-    AttemptOrder, FreeSlot, ReservationOrder, ReservationSeen, Reserved, SiteError,
+    FreeSlot, ReservationSeen, ReservationsByTag, SiteError, SubmitRequest,
+    TaggedReservationRequest,
 };
 
 use super::World;
 use super::agenda::SiteIndex;
 use super::attempt::asked;
-use super::cluster::{Cluster, Occupant};
-use crate::kinds::Kind;
+use super::cluster::{Occupant, SimulatedCluster};
+use crate::kinds::FaultKind;
 
 /// How long nodes that are down are taken to stay so.
 const DOWN: DurationMs = DurationMs(3_600_000);
@@ -27,8 +31,8 @@ const OVERRUN: DurationMs = DurationMs(60_000);
 
 /// The reservations of a site.
 #[derive(Debug, Default)]
-pub(super) struct Leases {
-    kept: BTreeMap<ReservationTag, Lease>,
+pub(super) struct SimulatedLeases {
+    kept: BTreeMap<ReservationTag, Reservation>,
     /// Those that it lost without a word.
     lost: Vec<ReservationTag>,
     /// Those that it was asked to take back, and did.
@@ -36,20 +40,20 @@ pub(super) struct Leases {
 }
 
 /// All that a site promised, and what is free beside.
-type Book = Ledger<ReservationTag>;
+type Book = ReservationLedger<ReservationTag>;
 
 fn unfit() -> SiteError {
     SiteError::Unfit("it grants no reservations".into())
 }
 
-impl Cluster {
+impl SimulatedCluster {
     /// Whether it grants reservations.
     pub fn grants(&self) -> bool {
         self.leases.is_some()
     }
 
     /// The reservations that it holds now.
-    pub fn leases(&self) -> impl Iterator<Item = (&ReservationTag, &Lease)> {
+    pub fn leases(&self) -> impl Iterator<Item = (&ReservationTag, &Reservation)> {
         self.leases.iter().flat_map(|leases| &leases.kept)
     }
 
@@ -68,7 +72,7 @@ impl Cluster {
     }
 
     /// How what is idle ebbs away as others were promised it.
-    pub(super) fn ebbs(&mut self, now: Timestamp) -> Vec<Ebb> {
+    pub(super) fn ebbs(&mut self, now: Timestamp) -> Vec<IdleDrop> {
         if self.leases().next().is_none() {
             return Vec::new();
         }
@@ -154,7 +158,7 @@ impl Cluster {
         taken
     }
 
-    fn is_under_lease(&self, tag: Tag) -> bool {
+    fn is_under_lease(&self, tag: AttemptTag) -> bool {
         let lease = self.attempts.get(&tag).and_then(|attempt| attempt.lease);
         lease.is_some_and(|lease| {
             self.leases
@@ -200,7 +204,7 @@ impl Cluster {
     /// Whether an attempt may be taken: under its reservation, or where it breaks none.
     pub(super) fn keeps_promises(
         &mut self,
-        order: &AttemptOrder,
+        order: &SubmitRequest,
         now: Timestamp,
     ) -> Result<(), SiteError> {
         let (processors, length) = (order.resources.processors, asked(order));
@@ -222,7 +226,7 @@ impl Cluster {
     fn under(
         &mut self,
         tag: ReservationTag,
-        order: &AttemptOrder,
+        order: &SubmitRequest,
         now: Timestamp,
     ) -> Result<(), SiteError> {
         self.book(now)?;
@@ -254,7 +258,7 @@ impl Cluster {
     }
 }
 
-fn is_over(lease: &Lease, now: Timestamp) -> bool {
+fn is_over(lease: &Reservation, now: Timestamp) -> bool {
     lease.span.to <= now || lease.expires.is_some_and(|expires| expires <= now)
 }
 
@@ -275,8 +279,8 @@ impl World {
     pub fn reserve(
         &mut self,
         site: SiteIndex,
-        order: &ReservationOrder,
-    ) -> Result<Answer, SiteError> {
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
         let (now, expires) = (self.now, self.now + order.keep_for);
         self.sites[site.0].with_lease(order.tag, now, |book| {
             book.request(order.tag, &order.request, expires)
@@ -290,8 +294,8 @@ impl World {
     pub fn modify_lease(
         &mut self,
         site: SiteIndex,
-        order: &ReservationOrder,
-    ) -> Result<Option<Answer>, SiteError> {
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
         let now = self.now;
         let modify = |book: &mut Book| book.modify(&order.tag, order.number, &order.request);
         self.sites[site.0].with_lease(order.tag, now, modify)
@@ -346,7 +350,7 @@ impl World {
     ///
     /// # Errors
     /// The site grants none.
-    pub fn list_leases(&mut self, site: SiteIndex) -> Result<Reserved, SiteError> {
+    pub fn list_leases(&mut self, site: SiteIndex) -> Result<ReservationsByTag, SiteError> {
         let now = self.now;
         let book = self.sites[site.0].book(now)?;
         let seen = book.leases().map(|(tag, lease)| {
@@ -397,7 +401,7 @@ impl World {
             } else {
                 "confirmed"
             };
-            super::trouble::count(&mut self.struck, Kind::LosesLeases, step);
+            super::trouble::count(&mut self.struck, FaultKind::LosesLeases, step);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! What really happened, written by the world itself: payloads that began and
 //! ended, gates, cancellations. Oracles read this, never the control plane's belief.
 
-use cospan_domain::ids::{Attempt, ComponentIndex, Round, SiteName, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, Round, SiteName};
 use cospan_domain::reserve::ReservationTag;
 use cospan_domain::units::Timestamp;
 use cospan_sites::port::Peer;
 
 /// What happened to an attempt at its site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Deed {
+pub enum LedgerEvent {
     /// The batch system took it.
     Submitted {
         /// With how many processors.
@@ -58,26 +58,32 @@ pub enum Deed {
 
 /// One line of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// When.
     pub at: Timestamp,
     /// Where.
     pub site: SiteName,
     /// Which attempt.
-    pub tag: Tag,
+    pub tag: AttemptTag,
     /// What.
-    pub deed: Deed,
+    pub deed: LedgerEvent,
 }
 
 /// All that happened, in order.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    entries: Vec<Entry>,
+pub struct WorldLedger {
+    entries: Vec<LedgerEntry>,
 }
 
-impl Ledger {
-    pub(super) fn note(&mut self, at: Timestamp, site: &SiteName, tag: Tag, deed: Deed) {
-        self.entries.push(Entry {
+impl WorldLedger {
+    pub(super) fn note(
+        &mut self,
+        at: Timestamp,
+        site: &SiteName,
+        tag: AttemptTag,
+        deed: LedgerEvent,
+    ) {
+        self.entries.push(LedgerEntry {
             at,
             site: site.clone(),
             tag,
@@ -86,7 +92,7 @@ impl Ledger {
     }
 
     /// Its lines.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[LedgerEntry] {
         &self.entries
     }
 }

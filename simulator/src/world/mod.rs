@@ -21,18 +21,18 @@ use std::collections::BTreeMap;
 
 use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, DurationMs, Timestamp};
-use cospan_sites::port::AttemptOrder;
+use cospan_sites::port::SubmitRequest;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 pub use agenda::SiteIndex;
-use agenda::{Agenda, Event};
+use agenda::{Agenda, AgendaEvent};
 use batch::LrmJobId;
-use cluster::{Cluster, ClusterSpec, LocalStart, Occupant};
+use cluster::{ClusterSpec, LocalStart, Occupant, SimulatedCluster};
 pub use copies::OUTPUT_BYTES;
-use ledger::{Deed, Ledger};
-use network::Network;
-use trouble::{Struck, Trouble};
+use ledger::{LedgerEvent, WorldLedger};
+use network::SimulatedNetwork;
+use trouble::{SiteFault, StruckFault};
 
 /// A link from one site to another.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub struct LinkSpec {
 
 /// How the wrappers of our attempts behave.
 #[derive(Debug, Clone, Copy)]
-pub struct Pace {
+pub struct SimulatedPace {
     /// Longest time from the start of a batch job to its wrapper's arrival at the gate.
     pub launch_max: DurationMs,
     /// Longest time from the decision of a gate until its wrapper has seen it.
@@ -58,7 +58,7 @@ pub struct Pace {
     pub wall_late: DurationMs,
 }
 
-impl Default for Pace {
+impl Default for SimulatedPace {
     fn default() -> Self {
         let wall_late = DurationMs::ZERO;
         Self {
@@ -72,21 +72,21 @@ impl Default for Pace {
 /// Everything outside of the control plane.
 pub struct World {
     now: Timestamp,
-    sites: Vec<Cluster>,
+    sites: Vec<SimulatedCluster>,
     by_name: BTreeMap<SiteName, SiteIndex>,
-    network: Network,
+    network: SimulatedNetwork,
     fastest_link: BitsPerSecond,
     agenda: Agenda,
-    ledger: Ledger,
+    ledger: WorldLedger,
     chance: StdRng,
-    pace: Pace,
+    pace: SimulatedPace,
     /// Sites at which something changed since it was last asked.
     touched: Vec<bool>,
     next_flow: u64,
-    troubles: Vec<Trouble>,
-    struck: Struck,
+    troubles: Vec<SiteFault>,
+    struck: StruckFault,
     /// What another control plane submits where numbers are handed out again.
-    rival: Option<AttemptOrder>,
+    rival: Option<SubmitRequest>,
     /// Whether batch jobs whose node died are put back into the queue.
     requeues: bool,
     /// Whether control planes drive its sites by the adapter of Slurm.
@@ -98,11 +98,11 @@ impl World {
     pub fn new(
         sites: Vec<ClusterSpec>,
         links: &[LinkSpec],
-        pace: Pace,
+        pace: SimulatedPace,
         seed: u64,
         now: Timestamp,
     ) -> Self {
-        let mut network = Network::new();
+        let mut network = SimulatedNetwork::new();
         for link in links {
             network.set_link(&link.from, &link.to, link.bandwidth, link.latency, now);
         }
@@ -117,9 +117,9 @@ impl World {
             .map(|(at, site)| (site.name.clone(), SiteIndex(at)));
         let by_name = names.collect();
         let touched = vec![false; sites.len()];
-        let sites: Vec<Cluster> = sites
+        let sites: Vec<SimulatedCluster> = sites
             .into_iter()
-            .map(|spec| Cluster::new(spec, now))
+            .map(|spec| SimulatedCluster::new(spec, now))
             .collect();
         let mut world = Self {
             now,
@@ -128,13 +128,13 @@ impl World {
             network,
             fastest_link,
             agenda: Agenda::default(),
-            ledger: Ledger::default(),
+            ledger: WorldLedger::default(),
             chance: StdRng::seed_from_u64(seed),
             pace,
             touched,
             next_flow: 0,
             troubles: Vec::new(),
-            struck: Struck::new(),
+            struck: StruckFault::new(),
             rival: None,
             requeues: false,
             by_slurm: false,
@@ -147,7 +147,7 @@ impl World {
 
     /// Another control plane uses the same account: where a scheduler forgets submissions,
     /// it is the next to submit, and has their numbers.
-    pub fn set_rival(&mut self, order: AttemptOrder) {
+    pub fn set_rival(&mut self, order: SubmitRequest) {
         self.rival = Some(order);
     }
 
@@ -173,12 +173,12 @@ impl World {
     }
 
     /// What payloads and sites did: the truth that oracles read.
-    pub fn ledger(&self) -> &Ledger {
+    pub fn ledger(&self) -> &WorldLedger {
         &self.ledger
     }
 
     /// How often each kind of trouble struck what stood at each step.
-    pub fn struck(&self) -> &Struck {
+    pub fn struck(&self) -> &StruckFault {
         &self.struck
     }
 
@@ -188,7 +188,7 @@ impl World {
     }
 
     /// The sites, in the order in which they were given.
-    pub fn sites(&self) -> &[Cluster] {
+    pub fn sites(&self) -> &[SimulatedCluster] {
         &self.sites
     }
 
@@ -218,20 +218,20 @@ impl World {
             .collect()
     }
 
-    fn happen(&mut self, site: SiteIndex, event: Event) {
+    fn happen(&mut self, site: SiteIndex, event: AgendaEvent) {
         match event {
-            Event::WrapperReady(tag, job) => self.wrapper_ready(site, tag, job),
-            Event::HoldOver(tag) => self.hold_over(site, tag),
-            Event::Eligible(tag, job) => self.becomes_eligible(site, tag, job),
-            Event::GateSeen(tag) => self.gate_seen(site, tag),
-            Event::PayloadEnd(tag) => self.payload_ends(site, tag),
-            Event::LocalUser => self.local_user_submits(site),
-            Event::LocalEnd(job) => self.local_ends(site, job),
-            Event::LocalQueue => self.look_at_waiting(site),
-            Event::FailedByNode(job) => self.failed_by_node(site, job),
-            Event::NodeUp(node) => self.node_up(site, node),
-            Event::NodeMended(node) => self.node_mended(site, node),
-            Event::Trouble(number) => self.strike(site, number),
+            AgendaEvent::WrapperReady(tag, job) => self.wrapper_ready(site, tag, job),
+            AgendaEvent::HoldOver(tag) => self.hold_over(site, tag),
+            AgendaEvent::Eligible(tag, job) => self.becomes_eligible(site, tag, job),
+            AgendaEvent::GateSeen(tag) => self.gate_seen(site, tag),
+            AgendaEvent::PayloadEnd(tag) => self.payload_ends(site, tag),
+            AgendaEvent::LocalUser => self.local_user_submits(site),
+            AgendaEvent::LocalEnd(job) => self.local_ends(site, job),
+            AgendaEvent::LocalQueue => self.look_at_waiting(site),
+            AgendaEvent::FailedByNode(job) => self.failed_by_node(site, job),
+            AgendaEvent::NodeUp(node) => self.node_up(site, node),
+            AgendaEvent::NodeMended(node) => self.node_mended(site, node),
+            AgendaEvent::Trouble(number) => self.strike(site, number),
         }
     }
 
@@ -262,17 +262,17 @@ impl World {
                 let delay = self.draw(self.pace.launch_max);
                 self.sites[site.0].attempt_started(tag, job);
                 let name = &self.sites[site.0].name;
-                self.ledger.note(self.now, name, tag, Deed::Started);
+                self.ledger.note(self.now, name, tag, LedgerEvent::Started);
                 let event = match is_failed {
-                    true => Event::FailedByNode(job),
-                    false => Event::WrapperReady(tag, job),
+                    true => AgendaEvent::FailedByNode(job),
+                    false => AgendaEvent::WrapperReady(tag, job),
                 };
                 self.agenda.add(self.now + delay, site, event);
             }
             Some(Occupant::Local { .. }) if is_failed => {
                 let delay = self.pace.launch_max;
                 self.agenda
-                    .add(self.now + delay, site, Event::FailedByNode(job));
+                    .add(self.now + delay, site, AgendaEvent::FailedByNode(job));
             }
             Some(Occupant::Local {
                 run_time,
@@ -286,7 +286,7 @@ impl World {
                 };
                 self.sites[site.0].local_starts.push(began);
                 self.agenda
-                    .add(self.now + run_time, site, Event::LocalEnd(job));
+                    .add(self.now + run_time, site, AgendaEvent::LocalEnd(job));
             }
             None => {}
         }
@@ -294,7 +294,7 @@ impl World {
 
     fn expect_local_user(&mut self, site: SiteIndex) {
         if let Some(at) = self.sites[site.0].next_local_at() {
-            self.agenda.add(at, site, Event::LocalUser);
+            self.agenda.add(at, site, AgendaEvent::LocalUser);
         }
     }
 

@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
-use cospan_sites::port::{Exit, ExitCause, GateState, Observation};
+use cospan_sites::port::{ExitCause, GateState, Observation, PayloadExit};
 
 use super::World;
 use super::agenda::SiteIndex;
 use super::batch::LrmJobId;
-use super::cluster::{Cluster, Occupant};
+use super::cluster::{Occupant, SimulatedCluster};
 
 /// The root of every simulated site.
 pub const ROOT: &str = "/simulated";
@@ -37,7 +37,7 @@ const QUEUE: &str = "queue {number}|{state}|{reason}|{processors}|{submitted}|{s
 const REMEMBERED_MS: u64 = 300_000;
 
 /// A job as `squeue` shows it.
-struct Line {
+struct SqueueLine {
     number: LrmJobId,
     state: &'static str,
     reason: &'static str,
@@ -45,8 +45,8 @@ struct Line {
     submitted: Timestamp,
 }
 
-impl Line {
-    fn write(&self, tag: Tag, out: &mut String) {
+impl SqueueLine {
+    fn write(&self, tag: AttemptTag, out: &mut String) {
         let number = self.number.0.to_string();
         let processors = self.processors.to_string();
         let submitted = (self.submitted.0 / 1_000).to_string();
@@ -121,7 +121,7 @@ impl World {
     pub fn slurm_status(
         &mut self,
         site: SiteIndex,
-        tags: &[Tag],
+        tags: &[AttemptTag],
         queue: bool,
         load: Option<Option<u32>>,
     ) -> String {
@@ -144,7 +144,7 @@ impl World {
     }
 
     /// What the agent's `find` finds.
-    pub fn slurm_finds(&mut self, site: SiteIndex, tag: Tag) -> String {
+    pub fn slurm_finds(&mut self, site: SiteIndex, tag: AttemptTag) -> String {
         let mut said = String::new();
         if self.find_by_tag(site, tag).found.is_empty() {
             return said;
@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Jobs of ours that wait or run, as far as they are wanted.
-    fn live_lines(&self, site: SiteIndex, wanted: impl Fn(Tag) -> bool, said: &mut String) {
+    fn live_lines(&self, site: SiteIndex, wanted: impl Fn(AttemptTag) -> bool, said: &mut String) {
         let cluster = &self.sites[site.0];
         for (number, occupant) in &cluster.occupants {
             let Occupant::Ours(tag) = occupant else {
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    fn live_line(&self, site: SiteIndex, tag: Tag, number: LrmJobId) -> Option<Line> {
+    fn live_line(&self, site: SiteIndex, tag: AttemptTag, number: LrmJobId) -> Option<SqueueLine> {
         let cluster = &self.sites[site.0];
         let attempt = cluster.attempts.get(&tag)?;
         let (state, reason) = match cluster.batch.is_running(number) {
@@ -190,7 +190,7 @@ impl World {
             false => ("PENDING", "BeginTime"),
         };
         let (processors, submitted) = (attempt.processors, attempt.submitted_at);
-        Some(Line {
+        Some(SqueueLine {
             number,
             state,
             reason,
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// All jobs under a tag of which this is seen.
-    fn lines_of(&self, site: SiteIndex, tag: Tag, seen: &Observation, said: &mut String) {
+    fn lines_of(&self, site: SiteIndex, tag: AttemptTag, seen: &Observation, said: &mut String) {
         let cluster = &self.sites[site.0];
         for (number, _) in cluster.doubles_of(tag) {
             self.live_line(site, tag, number)
@@ -229,7 +229,7 @@ impl World {
         };
         let (number, processors) = (attempt.lrm, attempt.processors);
         let submitted = attempt.submitted_at;
-        Line {
+        SqueueLine {
             number,
             state,
             reason,
@@ -240,7 +240,7 @@ impl World {
     }
 
     /// What a wrapper has left that is seen like this.
-    fn files_of(&self, site: SiteIndex, tag: Tag, seen: &Observation, said: &mut String) {
+    fn files_of(&self, site: SiteIndex, tag: AttemptTag, seen: &Observation, said: &mut String) {
         let attempt = self.sites[site.0].attempts.get(&tag);
         let job = attempt.map_or(0, |attempt| attempt.lrm.0);
         if attempt.is_some() && *seen != Observation::Absent {
@@ -262,7 +262,7 @@ impl World {
                 files.push(("decision", it.at, "go\n".to_owned()));
                 files.push(("begun", it.at, begun()));
             }
-            Observation::Exited(Exit {
+            Observation::Exited(PayloadExit {
                 cause,
                 began_at,
                 ended_at,
@@ -303,7 +303,7 @@ impl World {
 }
 
 /// Who heads the queue waits for processors; all others for their turn.
-fn why_it_waits(cluster: &Cluster, number: LrmJobId) -> &'static str {
+fn why_it_waits(cluster: &SimulatedCluster, number: LrmJobId) -> &'static str {
     if cluster.batch.heads_queue(number) {
         "Resources"
     } else {

@@ -2,28 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::{InstanceId, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, InstanceId, SiteName};
 use cospan_domain::units::{BitsPerSecond, ClockSkew, DurationMs, Timestamp};
-use cospan_sites::port::{AtGate, Begun, Exit, Observation};
+use cospan_sites::port::{AtGate, Observation, PayloadBegin, PayloadExit};
 
 use super::World;
-use super::agenda::{Event, SiteIndex};
-use super::attempt::Stage;
+use super::agenda::{AgendaEvent, SiteIndex};
+use super::attempt::AttemptStage;
 use super::batch::LrmJobId;
-use super::ledger::Deed;
-use crate::kinds::Kind;
+use super::ledger::LedgerEvent;
+use crate::kinds::FaultKind;
 
 /// How often something struck, by kind and by the step that it struck at.
-pub type Struck = BTreeMap<(Kind, &'static str), u64>;
+pub type StruckFault = BTreeMap<(FaultKind, &'static str), u64>;
 
 /// Counts one strike.
-pub(crate) fn count(struck: &mut Struck, kind: Kind, step: &'static str) {
+pub(crate) fn count(struck: &mut StruckFault, kind: FaultKind, step: &'static str) {
     *struck.entry((kind, step)).or_default() += 1;
 }
 
 /// Something that goes wrong at a site, or on a link from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum SiteFault {
     /// A node dies.
     NodeDown {
         /// Which.
@@ -78,24 +78,24 @@ pub enum Trouble {
     },
 }
 
-impl Trouble {
+impl SiteFault {
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FaultKind {
         match self {
-            Trouble::NodeDown { .. } => Kind::NodeDown,
-            Trouble::SiteDown { .. } => Kind::SiteDown,
-            Trouble::Silent(_) => Kind::Silent,
-            Trouble::CutOff(_) => Kind::CutOff,
-            Trouble::Frozen(_) => Kind::Frozen,
-            Trouble::Revoked(_) => Kind::Revoked,
-            Trouble::Stale(_) => Kind::Stale,
-            Trouble::Forgets { .. } => Kind::Forgets,
-            Trouble::Drained(_) => Kind::Drained,
-            Trouble::LosesLeases => Kind::LosesLeases,
-            Trouble::DiskFull(_) => Kind::DiskFull,
-            Trouble::Clock(_) => Kind::SiteClock,
-            Trouble::Link { .. } => Kind::Link,
-            Trouble::Corrupts { .. } => Kind::Corrupts,
+            SiteFault::NodeDown { .. } => FaultKind::NodeDown,
+            SiteFault::SiteDown { .. } => FaultKind::SiteDown,
+            SiteFault::Silent(_) => FaultKind::Silent,
+            SiteFault::CutOff(_) => FaultKind::CutOff,
+            SiteFault::Frozen(_) => FaultKind::Frozen,
+            SiteFault::Revoked(_) => FaultKind::Revoked,
+            SiteFault::Stale(_) => FaultKind::Stale,
+            SiteFault::Forgets { .. } => FaultKind::Forgets,
+            SiteFault::Drained(_) => FaultKind::Drained,
+            SiteFault::LosesLeases => FaultKind::LosesLeases,
+            SiteFault::DiskFull(_) => FaultKind::DiskFull,
+            SiteFault::Clock(_) => FaultKind::SiteClock,
+            SiteFault::Link { .. } => FaultKind::Link,
+            SiteFault::Corrupts { .. } => FaultKind::Corrupts,
         }
     }
 
@@ -103,21 +103,21 @@ impl Trouble {
     pub fn hides_site(&self) -> bool {
         matches!(
             self,
-            Trouble::Silent(true) | Trouble::Frozen(true) | Trouble::Revoked(true)
+            SiteFault::Silent(true) | SiteFault::Frozen(true) | SiteFault::Revoked(true)
         )
     }
 
     /// Whether it begins with this, or is over.
     fn begins(&self) -> bool {
         match self {
-            Trouble::Silent(on)
-            | Trouble::CutOff(on)
-            | Trouble::Frozen(on)
-            | Trouble::Revoked(on)
-            | Trouble::Stale(on)
-            | Trouble::Drained(on)
-            | Trouble::DiskFull(on) => *on,
-            Trouble::Clock(ahead) => *ahead != 0,
+            SiteFault::Silent(on)
+            | SiteFault::CutOff(on)
+            | SiteFault::Frozen(on)
+            | SiteFault::Revoked(on)
+            | SiteFault::Stale(on)
+            | SiteFault::Drained(on)
+            | SiteFault::DiskFull(on) => *on,
+            SiteFault::Clock(ahead) => *ahead != 0,
             _ => true,
         }
     }
@@ -137,15 +137,15 @@ pub struct Ailments {
     /// It refuses orders to copy.
     pub(super) disk_full: bool,
     /// It shows what it was like at an earlier time.
-    pub(super) stale: Option<Shown>,
+    pub(super) stale: Option<ShownSite>,
     /// Since when its clock is how far ahead, in milliseconds; oldest first.
     pub(super) clock_set: Vec<(Timestamp, i64)>,
     /// What comes from these sites arrives damaged.
     pub(super) corrupt_from: BTreeSet<SiteName>,
     /// Kinds of trouble that nobody has met yet since they began.
-    unmet: BTreeSet<Kind>,
+    unmet: BTreeSet<FaultKind>,
     /// Attempts of which an answer said what is not so, each with the kind of trouble.
-    misstated: BTreeSet<(Kind, Tag)>,
+    misstated: BTreeSet<(FaultKind, AttemptTag)>,
 }
 
 /// Why a site turns its callers away.
@@ -161,9 +161,9 @@ pub enum Closed {
 
 /// What a site showed at some time.
 #[derive(Debug, Clone)]
-pub(super) struct Shown {
+pub(super) struct ShownSite {
     pub(super) idle: u32,
-    pub(super) attempts: BTreeMap<Tag, Observation>,
+    pub(super) attempts: BTreeMap<AttemptTag, Observation>,
 }
 
 impl Ailments {
@@ -174,12 +174,12 @@ impl Ailments {
     }
 
     /// The kind of trouble that turns callers away now.
-    fn closed(&self) -> Option<(Kind, Closed)> {
+    fn closed(&self) -> Option<(FaultKind, Closed)> {
         let kinds = [
-            (self.silent, Kind::Silent, Closed::Silent),
-            (self.cut_off, Kind::CutOff, Closed::Silent),
-            (self.revoked, Kind::Revoked, Closed::Revoked),
-            (self.frozen, Kind::Frozen, Closed::Frozen),
+            (self.silent, FaultKind::Silent, Closed::Silent),
+            (self.cut_off, FaultKind::CutOff, Closed::Silent),
+            (self.revoked, FaultKind::Revoked, Closed::Revoked),
+            (self.frozen, FaultKind::Frozen, Closed::Frozen),
         ];
         kinds
             .into_iter()
@@ -231,17 +231,17 @@ impl Ailments {
                     held_at,
                 })
             }
-            Observation::Begun(Begun { host, at }) => Observation::Begun(Begun {
+            Observation::Begun(PayloadBegin { host, at }) => Observation::Begun(PayloadBegin {
                 host,
                 at: self.clock(at),
             }),
-            Observation::Exited(Exit {
+            Observation::Exited(PayloadExit {
                 cause,
                 began_at,
                 ended_at,
             }) => {
                 let (began_at, ended_at) = (self.clock(began_at), self.clock(ended_at));
-                Observation::Exited(Exit {
+                Observation::Exited(PayloadExit {
                     cause,
                     began_at,
                     ended_at,
@@ -254,10 +254,10 @@ impl Ailments {
 
 impl World {
     /// Something will go wrong at its time.
-    pub fn plan(&mut self, at: Timestamp, site: SiteIndex, trouble: Trouble) {
+    pub fn plan(&mut self, at: Timestamp, site: SiteIndex, trouble: SiteFault) {
         self.troubles.push(trouble);
         self.agenda
-            .add(at, site, Event::Trouble(self.troubles.len() - 1));
+            .add(at, site, AgendaEvent::Trouble(self.troubles.len() - 1));
     }
 
     pub(super) fn strike(&mut self, site: SiteIndex, number: usize) {
@@ -267,29 +267,29 @@ impl World {
         }
         let ailments = &mut self.sites[site.0].ailments;
         match trouble {
-            Trouble::NodeDown { node, repair } => self.node_down(site, node, repair),
-            Trouble::SiteDown { repair } => self.site_down(site, repair),
-            Trouble::Silent(silent) => ailments.silent = silent,
-            Trouble::CutOff(cut_off) => ailments.cut_off = cut_off,
-            Trouble::Frozen(frozen) => ailments.frozen = frozen,
-            Trouble::Revoked(revoked) => ailments.revoked = revoked,
-            Trouble::Stale(stale) => self.set_stale(site, stale),
-            Trouble::Forgets { window, times } => {
+            SiteFault::NodeDown { node, repair } => self.node_down(site, node, repair),
+            SiteFault::SiteDown { repair } => self.site_down(site, repair),
+            SiteFault::Silent(silent) => ailments.silent = silent,
+            SiteFault::CutOff(cut_off) => ailments.cut_off = cut_off,
+            SiteFault::Frozen(frozen) => ailments.frozen = frozen,
+            SiteFault::Revoked(revoked) => ailments.revoked = revoked,
+            SiteFault::Stale(stale) => self.set_stale(site, stale),
+            SiteFault::Forgets { window, times } => {
                 if self.scheduler_forgets(site, window) == 0 && times > 0 {
-                    let again = Trouble::Forgets {
+                    let again = SiteFault::Forgets {
                         window,
                         times: times - 1,
                     };
                     self.plan(self.now + window, site, again);
                 }
             }
-            Trouble::Drained(true) => self.sites[site.0].batch.drain(),
-            Trouble::Drained(false) => self.resume(site),
-            Trouble::LosesLeases => self.lose_leases(site),
-            Trouble::DiskFull(full) => ailments.disk_full = full,
-            Trouble::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
-            Trouble::Link { to, bandwidth } => self.set_link(site, &to, bandwidth),
-            Trouble::Corrupts { to, corrupts } => self.set_corrupts(site, &to, corrupts),
+            SiteFault::Drained(true) => self.sites[site.0].batch.drain(),
+            SiteFault::Drained(false) => self.resume(site),
+            SiteFault::LosesLeases => self.lose_leases(site),
+            SiteFault::DiskFull(full) => ailments.disk_full = full,
+            SiteFault::Clock(ahead_ms) => self.set_clock(site, ahead_ms),
+            SiteFault::Link { to, bandwidth } => self.set_link(site, &to, bandwidth),
+            SiteFault::Corrupts { to, corrupts } => self.set_corrupts(site, &to, corrupts),
         }
     }
 
@@ -319,7 +319,7 @@ impl World {
     }
 
     /// What a site says of an attempt: what it was like when it grew stale, by its own clock.
-    pub(super) fn show(&mut self, site: SiteIndex, tag: Tag) -> Observation {
+    pub(super) fn show(&mut self, site: SiteIndex, tag: AttemptTag) -> Observation {
         let cluster = &mut self.sites[site.0];
         let truth = cluster.observe(tag);
         if cluster.ailments.shows_truth() {
@@ -327,14 +327,14 @@ impl World {
         }
         let (kind, shown) = match &cluster.ailments.stale {
             Some(then) => (
-                Kind::Stale,
+                FaultKind::Stale,
                 then.attempts
                     .get(&tag)
                     .cloned()
                     .unwrap_or(Observation::Absent),
             ),
             None => (
-                Kind::SiteClock,
+                FaultKind::SiteClock,
                 cluster.ailments.by_its_clock(truth.clone()),
             ),
         };
@@ -352,8 +352,10 @@ impl World {
     fn resume(&mut self, site: SiteIndex) {
         let queued = |world: &Self| {
             let attempts = world.sites[site.0].attempts.iter();
-            let queued = attempts.filter(|(_, attempt)| attempt.stage == Stage::Queued);
-            queued.map(|(tag, _)| *tag).collect::<BTreeSet<Tag>>()
+            let queued = attempts.filter(|(_, attempt)| attempt.stage == AttemptStage::Queued);
+            queued
+                .map(|(tag, _)| *tag)
+                .collect::<BTreeSet<AttemptTag>>()
         };
         let waited = queued(self);
         self.sites[site.0].batch.resume();
@@ -361,18 +363,18 @@ impl World {
         let wait_on = queued(self);
         waited
             .difference(&wait_on)
-            .for_each(|_| count(&mut self.struck, Kind::Drained, "queued"));
+            .for_each(|_| count(&mut self.struck, FaultKind::Drained, "queued"));
     }
 
     /// What is on its way is struck if the link becomes another.
     fn set_link(&mut self, from: SiteIndex, to: &SiteName, bandwidth: BitsPerSecond) {
         let name = self.sites[from.0].name.clone();
         let before = self.network.capacity(&name, to);
-        if self.sites[from.0].ailments.unmet.remove(&Kind::Link) && before != Some(bandwidth) {
+        if self.sites[from.0].ailments.unmet.remove(&FaultKind::Link) && before != Some(bandwidth) {
             let flows = self
                 .index_of(to)
                 .map_or(0, |to| self.copying(to, Some(&name)));
-            (0..flows).for_each(|_| count(&mut self.struck, Kind::Link, "copying"));
+            (0..flows).for_each(|_| count(&mut self.struck, FaultKind::Link, "copying"));
         }
         // A link that does not exist cannot break.
         let _ = self.network.set_capacity(&name, to, bandwidth, self.now);
@@ -380,10 +382,10 @@ impl World {
 
     /// A node dies, with all that runs there, and comes back after `repair`.
     pub fn node_down(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
-        self.nodes_down(site, &[node], repair, Kind::NodeDown);
+        self.nodes_down(site, &[node], repair, FaultKind::NodeDown);
     }
 
-    fn nodes_down(&mut self, site: SiteIndex, nodes: &[u32], repair: DurationMs, kind: Kind) {
+    fn nodes_down(&mut self, site: SiteIndex, nodes: &[u32], repair: DurationMs, kind: FaultKind) {
         let now = self.now;
         for node in nodes {
             let killed = self.sites[site.0].batch.node_down(*node, now);
@@ -394,13 +396,18 @@ impl World {
                 };
                 if let Some((tag, step)) = killed {
                     count(&mut self.struck, kind, step);
+                    self.ledger.note(
+                        now,
+                        &self.sites[site.0].name,
+                        tag,
+                        LedgerEvent::KilledByNode,
+                    );
                     self.ledger
-                        .note(now, &self.sites[site.0].name, tag, Deed::KilledByNode);
-                    self.ledger
-                        .note(now, &self.sites[site.0].name, tag, Deed::Left);
+                        .note(now, &self.sites[site.0].name, tag, LedgerEvent::Left);
                 }
             }
-            self.agenda.add(now + repair, site, Event::NodeUp(*node));
+            self.agenda
+                .add(now + repair, site, AgendaEvent::NodeUp(*node));
         }
         self.schedule(site);
     }
@@ -415,7 +422,7 @@ impl World {
     pub fn node_fails_everything(&mut self, site: SiteIndex, node: u32, repair: DurationMs) {
         self.sites[site.0].black_holes.insert(node);
         self.agenda
-            .add(self.now + repair, site, Event::NodeMended(node));
+            .add(self.now + repair, site, AgendaEvent::NodeMended(node));
     }
 
     pub(super) fn node_mended(&mut self, site: SiteIndex, node: u32) {
@@ -431,8 +438,9 @@ impl World {
         cluster.batch.end(job, self.now);
         if let Some((tag, _)) = cluster.killed_with_node(job) {
             self.ledger
-                .note(self.now, &cluster.name, tag, Deed::KilledByNode);
-            self.ledger.note(self.now, &cluster.name, tag, Deed::Left);
+                .note(self.now, &cluster.name, tag, LedgerEvent::KilledByNode);
+            self.ledger
+                .note(self.now, &cluster.name, tag, LedgerEvent::Left);
         }
         self.schedule(site);
     }
@@ -440,12 +448,12 @@ impl World {
     /// Every node of a site dies and comes back after `repair`.
     pub fn site_down(&mut self, site: SiteIndex, repair: DurationMs) {
         let nodes: Vec<u32> = (0..self.sites[site.0].nodes).collect();
-        self.nodes_down(site, &nodes, repair, Kind::SiteDown);
+        self.nodes_down(site, &nodes, repair, FaultKind::SiteDown);
     }
 
     fn set_stale(&mut self, site: SiteIndex, stale: bool) {
         let cluster = &self.sites[site.0];
-        let shown = || Shown {
+        let shown = || ShownSite {
             idle: cluster.idle(self.now),
             attempts: cluster
                 .attempts
@@ -456,7 +464,9 @@ impl World {
         let shown = stale.then(shown);
         let ailments = &mut self.sites[site.0].ailments;
         ailments.stale = shown;
-        ailments.misstated.retain(|(kind, _)| *kind != Kind::Stale);
+        ailments
+            .misstated
+            .retain(|(kind, _)| *kind != FaultKind::Stale);
         self.touch(site);
     }
 
@@ -468,16 +478,16 @@ impl World {
         cluster
             .ailments
             .misstated
-            .retain(|(kind, _)| *kind != Kind::SiteClock);
+            .retain(|(kind, _)| *kind != FaultKind::SiteClock);
         let jumps_to = Timestamp(self.now.0.saturating_add_signed(ahead_ms - before));
         let over = cluster
             .attempts
             .iter()
             .filter(|(_, attempt)| match attempt.stage {
-                Stage::AtGate { since, .. } => since + attempt.hold_max <= jumps_to,
+                AttemptStage::AtGate { since, .. } => since + attempt.hold_max <= jumps_to,
                 _ => false,
             });
-        let over: Vec<Tag> = over.map(|(tag, _)| *tag).collect();
+        let over: Vec<AttemptTag> = over.map(|(tag, _)| *tag).collect();
         over.into_iter().for_each(|tag| self.hold_over(site, tag));
         self.touch(site);
     }
@@ -500,17 +510,17 @@ impl World {
         let doubles = self.sites[site.0].forget_doubles_since(now - window, now);
         for tag in doubles {
             self.ledger
-                .note(now, &self.sites[site.0].name, tag, Deed::DoubleLeft);
+                .note(now, &self.sites[site.0].name, tag, LedgerEvent::DoubleLeft);
         }
         let lost = self.sites[site.0].forget_since(now - window, now);
         for (tag, step) in &lost {
-            count(&mut self.struck, Kind::Forgets, step);
+            count(&mut self.struck, FaultKind::Forgets, step);
             let name = &self.sites[site.0].name;
-            self.ledger.note(now, name, *tag, Deed::Forgotten);
+            self.ledger.note(now, name, *tag, LedgerEvent::Forgotten);
             if *step == "running" {
-                self.ledger.note(now, name, *tag, Deed::KilledByNode);
+                self.ledger.note(now, name, *tag, LedgerEvent::KilledByNode);
             }
-            self.ledger.note(now, name, *tag, Deed::Left);
+            self.ledger.note(now, name, *tag, LedgerEvent::Left);
         }
         self.schedule(site);
         lost.iter().for_each(|_| self.rival_submits(site));

@@ -6,27 +6,27 @@
 
 use std::collections::VecDeque;
 
-use cospan_domain::reserve::timeline::{Amounts, Opening, Span, Timeline};
+use cospan_domain::reserve::timeline::{Amounts, Span, Timeline, TimelineOpening};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::World;
-use super::agenda::{Event, SiteIndex};
+use super::agenda::{AgendaEvent, SiteIndex};
 use super::batch::Discipline;
-use super::cluster::{Cluster, LocalJob};
+use super::cluster::{LocalJob, SimulatedCluster};
 
 /// Who waits is looked at again as a promise ends, and after this time: one may be given up.
 const AGAIN: DurationMs = DurationMs(300_000);
 
 /// Those who wait.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct WaitingLocals {
     jobs: VecDeque<LocalJob>,
     /// A look at them is on the agenda.
     expected: bool,
 }
 
-impl Waiting {
+impl WaitingLocals {
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
@@ -41,11 +41,11 @@ fn place(job: &LocalJob, timeline: &Timeline, now: Timestamp) -> Option<(Span, A
     let need = timeline
         .amounts(&Resources::processors(job.processors))
         .ok()?;
-    let start = timeline.earliest(&Opening::after(now, need, length(job)))?;
+    let start = timeline.earliest(&TimelineOpening::after(now, need, length(job)))?;
     Some((Span::new(start, start + length(job)), need))
 }
 
-impl Cluster {
+impl SimulatedCluster {
     /// A local user's job is submitted, to wait where it may not start at once.
     pub(super) fn local_arrives(&mut self, job: LocalJob, now: Timestamp) {
         // One that is too large for the site is refused, as its user deserves.
@@ -124,7 +124,7 @@ impl World {
                 .map(|(_, lease)| lease.span.to)
                 .filter(|end| *end > now);
             let again = ends.min().unwrap_or(now + AGAIN).min(now + AGAIN);
-            self.agenda.add(again, site, Event::LocalQueue);
+            self.agenda.add(again, site, AgendaEvent::LocalQueue);
         }
     }
 
@@ -144,10 +144,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     use cospan_domain::ids::{InstanceId, JobId, SiteName};
-    use cospan_domain::reserve::{Answer, ReservationRequest, ReservationTag, Serial, StartWindow};
-    use cospan_sites::port::ReservationOrder;
+    use cospan_domain::reserve::{
+        ReservationAnswer, ReservationRequest, ReservationTag, Serial, StartWindow,
+    };
+    use cospan_sites::port::TaggedReservationRequest;
 
-    use super::super::Pace;
+    use super::super::SimulatedPace;
     use super::super::cluster::ClusterSpec;
     use super::*;
 
@@ -178,7 +180,7 @@ mod tests {
             queues: false,
             reserves: true,
         };
-        World::new(vec![spec], &[], Pace::default(), 1, at(0))
+        World::new(vec![spec], &[], SimulatedPace::default(), 1, at(0))
     }
 
     /// Seconds at which the jobs began, in the order in which they were submitted.
@@ -233,7 +235,7 @@ mod tests {
                 serial,
             };
             let keep_for = DurationMs::from_secs(5_000);
-            let order = ReservationOrder {
+            let order = TaggedReservationRequest {
                 tag,
                 number: 1,
                 request,
@@ -241,9 +243,9 @@ mod tests {
             };
             world.reserve(SiteIndex(0), &order).unwrap()
         };
-        assert_eq!(ask(1, 260), Answer::Granted { start: at(260) });
+        assert_eq!(ask(1, 260), ReservationAnswer::Granted { start: at(260) });
         // The first who waits is to begin at 100 for 150 s: it may not be put off.
-        assert_eq!(ask(2, 160), Answer::NotBefore { next: at(360) });
+        assert_eq!(ask(2, 160), ReservationAnswer::NotBefore { next: at(360) });
         assert_eq!(begun(world), [0, 100, 360]);
     }
 }

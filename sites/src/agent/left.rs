@@ -3,31 +3,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
-use super::Answer;
+use super::AgentAnswer;
 use super::site_time::SiteTime;
-use crate::wrapper::evidence::{Evidence, Found};
+use crate::wrapper::evidence::{EvidenceFile, WrapperEvidence};
 use crate::wrapper::parameters::end;
 use crate::wrapper::seal::Seal;
 
 /// State files of one attempt; no content for what is there and is no file that can be read.
-type Files = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
+type StateFiles = BTreeMap<String, (Option<Vec<u8>>, Timestamp)>;
 
 /// What is there of attempts.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct LeftAttempts {
     /// What each one that has a directory left in it.
-    pub(crate) evidence: BTreeMap<Tag, Evidence>,
+    pub(crate) evidence: BTreeMap<AttemptTag, WrapperEvidence>,
     /// Those for which a wrapper was made ready, and that were not removed.
-    pub(crate) spooled: BTreeSet<Tag>,
+    pub(crate) spooled: BTreeSet<AttemptTag>,
 }
 
 /// Reads what the agent found, which has its times by this clock.
-pub(crate) fn read(answer: &Answer, seal: &Seal, time: &mut SiteTime) -> Left {
-    let mut left: BTreeMap<Tag, Files> = BTreeMap::new();
-    let mut current: Option<(Tag, String)> = None;
+pub(crate) fn read(answer: &AgentAnswer, seal: &Seal, time: &mut SiteTime) -> LeftAttempts {
+    let mut left: BTreeMap<AttemptTag, StateFiles> = BTreeMap::new();
+    let mut current: Option<(AttemptTag, String)> = None;
     for line in answer.0.lines() {
         if let Some(text) = line.strip_prefix("| ") {
             let file = current
@@ -56,7 +56,7 @@ pub(crate) fn read(answer: &Answer, seal: &Seal, time: &mut SiteTime) -> Left {
         });
     }
     let spooled = |line: &str| line.split_once(" spool/")?.1.parse().ok();
-    Left {
+    LeftAttempts {
         evidence: left
             .into_iter()
             .map(|(tag, files)| (tag, evidence(tag, files, seal)))
@@ -67,7 +67,7 @@ pub(crate) fn read(answer: &Answer, seal: &Seal, time: &mut SiteTime) -> Left {
 
 /// A line `KIND SECONDS attempts/TAG[/FILE]`; no file's name for the directory itself. Kind `x`
 /// is what is there and cannot be read.
-fn found(line: &str) -> Option<(Tag, String, Timestamp, bool)> {
+fn found(line: &str) -> Option<(AttemptTag, String, Timestamp, bool)> {
     let mut words = line.splitn(3, ' ');
     let (kind, seconds, path) = (words.next()?, words.next()?, words.next()?);
     let below = path
@@ -100,7 +100,7 @@ pub(crate) fn seconds_to_timestamp(seconds: &str) -> Option<Timestamp> {
     ))
 }
 
-fn evidence(tag: Tag, mut files: Files, seal: &Seal) -> Evidence {
+fn evidence(tag: AttemptTag, mut files: StateFiles, seal: &Seal) -> WrapperEvidence {
     if let Some((Some(bytes), _)) = files.get_mut("decision")
         && !bytes.is_empty()
     {
@@ -110,11 +110,11 @@ fn evidence(tag: Tag, mut files: Files, seal: &Seal) -> Evidence {
     let file = |name: &str| {
         let found = files.get(name);
         Ok::<_, Infallible>(found.map(|(bytes, modified)| match bytes {
-            Some(bytes) => Found::File(bytes.as_slice().into(), *modified),
-            None => Found::Spoiled,
+            Some(bytes) => EvidenceFile::File(bytes.as_slice().into(), *modified),
+            None => EvidenceFile::Spoiled,
         }))
     };
-    match Evidence::of(tag, seal, file) {
+    match WrapperEvidence::of(tag, seal, file) {
         Ok(evidence) => evidence,
         Err(never) => match never {},
     }
@@ -129,9 +129,9 @@ mod tests {
     const SHUT: &str = "cabcdefgh-2-0-1";
     const BARE: &str = "cabcdefgh-3-0-12";
 
-    fn of(text: &str) -> BTreeMap<Tag, Evidence> {
+    fn of(text: &str) -> BTreeMap<AttemptTag, WrapperEvidence> {
         read(
-            &Answer(text.to_owned()),
+            &AgentAnswer(text.to_owned()),
             &Seal::none(),
             &mut SiteTime::default(),
         )
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn what_was_made_ready_and_not_removed_is_told() {
         let text = format!("d 5.000 spool/{WAITS}\n| d 5.000 spool/{SHUT}\n");
-        let left = read(&Answer(text), &Seal::none(), &mut SiteTime::default());
+        let left = read(&AgentAnswer(text), &Seal::none(), &mut SiteTime::default());
         assert_eq!(
             left.spooled.into_iter().collect::<Vec<_>>(),
             [WAITS.parse().unwrap()]

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::{ClockSkew, Timestamp};
 use tracing::warn;
 
-use super::Answer;
+use super::AgentAnswer;
 use super::left::seconds_to_timestamp;
 
 /// A clock that is off by more than this, and one part in a thousand, was set.
@@ -24,15 +24,15 @@ const READ_MS: u64 = 1_000;
 pub(crate) struct SiteTime {
     /// By how much it was set since it was first read.
     set: ClockSkew,
-    last: Option<Reading>,
-    step: Option<Step>,
+    last: Option<ClockReading>,
+    step: Option<ClockStep>,
     /// Times of files that were seen before: as they were written, and what they are.
-    files: BTreeMap<(Tag, String), (Timestamp, Timestamp)>,
+    files: BTreeMap<(AttemptTag, String), (Timestamp, Timestamp)>,
 }
 
 /// One look at a site's clock.
 #[derive(Debug)]
-struct Reading {
+struct ClockReading {
     clock: Timestamp,
     /// For how long its machine had run.
     up: Timestamp,
@@ -41,14 +41,14 @@ struct Reading {
 
 /// The last time that it was set.
 #[derive(Debug)]
-struct Step {
+struct ClockStep {
     /// What it would have shown at most before.
     before: Timestamp,
     set_before: ClockSkew,
 }
 
-impl Reading {
-    fn of(answer: &Answer) -> Option<Self> {
+impl ClockReading {
+    fn of(answer: &AgentAnswer) -> Option<Self> {
         let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
         let mut words = answer.last("uptime")?.split(' ');
         let mut up = || words.next().and_then(seconds_to_timestamp);
@@ -60,16 +60,16 @@ impl Reading {
 
 impl SiteTime {
     /// Takes note of an answer; what its clock shows.
-    pub(crate) fn read(&mut self, answer: &Answer) -> Option<Timestamp> {
+    pub(crate) fn read(&mut self, answer: &AgentAnswer) -> Option<Timestamp> {
         let clock = answer.last("clock").and_then(seconds_to_timestamp)?;
-        if let Some(reading) = Reading::of(answer) {
+        if let Some(reading) = ClockReading::of(answer) {
             self.follow(&reading);
             self.last = Some(reading);
         }
         Some(clock)
     }
 
-    fn follow(&mut self, reading: &Reading) {
+    fn follow(&mut self, reading: &ClockReading) {
         let Some(last) = self.last.as_ref().filter(|last| last.boot == reading.boot) else {
             return;
         };
@@ -81,7 +81,7 @@ impl SiteTime {
                 by_ms = by.0,
                 "the clock of a site was set; its times go on without that"
             );
-            self.step = Some(Step {
+            self.step = Some(ClockStep {
                 before: expected,
                 set_before: self.set,
             });
@@ -101,7 +101,7 @@ impl SiteTime {
 
     /// When a file of an attempt was written, as nobody has set the clock: it stays what it was when
     /// the file was first seen.
-    pub(crate) fn of_file(&mut self, tag: Tag, name: &str, written: Timestamp) -> Timestamp {
+    pub(crate) fn of_file(&mut self, tag: AttemptTag, name: &str, written: Timestamp) -> Timestamp {
         let key = (tag, name.to_owned());
         if let Some((_, steady)) = self.files.get(&key).filter(|(seen, _)| *seen == written) {
             return *steady;
@@ -126,7 +126,7 @@ impl SiteTime {
     }
 
     /// An attempt is removed.
-    pub(crate) fn forget(&mut self, tag: Tag) {
+    pub(crate) fn forget(&mut self, tag: AttemptTag) {
         self.files.retain(|(of, _), _| *of != tag);
     }
 }
@@ -138,14 +138,14 @@ mod tests {
     const HOUR_S: i64 = 3_600;
     const MONTH_S: i64 = 30 * 24 * HOUR_S;
 
-    fn tag() -> Tag {
+    fn tag() -> AttemptTag {
         "cabcdefgh-1-0-1".parse().unwrap()
     }
 
     /// An answer after so many seconds of a machine that started at 1000 by a clock that is so far ahead.
-    fn answer(up_s: i64, ahead_s: i64) -> Answer {
+    fn answer(up_s: i64, ahead_s: i64) -> AgentAnswer {
         let clock = 1_800_000_000 + up_s + ahead_s;
-        Answer(format!(
+        AgentAnswer(format!(
             "clock {clock}.250\nuptime {up_s}.100 {up_s}.200 boot"
         ))
     }
@@ -204,13 +204,13 @@ mod tests {
             shown(11_010, 6),
             "five in three hours"
         );
-        let other = Answer("clock 1800005000.0\nuptime 7.000 7.100 other".to_owned());
+        let other = AgentAnswer("clock 1800005000.0\nuptime 7.000 7.100 other".to_owned());
         let shown = time.read(&other).unwrap();
         assert_eq!(time.steady(shown), Timestamp(1_800_005_000_000));
-        let slow = Answer("clock 1800009000.0\nuptime 8.000 12.100 other".to_owned());
+        let slow = AgentAnswer("clock 1800009000.0\nuptime 8.000 12.100 other".to_owned());
         let shown = time.read(&slow).unwrap();
         assert_eq!(time.steady(shown), shown, "it took long between the looks");
-        let silent = Answer("clock 1.0".to_owned());
+        let silent = AgentAnswer("clock 1.0".to_owned());
         assert_eq!(time.read(&silent), Some(Timestamp(1_000)));
     }
 }

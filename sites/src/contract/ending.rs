@@ -84,7 +84,7 @@ pub async fn what_left_something_is_listed(fixture: &impl SiteFixture) {
     await_ended(&*site, tag(2)).await;
 }
 
-async fn await_removed(site: &dyn Site, tag: Tag) {
+async fn await_removed(site: &dyn Site, tag: AttemptTag) {
     let started = Instant::now();
     // Its last word may be there a moment before its wrapper is gone.
     while let Err(error) = site.remove_attempt(tag).await {

@@ -100,7 +100,7 @@ pub async fn a_repeated_submission_of_an_ended_attempt_starts_nothing(fixture: &
 }
 
 /// Waits until an attempt holds nothing any more.
-pub async fn await_ended(site: &dyn Site, tag: Tag) {
+pub async fn await_ended(site: &dyn Site, tag: AttemptTag) {
     let total = site.describe().await.unwrap().total.processors;
     await_idle(site, total).await;
     await_seen(site, tag, |seen| !matches!(seen, Observation::Unknown(_))).await;

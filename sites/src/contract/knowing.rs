@@ -89,7 +89,7 @@ pub async fn only_what_waits_in_the_queue_is_withdrawn(fixture: &impl SiteFixtur
     assert_eq!(await_exit(&*site, tag(1)).await, ExitCause::Code(3));
 }
 
-async fn await_withdrawn(site: &dyn Site, tag: Tag) {
+async fn await_withdrawn(site: &dyn Site, tag: AttemptTag) {
     let started = Instant::now();
     while !site.find_by_tag(tag).await.unwrap().found.is_empty() {
         assert!(started.elapsed() < PATIENCE, "{tag} is still there");

@@ -217,7 +217,7 @@ pub async fn a_program_that_was_uploaded_runs(fixture: &impl SiteFixture) {
     assert!(matches!(gone, Err(SiteError::Refused(_))), "{gone:?}");
 }
 
-fn order_of_staged(tool: Content) -> AttemptOrder {
+fn order_of_staged(tool: Content) -> SubmitRequest {
     let file = cospan_domain::job::spec::FileRef {
         name: cospan_domain::ids::LogicalName::new("tools/read it").unwrap(),
         bound: Some(tool),
@@ -237,11 +237,11 @@ async fn bring_content(fixture: &impl SiteFixture, site: &dyn Site, name: &str, 
 
 /// Brings what lies below the site's file root into its content store.
 async fn store_content(site: &dyn Site, path: RelPath, bytes: &[u8]) {
-    use crate::port::{CopyOrder, CopySource, CopyStatus};
+    use crate::port::{CopyRequest, CopySource, CopyStatus};
     let place = FilePlace::User(path);
     let inspected = site.inspect(&place).await.unwrap();
     assert_eq!(inspected.content, content_of(bytes));
-    let copy = CopyOrder {
+    let copy = CopyRequest {
         content: inspected.content,
         chunk: None,
         source: CopySource {

@@ -12,7 +12,7 @@ async fn fill(site: &dyn Site) -> u32 {
 }
 
 /// Submits to a full site; `false` where it has no queue, and nothing of the attempt is there.
-async fn waits(site: &dyn Site, tag: Tag) -> bool {
+async fn waits(site: &dyn Site, tag: AttemptTag) -> bool {
     match site.submit(&order(tag, script("exit 0"))).await {
         Ok(_) => true,
         Err(SiteError::SiteFull(_)) => {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 
-use super::{Command, Ended, Exec, ExecError, Output, Work};
+use super::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
 
 /// Variables of ours that a command gets as well: where programs are, who we are, which
 /// cluster is meant. What else we were started with is none of its business, and some of it
@@ -51,7 +51,7 @@ impl ChildExec {
         }
     }
 
-    fn start(&self, command: &Command) -> Result<Group, ExecError> {
+    fn start(&self, command: &ExecCommand) -> Result<ProcessGroup, ExecError> {
         let argv = argv(&command.work);
         let [program, arguments @ ..] = &argv[..] else {
             return Err(ExecError::NotStarted("there is no command".to_owned()));
@@ -67,7 +67,7 @@ impl ChildExec {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn();
-        child.map(Group).map_err(|error| {
+        child.map(ProcessGroup).map_err(|error| {
             ExecError::NotStarted(format!("{} cannot be run: {error}", program.display()))
         })
     }
@@ -84,9 +84,9 @@ fn argv(work: &Work) -> Cow<'_, [OsString]> {
 }
 
 /// A child and the processes that it started; ended when dropped.
-struct Group(Child);
+struct ProcessGroup(Child);
 
-impl Group {
+impl ProcessGroup {
     /// Only while the child was not waited for is the group's number certainly its own.
     fn kill(&self) {
         let id = self
@@ -101,7 +101,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }
@@ -113,7 +113,7 @@ impl Exec for ChildExec {
         true
     }
 
-    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+    async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let mut group = self.start(&command)?;
         let (stdin, stdout, stderr) = (
             group.0.stdin.take(),
@@ -137,7 +137,7 @@ impl Exec for ChildExec {
         let perhaps = |why: String| Err(ExecError::PerhapsDone(why));
         match tokio::time::timeout(command.deadline, attended).await {
             Ok(Ok((status, (stdout, stderr)))) => match ended(status) {
-                Some(ended) => Ok(Output {
+                Some(ended) => Ok(CommandOutput {
                     ended,
                     stdout,
                     stderr,
@@ -150,11 +150,11 @@ impl Exec for ChildExec {
     }
 }
 
-fn ended(status: ExitStatus) -> Option<Ended> {
+fn ended(status: ExitStatus) -> Option<CommandExit> {
     status
         .code()
-        .map(Ended::Code)
-        .or_else(|| status.signal().map(Ended::Signal))
+        .map(CommandExit::Code)
+        .or_else(|| status.signal().map(CommandExit::Signal))
 }
 
 /// Waits for the child while what it prints is read. What it left behind may print a moment
@@ -222,15 +222,15 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::exec::Lane;
+    use crate::exec::ExecLane;
 
-    fn shell(text: &str, input: &[u8]) -> Command {
-        Command {
+    fn shell(text: &str, input: &[u8]) -> ExecCommand {
+        ExecCommand {
             work: Work::Script {
                 text: text.into(),
                 words: Vec::new(),
             },
-            lane: Lane::Control,
+            lane: ExecLane::Control,
             input: input.to_vec(),
             environment: BTreeMap::new(),
             deadline: Duration::from_secs(20),
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    async fn run(command: Command) -> Result<Output, ExecError> {
+    async fn run(command: ExecCommand) -> Result<CommandOutput, ExecError> {
         ChildExec::of_this_process().run(command).await
     }
 
@@ -248,17 +248,17 @@ mod tests {
         let output = run(shell("cat; echo odd >&2; exit 3", &input))
             .await
             .unwrap();
-        assert_eq!(output.ended, Ended::Code(3));
+        assert_eq!(output.ended, CommandExit::Code(3));
         assert_eq!((output.stdout, &output.stderr[..]), (input, &b"odd\n"[..]));
     }
 
     #[tokio::test]
     async fn input_that_nobody_reads_is_no_error() {
         let output = run(shell("exit 0", &vec![b'x'; 700_000])).await.unwrap();
-        assert_eq!(output.ended, Ended::Code(0));
+        assert_eq!(output.ended, CommandExit::Code(0));
         assert_eq!(
             run(shell("kill -9 $$", b"")).await.unwrap().ended,
-            Ended::Signal(9)
+            CommandExit::Signal(9)
         );
     }
 
@@ -286,7 +286,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             (output.ended, &output.stdout[..]),
-            (Ended::Code(0), &b"here\n"[..])
+            (CommandExit::Code(0), &b"here\n"[..])
         );
         assert!(started.elapsed() < Duration::from_secs(10));
     }

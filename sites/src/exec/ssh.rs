@@ -24,8 +24,8 @@ use tokio::time::Instant;
 
 use self::master::Master;
 use self::session::Session;
-use self::trouble::{Kind, Trouble};
-use super::{Command, Ended, Exec, ExecError, Lane, Output, Work};
+use self::trouble::{SshProblem, SshTroubleKind};
+use super::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, ExecLane, Work};
 
 /// How a site is reached over SSH.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ const SOCKET_MAX: usize = 107 - 18;
 #[derive(Debug)]
 pub struct SshExec {
     config: Arc<SshConfig>,
-    link: Arc<tokio::sync::Mutex<Link>>,
+    link: Arc<tokio::sync::Mutex<SshLink>>,
     /// The sessions that are up, for those who need not wait.
     up: Arc<Mutex<Up>>,
 }
@@ -71,24 +71,24 @@ struct Up {
 }
 
 impl Up {
-    fn of(&mut self, lane: Lane) -> &mut Option<Session> {
+    fn of(&mut self, lane: ExecLane) -> &mut Option<Session> {
         match lane {
-            Lane::Control => &mut self.control,
-            Lane::Bulk => &mut self.bulk,
+            ExecLane::Control => &mut self.control,
+            ExecLane::Bulk => &mut self.bulk,
         }
     }
 }
 
 /// The connection, and how it fared.
 #[derive(Debug, Default)]
-struct Link {
+struct SshLink {
     master: Option<Master>,
     failed: Option<Failed>,
 }
 
 #[derive(Debug)]
 struct Failed {
-    trouble: Trouble,
+    trouble: SshProblem,
     pause: Duration,
     /// Until then nothing is tried.
     until: Instant,
@@ -138,12 +138,12 @@ impl SshExec {
 
     /// A session of this lane, made if need be. Whoever gives up waiting does not stop what
     /// others wait for, too.
-    async fn session(&self, lane: Lane, until: Instant) -> Result<Session, ExecError> {
+    async fn session(&self, lane: ExecLane, until: Instant) -> Result<Session, ExecError> {
         if let Some(session) = lock(&self.up).of(lane).clone().filter(Session::is_up) {
             return Ok(session);
         }
         let (config, link, up) = (self.config.clone(), self.link.clone(), self.up.clone());
-        let made: JoinHandle<Result<_, Trouble>> = tokio::spawn(async move {
+        let made: JoinHandle<Result<_, SshProblem>> = tokio::spawn(async move {
             let mut link = link.lock().await;
             if let Some(session) = lock(&up).of(lane).clone().filter(Session::is_up) {
                 return Ok(session);
@@ -185,8 +185,8 @@ fn lock(up: &Mutex<Up>) -> std::sync::MutexGuard<'_, Up> {
     up.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Link {
-    async fn session(&mut self, config: &SshConfig, lane: Lane) -> Result<Session, Trouble> {
+impl SshLink {
+    async fn session(&mut self, config: &SshConfig, lane: ExecLane) -> Result<Session, SshProblem> {
         if let Some(failed) = self
             .failed
             .as_ref()
@@ -211,7 +211,11 @@ impl Link {
         made
     }
 
-    async fn try_session(&mut self, config: &SshConfig, lane: Lane) -> Result<Session, Trouble> {
+    async fn try_session(
+        &mut self,
+        config: &SshConfig,
+        lane: ExecLane,
+    ) -> Result<Session, SshProblem> {
         if !self.master.as_mut().is_some_and(Master::is_up) {
             self.master = Some(Master::connect(config).await?);
         }
@@ -229,19 +233,19 @@ impl Link {
         }
     }
 
-    fn is_not_the_masters(&self, trouble: &Trouble) -> bool {
+    fn is_not_the_masters(&self, trouble: &SshProblem) -> bool {
         match trouble.kind {
-            Kind::Sessions => true,
+            SshTroubleKind::Sessions => true,
             // One that is not ours need not notice that its line is dead.
-            Kind::Shell => self.master.as_ref().is_some_and(Master::is_ours),
+            SshTroubleKind::Shell => self.master.as_ref().is_some_and(Master::is_ours),
             _ => false,
         }
     }
 
-    async fn start(&self, config: &SshConfig, lane: Lane) -> Result<Session, Trouble> {
-        let child = master::session(config).map_err(|why| Trouble::read(&why))?;
+    async fn start(&self, config: &SshConfig, lane: ExecLane) -> Result<Session, SshProblem> {
+        let child = master::session(config).map_err(|why| SshProblem::read(&why))?;
         let started = Session::start(child, lane, config.wanted, config.patience).await;
-        started.map_err(|why| Trouble::read(&why))
+        started.map_err(|why| SshProblem::read(&why))
     }
 }
 
@@ -254,9 +258,9 @@ impl Drop for SshExec {
 
 #[async_trait]
 impl Exec for SshExec {
-    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+    async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let (started, deadline) = (Instant::now(), command.deadline);
-        if command.lane == Lane::Control && command.input.contains(&0) {
+        if command.lane == ExecLane::Control && command.input.contains(&0) {
             return Err(ExecError::NotStarted(
                 "a request has a byte that is no text".to_owned(),
             ));
@@ -269,7 +273,7 @@ impl Exec for SshExec {
             .await?
             .run(command, until)
             .await?;
-        if is_program && output.ended == Ended::Code(124) && started.elapsed() >= deadline {
+        if is_program && output.ended == CommandExit::Code(124) && started.elapsed() >= deadline {
             return Err(ExecError::PerhapsDone(format!(
                 "no answer within {deadline:?}"
             )));

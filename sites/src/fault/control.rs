@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use thiserror::Error;
 
-use super::{Armed, Fault, Faults};
+use super::{Armed, Faults, InjectedFault};
 use crate::port::CallKind;
 
 /// A line of the control file that says nothing.
@@ -98,19 +98,19 @@ fn parse_line(line: &str) -> Option<(Vec<CallKind>, Armed)> {
     ))
 }
 
-fn parse_fault(text: &str) -> Option<Fault> {
+fn parse_fault(text: &str) -> Option<InjectedFault> {
     Some(match text {
-        "not-sent" => Fault::NotSent,
-        "refused" => Fault::Refused,
-        "site-full" => Fault::SiteFull,
-        "lost-before" => Fault::LostBefore,
-        "lost-after" => Fault::LostAfter,
-        "freeze" => Fault::Freeze,
-        "unknown" => Fault::Unknown,
-        "absent" => Fault::Absent,
+        "not-sent" => InjectedFault::NotSent,
+        "refused" => InjectedFault::Refused,
+        "site-full" => InjectedFault::SiteFull,
+        "lost-before" => InjectedFault::LostBefore,
+        "lost-after" => InjectedFault::LostAfter,
+        "freeze" => InjectedFault::Freeze,
+        "unknown" => InjectedFault::Unknown,
+        "absent" => InjectedFault::Absent,
         _ => {
             let ms = text.strip_prefix("delay-")?.strip_suffix("ms")?;
-            Fault::Delay(Duration::from_millis(ms.parse().ok()?))
+            InjectedFault::Delay(Duration::from_millis(ms.parse().ok()?))
         }
     })
 }
@@ -126,11 +126,11 @@ mod tests {
         assert_eq!(
             armed[&CallKind::Submit],
             Armed {
-                fault: Fault::LostAfter,
+                fault: InjectedFault::LostAfter,
                 left: Some(1)
             }
         );
-        let delay = Fault::Delay(Duration::from_millis(250));
+        let delay = InjectedFault::Delay(Duration::from_millis(250));
         assert_eq!(
             armed[&CallKind::Status],
             Armed {

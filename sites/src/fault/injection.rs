@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::Fault;
+use super::InjectedFault;
 use crate::port::CallKind;
 
 /// A share of one whole, in parts per million.
@@ -14,7 +14,7 @@ const WHOLE_PPM: u32 = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Injection {
     /// What goes wrong.
-    pub fault: Fault,
+    pub fault: InjectedFault,
     /// With which kinds of calls.
     pub calls: Vec<CallKind>,
     /// The share of them that it strikes, in parts per million; 1,000,000 is every one.
@@ -49,7 +49,7 @@ fn mix(number: u64) -> u64 {
 
 /// How calls of one kind fared with one fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct FaultTally {
     /// Calls that it could have struck.
     pub calls: u64,
     /// Calls that it struck.
@@ -60,7 +60,7 @@ pub struct Tally {
 #[derive(Debug, Default)]
 pub(super) struct Injected {
     injections: Vec<Injection>,
-    tallies: BTreeMap<(&'static str, CallKind), Tally>,
+    tallies: BTreeMap<(&'static str, CallKind), FaultTally>,
     /// Calls by injection and kind, so that each has its number.
     numbers: BTreeMap<(usize, CallKind), u64>,
 }
@@ -78,12 +78,12 @@ impl Injected {
         self.injections.clear();
     }
 
-    pub(super) fn tallies(&self) -> &BTreeMap<(&'static str, CallKind), Tally> {
+    pub(super) fn tallies(&self) -> &BTreeMap<(&'static str, CallKind), FaultTally> {
         &self.tallies
     }
 
     /// The first fault that strikes a call now, if any; it is counted.
-    pub(super) fn strike(&mut self, call: CallKind) -> Option<Fault> {
+    pub(super) fn strike(&mut self, call: CallKind) -> Option<InjectedFault> {
         if self.injections.is_empty() {
             return None;
         }
@@ -115,8 +115,9 @@ impl Injected {
 
     /// Until when calls of this kind hang; `None` if none does now.
     pub(super) fn hangs_until(&self, call: CallKind, now: Instant) -> Option<Instant> {
-        let hangs =
-            |one: &&Injection| matches!(one.fault, Fault::Hang(_)) && one.concerns(call, now);
+        let hangs = |one: &&Injection| {
+            matches!(one.fault, InjectedFault::Hang(_)) && one.concerns(call, now)
+        };
         self.injections
             .iter()
             .filter(hangs)
@@ -134,7 +135,7 @@ mod tests {
     fn injection(share_ppm: u32) -> Injection {
         let from = Instant::now();
         Injection {
-            fault: Fault::LostAfter,
+            fault: InjectedFault::LostAfter,
             calls: vec![CallKind::Submit],
             share_ppm,
             from,
@@ -199,11 +200,14 @@ mod tests {
     #[test]
     fn calls_and_strikes_are_counted_by_fault_and_kind() {
         let mut injected = Injected::new(vec![injection(0), injection(1_000_000)]);
-        assert_eq!(injected.strike(CallKind::Submit), Some(Fault::LostAfter));
+        assert_eq!(
+            injected.strike(CallKind::Submit),
+            Some(InjectedFault::LostAfter)
+        );
         assert_eq!(injected.strike(CallKind::Cancel), None);
         injected.lift();
         assert_eq!(injected.strike(CallKind::Submit), None);
-        let tally = Tally {
+        let tally = FaultTally {
             calls: 1,
             strikes: 1,
         };

@@ -1,24 +1,31 @@
 //! Faults that strike what is asked about reservations.
 
 use async_trait::async_trait;
-use cospan_domain::reserve::{Answer, ReservationTag, Span};
+use cospan_domain::reserve::{ReservationAnswer, ReservationTag, Span};
 use cospan_domain::units::DurationMs;
 
 use super::site::FaultySite;
 use crate::port::{
-    CallKind, FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError,
+    CallKind, FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError,
+    TaggedReservationRequest,
 };
 
 const CALL: CallKind = CallKind::Reserve;
 
 #[async_trait]
 impl Reservations for FaultySite {
-    async fn request(&self, order: &ReservationOrder) -> Result<Answer, SiteError> {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
         let granting = self.granting()?;
         self.plain(CALL, || granting.request(order)).await
     }
 
-    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
         let granting = self.granting()?;
         self.plain(CALL, || granting.modify(order)).await
     }
@@ -43,7 +50,7 @@ impl Reservations for FaultySite {
         self.plain(CALL, || granting.find(tag)).await
     }
 
-    async fn list(&self) -> Result<Reserved, SiteError> {
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
         let granting = self.granting()?;
         self.plain(CALL, || granting.list()).await
     }

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::state::Stamp;
-use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::catalogue::state::FileStamp;
+use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationUs};
 use tokio::sync::watch;
 
 use super::control::ControlFile;
-use super::{Fault, Faults};
+use super::{Faults, InjectedFault};
 use crate::files::listing::Listing;
 use crate::port::{
-    AttemptOrder, Attempts, CallKind, CopyOrder, CopyStatus, FilePlace, Files, Gate, GateDecision,
-    GateState, Inspected, Observation, Piece, Readable, Reservations, Site, SiteDescription,
-    SiteError, SiteStatus, Submitted, TagLookup, UploadStep,
+    Attempts, CallKind, CopyRequest, CopyStatus, Excerpt, FilePlace, Files, Gate, GateDecision,
+    GateState, Inspected, Observation, Readable, Reservations, Site, SiteDescription, SiteError,
+    SiteStatus, SubmitRequest, Submitted, TagLookup, UploadStep,
 };
 
 /// A site whose calls go wrong as its [`Faults`] say.
@@ -67,7 +67,7 @@ impl FaultySite {
         &self,
         call: CallKind,
         real: impl Fn() -> F + Send,
-        falsify: impl FnOnce(Fault, T) -> Option<T> + Send,
+        falsify: impl FnOnce(InjectedFault, T) -> Option<T> + Send,
     ) -> Result<T, SiteError>
     where
         T: Send,
@@ -79,39 +79,39 @@ impl FaultySite {
         };
         let why = format!("injected fault at {}", call.as_str());
         match fault {
-            Fault::NotSent => Err(SiteError::NotSent(why)),
-            Fault::Refused => Err(SiteError::Refused(why)),
-            Fault::SiteFull => Err(SiteError::SiteFull(why)),
-            Fault::LostBefore => Err(SiteError::OutcomeUnknown(why)),
-            Fault::LostAfter => {
+            InjectedFault::NotSent => Err(SiteError::NotSent(why)),
+            InjectedFault::Refused => Err(SiteError::Refused(why)),
+            InjectedFault::SiteFull => Err(SiteError::SiteFull(why)),
+            InjectedFault::LostBefore => Err(SiteError::OutcomeUnknown(why)),
+            InjectedFault::LostAfter => {
                 // Whatever it answers is lost, an error as well.
                 drop(real().await);
                 Err(SiteError::OutcomeUnknown(why))
             }
-            Fault::Delay(length) => {
+            InjectedFault::Delay(length) => {
                 tokio::time::sleep(length).await;
                 real().await
             }
-            Fault::LateAnswer(length) => {
+            InjectedFault::LateAnswer(length) => {
                 let answer = real().await;
                 tokio::time::sleep(length).await;
                 answer
             }
-            Fault::Doubled => {
+            InjectedFault::Doubled => {
                 drop(real().await);
                 real().await
             }
-            Fault::Freeze => {
+            InjectedFault::Freeze => {
                 self.thaw(call).await;
                 real().await
             }
-            Fault::Hang(most) => {
+            InjectedFault::Hang(most) => {
                 match tokio::time::timeout(most, self.faults.hangs_over(call)).await {
                     Ok(()) => real().await,
                     Err(_) => Err(SiteError::OutcomeUnknown(why)),
                 }
             }
-            Fault::Unknown | Fault::Absent | Fault::NoneIdle => {
+            InjectedFault::Unknown | InjectedFault::Absent | InjectedFault::NoneIdle => {
                 falsify(fault, real().await?).ok_or(SiteError::OutcomeUnknown(why))
             }
         }
@@ -146,10 +146,10 @@ impl FaultySite {
     }
 }
 
-fn false_status(fault: Fault, mut status: SiteStatus) -> SiteStatus {
+fn false_status(fault: InjectedFault, mut status: SiteStatus) -> SiteStatus {
     let claim = match fault {
-        Fault::NoneIdle => None,
-        Fault::Absent => Some(Observation::Absent),
+        InjectedFault::NoneIdle => None,
+        InjectedFault::Absent => Some(Observation::Absent),
         _ => Some(Observation::Unknown("injected fault at status".to_owned())),
     };
     status.idle = Resources::default();
@@ -164,38 +164,38 @@ fn false_status(fault: Fault, mut status: SiteStatus) -> SiteStatus {
 
 #[async_trait]
 impl Attempts for FaultySite {
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let falsify = |fault, status| Some(false_status(fault, status));
         self.strike(CallKind::Status, || self.inner.status(tags), falsify)
             .await
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         self.plain(CallKind::Submit, || self.inner.submit(order))
             .await
     }
 
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         self.plain(CallKind::FindByTag, || self.inner.find_by_tag(tag))
             .await
     }
 
-    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
         self.plain(CallKind::Cancel, || self.inner.cancel(tag, lrm_id))
             .await
     }
 
-    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
         self.plain(CallKind::Cancel, || self.inner.withdraw(tag, lrm_id))
             .await
     }
 
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         self.plain(CallKind::RemoveAttempt, || self.inner.remove_attempt(tag))
             .await
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         self.plain(CallKind::ListAttempts, || self.inner.list_attempts())
             .await
     }
@@ -203,7 +203,11 @@ impl Attempts for FaultySite {
 
 #[async_trait]
 impl Gate for FaultySite {
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         self.plain(CallKind::DecideGate, || {
             self.inner.decide_gate(tag, decision)
         })
@@ -218,21 +222,21 @@ impl Files for FaultySite {
             .await
     }
 
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         self.plain(CallKind::Read, || self.inner.stamp(place)).await
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         self.plain(CallKind::StartCopy, || self.inner.start_copy(order))
             .await
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         self.plain(CallKind::CopyStatus, || self.inner.copy_status(order))
             .await
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         self.plain(CallKind::StopCopy, || self.inner.stop_copy(order, discard))
             .await
     }
@@ -253,7 +257,7 @@ impl Files for FaultySite {
         self.plain(CallKind::Read, || self.inner.list(place)).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         self.plain(CallKind::Read, || self.inner.read(what, offset, limit))
             .await
     }

@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::root::{Gate, Root};
-use super::task::Task;
-use super::wire::Order;
+use super::root::{CopyGate, OpenRoot};
+use super::task::TaskDirectory;
+use super::wire::AgentOrder;
 use crate::port::SiteError;
 
 /// What a [`FileArea`] is told.
@@ -93,12 +93,12 @@ impl FileArea {
             .map_err(|error| self.failed("prepare its directories", &error))
     }
 
-    pub(super) fn root(&self) -> Result<Root, SiteError> {
+    pub(super) fn root(&self) -> Result<OpenRoot, SiteError> {
         self.reap();
-        Root::open(&self.config.root).map_err(|error| self.failed("open it", &error))
+        OpenRoot::open(&self.config.root).map_err(|error| self.failed("open it", &error))
     }
 
-    pub(super) fn gate(&self, root: &Root) -> Result<Gate, SiteError> {
+    pub(super) fn gate(&self, root: &OpenRoot) -> Result<CopyGate, SiteError> {
         root.gate()
             .map_err(|error| self.failed("take its turn", &error))
     }
@@ -106,11 +106,11 @@ impl FileArea {
     /// Starts an agent on a task, unless one has it. For holders of the gate.
     pub(super) fn start_agent(
         &self,
-        root: &Root,
+        root: &OpenRoot,
         (verb, family, name): (&str, &str, &str),
-        order: &Order,
+        order: &AgentOrder,
     ) -> Result<(), SiteError> {
-        let task = Task::ensure(root, family, name)
+        let task = TaskDirectory::ensure(root, family, name)
             .map_err(|error| self.failed("make the task's directory", &error))?;
         let locked = task
             .try_lock()

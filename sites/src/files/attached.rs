@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::state::Stamp;
+use cospan_domain::catalogue::state::FileStamp;
 use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use tokio::sync::Semaphore;
 
-use super::listing::{Listing, Run};
+use super::listing::{ByteRun, Listing};
 use super::{FileArea, InspectStatus, SiteFiles, SourceArea};
-use crate::local::root::{ATTEMPTS, Root};
+use crate::local::root::{ATTEMPTS, OwnedRoot};
 use crate::port::{
-    CopyOrder, CopyStatus, Files, Inspected, Piece, Readable, SiteError, Stream, UploadStep,
+    CopyRequest, CopyStatus, Excerpt, Files, Inspected, PayloadStream, Readable, SiteError,
+    UploadStep,
 };
 
 /// Calls that may be inside the site's file system at the same time. When it hangs, this many
@@ -30,28 +31,28 @@ const LOOK_MAX: Duration = Duration::from_millis(500);
 /// The file area of one site, for calls that must not hold up the control thread.
 #[derive(Debug)]
 pub(crate) struct Attached {
-    shared: Arc<Shared>,
+    shared: Arc<AttachedShared>,
     calls: Arc<Semaphore>,
     deadline: Duration,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AttachedShared {
     area: FileArea,
     name: SiteName,
     root: PathBuf,
     neighbours: BTreeMap<SiteName, PathBuf>,
 }
 
-impl Shared {
+impl AttachedShared {
     /// The file area of a site that is there.
     fn area(&self) -> Result<&FileArea, SiteError> {
-        Root::open(&self.root, &self.name)
+        OwnedRoot::open(&self.root, &self.name)
             .map_err(|error| SiteError::NotSent(format!("{}: {error}", self.root.display())))?;
         Ok(&self.area)
     }
 
-    fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let site = &order.source.site;
         let root = if *site == self.name {
             Some(&self.root)
@@ -70,11 +71,11 @@ impl Shared {
         self.area()?.start_copy(order, &source)
     }
 
-    fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let (tag, file) = match what {
             Readable::File(place) => return self.area()?.read(place, offset, limit),
-            Readable::Log(tag, Stream::Stdout) => (tag, "stdout"),
-            Readable::Log(tag, Stream::Stderr) => (tag, "stderr"),
+            Readable::Log(tag, PayloadStream::Stdout) => (tag, "stdout"),
+            Readable::Log(tag, PayloadStream::Stderr) => (tag, "stderr"),
         };
         let path = RelPath::new(&format!("{ATTEMPTS}/{tag}/{file}"))
             .map_err(|error| SiteError::Refused(error.to_string()))?;
@@ -90,7 +91,7 @@ impl Attached {
         neighbours: BTreeMap<SiteName, PathBuf>,
         deadline: Duration,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AttachedShared {
             area,
             name,
             root,
@@ -114,7 +115,7 @@ impl Attached {
 
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared) -> Result<T, SiteError> + Send + 'static,
+        work: impl FnOnce(&AttachedShared) -> Result<T, SiteError> + Send + 'static,
     ) -> Result<T, SiteError> {
         let turn = tokio::time::timeout(self.deadline, self.calls.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
@@ -142,12 +143,12 @@ impl Attached {
 
 #[async_trait]
 impl Files for Attached {
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let place = place.clone();
         self.call(move |area| area.stamp(&place)).await
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let order = order.clone();
         self.run(move |shared| shared.start_copy(&order)).await
     }
@@ -157,7 +158,7 @@ impl Files for Attached {
         self.call(move |area| area.list(&place)).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let what = what.clone();
         self.run(move |shared| shared.read(&what, offset, limit))
             .await
@@ -168,12 +169,12 @@ impl Files for Attached {
         self.call(move |area| area.upload(&step)).await
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let order = order.clone();
         self.call(move |area| area.copy_status(&order)).await
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let order = order.clone();
         self.call(move |area| area.stop_copy(&order, discard)).await
     }
@@ -223,7 +224,7 @@ impl SiteFiles for Attached {
         self.call(|_| Ok(())).await
     }
 
-    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+    async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
         let (place, runs) = (place.clone(), runs.to_vec());
         self.call(move |area| area.runs(&place, &runs)).await
     }

@@ -10,9 +10,9 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 
 use super::area::FileArea;
-use super::root::{INCOMING, INSPECT, Root, STORE, TRASH};
-use super::task::Task;
-use crate::port::{Piece, SiteError};
+use super::root::{INCOMING, INSPECT, OpenRoot, STORE, TRASH};
+use super::task::TaskDirectory;
+use crate::port::{Excerpt, SiteError};
 
 /// Most bytes of one piece.
 pub const PIECE_MAX_BYTES: u32 = 4 << 20;
@@ -69,7 +69,7 @@ impl FileArea {
         self.unfinished(&self.root()?)
     }
 
-    fn unfinished(&self, root: &Root) -> Result<Vec<(Digest, String)>, SiteError> {
+    fn unfinished(&self, root: &OpenRoot) -> Result<Vec<(Digest, String)>, SiteError> {
         let names = root.sub(INCOMING).and_then(|incoming| incoming.names());
         let names = names.map_err(|error| self.failed("list copies", &error))?;
         let parse = |name: &str| {
@@ -105,7 +105,7 @@ impl FileArea {
             .map(|()| removed)
     }
 
-    fn sweep_trash(&self, root: &Root) -> Result<(), SiteError> {
+    fn sweep_trash(&self, root: &OpenRoot) -> Result<(), SiteError> {
         let swept = root.sub(TRASH).and_then(|trash| {
             trash
                 .names()?
@@ -115,10 +115,10 @@ impl FileArea {
         swept.map_err(|error| self.failed("empty the trash", &error))
     }
 
-    fn sweep_inspections(&self, root: &Root) -> Result<(), SiteError> {
+    fn sweep_inspections(&self, root: &OpenRoot) -> Result<(), SiteError> {
         let _gate = self.gate(root)?;
         let finished = |name: &str| -> io::Result<bool> {
-            Ok(match Task::open(root, INSPECT, name)? {
+            Ok(match TaskDirectory::open(root, INSPECT, name)? {
                 Some(task) => task.try_lock()?.is_some(),
                 None => false,
             })
@@ -140,7 +140,7 @@ impl FileArea {
     ///
     /// # Errors
     /// `Refused` if there is no such file, it is no file, or its path leads out.
-    pub fn read(&self, place: &FilePlace, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    pub fn read(&self, place: &FilePlace, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let root = self.root()?;
         let file = root.resolve(&self.config.attempts, place);
         self.piece(file, &format!("{place:?}"), offset, limit)
@@ -150,7 +150,12 @@ impl FileArea {
     ///
     /// # Errors
     /// As [`FileArea::read`].
-    pub fn read_own(&self, path: &RelPath, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    pub fn read_own(
+        &self,
+        path: &RelPath,
+        offset: Bytes,
+        limit: u32,
+    ) -> Result<Excerpt, SiteError> {
         let file = self.root()?.own_file(path);
         self.piece(file, path.as_str(), offset, limit)
     }
@@ -161,7 +166,7 @@ impl FileArea {
         what: &str,
         offset: Bytes,
         limit: u32,
-    ) -> Result<Piece, SiteError> {
+    ) -> Result<Excerpt, SiteError> {
         let refused = |why: String| SiteError::Refused(format!("cannot read {what}: {why}"));
         let file = file.map_err(|error| refused(error.to_string()))?;
         let meta = file
@@ -184,7 +189,7 @@ impl FileArea {
             }
         }
         bytes.truncate(length);
-        Ok(Piece {
+        Ok(Excerpt {
             bytes,
             size: Bytes(meta.len()),
         })

@@ -7,10 +7,10 @@ use cospan_domain::units::{BitsPerSecond, Bytes};
 use rustix::process::Signal;
 
 use super::area::{FileArea, SourceArea};
-use super::root::{INCOMING, Root};
-use super::task::Task;
-use super::wire::{Blame, Cut, LinkLimit, Order, Outcome};
-use crate::port::{CopyBlame, CopyOrder, CopyStatus, SiteError};
+use super::root::{INCOMING, OpenRoot};
+use super::task::TaskDirectory;
+use super::wire::{AgentOrder, AgentOutcome, ChunkCut, LinkLimit, WireBlame};
+use crate::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
 
 /// Longest nonce.
 const NONCE_MAX: usize = 64;
@@ -26,7 +26,7 @@ impl FileArea {
     /// # Errors
     /// `Refused`: the order makes no sense or the disk is full. `NotSent`: the
     /// root is not there, or no process could be started.
-    pub fn start_copy(&self, order: &CopyOrder, source: &SourceArea) -> Result<(), SiteError> {
+    pub fn start_copy(&self, order: &CopyRequest, source: &SourceArea) -> Result<(), SiteError> {
         let name = task_name(order)?;
         if order.limit == Some(BitsPerSecond(0)) {
             return Err(SiteError::Refused(format!(
@@ -42,13 +42,13 @@ impl FileArea {
         {
             return Ok(());
         }
-        let written = Order {
+        let written = AgentOrder {
             source_root: source.root.clone(),
             source_attempts: source.attempts.clone(),
             place: (&order.source.place).into(),
             stall_ms: u64::try_from(self.config.stall.as_millis()).unwrap_or(u64::MAX),
             expected: Some(order.content.into()),
-            cut: order.chunk.map(|chunk| Cut {
+            cut: order.chunk.map(|chunk| ChunkCut {
                 file: chunk.of.into(),
                 offset_bytes: chunk.offset.0,
             }),
@@ -65,7 +65,7 @@ impl FileArea {
     ///
     /// # Errors
     /// `NotSent` if it cannot be found out, which says nothing about the copy.
-    pub fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    pub fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let name = task_name(order)?;
         let root = self.root()?;
         let _gate = self.gate(&root)?;
@@ -84,7 +84,7 @@ impl FileArea {
     ///
     /// # Errors
     /// `OutcomeUnknown` if its process does not go away; `NotSent` as elsewhere.
-    pub fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    pub fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let name = task_name(order)?;
         let root = self.root()?;
         self.stop_task(&root, INCOMING, &name, discard)
@@ -93,7 +93,7 @@ impl FileArea {
     /// Ends a task's agent, and keeps or removes what it left.
     pub(super) fn stop_task(
         &self,
-        root: &Root,
+        root: &OpenRoot,
         family: &str,
         name: &str,
         discard: bool,
@@ -125,20 +125,23 @@ impl FileArea {
     /// One look at a task that is to end; `true` when nothing of it runs any more.
     fn end_if_unlocked(
         &self,
-        root: &Root,
+        root: &OpenRoot,
         family: &str,
         name: &str,
         discard: bool,
         waited: Duration,
     ) -> io::Result<bool> {
-        let Some(task) = Task::open(root, family, name)? else {
+        let Some(task) = TaskDirectory::open(root, family, name)? else {
             return Ok(true);
         };
         if let Some(_lock) = task.try_lock()? {
             if discard {
                 root.discard(family, name)?;
             } else if task.outcome()?.is_none() {
-                task.set_outcome(&Outcome::failed(Blame::Process, "the copy was stopped"))?;
+                task.set_outcome(&AgentOutcome::failed(
+                    WireBlame::Process,
+                    "the copy was stopped",
+                ))?;
             }
             return Ok(true);
         }
@@ -155,8 +158,8 @@ impl FileArea {
 }
 
 /// State of a copy whose content is not in the store. For holders of the gate.
-fn task_status(root: &Root, name: &str) -> io::Result<CopyStatus> {
-    let Some(task) = Task::open(root, INCOMING, name)? else {
+fn task_status(root: &OpenRoot, name: &str) -> io::Result<CopyStatus> {
+    let Some(task) = TaskDirectory::open(root, INCOMING, name)? else {
         return Ok(CopyStatus::Absent);
     };
     let Some(_lock) = task.try_lock()? else {
@@ -165,12 +168,12 @@ fn task_status(root: &Root, name: &str) -> io::Result<CopyStatus> {
         });
     };
     Ok(match task.outcome()? {
-        Some(Outcome::Failed { blame, detail }) => CopyStatus::Failed {
+        Some(AgentOutcome::Failed { blame, detail }) => CopyStatus::Failed {
             blame: blame.into(),
             detail,
         },
         // Ended without a word, or with one that belongs to another kind of task.
-        Some(Outcome::Inspected { .. }) | None => CopyStatus::Failed {
+        Some(AgentOutcome::Inspected { .. }) | None => CopyStatus::Failed {
             blame: CopyBlame::Process,
             detail: epitaph(&task),
         },
@@ -179,8 +182,8 @@ fn task_status(root: &Root, name: &str) -> io::Result<CopyStatus> {
 
 /// Removes what an agent left that was killed between its last two steps. For
 /// holders of the gate.
-fn tidy_up(root: &Root, name: &str) -> io::Result<()> {
-    let Some(task) = Task::open(root, INCOMING, name)? else {
+fn tidy_up(root: &OpenRoot, name: &str) -> io::Result<()> {
+    let Some(task) = TaskDirectory::open(root, INCOMING, name)? else {
         return Ok(());
     };
     if let Some(_lock) = task.try_lock()? {
@@ -191,7 +194,7 @@ fn tidy_up(root: &Root, name: &str) -> io::Result<()> {
 }
 
 /// What can be said of an agent that left no outcome.
-pub(super) fn epitaph(task: &Task) -> String {
+pub(super) fn epitaph(task: &TaskDirectory) -> String {
     let words = task.last_words();
     if words.is_empty() {
         "its process ended without a word; it was killed, or the machine went down".to_owned()
@@ -200,7 +203,7 @@ pub(super) fn epitaph(task: &Task) -> String {
     }
 }
 
-pub(super) fn task_name(order: &CopyOrder) -> Result<String, SiteError> {
+pub(super) fn task_name(order: &CopyRequest) -> Result<String, SiteError> {
     let nonce = &order.nonce;
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if nonce.is_empty() || nonce.len() > NONCE_MAX || !nonce.chars().all(allowed) {

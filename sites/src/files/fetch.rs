@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::state::Stamp;
+use cospan_domain::catalogue::state::FileStamp;
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationUs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,9 +28,9 @@ use super::remote::PIECE;
 use super::root::STORE;
 use super::{SiteFiles, Sources};
 use crate::port::{
-    AttemptOrder, Attempts, CopyBlame, CopyOrder, CopySource, CopyStatus, Files, Gate,
-    GateDecision, GateState, Inspected, Piece, Readable, Reservations, Site, SiteDescription,
-    SiteError, SiteStatus, Submitted, TagLookup, UploadStep,
+    Attempts, CopyBlame, CopyRequest, CopySource, CopyStatus, Excerpt, Files, Gate, GateDecision,
+    GateState, Inspected, Readable, Reservations, Site, SiteDescription, SiteError, SiteStatus,
+    SubmitRequest, Submitted, TagLookup, UploadStep,
 };
 
 /// Where a site of this machine finds what was fetched from a source for it.
@@ -69,16 +69,16 @@ impl Fetching {
         self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_fetched(&self, order: &CopyOrder) -> bool {
+    fn is_fetched(&self, order: &CopyRequest) -> bool {
         self.sources.contains_key(&order.source.site)
     }
 
-    fn place(&self, order: &CopyOrder) -> PathBuf {
+    fn place(&self, order: &CopyRequest) -> PathBuf {
         let root = relay(&self.directory, self.site.name(), &order.source.site);
         root.join(STORE).join(file(order).digest.to_string())
     }
 
-    fn fetch(&self, order: &CopyOrder, source: &Arc<dyn SiteFiles>, name: String) {
+    fn fetch(&self, order: &CopyRequest, source: &Arc<dyn SiteFiles>, name: String) {
         let mut fetches = self.fetches();
         if fetches
             .get(&name)
@@ -99,7 +99,7 @@ impl Fetching {
                     place,
                 };
                 // The link was kept to already.
-                let copy = CopyOrder {
+                let copy = CopyRequest {
                     source,
                     limit: None,
                     ..order
@@ -130,7 +130,7 @@ impl Fetching {
         failed.map(|(blame, detail)| CopyStatus::Failed { blame, detail })
     }
 
-    fn forget(&self, order: &CopyOrder, name: &str) -> Option<Fetch> {
+    fn forget(&self, order: &CopyRequest, name: &str) -> Option<Fetch> {
         // It may never have been there.
         let _ = remove(&self.place(order));
         self.fetches().remove(name)
@@ -138,14 +138,14 @@ impl Fetching {
 }
 
 /// What the source has to be.
-fn file(order: &CopyOrder) -> Content {
+fn file(order: &CopyRequest) -> Content {
     order.chunk.map_or(order.content, |chunk| chunk.of)
 }
 
 /// Fetches a file to its place in a relay's store. What is there of it is not fetched again.
 async fn bring(
     source: &dyn SiteFiles,
-    order: &CopyOrder,
+    order: &CopyRequest,
     to: &Path,
     done: &AtomicU64,
 ) -> Result<(), (CopyBlame, String)> {
@@ -232,38 +232,42 @@ async fn read_all(from: &mut tokio::fs::File, hasher: &mut blake3::Hasher) -> io
 
 #[async_trait]
 impl Attempts for Fetching {
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.site.status(tags).await
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         self.site.submit(order).await
     }
 
-    async fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         self.site.find_by_tag(tag).await
     }
 
-    async fn cancel(&self, tag: Tag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: AttemptTag, lrm_id: Option<&LrmId>) -> Result<(), SiteError> {
         self.site.cancel(tag, lrm_id).await
     }
 
-    async fn withdraw(&self, tag: Tag, lrm_id: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, tag: AttemptTag, lrm_id: &LrmId) -> Result<(), SiteError> {
         self.site.withdraw(tag, lrm_id).await
     }
 
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         self.site.remove_attempt(tag).await
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         self.site.list_attempts().await
     }
 }
 
 #[async_trait]
 impl Gate for Fetching {
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         self.site.decide_gate(tag, decision).await
     }
 }
@@ -274,11 +278,11 @@ impl Files for Fetching {
         self.site.inspect(place).await
     }
 
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         self.site.stamp(place).await
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         match self.sources.get(&order.source.site) {
             None => self.site.start_copy(order).await,
             Some(source) => {
@@ -289,7 +293,7 @@ impl Files for Fetching {
         }
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         if !self.is_fetched(order) {
             return self.site.copy_status(order).await;
         }
@@ -304,7 +308,7 @@ impl Files for Fetching {
         Ok(status)
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         if self.is_fetched(order) {
             let name = super::copies::task_name(order)?;
             if let Some(fetch) = self.forget(order, &name) {
@@ -328,7 +332,7 @@ impl Files for Fetching {
         self.site.list(place).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         self.site.read(what, offset, limit).await
     }
 

@@ -15,10 +15,10 @@ use super::SiteFiles;
 use super::agent::content_of;
 use super::beneath::{Dir, kind};
 use super::fetch::remove;
-use super::listing::{Leaf, LeafKind, Listing, Run};
+use super::listing::{ByteRun, LeafKind, ListedLeaf, Listing};
 use super::push::{insist, pace};
 use super::push_tree::{Sizes, missing};
-use crate::port::{CopyBlame, CopyOrder};
+use crate::port::{CopyBlame, CopyRequest};
 
 /// Mode of files that somebody may execute.
 const EXECUTABLE: Mode = Mode::RWXU;
@@ -27,7 +27,7 @@ const EXECUTABLE: Mode = Mode::RWXU;
 /// long as the whole is right then; else the next try begins anew.
 pub(super) async fn bring_tree(
     source: &dyn SiteFiles,
-    order: &CopyOrder,
+    order: &CopyRequest,
     listing: Arc<Listing>,
     to: PathBuf,
     done: &AtomicU64,
@@ -114,7 +114,7 @@ fn prepare(to: &Path, listing: &Listing) -> io::Result<Sizes> {
     Ok(sizes)
 }
 
-fn write(to: &Path, runs: &[Run], mut bytes: &[u8]) -> io::Result<()> {
+fn write(to: &Path, runs: &[ByteRun], mut bytes: &[u8]) -> io::Result<()> {
     let top = Dir::open(to)?;
     for run in runs {
         let (own, rest) = bytes.split_at(bytes.len().min(run.length as usize));
@@ -129,7 +129,7 @@ fn write(to: &Path, runs: &[Run], mut bytes: &[u8]) -> io::Result<()> {
 /// Makes the links, and executable what is to be.
 fn finish(to: &Path, listing: &Listing) -> io::Result<()> {
     let top = Dir::open(to)?;
-    let finish = |Leaf { path, kind }: &Leaf| {
+    let finish = |ListedLeaf { path, kind }: &ListedLeaf| {
         let (parent, name) = top.parent_of(path)?;
         let parent = parent.as_ref().unwrap_or(&top);
         match kind {

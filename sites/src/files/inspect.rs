@@ -1,6 +1,6 @@
 //! Finding out what a file is: its digest takes reading all of it, so an agent does.
 
-use cospan_domain::catalogue::state::Stamp;
+use cospan_domain::catalogue::state::FileStamp;
 use cospan_domain::content::Content;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
@@ -9,8 +9,8 @@ use super::area::FileArea;
 use super::copies::epitaph;
 use super::root::INSPECT;
 use super::stamp;
-use super::task::Task;
-use super::wire::{Blame, Order, Outcome, Place};
+use super::task::TaskDirectory;
+use super::wire::{AgentOrder, AgentOutcome, WireBlame, WirePlace};
 use crate::port::{Inspected, SiteError};
 
 /// How an inspection is doing.
@@ -39,7 +39,7 @@ impl FileArea {
     pub fn start_inspect(&self, place: &FilePlace) -> Result<(), SiteError> {
         let root = self.root()?;
         let _gate = self.gate(&root)?;
-        let order = Order {
+        let order = AgentOrder {
             source_root: self.config.root.clone(),
             source_attempts: self.config.attempts.clone(),
             place: place.into(),
@@ -51,12 +51,12 @@ impl FileArea {
         self.start_agent(&root, ("inspect", INSPECT, &task_name(place)), &order)
     }
 
-    /// What a file or a directory looks like; see [`Stamp`]. `None` of a directory that is too
+    /// What a file or a directory looks like; see [`FileStamp`]. `None` of a directory that is too
     /// large to be looked through.
     ///
     /// # Errors
     /// `Refused` if there is no such file.
-    pub fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+    pub fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let root = self.root()?;
         let file = root.resolve(&self.config.attempts, place);
         let looked = file.and_then(stamp::of);
@@ -71,7 +71,7 @@ impl FileArea {
         let root = self.root()?;
         let _gate = self.gate(&root)?;
         let look = || {
-            let Some(task) = Task::open(&root, INSPECT, &task_name(place))? else {
+            let Some(task) = TaskDirectory::open(&root, INSPECT, &task_name(place))? else {
                 return Ok(InspectStatus::Absent);
             };
             if task.try_lock()?.is_none() {
@@ -97,9 +97,9 @@ impl FileArea {
     }
 }
 
-fn read_outcome(outcome: Outcome) -> InspectStatus {
+fn read_outcome(outcome: AgentOutcome) -> InspectStatus {
     match outcome {
-        Outcome::Inspected {
+        AgentOutcome::Inspected {
             digest,
             size_bytes,
             directory,
@@ -113,12 +113,12 @@ fn read_outcome(outcome: Outcome) -> InspectStatus {
             }),
             Err(error) => InspectStatus::Failed(SiteError::NotSent(error.to_string())),
         },
-        Outcome::Failed {
-            blame: Blame::Source,
+        AgentOutcome::Failed {
+            blame: WireBlame::Source,
             detail,
         } => InspectStatus::Failed(SiteError::Refused(detail)),
-        Outcome::Failed {
-            blame: Blame::Destination | Blame::Process,
+        AgentOutcome::Failed {
+            blame: WireBlame::Destination | WireBlame::Process,
             detail,
         } => InspectStatus::Failed(SiteError::NotSent(detail)),
     }
@@ -127,10 +127,10 @@ fn read_outcome(outcome: Outcome) -> InspectStatus {
 /// One name per place, whatever characters its path has.
 fn task_name(place: &FilePlace) -> String {
     let mut hasher = blake3::Hasher::new();
-    match Place::from(place) {
-        Place::Store { digest } => hasher.update(b"store\0").update(digest.as_bytes()),
-        Place::User { path } => hasher.update(b"user\0").update(path.as_bytes()),
-        Place::Output { tag, path } => hasher
+    match WirePlace::from(place) {
+        WirePlace::Store { digest } => hasher.update(b"store\0").update(digest.as_bytes()),
+        WirePlace::User { path } => hasher.update(b"user\0").update(path.as_bytes()),
+        WirePlace::Output { tag, path } => hasher
             .update(b"output\0")
             .update(tag.as_bytes())
             .update(b"\0")

@@ -9,7 +9,7 @@ use cospan_domain::units::Bytes;
 use sha2::Digest as _;
 
 use super::SiteFiles;
-use super::manifest::{self, Entry, EntryKind};
+use super::manifest::{self, EntryKind, ManifestEntry};
 use super::remote::PIECE;
 use crate::port::{Inspected, SiteError};
 
@@ -21,14 +21,14 @@ pub(super) const NAMES_MAX: usize = 48 << 10;
 
 /// One thing below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leaf {
+pub struct ListedLeaf {
     /// Its path below the directory, without a slash in front.
     pub path: Vec<u8>,
     /// What it is.
     pub kind: LeafKind,
 }
 
-impl Leaf {
+impl ListedLeaf {
     /// Its path, and what it points to, if it is a link.
     fn link(&self) -> Option<(&[u8], &[u8])> {
         match &self.kind {
@@ -57,11 +57,11 @@ pub enum LeafKind {
 /// All that is below a directory, sorted by path. Each path is names below directories of the
 /// same listing, and no link leads out: who makes it anew makes nothing elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing(Vec<Leaf>);
+pub struct Listing(Vec<ListedLeaf>);
 
 /// Some bytes of a file below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct ByteRun {
     /// Its path below the directory.
     pub path: Vec<u8>,
     /// First byte.
@@ -70,7 +70,7 @@ pub struct Run {
     pub length: u32,
 }
 
-impl Run {
+impl ByteRun {
     /// The byte behind it.
     pub(super) fn end(&self) -> u64 {
         self.offset + u64::from(self.length)
@@ -82,7 +82,7 @@ impl Listing {
     ///
     /// # Errors
     /// `Refused` if it cannot be, or a link leads out.
-    pub fn new(mut leaves: Vec<Leaf>) -> Result<Self, SiteError> {
+    pub fn new(mut leaves: Vec<ListedLeaf>) -> Result<Self, SiteError> {
         leaves.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let mut directories = BTreeSet::<&[u8]>::new();
         let mut last = None;
@@ -105,19 +105,19 @@ impl Listing {
             }
             last = Some(path);
         }
-        let links = leaves.iter().filter_map(Leaf::link);
+        let links = leaves.iter().filter_map(ListedLeaf::link);
         manifest::check_links(links).map_err(|error| SiteError::Refused(error.to_string()))?;
         Ok(Self(leaves))
     }
 
     /// Everything, sorted by path.
-    pub fn leaves(&self) -> &[Leaf] {
+    pub fn leaves(&self) -> &[ListedLeaf] {
         &self.0
     }
 
     /// All files from beginning to end, in their order, as much at a time as is asked for at
     /// once. Files without bytes have a run as well.
-    pub(super) fn batches(&self) -> Vec<Vec<Run>> {
+    pub(super) fn batches(&self) -> Vec<Vec<ByteRun>> {
         let mut batches = vec![Vec::new()];
         let (mut bytes, mut names) = (0, 0);
         for (path, size) in self.files() {
@@ -133,7 +133,7 @@ impl Listing {
                 bytes += length;
                 names += path.len();
                 if let Some(batch) = batches.last_mut() {
-                    batch.push(Run {
+                    batch.push(ByteRun {
                         path: path.to_vec(),
                         offset,
                         length,
@@ -187,7 +187,7 @@ impl<'a> Digester<'a> {
     }
 
     /// Takes the bytes of the next runs.
-    pub(super) fn take(&mut self, runs: &[Run], mut bytes: &[u8]) {
+    pub(super) fn take(&mut self, runs: &[ByteRun], mut bytes: &[u8]) {
         for run in runs {
             let (now, rest) = bytes.split_at(bytes.len().min(run.length as usize));
             self.file.update(now);
@@ -207,7 +207,7 @@ impl<'a> Digester<'a> {
     /// The digest of the directory, and the SHA-256 of all files, one behind the other.
     pub(super) fn end(self) -> (Digest, String) {
         let mut digests = self.digests.into_iter();
-        let entry = |leaf: &Leaf| {
+        let entry = |leaf: &ListedLeaf| {
             let kind = match &leaf.kind {
                 LeafKind::Directory => EntryKind::Directory,
                 LeafKind::Link(target) => EntryKind::Link {
@@ -219,7 +219,7 @@ impl<'a> Digester<'a> {
                     digest: digests.next().unwrap_or(Digest([0; 32])),
                 },
             };
-            Entry {
+            ManifestEntry {
                 path: leaf.path.clone(),
                 kind,
             }
@@ -267,14 +267,14 @@ pub(super) async fn inspect(
 mod tests {
     use super::*;
 
-    fn leaf(path: &str, kind: LeafKind) -> Leaf {
-        Leaf {
+    fn leaf(path: &str, kind: LeafKind) -> ListedLeaf {
+        ListedLeaf {
             path: path.into(),
             kind,
         }
     }
 
-    fn file(path: &str, size: u64) -> Leaf {
+    fn file(path: &str, size: u64) -> ListedLeaf {
         leaf(
             path,
             LeafKind::File {

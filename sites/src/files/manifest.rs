@@ -39,7 +39,7 @@ const STEP_BYTES: usize = 64;
 
 /// One thing below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ManifestEntry {
     /// Its path below the directory, without a slash in front.
     pub path: Vec<u8>,
     /// What it is.
@@ -92,7 +92,7 @@ pub enum WrongLink {
     },
 }
 
-impl Entry {
+impl ManifestEntry {
     /// Its path, and what it points to, if it is a link.
     pub fn link(&self) -> Option<(&[u8], &[u8])> {
         match &self.kind {
@@ -103,7 +103,7 @@ impl Entry {
 }
 
 /// Digest of a directory with these entries, in any order.
-pub fn digest(mut entries: Vec<Entry>) -> Digest {
+pub fn digest(mut entries: Vec<ManifestEntry>) -> Digest {
     entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     let mut hasher = blake3::Hasher::new_derive_key(CONTEXT);
     hasher.update(b"cospan manifest 1\n");
@@ -116,7 +116,7 @@ pub fn digest(mut entries: Vec<Entry>) -> Digest {
     Digest(*hasher.finalize().as_bytes())
 }
 
-fn write_line(line: &mut Vec<u8>, entry: &Entry) {
+fn write_line(line: &mut Vec<u8>, entry: &ManifestEntry) {
     match &entry.kind {
         EntryKind::Directory => line.extend(b"d "),
         EntryKind::File {
@@ -225,8 +225,8 @@ mod tests {
 
     use super::*;
 
-    fn link(path: &str, target: &str) -> Entry {
-        Entry {
+    fn link(path: &str, target: &str) -> ManifestEntry {
+        ManifestEntry {
             path: path.into(),
             kind: EntryKind::Link {
                 target: target.into(),
@@ -234,17 +234,17 @@ mod tests {
         }
     }
 
-    fn check_all(entries: &[Entry]) -> Result<(), WrongLink> {
-        check_links(entries.iter().filter_map(Entry::link))
+    fn check_all(entries: &[ManifestEntry]) -> Result<(), WrongLink> {
+        check_links(entries.iter().filter_map(ManifestEntry::link))
     }
 
-    fn file(path: &str, executable: bool, size: u64) -> Entry {
+    fn file(path: &str, executable: bool, size: u64) -> ManifestEntry {
         let kind = EntryKind::File {
             executable,
             size,
             digest: Digest([7; 32]),
         };
-        Entry {
+        ManifestEntry {
             path: path.into(),
             kind,
         }
@@ -312,7 +312,7 @@ mod tests {
             vec![file("b", false, 1)],
             vec![link("a", "b")],
             vec![link("a", "c")],
-            vec![Entry {
+            vec![ManifestEntry {
                 path: b"a".to_vec(),
                 kind: EntryKind::Directory,
             }],
@@ -333,7 +333,7 @@ mod tests {
         let entries = vec![
             link("run", "bin/tool"),
             file("bin/tool", true, 1234),
-            Entry {
+            ManifestEntry {
                 path: b"bin".to_vec(),
                 kind: EntryKind::Directory,
             },
@@ -376,7 +376,7 @@ mod tests {
             for (path, target) in &links {
                 let full = root.join(path);
                 let real_parents = path.match_indices('/').all(|(end, _)| {
-                    !made.iter().any(|entry: &Entry| entry.path == path.as_bytes()[..end])
+                    !made.iter().any(|entry: &ManifestEntry| entry.path == path.as_bytes()[..end])
                 });
                 if !real_parents || std::fs::create_dir_all(full.parent().unwrap()).is_err() {
                     continue;

@@ -54,7 +54,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use cospan_domain::transfer::place::FilePlace;
 
-use self::listing::Run;
+use self::listing::ByteRun;
 use crate::port::{Files, SiteError};
 
 pub use area::{AreaConfig, FileArea, SourceArea};
@@ -74,5 +74,5 @@ pub trait SiteFiles: Files + Debug {
     ///
     /// # Errors
     /// `Refused` if a file is not there any more, or has less.
-    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError>;
+    async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError>;
 }

@@ -16,7 +16,7 @@ use super::SiteFiles;
 use super::listing::hex;
 use super::push_tree::TreeDestination;
 use super::remote::PIECE;
-use crate::port::{CopyBlame, CopyOrder, Piece, Readable, SiteError};
+use crate::port::{CopyBlame, CopyRequest, Excerpt, Readable, SiteError};
 
 /// A connection that is gone is waited for so long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
@@ -42,7 +42,7 @@ pub(super) trait Destination: Send + Sync {
 /// A copy at work.
 pub(super) struct Push<D> {
     pub(super) name: String,
-    pub(super) order: CopyOrder,
+    pub(super) order: CopyRequest,
     pub(super) source: Arc<dyn SiteFiles>,
     /// The source is the destination's own.
     pub(super) is_own: bool,
@@ -50,13 +50,13 @@ pub(super) struct Push<D> {
     pub(super) done: Arc<AtomicU64>,
 }
 
-pub(super) type Trouble = (CopyBlame, String);
+pub(super) type PushTrouble = (CopyBlame, String);
 
-pub(super) fn source(error: SiteError) -> Trouble {
+pub(super) fn source(error: SiteError) -> PushTrouble {
     (CopyBlame::Source, error.to_string())
 }
 
-pub(super) fn destination(error: SiteError) -> Trouble {
+pub(super) fn destination(error: SiteError) -> PushTrouble {
     (CopyBlame::Destination, error.to_string())
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn pace(limit: Option<BitsPerSecond>, bytes: usize, started: In
 }
 
 impl<D: TreeDestination> Push<D> {
-    pub(super) async fn run(self) -> Result<(), Trouble> {
+    pub(super) async fn run(self) -> Result<(), PushTrouble> {
         let place = &self.order.source.place;
         if let Some(listing) = insist(|| self.source.list(place)).await.map_err(source)? {
             return self.run_tree(&listing).await;
@@ -106,7 +106,7 @@ impl<D: TreeDestination> Push<D> {
 
     /// All of the source is read, to know that it is what was ordered; what is there already is
     /// not sent again.
-    async fn once(&self, mut arrived: u64) -> Result<(), Trouble> {
+    async fn once(&self, mut arrived: u64) -> Result<(), PushTrouble> {
         let wanted = self.order.content;
         let (file, from) = match self.order.chunk {
             Some(chunk) => (chunk.of, chunk.offset.0),
@@ -154,7 +154,7 @@ impl<D: TreeDestination> Push<D> {
             .map_err(destination)
     }
 
-    async fn piece(&self, offset: u64) -> Result<Piece, Trouble> {
+    async fn piece(&self, offset: u64) -> Result<Excerpt, PushTrouble> {
         let what = Readable::File(self.order.source.place.clone());
         insist(|| self.source.read(&what, Bytes(offset), PIECE))
             .await
@@ -163,7 +163,7 @@ impl<D: TreeDestination> Push<D> {
 
     /// Sends what of these bytes, which begin at an offset of the copy, is not there; gives how
     /// much is there then.
-    async fn send(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, Trouble> {
+    async fn send(&self, bytes: &[u8], at: u64, arrived: u64) -> Result<u64, PushTrouble> {
         let (started, ends) = (Instant::now(), at + bytes.len() as u64);
         let (mut arrived, mut tried) = (arrived, Instant::now());
         while arrived < ends {

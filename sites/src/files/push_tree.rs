@@ -8,8 +8,8 @@ use cospan_domain::content::Content;
 use cospan_domain::units::Bytes;
 use tokio::time::Instant;
 
-use super::listing::{Digester, LeafKind, Listing, Run};
-use super::push::{Destination, PATIENCE, PAUSE, Push, Trouble};
+use super::listing::{ByteRun, Digester, LeafKind, Listing};
+use super::push::{Destination, PATIENCE, PAUSE, Push, PushTrouble};
 use super::push::{destination, insist, pace, source};
 use crate::port::{CopyBlame, SiteError};
 
@@ -22,8 +22,12 @@ pub(super) trait TreeDestination: Destination {
     /// Begins a copy, or takes up what is there of it; makes its directories.
     async fn begin(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError>;
     /// Appends to files of which what is before the run is there; says which are executable.
-    async fn fill(&self, name: &str, runs: &[(Run, bool)], bytes: Vec<u8>)
-    -> Result<(), SiteError>;
+    async fn fill(
+        &self,
+        name: &str,
+        runs: &[(ByteRun, bool)],
+        bytes: Vec<u8>,
+    ) -> Result<(), SiteError>;
     /// Makes its links, sees that all and nothing else is there, and gives it its place; the
     /// sum is the SHA-256 of all its files, one behind the other, in hexadecimal digits.
     async fn settle(
@@ -36,7 +40,7 @@ pub(super) trait TreeDestination: Destination {
 }
 
 impl<D: TreeDestination> Push<D> {
-    pub(super) async fn run_tree(&self, listing: &Listing) -> Result<(), Trouble> {
+    pub(super) async fn run_tree(&self, listing: &Listing) -> Result<(), PushTrouble> {
         if self.order.chunk.is_some() {
             let why = "it is a directory, and was to be read in chunks";
             return Err((CopyBlame::Source, why.to_owned()));
@@ -67,7 +71,7 @@ impl<D: TreeDestination> Push<D> {
         }
     }
 
-    async fn begin(&self, listing: &Listing) -> Result<Sizes, Trouble> {
+    async fn begin(&self, listing: &Listing) -> Result<Sizes, PushTrouble> {
         insist(|| self.to.begin(&self.name, listing))
             .await
             .map_err(destination)
@@ -75,7 +79,7 @@ impl<D: TreeDestination> Push<D> {
 
     /// All of the source is read, to know that it is what was ordered; what is there already is
     /// not sent again.
-    async fn tree_once(&self, listing: &Listing, mut there: Sizes) -> Result<(), Trouble> {
+    async fn tree_once(&self, listing: &Listing, mut there: Sizes) -> Result<(), PushTrouble> {
         let (content, place) = (self.order.content, &self.order.source.place);
         let executable: BTreeMap<&[u8], bool> = executables(listing);
         let mut digester = Digester::new(listing);
@@ -111,11 +115,11 @@ impl<D: TreeDestination> Push<D> {
     async fn send_runs(
         &self,
         listing: &Listing,
-        runs: &[Run],
+        runs: &[ByteRun],
         bytes: &[u8],
         executable: &BTreeMap<&[u8], bool>,
         there: &mut Sizes,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), PushTrouble> {
         let tried = Instant::now();
         loop {
             let missing = missing(runs, there);
@@ -123,7 +127,7 @@ impl<D: TreeDestination> Push<D> {
                 return Ok(());
             }
             let bytes = bytes_of(&missing, runs, bytes);
-            let is = |run: Run| {
+            let is = |run: ByteRun| {
                 let executable = executable.get(&run.path[..]).copied().unwrap_or(false);
                 (run, executable)
             };
@@ -155,12 +159,12 @@ fn executables(listing: &Listing) -> BTreeMap<&[u8], bool> {
 }
 
 /// Of these runs what is not there yet.
-pub(super) fn missing(runs: &[Run], there: &Sizes) -> Vec<Run> {
-    let left = |run: &Run| {
+pub(super) fn missing(runs: &[ByteRun], there: &Sizes) -> Vec<ByteRun> {
+    let left = |run: &ByteRun| {
         let known = there.get(&run.path).copied();
         let offset = known.unwrap_or(0).max(run.offset);
         let length = u32::try_from(run.end().saturating_sub(offset)).unwrap_or(0);
-        (length > 0 || known.is_none()).then(|| Run {
+        (length > 0 || known.is_none()).then(|| ByteRun {
             path: run.path.clone(),
             offset,
             length,
@@ -170,7 +174,7 @@ pub(super) fn missing(runs: &[Run], there: &Sizes) -> Vec<Run> {
 }
 
 /// The bytes of what is missing of these runs, whose bytes are these.
-fn bytes_of(missing: &[Run], runs: &[Run], mut bytes: &[u8]) -> Vec<u8> {
+fn bytes_of(missing: &[ByteRun], runs: &[ByteRun], mut bytes: &[u8]) -> Vec<u8> {
     let (mut missing, mut to_send) = (missing.iter().peekable(), Vec::new());
     for run in runs {
         let (own, rest) = bytes.split_at(bytes.len().min(run.length as usize));
@@ -187,8 +191,8 @@ fn bytes_of(missing: &[Run], runs: &[Run], mut bytes: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn run(path: &str, offset: u64, length: u32) -> Run {
-        Run {
+    fn run(path: &str, offset: u64, length: u32) -> ByteRun {
+        ByteRun {
             path: path.into(),
             offset,
             length,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use cospan_domain::catalogue::state::Stamp;
+use cospan_domain::catalogue::state::FileStamp;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, SiteName};
 use cospan_domain::transfer::place::FilePlace;
@@ -19,15 +19,15 @@ use cospan_domain::units::Bytes;
 use tokio::task::JoinHandle;
 
 use super::SiteFiles;
-use super::listing::{self, Listing, Run};
+use super::listing::{self, ByteRun, Listing};
 use super::push::{Destination, Push};
 use super::root::{FILES, STORE, WORK};
-use crate::agent::{self, Agent, Request};
-use crate::exec::Lane;
+use crate::agent::{self, AgentRequest, SiteAgent};
+use crate::exec::ExecLane;
 use crate::local::root::ATTEMPTS;
 use crate::port::{
-    CopyBlame, CopyOrder, CopyStatus, Files, Inspected, Piece, Readable, SiteError, Stream,
-    UploadStep,
+    CopyBlame, CopyRequest, CopyStatus, Excerpt, Files, Inspected, PayloadStream, Readable,
+    SiteError, UploadStep,
 };
 
 /// Most that is asked for at a time: what else wants to pass waits so long.
@@ -39,36 +39,36 @@ pub type Sources = BTreeMap<SiteName, Arc<dyn SiteFiles>>;
 /// The file area of one site.
 #[derive(Debug)]
 pub(crate) struct RemoteFiles {
-    place: Arc<Place>,
+    place: Arc<AgentPlace>,
     /// Where copies may come from.
     sources: Sources,
-    copies: Mutex<BTreeMap<String, Copying>>,
+    copies: Mutex<BTreeMap<String, InProcessCopy>>,
 }
 
 /// Its files, for whatever works on them.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) agent: Agent,
+pub(super) struct AgentPlace {
+    pub(super) agent: SiteAgent,
 }
 
 /// A copy of this process.
 #[derive(Debug)]
-struct Copying {
+struct InProcessCopy {
     done: Arc<AtomicU64>,
     task: JoinHandle<()>,
     failed: Arc<Mutex<Option<(CopyBlame, String)>>>,
 }
 
 impl RemoteFiles {
-    pub(crate) fn new(agent: Agent, sources: Sources) -> Self {
+    pub(crate) fn new(agent: SiteAgent, sources: Sources) -> Self {
         Self {
-            place: Arc::new(Place { agent }),
+            place: Arc::new(AgentPlace { agent }),
             sources,
             copies: Mutex::default(),
         }
     }
 
-    fn copies(&self) -> MutexGuard<'_, BTreeMap<String, Copying>> {
+    fn copies(&self) -> MutexGuard<'_, BTreeMap<String, InProcessCopy>> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,12 +105,14 @@ pub(super) fn path(place: &FilePlace) -> String {
     }
 }
 
-impl Place {
+impl AgentPlace {
     /// A piece of the file at this path below the root.
-    async fn piece(&self, path: &str, offset: u64, limit: u32) -> Result<Piece, SiteError> {
+    async fn piece(&self, path: &str, offset: u64, limit: u32) -> Result<Excerpt, SiteError> {
         let (offset, limit) = (offset.to_string(), limit.min(PIECE).to_string());
         let words = ["get", path, &offset, &limit];
-        let command = self.agent.command(&words, Request::default(), Lane::Bulk);
+        let command = self
+            .agent
+            .command(&words, AgentRequest::default(), ExecLane::Bulk);
         let output = self.agent.exec.run(command).await?;
         let end = output
             .stdout
@@ -122,7 +124,7 @@ impl Place {
             .ok()
             .and_then(|line| line.strip_prefix("size "));
         match size.and_then(|size| size.parse().ok()) {
-            Some(size) => Ok(Piece {
+            Some(size) => Ok(Excerpt {
                 bytes: rest[1..].to_vec(),
                 size: Bytes(size),
             }),
@@ -135,8 +137,8 @@ impl Place {
         }
     }
 
-    pub(super) async fn ask(&self, words: &[&str]) -> Result<agent::Answer, SiteError> {
-        Ok(self.agent.ask(words, Request::default()).await?)
+    pub(super) async fn ask(&self, words: &[&str]) -> Result<agent::AgentAnswer, SiteError> {
+        Ok(self.agent.ask(words, AgentRequest::default()).await?)
     }
 
     pub(super) async fn copied(
@@ -154,7 +156,7 @@ impl Place {
 }
 
 #[async_trait]
-impl Destination for Place {
+impl Destination for AgentPlace {
     async fn arrived(&self, name: &str) -> Result<u64, SiteError> {
         Ok(self.copied(name, Digest([0; 32])).await?.1.unwrap_or(0))
     }
@@ -164,7 +166,7 @@ impl Destination for Place {
         let words = ["put", name, &offset, &length];
         let command = self
             .agent
-            .command(&words, Request::bytes(bytes), Lane::Bulk);
+            .command(&words, AgentRequest::bytes(bytes), ExecLane::Bulk);
         agent::read(&self.agent.exec.run(command).await?)?;
         Ok(())
     }
@@ -195,11 +197,11 @@ impl Files for RemoteFiles {
         self.place.list(&path(place)).await
     }
 
-    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, what: &Readable, offset: Bytes, limit: u32) -> Result<Excerpt, SiteError> {
         let path = match what {
             Readable::File(place) => path(place),
-            Readable::Log(tag, Stream::Stdout) => format!("{ATTEMPTS}/{tag}/stdout"),
-            Readable::Log(tag, Stream::Stderr) => format!("{ATTEMPTS}/{tag}/stderr"),
+            Readable::Log(tag, PayloadStream::Stdout) => format!("{ATTEMPTS}/{tag}/stdout"),
+            Readable::Log(tag, PayloadStream::Stderr) => format!("{ATTEMPTS}/{tag}/stderr"),
         };
         self.place.piece(&path, offset.0, limit).await
     }
@@ -240,12 +242,12 @@ impl Files for RemoteFiles {
     }
 
     /// Of a file that is far away only the size is known without a command more.
-    async fn stamp(&self, place: &FilePlace) -> Result<Option<Stamp>, SiteError> {
+    async fn stamp(&self, place: &FilePlace) -> Result<Option<FileStamp>, SiteError> {
         let piece = self.place.piece(&path(place), 0, 1).await?;
         Ok(Some(format!("size {}", piece.size.0).into()))
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let name = super::copies::task_name(order)?;
         let own = order.source.site == self.place.agent.site;
         let source: Arc<dyn SiteFiles> = match self.sources.get(&order.source.site) {
@@ -279,11 +281,11 @@ impl Files for RemoteFiles {
             let outcome = push.run().await.err();
             *ended.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
         });
-        copies.insert(name, Copying { done, task, failed });
+        copies.insert(name, InProcessCopy { done, task, failed });
         Ok(())
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let name = super::copies::task_name(order)?;
         if let Some(status) = self.under_way(&name) {
             return Ok(status);
@@ -300,7 +302,7 @@ impl Files for RemoteFiles {
         )
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let name = super::copies::task_name(order)?;
         let copying = self.copies().remove(&name);
         if let Some(copying) = copying {
@@ -338,7 +340,7 @@ impl SiteFiles for RemoteFiles {
         self.place.ask(&["has", "-"]).await.map(drop)
     }
 
-    async fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+    async fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
         self.place.runs(&path(place), runs).await
     }
 }

@@ -7,12 +7,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use async_trait::async_trait;
 use cospan_domain::content::Content;
 
-use super::listing::{Leaf, LeafKind, Listing, NAMES_MAX, Run};
+use super::listing::{ByteRun, LeafKind, ListedLeaf, Listing, NAMES_MAX};
 use super::push_tree::{Sizes, TreeDestination};
-use super::remote::Place;
+use super::remote::AgentPlace;
 use super::root::INCOMING;
-use crate::agent::{self, Request};
-use crate::exec::Lane;
+use crate::agent::{self, AgentRequest};
+use crate::exec::ExecLane;
 use crate::port::SiteError;
 
 /// A path as a word of a command: never an option.
@@ -24,7 +24,7 @@ fn strange() -> SiteError {
     SiteError::OutcomeUnknown("the answer is no listing".to_owned())
 }
 
-impl Place {
+impl AgentPlace {
     /// What is below the directory at this path below the root; `None` if it is a file.
     pub(super) async fn list(&self, path: &str) -> Result<Option<Listing>, SiteError> {
         let leaves = match self.raw(&["list-tree", path], b"tree\n").await? {
@@ -34,7 +34,7 @@ impl Place {
         Listing::new(leaves).map(Some)
     }
 
-    pub(super) async fn runs(&self, path: &str, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+    pub(super) async fn runs(&self, path: &str, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
         let mut words: Vec<OsString> = vec!["get-runs".into(), path.into()];
         for run in runs {
             words.push(word(&run.path));
@@ -56,7 +56,9 @@ impl Place {
         words: &[impl AsRef<OsStr>],
         begins: &[u8],
     ) -> Result<Option<Vec<u8>>, SiteError> {
-        let command = self.agent.command(words, Request::default(), Lane::Bulk);
+        let command = self
+            .agent
+            .command(words, AgentRequest::default(), ExecLane::Bulk);
         let output = self.agent.exec.run(command).await?;
         agent::read(&output)?;
         let body = output.stdout.strip_prefix(begins);
@@ -80,14 +82,14 @@ impl Place {
                 length += pair.iter().map(|word| word.len()).sum::<usize>() + 1;
                 words.extend(pair.into_iter().filter(|word| !word.is_empty()));
             }
-            self.agent.ask(&words, Request::default()).await?;
+            self.agent.ask(&words, AgentRequest::default()).await?;
         }
         Ok(())
     }
 }
 
 /// Reads `KIND MODE SIZE PATH`, NUL, what it points to, NUL.
-fn leaves(listed: &[u8]) -> Result<Vec<Leaf>, SiteError> {
+fn leaves(listed: &[u8]) -> Result<Vec<ListedLeaf>, SiteError> {
     let mut parts = listed.split(|byte| *byte == 0);
     let mut leaves = Vec::new();
     while let (Some(first), Some(target)) = (parts.next(), parts.next()) {
@@ -111,13 +113,13 @@ fn leaves(listed: &[u8]) -> Result<Vec<Leaf>, SiteError> {
                 return Err(SiteError::Refused(why));
             }
         };
-        leaves.push(Leaf { path, kind });
+        leaves.push(ListedLeaf { path, kind });
     }
     Ok(leaves)
 }
 
 #[async_trait]
-impl TreeDestination for Place {
+impl TreeDestination for AgentPlace {
     async fn begin(&self, name: &str, listing: &Listing) -> Result<Sizes, SiteError> {
         self.agent.patiently(&["plant", name]).await?;
         let there = self.there(name).await?;
@@ -140,7 +142,7 @@ impl TreeDestination for Place {
     async fn fill(
         &self,
         name: &str,
-        runs: &[(Run, bool)],
+        runs: &[(ByteRun, bool)],
         bytes: Vec<u8>,
     ) -> Result<(), SiteError> {
         let mut words: Vec<OsString> = vec!["fill".into(), name.into()];
@@ -151,7 +153,7 @@ impl TreeDestination for Place {
         }
         let command = self
             .agent
-            .command(&words, Request::bytes(bytes), Lane::Bulk);
+            .command(&words, AgentRequest::bytes(bytes), ExecLane::Bulk);
         agent::read(&self.agent.exec.run(command).await?)?;
         Ok(())
     }
@@ -186,8 +188,8 @@ impl TreeDestination for Place {
     }
 }
 
-impl Place {
-    async fn there(&self, name: &str) -> Result<Vec<Leaf>, SiteError> {
+impl AgentPlace {
+    async fn there(&self, name: &str) -> Result<Vec<ListedLeaf>, SiteError> {
         let listed = self
             .raw(&["list-tree", &format!("{INCOMING}/{name}")], b"tree\n")
             .await?;
@@ -209,7 +211,7 @@ mod tests {
             (b"\xff", file(true, 0)),
             (b"l", LeafKind::Link(b"a b".to_vec())),
         ];
-        let leaf = |(path, kind): (&[u8], LeafKind)| Leaf {
+        let leaf = |(path, kind): (&[u8], LeafKind)| ListedLeaf {
             path: path.to_vec(),
             kind,
         };

@@ -35,15 +35,15 @@ const GATE_MAX: Duration = Duration::from_secs(5);
 /// A site's root held open for one operation. It is never held longer by the
 /// control plane: a root that was moved away must be missed.
 #[derive(Debug)]
-pub(super) struct Root(Dir);
+pub(super) struct OpenRoot(Dir);
 
 /// Held while state of copies is looked at or changed; gives way when dropped.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct CopyGate {
     _locked: File,
 }
 
-impl Root {
+impl OpenRoot {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Dir::open(path).map(Self)
     }
@@ -62,12 +62,12 @@ impl Root {
 
     /// Waits for the turn to look at or change state of copies. Turns are short;
     /// that it does not come is no information about anything.
-    pub(super) fn gate(&self) -> io::Result<Gate> {
+    pub(super) fn gate(&self) -> io::Result<CopyGate> {
         let gate = self.sub(INCOMING)?.write(GATE)?;
         let started = Instant::now();
         loop {
             match gate.try_lock() {
-                Ok(()) => return Ok(Gate { _locked: gate }),
+                Ok(()) => return Ok(CopyGate { _locked: gate }),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if started.elapsed() > GATE_MAX => {
                     return Err(io::Error::new(
@@ -106,7 +106,7 @@ impl Root {
     }
 
     /// Takes a name out of one of our directories at once; what it stood for
-    /// is removed by [`Root::empty_trash`]. `false` if it is not there. For
+    /// is removed by [`OpenRoot::empty_trash`]. `false` if it is not there. For
     /// holders of the gate.
     pub(super) fn discard(&self, family: &str, name: &str) -> io::Result<bool> {
         let (from, trash) = (self.sub(family)?, self.sub(TRASH)?);

@@ -5,17 +5,17 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
-use cospan_domain::catalogue::state::Stamp;
+use cospan_domain::catalogue::state::FileStamp;
 
 use super::beneath::Dir;
-use super::walk::{Step, Unwalkable, Walk, is_directory};
+use super::walk::{Unwalkable, Walk, WalkStep, is_directory};
 
 /// A directory with more in it is not looked through: that would take as long as reading it.
 const ENTRIES_MAX: usize = 20_000;
 
 /// Size, time of modification and number of a file; of a directory the digest of those of all
 /// that is in it.
-pub(super) fn of(file: File) -> io::Result<Option<Stamp>> {
+pub(super) fn of(file: File) -> io::Result<Option<FileStamp>> {
     let meta = file.metadata()?;
     if !meta.is_dir() {
         return Ok(Some(line(&meta).into()));
@@ -41,7 +41,7 @@ fn look_through(top: Dir) -> Result<blake3::Hash, Unwalkable> {
     let mut walk = Walk::new(top, ENTRIES_MAX)?;
     while let Some(step) = walk.next()? {
         match step {
-            Step::Found(name, stat) => {
+            WalkStep::Found(name, stat) => {
                 hasher.update(name.as_bytes());
                 // None of these is in a name, or in what follows a name.
                 let (size, mode) = (stat.st_size, stat.st_mode);
@@ -51,7 +51,7 @@ fn look_through(top: Dir) -> Result<blake3::Hash, Unwalkable> {
                     walk.enter(&name)?;
                 }
             }
-            Step::Leaves => {
+            WalkStep::Leaves => {
                 hasher.update(b"/");
                 walk.leave()?;
             }
@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    fn look(path: &Path) -> Stamp {
+    fn look(path: &Path) -> FileStamp {
         of(File::open(path).unwrap()).unwrap().unwrap()
     }
 

@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 
 use super::beneath::{Dir, absent};
 use super::process::ProcessId;
-use super::root::Root;
-use super::wire::{Order, Outcome, Progress};
+use super::root::OpenRoot;
+use super::wire::{AgentOrder, AgentOutcome, AgentProgress};
 
 /// What arrived so far: a file or a directory.
 pub(super) const DATA: &str = "data";
@@ -37,19 +37,19 @@ const WORDS_MAX: u64 = 500;
 
 /// A task's directory, open.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct TaskDirectory {
     pub(super) dir: Dir,
 }
 
-impl Task {
+impl TaskDirectory {
     /// Opens one that exists.
-    pub(super) fn open(root: &Root, family: &str, name: &str) -> io::Result<Option<Self>> {
+    pub(super) fn open(root: &OpenRoot, family: &str, name: &str) -> io::Result<Option<Self>> {
         let parent = root.sub(family)?;
         Ok(absent(parent.dir(name))?.map(|dir| Self { dir }))
     }
 
     /// Opens one, made if it is missing.
-    pub(super) fn ensure(root: &Root, family: &str, name: &str) -> io::Result<Self> {
+    pub(super) fn ensure(root: &OpenRoot, family: &str, name: &str) -> io::Result<Self> {
         Ok(Self {
             dir: root.sub(family)?.ensure_dir(name)?,
         })
@@ -76,14 +76,14 @@ impl Task {
     }
 
     /// Forgets what the last agent left but its data, and says what is to be done now.
-    pub(super) fn begin(&self, order: &Order) -> io::Result<()> {
+    pub(super) fn begin(&self, order: &AgentOrder) -> io::Result<()> {
         for old in [OUTCOME, AGENT, PROGRESS, WORDS] {
             self.dir.remove(old)?;
         }
         self.put(ORDER, order)
     }
 
-    pub(super) fn order(&self) -> io::Result<Option<Order>> {
+    pub(super) fn order(&self) -> io::Result<Option<AgentOrder>> {
         self.get(ORDER)
     }
 
@@ -98,16 +98,16 @@ impl Task {
         self.get(AGENT)
     }
 
-    pub(super) fn set_progress(&self, progress: Progress) -> io::Result<()> {
+    pub(super) fn set_progress(&self, progress: AgentProgress) -> io::Result<()> {
         self.put(PROGRESS, &progress)
     }
 
-    pub(super) fn progress(&self) -> io::Result<Progress> {
+    pub(super) fn progress(&self) -> io::Result<AgentProgress> {
         Ok(self.get(PROGRESS)?.unwrap_or_default())
     }
 
     /// Writes the outcome over the space kept for it, so that a full disk can be reported.
-    pub(super) fn set_outcome(&self, outcome: &Outcome) -> io::Result<()> {
+    pub(super) fn set_outcome(&self, outcome: &AgentOutcome) -> io::Result<()> {
         let temporary = format!("{OUTCOME}.new");
         let mut text = serde_json::to_vec(outcome)?;
         text.resize(text.len().max(OUTCOME_BYTES), b' ');
@@ -116,7 +116,7 @@ impl Task {
     }
 
     /// `None` as long as there is none, and for ever if the agent died first.
-    pub(super) fn outcome(&self) -> io::Result<Option<Outcome>> {
+    pub(super) fn outcome(&self) -> io::Result<Option<AgentOutcome>> {
         self.get(OUTCOME)
     }
 

@@ -11,8 +11,8 @@ use rustix::fs::FileType;
 use super::agent::tree::is_executable;
 use super::area::FileArea;
 use super::beneath::{Dir, kind};
-use super::listing::{Leaf, LeafKind, Listing, Run};
-use super::walk::{ENTRIES_MAX, Step, Unwalkable, Walk, is_directory};
+use super::listing::{ByteRun, LeafKind, ListedLeaf, Listing};
+use super::walk::{ENTRIES_MAX, Unwalkable, Walk, WalkStep, is_directory};
 use crate::port::SiteError;
 
 impl FileArea {
@@ -32,7 +32,7 @@ impl FileArea {
     ///
     /// # Errors
     /// `Refused` if a file is not there any more, or has less.
-    pub fn runs(&self, place: &FilePlace, runs: &[Run]) -> Result<Vec<u8>, SiteError> {
+    pub fn runs(&self, place: &FilePlace, runs: &[ByteRun]) -> Result<Vec<u8>, SiteError> {
         let refused = |why: String| SiteError::Refused(format!("cannot read {place:?}: {why}"));
         let directory = self.directory(place)?;
         let directory = directory.ok_or_else(|| refused("it is no directory".to_owned()))?;
@@ -59,10 +59,10 @@ impl FileArea {
 }
 
 /// Lists what is below a directory. No link is followed.
-fn collect(top: Dir) -> Result<Vec<Leaf>, Unwalkable> {
+fn collect(top: Dir) -> Result<Vec<ListedLeaf>, Unwalkable> {
     let (mut walk, mut leaves) = (Walk::new(top, ENTRIES_MAX)?, Vec::new());
     while let Some(step) = walk.next()? {
-        let Step::Found(name, stat) = step else {
+        let WalkStep::Found(name, stat) = step else {
             walk.leave()?;
             continue;
         };
@@ -79,7 +79,7 @@ fn collect(top: Dir) -> Result<Vec<Leaf>, Unwalkable> {
                 return Err(io::Error::other(why).into());
             }
         };
-        leaves.push(Leaf {
+        leaves.push(ListedLeaf {
             path: walk.path().to_vec(),
             kind: found,
         });

@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 
 use super::area::FileArea;
 use super::push::Destination;
-use super::remote::Place;
-use super::root::{FILES, Root};
+use super::remote::AgentPlace;
+use super::root::{FILES, OpenRoot};
 use crate::port::{SiteError, UPLOADS, UploadStep};
 
 impl FileArea {
@@ -41,7 +41,7 @@ impl FileArea {
     }
 }
 
-impl Place {
+impl AgentPlace {
     /// Takes a step in bringing a user's file there: it is a copy until all of it has arrived.
     pub(super) async fn upload(&self, step: &UploadStep) -> Result<(), SiteError> {
         match step {
@@ -75,7 +75,7 @@ impl Place {
 }
 
 /// Gives how much was there; nothing is written unless that is what was expected.
-fn append(root: &Root, name: &str, offset: u64, bytes: &[u8], last: bool) -> io::Result<u64> {
+fn append(root: &OpenRoot, name: &str, offset: u64, bytes: &[u8], last: bool) -> io::Result<u64> {
     let files = root.sub(FILES)?;
     let dir = files.ensure_dir(UPLOADS)?;
     let file = dir.write(name)?;
@@ -95,7 +95,7 @@ fn append(root: &Root, name: &str, offset: u64, bytes: &[u8], last: bool) -> io:
     Ok(length)
 }
 
-fn remove(root: &Root, name: &str) -> io::Result<()> {
+fn remove(root: &OpenRoot, name: &str) -> io::Result<()> {
     match root.sub(FILES)?.dir(UPLOADS) {
         Ok(dir) => dir.remove(name),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -36,12 +36,12 @@ pub(super) enum Unwalkable {
 
 /// A directory held open, and the way back to where it was entered from.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WalkPlace {
     here: Dir,
     above: Vec<(u64, u64)>,
 }
 
-impl Place {
+impl WalkPlace {
     pub(super) fn new(top: Dir) -> Self {
         Self {
             here: top,
@@ -75,7 +75,7 @@ impl Place {
 }
 
 /// What comes next.
-pub(super) enum Step {
+pub(super) enum WalkStep {
     /// Something in the directory that is open, by its name.
     Found(OsString, Stat),
     /// All of a directory was found, and it is being left.
@@ -84,7 +84,7 @@ pub(super) enum Step {
 
 /// A walk through a directory. Names are found in order, a directory before what is in it.
 pub(super) struct Walk {
-    place: Place,
+    place: WalkPlace,
     names: Vec<IntoIter<OsString>>,
     /// Of what was found last, below the top.
     path: Vec<u8>,
@@ -99,7 +99,7 @@ impl Walk {
     /// Begins; of more entries than that it says no more.
     pub(super) fn new(top: Dir, entries_max: usize) -> Result<Self, Unwalkable> {
         let mut walk = Self {
-            place: Place::new(top),
+            place: WalkPlace::new(top),
             names: Vec::new(),
             path: Vec::new(),
             ends: Vec::new(),
@@ -134,7 +134,7 @@ impl Walk {
     }
 
     /// What comes next; `None` if that was all.
-    pub(super) fn next(&mut self) -> Result<Option<Step>, Unwalkable> {
+    pub(super) fn next(&mut self) -> Result<Option<WalkStep>, Unwalkable> {
         let Some(names) = self.names.last_mut() else {
             return Ok(None);
         };
@@ -146,7 +146,7 @@ impl Walk {
             if self.names.is_empty() {
                 return Ok(None);
             }
-            return Ok(Some(Step::Leaves));
+            return Ok(Some(WalkStep::Leaves));
         };
         if end > 0 {
             self.path.push(b'/');
@@ -157,7 +157,7 @@ impl Walk {
             .here()
             .stat(&name)
             .map_err(|error| self.at_path(&error))?;
-        Ok(Some(Step::Found(name, stat)))
+        Ok(Some(WalkStep::Found(name, stat)))
     }
 
     /// What the link points to that was found last.
@@ -228,7 +228,7 @@ mod tests {
         let read = |bytes_left| {
             let mut walk = Walk::new(Dir::open(top.path()).unwrap(), ENTRIES_MAX).unwrap();
             walk.bytes_left = bytes_left;
-            let Ok(Some(Step::Found(name, _))) = walk.next() else {
+            let Ok(Some(WalkStep::Found(name, _))) = walk.next() else {
                 panic!("no link is found")
             };
             walk.read_link(&name)

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, InvalidId, RelPath, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, InvalidId, RelPath};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -18,20 +18,20 @@ const DETAIL_MAX: usize = 2_000;
 
 /// What an agent is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct AgentOrder {
     /// Root of the site that has the file.
     pub(super) source_root: PathBuf,
     /// Name of its directory of attempts.
     pub(super) source_attempts: String,
     /// Where the file is there.
-    pub(super) place: Place,
+    pub(super) place: WirePlace,
     /// No byte for so long counts as a failure.
     pub(super) stall_ms: u64,
     /// What is to arrive; `None` to find out what the file is.
     pub(super) expected: Option<Expected>,
     /// If it is to be cut from the file: from which byte of what.
     #[serde(default)]
-    pub(super) cut: Option<Cut>,
+    pub(super) cut: Option<ChunkCut>,
     /// Link and bandwidth to keep to, in bits per second.
     pub(super) limit: Option<LinkLimit>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Expected {
 
 /// From where a chunk is cut.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Cut {
+pub(super) struct ChunkCut {
     /// What the source must be.
     pub(super) file: Expected,
     pub(super) offset_bytes: u64,
@@ -61,7 +61,7 @@ pub(super) struct LinkLimit {
 /// [`FilePlace`] as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Place {
+pub(super) enum WirePlace {
     Store { digest: String },
     User { path: String },
     Output { tag: String, path: String },
@@ -70,14 +70,14 @@ pub(super) enum Place {
 /// How an agent ended, if it lived to say so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Outcome {
+pub(super) enum AgentOutcome {
     Inspected {
         digest: String,
         size_bytes: u64,
         directory: bool,
     },
     Failed {
-        blame: Blame,
+        blame: WireBlame,
         detail: String,
     },
 }
@@ -85,7 +85,7 @@ pub(super) enum Outcome {
 /// [`CopyBlame`] as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Blame {
+pub(super) enum WireBlame {
     Source,
     Destination,
     Process,
@@ -93,11 +93,11 @@ pub(super) enum Blame {
 
 /// How far an agent is.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct Progress {
+pub(super) struct AgentProgress {
     pub(super) done_bytes: u64,
 }
 
-impl From<&FilePlace> for Place {
+impl From<&FilePlace> for WirePlace {
     fn from(place: &FilePlace) -> Self {
         match place {
             FilePlace::Store(digest) => Self::Store {
@@ -114,14 +114,16 @@ impl From<&FilePlace> for Place {
     }
 }
 
-impl TryFrom<&Place> for FilePlace {
+impl TryFrom<&WirePlace> for FilePlace {
     type Error = InvalidId;
 
-    fn try_from(place: &Place) -> Result<Self, InvalidId> {
+    fn try_from(place: &WirePlace) -> Result<Self, InvalidId> {
         Ok(match place {
-            Place::Store { digest } => Self::Store(digest.parse()?),
-            Place::User { path } => Self::User(RelPath::new(path)?),
-            Place::Output { tag, path } => Self::Output(tag.parse::<Tag>()?, RelPath::new(path)?),
+            WirePlace::Store { digest } => Self::Store(digest.parse()?),
+            WirePlace::User { path } => Self::User(RelPath::new(path)?),
+            WirePlace::Output { tag, path } => {
+                Self::Output(tag.parse::<AttemptTag>()?, RelPath::new(path)?)
+            }
         })
     }
 }
@@ -145,19 +147,19 @@ impl Expected {
     }
 }
 
-impl From<Blame> for CopyBlame {
-    fn from(blame: Blame) -> Self {
+impl From<WireBlame> for CopyBlame {
+    fn from(blame: WireBlame) -> Self {
         match blame {
-            Blame::Source => Self::Source,
-            Blame::Destination => Self::Destination,
-            Blame::Process => Self::Process,
+            WireBlame::Source => Self::Source,
+            WireBlame::Destination => Self::Destination,
+            WireBlame::Process => Self::Process,
         }
     }
 }
 
-impl Outcome {
+impl AgentOutcome {
     /// A failure, its text cut to what has space.
-    pub(super) fn failed(blame: Blame, detail: &str) -> Self {
+    pub(super) fn failed(blame: WireBlame, detail: &str) -> Self {
         Self::Failed {
             blame,
             detail: detail.chars().take(DETAIL_MAX / 6).collect(),
@@ -188,12 +190,12 @@ mod tests {
                 RelPath::new("out/result").unwrap(),
             ),
         ] {
-            let text = serde_json::to_string(&Place::from(&place)).unwrap();
-            let back: Place = serde_json::from_str(&text).unwrap();
+            let text = serde_json::to_string(&WirePlace::from(&place)).unwrap();
+            let back: WirePlace = serde_json::from_str(&text).unwrap();
             assert_eq!(FilePlace::try_from(&back), Ok(place));
         }
         assert!(
-            FilePlace::try_from(&Place::User {
+            FilePlace::try_from(&WirePlace::User {
                 path: "../x".into()
             })
             .is_err()

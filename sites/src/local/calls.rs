@@ -5,33 +5,33 @@ use std::ffi::CString;
 use std::io;
 use std::sync::PoisonError;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::labels::{Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
 use cospan_domain::resources::Resources;
 use rustix::process::Signal;
 
-use super::entry::Entry;
-use super::evidence::{self, Evidence};
+use super::entry::AttemptEntry;
+use super::evidence::{self, WrapperEvidence};
 use super::leases::kept_free;
-use super::ledger::Ledger;
-use super::root::{ATTEMPTS, LIVE, Root, SPOOL, nonce};
+use super::ledger::AttemptLedger;
+use super::root::{ATTEMPTS, LIVE, OwnedRoot, SPOOL, nonce};
 use super::settle::{Remembered, carrying, settle};
 use super::spawn::lrm_id;
 use super::uptime;
-use super::{LocalConfig, Shared, not_done, now, unknown};
+use super::{LocalConfig, LocalShared, not_done, now, unknown};
 use crate::port::{
-    Capabilities, Found, GateDecision, GateState, Observation, SiteDescription, SiteError,
+    Capabilities, FoundAttempt, GateDecision, GateState, Observation, SiteDescription, SiteError,
     SiteStatus, TagLookup,
 };
 use crate::removal::Removed;
-use crate::wrapper::evidence::Found as FoundFile;
+use crate::wrapper::evidence::EvidenceFile;
 use crate::wrapper::parameters::{encode_go, encode_void};
 use crate::wrapper::state;
 
 /// So many things that an attempt left are removed while its caller waits: a second on a slow disk.
 const AT_ONCE: u64 = 500;
 
-impl Shared {
+impl LocalShared {
     pub(super) fn describe(&self) -> Result<SiteDescription, SiteError> {
         self.sound_root()?;
         Ok(SiteDescription {
@@ -52,7 +52,7 @@ impl Shared {
 
     pub(super) fn status(
         self: &std::sync::Arc<Self>,
-        tags: &[Tag],
+        tags: &[AttemptTag],
     ) -> Result<SiteStatus, SiteError> {
         let root = self.sound_root()?;
         let trouble = root.hindrance();
@@ -67,14 +67,14 @@ impl Shared {
 
     fn status_in(
         self: &std::sync::Arc<Self>,
-        root: &Root,
-        tags: &[Tag],
+        root: &OwnedRoot,
+        tags: &[AttemptTag],
     ) -> Result<SiteStatus, SiteError> {
         let mut ledger = self.ledger();
         ledger.sweep(root).map_err(|e| unknown(&e))?;
         let refreshed = ledger.refresh(root, true).map_err(|e| unknown(&e))?;
         self.watch(&mut ledger);
-        let observe = |tag: &Tag| {
+        let observe = |tag: &AttemptTag| {
             let live = ledger.entries.get(tag).map(|entry| entry.seen.clone());
             let seen = live.or_else(|| refreshed.ended.get(tag).cloned());
             let told = || ledger.told.get(tag).cloned();
@@ -95,14 +95,18 @@ impl Shared {
     }
 
     /// What is free for one more attempt.
-    pub(super) fn idle(&self, root: &Root, ledger: &Ledger) -> Result<Resources, SiteError> {
+    pub(super) fn idle(
+        &self,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
+    ) -> Result<Resources, SiteError> {
         let mut idle = self.unused(ledger)?;
         idle.subtract(&kept_free(root, ledger, now()).map_err(|e| unknown(&e))?);
         Ok(idle)
     }
 
     /// What nobody uses, promised or not.
-    pub(super) fn unused(&self, ledger: &Ledger) -> Result<Resources, SiteError> {
+    pub(super) fn unused(&self, ledger: &AttemptLedger) -> Result<Resources, SiteError> {
         let mut unused = self.config.total.clone();
         unused.subtract(&ledger.held());
         unused.subtract(&Resources::processors(self.foreign()?));
@@ -124,7 +128,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn find_by_tag(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    pub(super) fn find_by_tag(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         let root = self.root()?;
         let directory = root
             .modified(&format!("{ATTEMPTS}/{tag}"))
@@ -138,13 +142,13 @@ impl Shared {
             .ledger()
             .entries
             .get(&tag)
-            .is_some_and(Entry::is_of_this_process);
+            .is_some_and(AttemptEntry::is_of_this_process);
         let known = directory.is_some() && spooled.is_some()
             || ours
             || !carrying(&root, tag).map_err(|e| unknown(&e))?.is_empty();
         let found = if known {
             let submitted_at = spooled.or(directory).unwrap_or_else(now);
-            vec![Found {
+            vec![FoundAttempt {
                 lrm_id: lrm_id(tag)?,
                 submitted_at,
             }]
@@ -156,7 +160,7 @@ impl Shared {
 
     pub(super) fn decide_gate(
         &self,
-        tag: Tag,
+        tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
         let root = self.root()?;
@@ -188,7 +192,7 @@ impl Shared {
     }
 
     /// Wakes a wrapper that waits at its gate. Without it, it wakes a little later.
-    fn hint(&self, root: &Root, tag: Tag, state: GateState) {
+    fn hint(&self, root: &OwnedRoot, tag: AttemptTag, state: GateState) {
         let mut ledger = self.ledger();
         if !ledger.knows_wrapper(tag) {
             // Somebody else started it, or nobody ever will: then it holds nothing from now on.
@@ -204,14 +208,15 @@ impl Shared {
         drop(ledger);
         // Before `ready` is written the signal would find no trap and end it.
         if let Some(wrapper) = wrapper
-            && Evidence::collect(root, tag).is_ok_and(|e| e.is_some_and(|e| e.ready.is_some()))
+            && WrapperEvidence::collect(root, tag)
+                .is_ok_and(|e| e.is_some_and(|e| e.ready.is_some()))
         {
             wrapper.signal(Signal::USR2);
         }
         self.waker.wake();
     }
 
-    pub(super) fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    pub(super) fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         let root = self.root()?;
         let mut ledger = self.ledger();
         ledger.refresh(&root, true).map_err(|e| not_done(&e))?;
@@ -234,7 +239,7 @@ impl Shared {
     }
 
     /// Removes what there is of an attempt in one of our directories; of much the rest later.
-    fn clear_away(&self, root: &Root, place: &str, tag: Tag) -> io::Result<()> {
+    fn clear_away(&self, root: &OwnedRoot, place: &str, tag: AttemptTag) -> io::Result<()> {
         let aside = format!("{tag}.{}", nonce());
         let moved = root.set_aside(&format!("{place}/{tag}"), &aside)?;
         if moved && root.clear(&aside, AT_ONCE)? == Removed::Some {
@@ -244,7 +249,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(super) fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    pub(super) fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         let root = self.root()?;
         let mut tags = Vec::new();
         for directory in [ATTEMPTS, SPOOL, LIVE] {
@@ -275,8 +280,8 @@ fn labels(config: &LocalConfig) -> Labels {
     labels
 }
 
-fn examine(root: &Root, tag: Tag) -> Observation {
-    let observed = Evidence::collect(root, tag).and_then(|evidence| match evidence {
+fn examine(root: &OwnedRoot, tag: AttemptTag) -> Observation {
+    let observed = WrapperEvidence::collect(root, tag).and_then(|evidence| match evidence {
         None => Ok(Observation::Absent),
         Some(evidence) => match evidence.last_word() {
             Some(last) => Ok(last),
@@ -288,14 +293,14 @@ fn examine(root: &Root, tag: Tag) -> Observation {
 
 /// What was decided. Decisions appear whole, so one that is not what was written has been
 /// replaced by a payload, which an open gate let in.
-fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
+fn decided(root: &OwnedRoot, tag: AttemptTag) -> Result<Option<GateState>, SiteError> {
     let found = root
         .read_state(&evidence::path(tag, "decision"))
         .map_err(|e| unknown(&e))?;
     Ok(found.map(|found| {
         match found {
-            FoundFile::File(bytes, _) => state::decision(&bytes, tag, root.seal()),
-            FoundFile::Spoiled => None,
+            EvidenceFile::File(bytes, _) => state::decision(&bytes, tag, root.seal()),
+            EvidenceFile::Spoiled => None,
         }
         .unwrap_or(GateState::Opened)
     }))
@@ -304,8 +309,8 @@ fn decided(root: &Root, tag: Tag) -> Result<Option<GateState>, SiteError> {
 /// Writes the decision under a name of its own and links it: exactly one link wins. `None`:
 /// another one did.
 fn link_decision(
-    root: &Root,
-    tag: Tag,
+    root: &OwnedRoot,
+    tag: AttemptTag,
     decision: &GateDecision,
 ) -> Result<Option<GateState>, SiteError> {
     let (bytes, state) = match decision {

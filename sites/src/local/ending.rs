@@ -3,11 +3,11 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use rustix::process::Signal;
 
 use super::settle::kill_all;
-use super::{Shared, unknown};
+use super::{LocalShared, unknown};
 use crate::port::{GateDecision, GateState, SiteError};
 
 /// What the wrapper gets beyond the grace to write its last word.
@@ -17,10 +17,10 @@ const GIVEN_UP: Duration = Duration::from_secs(60);
 /// Between two looks at what is being ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-impl Shared {
+impl LocalShared {
     /// Gives the order and sees it through in the background. If this control
     /// plane dies meanwhile, the next one gives the order again.
-    pub(super) fn cancel(self: &Arc<Self>, tag: Tag) -> Result<(), SiteError> {
+    pub(super) fn cancel(self: &Arc<Self>, tag: AttemptTag) -> Result<(), SiteError> {
         // Whatever is not past the gate never will be.
         let state = self.decide_gate(tag, &GateDecision::Void)?;
         let root = self.root()?;
@@ -49,7 +49,7 @@ impl Shared {
         Ok(())
     }
 
-    fn see_through(&self, tag: Tag) {
+    fn see_through(&self, tag: AttemptTag) {
         let grace = Duration::from_millis(self.config.grace.0) + MARGIN;
         let asked = Instant::now();
         while asked.elapsed() < grace && !self.has_ended(tag) {
@@ -70,7 +70,7 @@ impl Shared {
     }
 
     /// Whether an attempt holds nothing any more.
-    fn has_ended(&self, tag: Tag) -> bool {
+    fn has_ended(&self, tag: AttemptTag) -> bool {
         let Ok(root) = self.root() else { return false };
         let mut ledger = self.ledger();
         ledger.refresh(&root, false).is_ok() && !ledger.entries.contains_key(&tag)

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::leases::LEASES;
 use super::owner::OWNER;
-use super::root::{ATTEMPTS, MARKER, OURS, Root, SPOOL};
+use super::root::{ATTEMPTS, MARKER, OURS, OwnedRoot, SPOOL};
 use crate::files::root::OURS as FILES;
 use crate::place::kind;
 use crate::wrapper::script_name;
@@ -16,7 +16,7 @@ use crate::wrapper::script_name;
 /// Less room than this is none: an attempt needs some files before its payload writes any.
 pub(crate) const ROOM_MIN: u64 = 1 << 20;
 
-impl Root {
+impl OwnedRoot {
     /// What is not what it must be, and what to do; `None` if all is.
     ///
     /// # Errors

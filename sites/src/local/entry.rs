@@ -5,15 +5,15 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::reserve::ReservationTag;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::bell::Bell;
-use super::evidence::{self, Evidence};
+use super::evidence::{self, WrapperEvidence};
 use super::process::Process;
-use super::root::{ATTEMPTS, LIVE, Root};
+use super::root::{ATTEMPTS, LIVE, OwnedRoot};
 use super::settle::{Remembered, WrapperEnd, kill_all, killed_for_memory, settle};
 use crate::port::{GateState, Observation};
 use crate::wrapper::parameters::{end, line};
@@ -29,7 +29,7 @@ const SEES_TO_WRAPPER: Duration = Duration::from_secs(1);
 
 /// One attempt that holds resources.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct AttemptEntry {
     pub(super) resources: Resources,
     /// Longest from the opening of the gate to its end, grace included.
     longest: DurationMs,
@@ -71,13 +71,13 @@ pub(super) enum Wrapper {
 }
 
 /// What a look at one attempt brought.
-pub(super) enum Look {
+pub(super) enum EntryLook {
     Same,
     Changed,
     Ended(Observation),
 }
 
-impl Entry {
+impl AttemptEntry {
     /// An attempt that is about to be started.
     pub(super) fn new(resources: Resources, longest: DurationMs) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Entry {
         }
     }
 
-    pub(super) fn encode(&self, tag: Tag) -> Vec<u8> {
+    pub(super) fn encode(&self, tag: AttemptTag) -> Vec<u8> {
         let mut out = Vec::new();
         line(
             &mut out,
@@ -161,8 +161,8 @@ impl Entry {
 
     /// An entry that somebody else made. They are put in place whole; of one that
     /// is damaged all the same, only that the attempt is there is known.
-    pub(super) fn read(bytes: &[u8], tag: Tag) -> Self {
-        let Kept {
+    pub(super) fn read(bytes: &[u8], tag: AttemptTag) -> Self {
+        let KeptEntry {
             resources,
             longest,
             until,
@@ -205,11 +205,11 @@ impl Entry {
     /// only at what costs next to nothing.
     pub(super) fn look(
         &mut self,
-        root: &Root,
-        tag: Tag,
+        root: &OwnedRoot,
+        tag: AttemptTag,
         wrapper_ended: bool,
         thorough: bool,
-    ) -> io::Result<Look> {
+    ) -> io::Result<EntryLook> {
         if self.wrapper_ended(wrapper_ended)? {
             let known = self.remembered()?;
             return settle(root, tag, known).map(|last| self.ended_as(last));
@@ -217,15 +217,15 @@ impl Entry {
         if !self.has_news(root, tag, thorough)? {
             return self.end_overrun(root, tag);
         }
-        let Some(evidence) = Evidence::collect(root, tag)? else {
-            return Ok(Look::Same);
+        let Some(evidence) = WrapperEvidence::collect(root, tag)? else {
+            return Ok(EntryLook::Same);
         };
         self.opened = matches!(evidence.decision, Some((GateState::Opened, _)));
         let before = std::mem::replace(&mut self.seen, evidence.standing());
         Ok(if before == self.seen {
-            Look::Same
+            EntryLook::Same
         } else {
-            Look::Changed
+            EntryLook::Changed
         })
     }
 
@@ -257,19 +257,24 @@ impl Entry {
             .is_some_and(|(before, now)| now > before)
     }
 
-    fn ended_as(&mut self, last: Observation) -> Look {
+    fn ended_as(&mut self, last: Observation) -> EntryLook {
         match last {
             Observation::Unknown(_) => {
                 self.seen = last;
-                Look::Same
+                EntryLook::Same
             }
-            _ => Look::Ended(last),
+            _ => EntryLook::Ended(last),
         }
     }
 
     /// A payload may stop its wrapper, which would then see neither its end nor its time, or
     /// remove the directory into which that is to write how it ended: then it is ended.
-    fn see_to_wrapper(&mut self, root: &Root, tag: Tag, since: Instant) -> io::Result<()> {
+    fn see_to_wrapper(
+        &mut self,
+        root: &OwnedRoot,
+        tag: AttemptTag,
+        since: Instant,
+    ) -> io::Result<()> {
         let due = match self.seen_to {
             Some(before) => before + SEES_TO_WRAPPER,
             None => since + SEES_TO_WRAPPER / 4,
@@ -289,7 +294,7 @@ impl Entry {
 
     /// A wrapper that does not end its payload in time (stopped, for instance) is ended
     /// itself. Measured since we saw it run, so that nobody who sets a clock ends it.
-    fn end_overrun(&mut self, root: &Root, tag: Tag) -> io::Result<Look> {
+    fn end_overrun(&mut self, root: &OwnedRoot, tag: AttemptTag) -> io::Result<EntryLook> {
         // A payload that was let in may have hidden that it began.
         if self.opened || matches!(self.seen, Observation::Begun(_)) {
             let since = *self.seen_running.get_or_insert_with(Instant::now);
@@ -300,11 +305,11 @@ impl Entry {
                 kill_all(root, tag)?;
             }
         }
-        Ok(Look::Same)
+        Ok(EntryLook::Same)
     }
 
     /// Whether a file that is awaited has appeared.
-    fn has_news(&self, root: &Root, tag: Tag, thorough: bool) -> io::Result<bool> {
+    fn has_news(&self, root: &OwnedRoot, tag: AttemptTag, thorough: bool) -> io::Result<bool> {
         let awaited = match &self.seen {
             Observation::Starting => "ready",
             Observation::Ready(_) if self.opened => "begun",
@@ -320,7 +325,7 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl AttemptEntry {
     /// It has a process, though no wrapper that is ready.
     pub(super) fn found_process(&mut self) {
         self.without_process = None;
@@ -328,7 +333,7 @@ impl Entry {
     }
 
     /// There is no `ready` and no process: the wrapper ended early, or was never started.
-    pub(super) fn found_without_process(&mut self, root: &Root, tag: Tag) {
+    pub(super) fn found_without_process(&mut self, root: &OwnedRoot, tag: AttemptTag) {
         match root.exists(&format!("{ATTEMPTS}/{tag}")) {
             Ok(true) => self.wrapper = Wrapper::Gone,
             Ok(false) => {
@@ -345,8 +350,8 @@ impl Entry {
     }
 }
 
-fn decode(bytes: &[u8], tag: Tag) -> Option<Kept> {
-    let mut kept = Kept::default();
+fn decode(bytes: &[u8], tag: AttemptTag) -> Option<KeptEntry> {
+    let mut kept = KeptEntry::default();
     complete_lines(bytes, tag)?
         .into_iter()
         .try_for_each(|line| kept.line(line))?;
@@ -355,14 +360,14 @@ fn decode(bytes: &[u8], tag: Tag) -> Option<Kept> {
 
 /// What stands in the file of an entry.
 #[derive(Default)]
-struct Kept {
+struct KeptEntry {
     resources: Resources,
     longest: Option<DurationMs>,
     until: Option<Timestamp>,
     reservation: Option<String>,
 }
 
-impl Kept {
+impl KeptEntry {
     fn line(&mut self, line: &str) -> Option<()> {
         match line.split_once(' ')? {
             ("processors", count) => self.resources.processors = count.parse().ok()?,
@@ -387,9 +392,9 @@ mod tests {
 
     #[test]
     fn memory_that_ran_out_counts_for_all_that_were_there_and_none_that_came_later() {
-        let entry = |before| Entry {
+        let entry = |before| AttemptEntry {
             killed_before: before,
-            ..Entry::new(Resources::processors(1), DurationMs(1))
+            ..AttemptEntry::new(Resources::processors(1), DurationMs(1))
         };
         let (one, other, later) = (entry(Some(7)), entry(Some(7)), entry(Some(9)));
         let ran_out = [&one, &other, &later].map(|entry| entry.memory_ran_out(Some(9)));

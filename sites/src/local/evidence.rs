@@ -2,20 +2,20 @@
 
 use std::io;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 
-use super::root::{ATTEMPTS, Root};
+use super::root::{ATTEMPTS, OwnedRoot};
 use super::{process, uptime};
-pub(super) use crate::wrapper::evidence::Evidence;
+pub(super) use crate::wrapper::evidence::WrapperEvidence;
 
 /// Path of a file of an attempt.
-pub(super) fn path(tag: Tag, file: &str) -> String {
+pub(super) fn path(tag: AttemptTag, file: &str) -> String {
     format!("{ATTEMPTS}/{tag}/{file}")
 }
 
-impl Evidence {
+impl WrapperEvidence {
     /// Reads what there is; `None` if the attempt has no directory.
-    pub(super) fn collect(root: &Root, tag: Tag) -> io::Result<Option<Self>> {
+    pub(super) fn collect(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<Self>> {
         let mut evidence = Self::of(tag, root.seal(), |file| root.read_state(&path(tag, file)))?;
         evidence.date();
         // Whoever wrote `ready` has the directory.

@@ -6,22 +6,22 @@ use cospan_domain::ids::RelPath;
 use cospan_domain::units::Bytes;
 
 use super::root::ATTEMPTS;
-use super::{LocalSite, Shared};
+use super::{LocalShared, LocalSite};
 use crate::files::{FileArea, InspectStatus, SourceArea};
-use crate::port::{CopyOrder, FilePlace, Inspected, Piece, Readable, SiteError, Stream};
+use crate::port::{CopyRequest, Excerpt, FilePlace, Inspected, PayloadStream, Readable, SiteError};
 
 /// Between two looks at an inspection that runs: short ones are over at once.
 const LOOK_MIN: Duration = Duration::from_millis(5);
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
-impl Shared {
+impl LocalShared {
     /// The file area of a site that is there.
     pub(super) fn area(&self) -> Result<&FileArea, SiteError> {
         self.root()?;
         Ok(&self.area)
     }
 
-    pub(super) fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    pub(super) fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let site = &order.source.site;
         let root = if *site == self.config.name {
             Some(&self.config.root)
@@ -45,13 +45,13 @@ impl Shared {
         what: &Readable,
         offset: Bytes,
         limit: u32,
-    ) -> Result<Piece, SiteError> {
+    ) -> Result<Excerpt, SiteError> {
         match what {
             Readable::File(place) => self.area()?.read(place, offset, limit),
             Readable::Log(tag, stream) => {
                 let file = match stream {
-                    Stream::Stdout => "stdout",
-                    Stream::Stderr => "stderr",
+                    PayloadStream::Stdout => "stdout",
+                    PayloadStream::Stderr => "stderr",
                 };
                 let path = RelPath::new(&format!("{ATTEMPTS}/{tag}/{file}"))
                     .map_err(|error| SiteError::Refused(error.to_string()))?;

@@ -9,17 +9,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cospan_domain::reserve::{
-    Amounts, Answer, Ebb, Lease, Ledger as Book, ReservationTag, Span, StartWindow, Timeline, ebbs,
+    Amounts, IdleDrop, Reservation, ReservationAnswer, ReservationLedger, ReservationTag, Span,
+    StartWindow, Timeline, ebbs,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Ledger;
-use super::root::Root;
-use super::{LocalSite, Shared, not_done, now, unknown};
+use super::ledger::AttemptLedger;
+use super::root::OwnedRoot;
+use super::{LocalShared, LocalSite, not_done, now, unknown};
 use crate::port::{
-    AttemptOrder, FreeSlot, ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError,
+    FreeSlot, ReservationSeen, Reservations, ReservationsByTag, SiteError, SubmitRequest,
+    TaggedReservationRequest,
 };
 
 /// All reservations; missing while there are none.
@@ -29,7 +31,7 @@ const FOREIGN: DurationMs = DurationMs::from_secs(86_400);
 
 /// One reservation as it is kept; times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Kept {
+struct KeptLease {
     processors: u32,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     others: BTreeMap<Arc<str>, u64>,
@@ -47,8 +49,8 @@ struct Kept {
     number: u32,
 }
 
-impl Kept {
-    fn of(lease: &Lease, timeline: &Timeline) -> Self {
+impl KeptLease {
+    fn of(lease: &Reservation, timeline: &Timeline) -> Self {
         let Resources { processors, others } = timeline.kinds().resources(&lease.amounts);
         let others = others.into_iter().filter(|(_, count)| *count > 0).collect();
         Self {
@@ -75,8 +77,8 @@ impl Kept {
         Span::new(Timestamp(self.from), Timestamp(self.to))
     }
 
-    fn lease(&self, amounts: Amounts) -> Lease {
-        Lease {
+    fn lease(&self, amounts: Amounts) -> Reservation {
+        Reservation {
             span: self.span(),
             amounts,
             window: StartWindow::new(Timestamp(self.earliest), Timestamp(self.latest)),
@@ -97,21 +99,25 @@ impl Kept {
 }
 
 /// Reservations by the text of their tags.
-type Leases = BTreeMap<String, Kept>;
+type KeptLeases = BTreeMap<String, KeptLease>;
 
 /// Those that have not ended.
-fn load(root: &Root, now: Timestamp) -> io::Result<Leases> {
+fn load(root: &OwnedRoot, now: Timestamp) -> io::Result<KeptLeases> {
     let Some(file) = root.read(LEASES)? else {
-        return Ok(Leases::new());
+        return Ok(KeptLeases::new());
     };
-    let mut leases: Leases = serde_json::from_slice(&file.bytes)?;
-    let lives = |kept: &Kept| now.0 < kept.to && kept.expires.is_none_or(|at| now.0 < at);
+    let mut leases: KeptLeases = serde_json::from_slice(&file.bytes)?;
+    let lives = |kept: &KeptLease| now.0 < kept.to && kept.expires.is_none_or(|at| now.0 < at);
     leases.retain(|_, kept| lives(kept));
     Ok(leases)
 }
 
 /// What reservations keep from everybody else now, beside what runs under them.
-pub(super) fn kept_free(root: &Root, ledger: &Ledger, now: Timestamp) -> io::Result<Resources> {
+pub(super) fn kept_free(
+    root: &OwnedRoot,
+    ledger: &AttemptLedger,
+    now: Timestamp,
+) -> io::Result<Resources> {
     let mut kept_free = Resources::default();
     for (tag, kept) in load(root, now)?
         .iter()
@@ -124,15 +130,15 @@ pub(super) fn kept_free(root: &Root, ledger: &Ledger, now: Timestamp) -> io::Res
     Ok(kept_free)
 }
 
-impl Shared {
+impl LocalShared {
     /// What is promised and what is free, now and later.
     fn book(
         &self,
-        root: &Root,
-        ledger: &Ledger,
-        leases: &Leases,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
+        leases: &KeptLeases,
         now: Timestamp,
-    ) -> Result<Book<ReservationTag>, SiteError> {
+    ) -> Result<ReservationLedger<ReservationTag>, SiteError> {
         let refused = |error: &dyn std::fmt::Display| SiteError::Refused(error.to_string());
         let mut timeline =
             Timeline::new(now, &self.config.total).map_err(|error| refused(&error))?;
@@ -144,7 +150,7 @@ impl Shared {
                 .map_err(|error| refused(&error))?;
             timeline.book(Span::new(now, until), &amounts);
         }
-        let mut book = Book::new(timeline);
+        let mut book = ReservationLedger::new(timeline);
         for (tag, kept) in leases {
             let amounts = book.timeline().amounts(&kept.resources());
             let (Ok(tag), Ok(amounts)) = (tag.parse(), amounts) else {
@@ -161,7 +167,7 @@ impl Shared {
     fn with_lease<T>(
         &self,
         tag: ReservationTag,
-        work: impl FnOnce(&mut Book<ReservationTag>, Timestamp) -> T,
+        work: impl FnOnce(&mut ReservationLedger<ReservationTag>, Timestamp) -> T,
     ) -> Result<T, SiteError> {
         let root = self.root()?;
         let mut ledger = self.ledger();
@@ -172,7 +178,7 @@ impl Shared {
         let result = work(&mut book, now);
         let after = book
             .find(&tag)
-            .map(|lease| Kept::of(lease, book.timeline()));
+            .map(|lease| KeptLease::of(lease, book.timeline()));
         if leases.get(&tag.to_string()) != after.as_ref() {
             match after {
                 Some(kept) => leases.insert(tag.to_string(), kept),
@@ -188,10 +194,10 @@ impl Shared {
     /// How what is idle ebbs away as others were promised it.
     pub(super) fn ebbs(
         &self,
-        root: &Root,
-        ledger: &Ledger,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
         idle: &Resources,
-    ) -> Result<Vec<Ebb>, SiteError> {
+    ) -> Result<Vec<IdleDrop>, SiteError> {
         let now = now();
         let leases = load(root, now).map_err(|e| unknown(&e))?;
         if leases.is_empty() {
@@ -207,9 +213,9 @@ impl Shared {
     /// Whether an attempt may start: under its reservation, or where none is broken by it.
     pub(super) fn keeps_promises(
         &self,
-        root: &Root,
-        ledger: &Ledger,
-        order: &AttemptOrder,
+        root: &OwnedRoot,
+        ledger: &AttemptLedger,
+        order: &SubmitRequest,
         longest: DurationMs,
     ) -> Result<(), SiteError> {
         let now = now();
@@ -237,10 +243,10 @@ impl Shared {
 
 /// Whether an attempt fits into its reservation now.
 fn under(
-    leases: &Leases,
-    ledger: &Ledger,
+    leases: &KeptLeases,
+    ledger: &AttemptLedger,
     tag: ReservationTag,
-    order: &AttemptOrder,
+    order: &SubmitRequest,
     now: Timestamp,
 ) -> Result<(), SiteError> {
     let full = |why: String| Err(SiteError::SiteFull(why));
@@ -273,18 +279,24 @@ fn under(
 
 #[async_trait]
 impl Reservations for LocalSite {
-    async fn request(&self, order: &ReservationOrder) -> Result<Answer, SiteError> {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
         let order = order.clone();
-        let work = move |book: &mut Book<ReservationTag>, now| {
+        let work = move |book: &mut ReservationLedger<ReservationTag>, now| {
             book.request(order.tag, &order.request, now + order.keep_for)
         };
         self.call(move |shared| shared.with_lease(order.tag, work))
             .await
     }
 
-    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
         let order = order.clone();
-        let work = move |book: &mut Book<ReservationTag>, _| {
+        let work = move |book: &mut ReservationLedger<ReservationTag>, _| {
             book.modify(&order.tag, order.number, &order.request)
         };
         self.call(move |shared| shared.with_lease(order.tag, work))
@@ -292,17 +304,19 @@ impl Reservations for LocalSite {
     }
 
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError> {
-        let work = move |book: &mut Book<ReservationTag>, now| book.renew(&tag, now + keep_for);
+        let work = move |book: &mut ReservationLedger<ReservationTag>, now| {
+            book.renew(&tag, now + keep_for)
+        };
         self.call(move |shared| shared.with_lease(tag, work)).await
     }
 
     async fn confirm(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        let work = move |book: &mut Book<ReservationTag>, _| book.confirm(&tag);
+        let work = move |book: &mut ReservationLedger<ReservationTag>, _| book.confirm(&tag);
         self.call(move |shared| shared.with_lease(tag, work)).await
     }
 
     async fn release(&self, tag: ReservationTag) -> Result<bool, SiteError> {
-        let work = move |book: &mut Book<ReservationTag>, _| book.cancel(&tag);
+        let work = move |book: &mut ReservationLedger<ReservationTag>, _| book.cancel(&tag);
         self.call(move |shared| shared.with_lease(tag, work)).await
     }
 
@@ -310,8 +324,8 @@ impl Reservations for LocalSite {
         Ok(self.list().await?.remove(&tag))
     }
 
-    async fn list(&self) -> Result<Reserved, SiteError> {
-        let list = |shared: &Arc<Shared>| {
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
+        let list = |shared: &Arc<LocalShared>| {
             let leases = load(&shared.root()?, now()).map_err(|e| unknown(&e))?;
             let seen = leases
                 .iter()
@@ -322,7 +336,7 @@ impl Reservations for LocalSite {
     }
 
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError> {
-        let slots = move |shared: &Arc<Shared>| {
+        let slots = move |shared: &Arc<LocalShared>| {
             let (root, now) = (shared.root()?, now());
             let mut ledger = shared.ledger();
             ledger.refresh(&root, true).map_err(|e| unknown(&e))?;
@@ -331,7 +345,9 @@ impl Reservations for LocalSite {
             let timeline = book.timeline();
             let span = Span::new(span.from.max(now), span.to);
             let slots = timeline.slots(span, most).into_iter();
-            let free = |slot: &cospan_domain::reserve::Slot| timeline.kinds().resources(&slot.free);
+            let free = |slot: &cospan_domain::reserve::TimelineSlot| {
+                timeline.kinds().resources(&slot.free)
+            };
             Ok(slots
                 .map(|slot| FreeSlot {
                     span: slot.span,

@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rustix::process::Signal;
 
-use super::entry::{Entry, Look};
-use super::evidence::Evidence;
+use super::entry::{AttemptEntry, EntryLook};
+use super::evidence::WrapperEvidence;
 use super::process::{self, Process};
-use super::root::{LIVE, Root, SPOOL};
+use super::root::{LIVE, OwnedRoot, SPOOL};
 use super::settle::find_wrapper;
 use crate::clock;
 use crate::port::Observation;
@@ -31,19 +31,19 @@ const TIME_SETTLED: DurationMs = DurationMs(1_000);
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    pub(super) entries: BTreeMap<Tag, Entry>,
+pub(super) struct AttemptLedger {
+    pub(super) entries: BTreeMap<AttemptTag, AttemptEntry>,
     /// Somebody watches the entries.
     pub(super) watched: bool,
     searched: Option<Instant>,
     swept: Option<Instant>,
     /// What was said of attempts that are over, and their files alone would not tell.
-    pub(super) told: BTreeMap<Tag, Observation>,
+    pub(super) told: BTreeMap<AttemptTag, Observation>,
     /// State of the directory of entries when all in it were known.
     loaded: Option<Timestamp>,
 }
 
-impl Ledger {
+impl AttemptLedger {
     /// What all entries hold.
     pub(super) fn held(&self) -> Resources {
         sum(self.holding())
@@ -63,15 +63,16 @@ impl Ledger {
         has_ended: impl Fn(&str) -> bool,
         now: Timestamp,
     ) -> impl Iterator<Item = (Resources, Timestamp)> {
-        let alone = move |entry: &&Entry| entry.reservation().is_none_or(&has_ended);
+        let alone = move |entry: &&AttemptEntry| entry.reservation().is_none_or(&has_ended);
         let holding = self.holding().filter(alone);
         holding.map(move |entry| (entry.resources.clone(), entry.holds_until(now)))
     }
 
-    fn holding(&self) -> impl Iterator<Item = &Entry> {
+    fn holding(&self) -> impl Iterator<Item = &AttemptEntry> {
         // A wrapper that has written its last word is about to end and uses nothing.
-        let over =
-            |entry: &&Entry| matches!(entry.seen, Observation::Exited(_) | Observation::Void);
+        let over = |entry: &&AttemptEntry| {
+            matches!(entry.seen, Observation::Exited(_) | Observation::Void)
+        };
         self.entries.values().filter(move |entry| !over(entry))
     }
 
@@ -79,7 +80,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The list of entries cannot be read.
-    pub(super) fn refresh(&mut self, root: &Root, thorough: bool) -> io::Result<Refreshed> {
+    pub(super) fn refresh(&mut self, root: &OwnedRoot, thorough: bool) -> io::Result<Refreshed> {
         if thorough {
             self.load(root)?;
         }
@@ -93,9 +94,9 @@ impl Ledger {
         {
             let wrapper_ended = ended.contains(&tag);
             match entry.look(root, tag, wrapper_ended, thorough) {
-                Ok(Look::Same) => {}
-                Ok(Look::Changed) => result.changed = true,
-                Ok(Look::Ended(last)) => {
+                Ok(EntryLook::Same) => {}
+                Ok(EntryLook::Changed) => result.changed = true,
+                Ok(EntryLook::Ended(last)) => {
                     result.ended.insert(tag, last);
                 }
                 Err(error) => entry.seen = Observation::Unknown(error.to_string()),
@@ -121,19 +122,19 @@ impl Ledger {
     }
 
     /// Whether the wrapper of an attempt can be called.
-    pub(super) fn knows_wrapper(&self, tag: Tag) -> bool {
+    pub(super) fn knows_wrapper(&self, tag: AttemptTag) -> bool {
         self.entries
             .get(&tag)
             .is_some_and(|entry| entry.wrapper().is_some())
     }
 
     /// Attempts whose known wrappers have ended, asked for all at once.
-    fn ended_wrappers(&self) -> BTreeSet<Tag> {
+    fn ended_wrappers(&self) -> BTreeSet<AttemptTag> {
         let known = self
             .entries
             .iter()
             .filter_map(|(tag, entry)| Some((*tag, entry.wrapper()?)));
-        let (tags, wrappers): (Vec<Tag>, Vec<&Process>) =
+        let (tags, wrappers): (Vec<AttemptTag>, Vec<&Process>) =
             known.map(|(tag, wrapper)| (tag, &**wrapper)).unzip();
         let ended = process::ended(&wrappers, Duration::ZERO, None);
         tags.into_iter()
@@ -148,7 +149,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The processes or entries cannot be listed.
-    pub(super) fn sweep(&mut self, root: &Root) -> io::Result<()> {
+    pub(super) fn sweep(&mut self, root: &OwnedRoot) -> io::Result<()> {
         if self.swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
             return Ok(());
         }
@@ -165,7 +166,7 @@ impl Ledger {
         }
         for (tag, carrier) in running {
             let over = !self.entries.contains_key(&tag)
-                && Evidence::collect(root, tag)?.is_none_or(|e| e.last_word().is_some());
+                && WrapperEvidence::collect(root, tag)?.is_none_or(|e| e.last_word().is_some());
             if over && let Some(process) = carrier.process(&attempts, tag)? {
                 process.signal(Signal::KILL);
             }
@@ -174,7 +175,7 @@ impl Ledger {
     }
 
     /// Takes up entries that somebody else made.
-    fn load(&mut self, root: &Root) -> io::Result<()> {
+    fn load(&mut self, root: &OwnedRoot) -> io::Result<()> {
         let changed = root.modified(LIVE)?;
         if changed.is_some() && changed == self.loaded {
             return Ok(());
@@ -185,14 +186,15 @@ impl Ledger {
             if !self.entries.contains_key(&tag)
                 && let Some(file) = root.read(&format!("{LIVE}/{tag}"))?
             {
-                self.entries.insert(tag, Entry::read(&file.bytes, tag));
+                self.entries
+                    .insert(tag, AttemptEntry::read(&file.bytes, tag));
             }
         }
         Ok(())
     }
 
     /// Finds the wrappers of entries that another incarnation started.
-    fn attach(&mut self, root: &Root) {
+    fn attach(&mut self, root: &OwnedRoot) {
         let mut without = BTreeSet::new();
         for (&tag, entry) in &mut self.entries {
             if entry.is_of_this_process() {
@@ -224,7 +226,7 @@ impl Ledger {
     }
 }
 
-fn sum<'a>(entries: impl Iterator<Item = &'a Entry>) -> Resources {
+fn sum<'a>(entries: impl Iterator<Item = &'a AttemptEntry>) -> Resources {
     let mut sum = Resources::default();
     entries.for_each(|entry| sum.add(&entry.resources));
     sum
@@ -233,7 +235,7 @@ fn sum<'a>(entries: impl Iterator<Item = &'a Entry>) -> Resources {
 /// Takes an ended attempt out of the list of those that hold something. Moved rather
 /// than removed: some file systems pass over every recently freed inode whenever they
 /// make a file, and with hundreds of endings a second that became a tenth of all work.
-fn release(root: &Root, tag: Tag) -> io::Result<()> {
+fn release(root: &OwnedRoot, tag: AttemptTag) -> io::Result<()> {
     let live = format!("{LIVE}/{tag}");
     match root.rename(&live, &format!("{SPOOL}/{tag}/held"))? {
         true => Ok(()),
@@ -246,5 +248,5 @@ fn release(root: &Root, tag: Tag) -> io::Result<()> {
 #[derive(Debug, Default)]
 pub(super) struct Refreshed {
     pub(super) changed: bool,
-    pub(super) ended: BTreeMap<Tag, Observation>,
+    pub(super) ended: BTreeMap<AttemptTag, Observation>,
 }

@@ -14,14 +14,14 @@ const AMD: &str = "0x1002";
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Machine {
+pub struct MachineFacts {
     /// Memory of the machine, or of the control group that we are in, if that is less.
     pub memory: Bytes,
     /// Graphics processors.
     pub gpus: u64,
 }
 
-impl Machine {
+impl MachineFacts {
     /// This machine.
     pub fn here() -> Self {
         Self::below(Path::new("/"))
@@ -128,14 +128,14 @@ mod tests {
     use super::*;
 
     /// A machine of these files.
-    fn machine(files: &[(&str, &str)]) -> Machine {
+    fn machine(files: &[(&str, &str)]) -> MachineFacts {
         let root = tempfile::tempdir().unwrap();
         for (path, content) in files {
             let file = root.path().join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
-        Machine::below(root.path())
+        MachineFacts::below(root.path())
     }
 
     const INFO: (&str, &str) = ("proc/meminfo", "MemFree: 1 kB\nMemTotal:  8000000 kB\n");

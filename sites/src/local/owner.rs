@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use cospan_domain::ids::InstanceId;
 use rustix::io::Errno;
 
-use super::root::Root;
+use super::root::OwnedRoot;
 use super::spawn::install_script;
-use super::{Shared, not_done, process};
+use super::{LocalShared, not_done, process};
 use crate::port::SiteError;
 
 pub(crate) const OWNER: &str = "owner";
@@ -27,10 +27,10 @@ const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// The root that is ours, if one is.
 #[derive(Debug, Default)]
-pub(crate) struct Hold(Mutex<Option<Held>>);
+pub(crate) struct Hold(Mutex<Option<HeldLock>>);
 
 #[derive(Debug)]
-struct Held {
+struct HeldLock {
     /// Locked for as long as it is open.
     _file: File,
     identity: (u64, u64),
@@ -170,7 +170,7 @@ impl Hold {
     /// `NotSent` if it is another's, with both names and the remedy; or it cannot be prepared.
     pub(crate) fn keep(
         &self,
-        root: &Root,
+        root: &OwnedRoot,
         ours: impl FnOnce() -> Owner,
         prepare: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), SiteError> {
@@ -188,13 +188,13 @@ impl Hold {
     }
 }
 
-impl Shared {
+impl LocalShared {
     /// Sees to it that the root is ours alone and has a whole wrapper, and finishes what a removal
     /// left that was cut off when it last was somebody's.
     ///
     /// # Errors
     /// `NotSent` if it is another's, with both names and the remedy.
-    pub(super) fn hold(&self, root: &Root) -> Result<(), SiteError> {
+    pub(super) fn hold(&self, root: &OwnedRoot) -> Result<(), SiteError> {
         let Some(instance) = self.config.owner else {
             return Ok(());
         };
@@ -207,10 +207,10 @@ impl Shared {
     }
 }
 
-fn take(root: &Root, ours: &Owner) -> Result<Held, SiteError> {
+fn take(root: &OwnedRoot, ours: &Owner) -> Result<HeldLock, SiteError> {
     let file = root.open_or_make(OWNER).map_err(|e| not_done(&e))?;
     let locked = lock(&file).map_err(|e| not_done(&e))?;
-    let is_free = locked != Locked::Elsewhere;
+    let is_free = locked != LockHolder::Elsewhere;
     let owner = Owner::read(&file).map_err(|e| not_done(&e))?;
     let place = root.path();
     let why = match owner {
@@ -221,7 +221,7 @@ fn take(root: &Root, ours: &Owner) -> Result<Held, SiteError> {
         )),
         Some(owner) if !is_free => Some(in_use(&place.display(), &owner, ours)),
         // A process that lives and does not lock it has given it up.
-        Some(owner) if locked == Locked::Here => owner.is_elsewhere(ours, place),
+        Some(owner) if locked == LockHolder::Here => owner.is_elsewhere(ours, place),
         Some(owner) => owner.keeps_out(ours, place),
         None => None,
     };
@@ -230,7 +230,7 @@ fn take(root: &Root, ours: &Owner) -> Result<Held, SiteError> {
     }
     ours.write(&file).map_err(|e| not_done(&e))?;
     let found = file.metadata().map_err(|e| not_done(&e))?;
-    Ok(Held {
+    Ok(HeldLock {
         _file: file,
         identity: (found.dev(), found.ino()),
     })
@@ -245,7 +245,7 @@ fn in_use(place: &dyn fmt::Display, owner: &Owner, ours: &Owner) -> String {
 
 /// Who has a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Locked {
+enum LockHolder {
     Here,
     Elsewhere,
     /// Where there are no locks the name counts.
@@ -253,16 +253,18 @@ enum Locked {
 }
 
 /// Locks a file, if nobody else has it for long.
-fn lock(file: &File) -> io::Result<Locked> {
+fn lock(file: &File) -> io::Result<LockHolder> {
     let begun = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Locked::Here),
+            Ok(()) => return Ok(LockHolder::Here),
             Err(TryLockError::WouldBlock) if begun.elapsed() >= LOCK_WAIT => {
-                return Ok(Locked::Elsewhere);
+                return Ok(LockHolder::Elsewhere);
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            Err(TryLockError::Error(error)) if has_no_locks(&error) => return Ok(Locked::Nowhere),
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => {
+                return Ok(LockHolder::Nowhere);
+            }
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
@@ -285,8 +287,8 @@ mod tests {
     fn a_root_that_could_not_be_prepared_is_prepared_the_next_time_and_then_no_more() {
         let home = tempfile::tempdir().unwrap();
         let (path, name) = (home.path().join("root"), SiteName::new("here").unwrap());
-        Root::initialise(&path, &name).unwrap();
-        let (root, hold) = (Root::open(&path, &name).unwrap(), Hold::default());
+        OwnedRoot::initialise(&path, &name).unwrap();
+        let (root, hold) = (OwnedRoot::open(&path, &name).unwrap(), Hold::default());
         let ours = || Owner::ours(InstanceId::from_random(1), home.path());
         hold.keep(&root, ours, || Err(io::Error::other("no room")))
             .unwrap_err();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
@@ -195,9 +195,9 @@ fn pids() -> io::Result<Vec<u32>> {
 /// The processes of this machine cannot be listed or looked at.
 pub(super) fn carrying(
     attempts: &Path,
-    wanted: impl Fn(&Tag) -> bool,
-) -> io::Result<BTreeMap<Tag, Vec<Process>>> {
-    let mut found: BTreeMap<Tag, Vec<Process>> = BTreeMap::new();
+    wanted: impl Fn(&AttemptTag) -> bool,
+) -> io::Result<BTreeMap<AttemptTag, Vec<Process>>> {
+    let mut found: BTreeMap<AttemptTag, Vec<Process>> = BTreeMap::new();
     let look = |pid| carried(attempts, pid, &wanted);
     let pause = || std::thread::sleep(Duration::from_millis(1));
     for (tag, process) in look_until_whole(pids()?, look, pause)?
@@ -241,7 +241,7 @@ pub(super) struct Carrier {
 
 impl Carrier {
     /// Its attempt, if it is one of those below this directory.
-    pub(super) fn tag(&self, attempts: &Path) -> Option<Tag> {
+    pub(super) fn tag(&self, attempts: &Path) -> Option<AttemptTag> {
         self.directory
             .strip_prefix(attempts)
             .ok()?
@@ -254,19 +254,19 @@ impl Carrier {
     ///
     /// # Errors
     /// It cannot be looked at.
-    pub(super) fn process(&self, attempts: &Path, tag: Tag) -> io::Result<Option<Process>> {
+    pub(super) fn process(&self, attempts: &Path, tag: AttemptTag) -> io::Result<Option<Process>> {
         Ok(match carried(attempts, self.pid, |seen| *seen == tag)? {
-            Look::Whole(Some((_, process))) => Some(process),
-            Look::Whole(None) | Look::Empty => None,
+            ProcessLook::Whole(Some((_, process))) => Some(process),
+            ProcessLook::Whole(None) | ProcessLook::Empty => None,
         })
     }
 }
 
-fn carrier(pid: u32) -> io::Result<Look<Option<Carrier>>> {
-    let Look::Whole(environment) = environment(pid)? else {
-        return Ok(Look::Empty);
+fn carrier(pid: u32) -> io::Result<ProcessLook<Option<Carrier>>> {
+    let ProcessLook::Whole(environment) = environment(pid)? else {
+        return Ok(ProcessLook::Empty);
     };
-    Ok(Look::Whole(directory_in(&environment).map(|path| {
+    Ok(ProcessLook::Whole(directory_in(&environment).map(|path| {
         Carrier {
             directory: path.into(),
             pid,
@@ -278,7 +278,7 @@ fn carrier(pid: u32) -> io::Result<Look<Option<Carrier>>> {
 /// for as long as one may take: others wait for this.
 fn look_until_whole<T>(
     mut pids: Vec<u32>,
-    look: impl Fn(u32) -> io::Result<Look<T>>,
+    look: impl Fn(u32) -> io::Result<ProcessLook<T>>,
     mut pause: impl FnMut(),
 ) -> io::Result<Vec<T>> {
     let mut seen = Vec::new();
@@ -286,8 +286,8 @@ fn look_until_whole<T>(
         let mut empty = Vec::new();
         for pid in pids {
             match look(pid)? {
-                Look::Whole(what) => seen.push(what),
-                Look::Empty => empty.push(pid),
+                ProcessLook::Whole(what) => seen.push(what),
+                ProcessLook::Empty => empty.push(pid),
             }
         }
         if empty.is_empty() {
@@ -301,7 +301,7 @@ fn look_until_whole<T>(
 
 /// What a look at a process brought.
 #[derive(Debug, PartialEq, Eq)]
-enum Look<T> {
+enum ProcessLook<T> {
     Whole(T),
     /// It has no environment, or none yet.
     Empty,
@@ -311,31 +311,31 @@ enum Look<T> {
 fn carried(
     attempts: &Path,
     pid: u32,
-    wanted: impl Fn(&Tag) -> bool,
-) -> io::Result<Look<Option<(Tag, Process)>>> {
+    wanted: impl Fn(&AttemptTag) -> bool,
+) -> io::Result<ProcessLook<Option<(AttemptTag, Process)>>> {
     let tag = match tag_of(attempts, pid)? {
-        Look::Empty => return Ok(Look::Empty),
-        Look::Whole(tag) => tag,
+        ProcessLook::Empty => return Ok(ProcessLook::Empty),
+        ProcessLook::Whole(tag) => tag,
     };
     let Some(tag) = tag.filter(wanted) else {
-        return Ok(Look::Whole(None));
+        return Ok(ProcessLook::Whole(None));
     };
     let Some(process) = Process::of_pid(pid)? else {
-        return Ok(Look::Whole(None));
+        return Ok(ProcessLook::Whole(None));
     };
     // Read again behind the handle: what it says then is said by this process.
     match tag_of(attempts, pid)? {
-        Look::Empty => Ok(Look::Empty),
-        Look::Whole(again) => {
+        ProcessLook::Empty => Ok(ProcessLook::Empty),
+        ProcessLook::Whole(again) => {
             let same = again == Some(tag) && !process.ended();
-            Ok(Look::Whole(same.then_some((tag, process))))
+            Ok(ProcessLook::Whole(same.then_some((tag, process))))
         }
     }
 }
 
-fn tag_of(attempts: &Path, pid: u32) -> io::Result<Look<Option<Tag>>> {
-    let Look::Whole(environment) = environment(pid)? else {
-        return Ok(Look::Empty);
+fn tag_of(attempts: &Path, pid: u32) -> io::Result<ProcessLook<Option<AttemptTag>>> {
+    let ProcessLook::Whole(environment) = environment(pid)? else {
+        return Ok(ProcessLook::Empty);
     };
     let tag = directory_in(&environment).and_then(|directory| {
         directory
@@ -345,7 +345,7 @@ fn tag_of(attempts: &Path, pid: u32) -> io::Result<Look<Option<Tag>>> {
             .parse()
             .ok()
     });
-    Ok(Look::Whole(tag))
+    Ok(ProcessLook::Whole(tag))
 }
 
 /// The directory of the attempt that an environment is of.
@@ -362,7 +362,7 @@ fn directory_in(environment: &[u8]) -> Option<&Path> {
 ///
 /// A process that has just been started has none for a moment: whoever started it goes on
 /// before its new image is whole. A look then would miss an attempt that was submitted.
-fn environment(pid: u32) -> io::Result<Look<Vec<u8>>> {
+fn environment(pid: u32) -> io::Result<ProcessLook<Vec<u8>>> {
     let environment = match proc_file(&format!("/proc/{pid}/environ")) {
         Ok(environment) => environment.unwrap_or_default(),
         // Another user's process, so none of an attempt.
@@ -372,9 +372,9 @@ fn environment(pid: u32) -> io::Result<Look<Vec<u8>>> {
     // What has no program is over, or the kernel's.
     let has_program = || fs::read_link(format!("/proc/{pid}/exe")).is_ok();
     Ok(if environment.is_empty() && has_program() {
-        Look::Empty
+        ProcessLook::Empty
     } else {
-        Look::Whole(environment)
+        ProcessLook::Whole(environment)
     })
 }
 
@@ -390,9 +390,9 @@ mod tests {
         // Every third has none for three looks, and every other third has none at all.
         let look = |pid: u32| {
             Ok(match pid % 3 {
-                0 => Look::Whole(pid),
-                1 if pauses.get() >= 3 => Look::Whole(pid),
-                _ => Look::Empty,
+                0 => ProcessLook::Whole(pid),
+                1 if pauses.get() >= 3 => ProcessLook::Whole(pid),
+                _ => ProcessLook::Empty,
             })
         };
         let pause = || pauses.set(pauses.get() + 1);

@@ -7,13 +7,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, SiteName};
 use cospan_domain::units::Timestamp;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::removal::{self, Removed};
-use crate::wrapper::evidence::Found;
+use crate::wrapper::evidence::EvidenceFile;
 use crate::wrapper::seal::Seal;
 
 /// Directories made by the wrapper, one per attempt.
@@ -33,7 +33,7 @@ const STATE_FILE_MAX: u64 = 4 << 20;
 
 /// A site's root, known to be that site's.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct OwnedRoot {
     directory: OwnedFd,
     path: PathBuf,
     seal: Seal,
@@ -46,7 +46,7 @@ pub(super) struct Dated {
     pub(super) modified: Timestamp,
 }
 
-impl Root {
+impl OwnedRoot {
     /// Opens the root of a site. An error says that the site was not reached.
     pub(crate) fn open(path: &Path, site: &SiteName) -> io::Result<Self> {
         let root = Self::hold_open(path)?;
@@ -173,10 +173,12 @@ impl Root {
     }
 
     /// Reads a state file of an attempt, if there is something under its name.
-    pub(super) fn read_state(&self, path: &str) -> io::Result<Option<Found<'static>>> {
+    pub(super) fn read_state(&self, path: &str) -> io::Result<Option<EvidenceFile<'static>>> {
         match self.read(path) {
-            Ok(found) => Ok(found.map(|found| Found::File(found.bytes.into(), found.modified))),
-            Err(error) if is_spoiled(&error) => Ok(Some(Found::Spoiled)),
+            Ok(found) => {
+                Ok(found.map(|found| EvidenceFile::File(found.bytes.into(), found.modified)))
+            }
+            Err(error) if is_spoiled(&error) => Ok(Some(EvidenceFile::Spoiled)),
             Err(error) => Err(error),
         }
     }
@@ -321,7 +323,7 @@ impl Root {
     }
 
     /// Tags among the names of a directory.
-    pub(super) fn tags(&self, directory: &str) -> io::Result<Vec<Tag>> {
+    pub(super) fn tags(&self, directory: &str) -> io::Result<Vec<AttemptTag>> {
         let open = rustix::fs::openat(&self.directory, directory, dir_flags(), Mode::empty())?;
         let mut tags = Vec::new();
         for entry in Dir::new(open)? {

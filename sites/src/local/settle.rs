@@ -4,15 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use rustix::process::Signal;
 
 use super::entry::Wrapper;
-use super::evidence::{self, Evidence};
+use super::evidence::{self, WrapperEvidence};
 use super::process::{self, Process};
-use super::root::{ATTEMPTS, Root, SPOOL};
+use super::root::{ATTEMPTS, OwnedRoot, SPOOL};
 use crate::port::{EndedBySite, GateState, Observation};
-use crate::verdict::{Left, Word, verdict};
+use crate::verdict::{BatchState, WrapperTraces, verdict};
 use crate::wrapper::evidence::observed;
 use crate::wrapper::parameters::{end, line};
 
@@ -23,8 +23,8 @@ const DEATH_AWAITED: Duration = Duration::from_millis(200);
 const COULD_NOT_WRITE: i32 = 74;
 
 /// The wrapper that wrote `ready`; `None` if there is none (yet).
-pub(super) fn find_wrapper(root: &Root, tag: Tag) -> io::Result<Option<Wrapper>> {
-    let Some((ready, _)) = Evidence::collect(root, tag)?.and_then(|e| e.ready) else {
+pub(super) fn find_wrapper(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<Wrapper>> {
+    let Some((ready, _)) = WrapperEvidence::collect(root, tag)?.and_then(|e| e.ready) else {
         return Ok(None);
     };
     if ready.boot != process::boot_id() {
@@ -38,9 +38,13 @@ pub(super) fn find_wrapper(root: &Root, tag: Tag) -> io::Result<Option<Wrapper>>
 
 /// The last word on an attempt whose wrapper has ended: what it left, or that
 /// it vanished. Its other processes are ended first, so that nothing changes afterwards.
-pub(super) fn settle(root: &Root, tag: Tag, known: Remembered) -> io::Result<Observation> {
-    let before = Evidence::collect(root, tag)?;
-    if let Some(last) = before.as_ref().and_then(Evidence::last_word) {
+pub(super) fn settle(
+    root: &OwnedRoot,
+    tag: AttemptTag,
+    known: Remembered,
+) -> io::Result<Observation> {
+    let before = WrapperEvidence::collect(root, tag)?;
+    if let Some(last) = before.as_ref().and_then(WrapperEvidence::last_word) {
         return Ok(last);
     }
     // An incomplete word of the wrapper or of an earlier look: nothing can be running.
@@ -52,7 +56,7 @@ pub(super) fn settle(root: &Root, tag: Tag, known: Remembered) -> io::Result<Obs
             "its processes were killed and are not gone yet".into(),
         ));
     }
-    match Evidence::collect(root, tag)? {
+    match WrapperEvidence::collect(root, tag)? {
         Some(evidence) => Ok(known.judge(evidence)),
         // Whoever had it removed while the root is well ran in it.
         None if known.began && root.exists(ATTEMPTS)? => Ok(Observation::Ended {
@@ -95,17 +99,18 @@ pub(super) enum WrapperEnd {
 
 impl Remembered {
     /// What it means that files say no last word.
-    fn judge(self, mut evidence: Evidence) -> Observation {
+    fn judge(self, mut evidence: WrapperEvidence) -> Observation {
         evidence.perhaps_begun |= self.may_have_lost_begun(&evidence);
         let left = self.left(&evidence);
         // What was seen to begin did, whatever its files say.
-        evidence.perhaps_begun |= self.began && matches!(left, Left::Begun | Left::Spoiled);
+        evidence.perhaps_begun |=
+            self.began && matches!(left, WrapperTraces::Begun | WrapperTraces::Spoiled);
         let verdict = verdict(self.word(), left, true);
         observed(verdict, Some(&evidence), || self.said().to_owned())
     }
 
     /// After a power cut a gate may be open and `begun` lost, which is not synced.
-    fn may_have_lost_begun(self, evidence: &Evidence) -> bool {
+    fn may_have_lost_begun(self, evidence: &WrapperEvidence) -> bool {
         let boot = evidence
             .ready
             .as_ref()
@@ -116,36 +121,39 @@ impl Remembered {
     }
 
     /// What is left, by what was seen: files can be another's.
-    fn left(self, evidence: &Evidence) -> Left {
+    fn left(self, evidence: &WrapperEvidence) -> WrapperTraces {
         let is_open = self.began || matches!(evidence.decision, Some((GateState::Opened, _)));
         match (evidence.left(), self.wrapper) {
             // One that was killed wrote no more, whatever is found in its name.
-            (Left::AtGate | Left::Trouble, Some(WrapperEnd::Killed)) if self.began => Left::Begun,
-            // One that ends well wrote its last word: into another directory than this.
-            (Left::AtGate | Left::Trouble | Left::Begun, Some(WrapperEnd::Exited(0)))
-                if is_open =>
+            (WrapperTraces::AtGate | WrapperTraces::Trouble, Some(WrapperEnd::Killed))
+                if self.began =>
             {
-                Left::Spoiled
+                WrapperTraces::Begun
             }
+            // One that ends well wrote its last word: into another directory than this.
+            (
+                WrapperTraces::AtGate | WrapperTraces::Trouble | WrapperTraces::Begun,
+                Some(WrapperEnd::Exited(0)),
+            ) if is_open => WrapperTraces::Spoiled,
             // Its gate was opened because `ready` was there.
-            (Left::AtGate | Left::Begun, Some(WrapperEnd::Exited(_)))
+            (WrapperTraces::AtGate | WrapperTraces::Begun, Some(WrapperEnd::Exited(_)))
                 if self.began && evidence.ready.is_none() =>
             {
-                Left::Spoiled
+                WrapperTraces::Spoiled
             }
             (left, _) => left,
         }
     }
 
     /// What a batch system would say of it: whether this machine is well.
-    fn word(self) -> Word {
+    fn word(self) -> BatchState {
         let could_not_write = self.wrapper == Some(WrapperEnd::Exited(COULD_NOT_WRITE));
         // Which of all processes a machine without memory killed is not known.
         let is_known = self.witnessed && !could_not_write && !self.memory_ran_out;
         if is_known || self.overran {
-            Word::Completed
+            BatchState::Completed
         } else {
-            Word::Forgotten
+            BatchState::Forgotten
         }
     }
 
@@ -173,7 +181,7 @@ pub(super) fn killed_for_memory() -> Option<u64> {
 }
 
 /// The last line that a wrapper wrote to its log, if any.
-fn last_of_log(root: &Root, tag: Tag) -> io::Result<Option<String>> {
+fn last_of_log(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Option<String>> {
     let log = root.read(&format!("{SPOOL}/{tag}/log"))?;
     let log = log
         .map(|log| String::from_utf8_lossy(&log.bytes).into_owned())
@@ -182,7 +190,7 @@ fn last_of_log(root: &Root, tag: Tag) -> io::Result<Option<String>> {
 }
 
 /// A wrapper that could not even make its directory: takes it, so that the reason stays.
-fn record_early_end(root: &Root, tag: Tag, log: &str) -> io::Result<Observation> {
+fn record_early_end(root: &OwnedRoot, tag: AttemptTag, log: &str) -> io::Result<Observation> {
     let detail = format!("its wrapper ended before it was ready: {log}");
     if root.make_dir(&format!("{ATTEMPTS}/{tag}"))? {
         let mut trouble = Vec::new();
@@ -197,14 +205,14 @@ fn record_early_end(root: &Root, tag: Tag, log: &str) -> io::Result<Observation>
 }
 
 /// Living processes of an attempt.
-pub(super) fn carrying(root: &Root, tag: Tag) -> io::Result<Vec<Process>> {
+pub(super) fn carrying(root: &OwnedRoot, tag: AttemptTag) -> io::Result<Vec<Process>> {
     let mut found = process::carrying(&root.attempts(), |carried| *carried == tag)?;
     Ok(found.remove(&tag).unwrap_or_default())
 }
 
 /// Kills every process of an attempt; gives back how many are not gone after a moment.
-pub(super) fn kill_all(root: &Root, tag: Tag) -> io::Result<usize> {
-    if let Some(evidence) = Evidence::collect(root, tag)?
+pub(super) fn kill_all(root: &OwnedRoot, tag: AttemptTag) -> io::Result<usize> {
+    if let Some(evidence) = WrapperEvidence::collect(root, tag)?
         && let (Some((ready, _)), Some((payload, _))) = (&evidence.ready, &evidence.begun)
         && ready.boot == process::boot_id()
         && let Some(leader) = Process::named(payload)?
@@ -227,22 +235,22 @@ mod tests {
     use cospan_domain::units::Timestamp;
 
     use super::*;
-    use crate::wrapper::state::{ProcessName, Ready};
+    use crate::wrapper::state::{ProcessName, ReadyFile};
 
-    fn at_open_gate(boot: &str) -> Evidence {
+    fn at_open_gate(boot: &str) -> WrapperEvidence {
         let wrapper = ProcessName { pid: 12, start: 34 };
         let (host, boot) = ("n1".to_owned(), boot.to_owned());
-        let ready = Ready {
+        let ready = ReadyFile {
             host,
             wrapper,
             boot,
             job: None,
             nodes: None,
         };
-        Evidence {
+        WrapperEvidence {
             ready: Some((ready, Timestamp(1))),
             decision: Some((GateState::Opened, Timestamp(2))),
-            ..Evidence::default()
+            ..WrapperEvidence::default()
         }
     }
 
@@ -263,7 +271,7 @@ mod tests {
             seen => panic!("{seen:?}"),
         };
         assert!(began(Remembered::default().judge(at_open_gate("another"))));
-        let shut = Evidence {
+        let shut = WrapperEvidence {
             decision: None,
             ..at_open_gate("another")
         };
@@ -280,7 +288,7 @@ mod tests {
             Observation::Vanished { .. } => None,
             seen => panic!("{seen:?}"),
         };
-        let begun = || Evidence {
+        let begun = || WrapperEvidence {
             perhaps_begun: true,
             ..at_open_gate("b")
         };
@@ -288,7 +296,7 @@ mod tests {
         assert_eq!(why(ended(2), begun()), Some(EndedBySite::WrapperKilled));
         assert_eq!(why(ended(0), begun()), Some(EndedBySite::Spoiled));
         // Another directory is in the place of its own.
-        let none = || Evidence::default();
+        let none = || WrapperEvidence::default();
         assert_eq!(
             why(ended(COULD_NOT_WRITE), none()),
             Some(EndedBySite::Spoiled)

@@ -8,25 +8,25 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::DurationMs;
 
 use super::bell::{self, Bell};
-use super::entry::Entry;
-use super::ledger::Ledger;
+use super::entry::AttemptEntry;
+use super::ledger::AttemptLedger;
 use super::process::OWNER_VARIABLE;
-use super::root::{ATTEMPTS, Root, SPOOL};
-use super::{LocalConfig, Shared, not_done};
-use crate::port::{AttemptOrder, SiteError, Submitted};
-use crate::wrapper::parameters::{self, Pace};
+use super::root::{ATTEMPTS, OwnedRoot, SPOOL};
+use super::{LocalConfig, LocalShared, not_done};
+use crate::port::{SiteError, SubmitRequest, Submitted};
+use crate::wrapper::parameters::{self, WrapperPace};
 use crate::wrapper::{SCRIPT, script_name};
 
-impl Shared {
+impl LocalShared {
     /// Reserves, prepares, starts. A tag that is known is not started again; if
     /// two incarnations started it, the second wrapper finds its directory taken.
     pub(super) fn submit(
         self: &std::sync::Arc<Self>,
-        order: &AttemptOrder,
+        order: &SubmitRequest,
     ) -> Result<Submitted, SiteError> {
         let root = self.sound_root()?;
         if let Some(hindrance) = root.hindrance() {
@@ -66,7 +66,7 @@ impl Shared {
         }
     }
 
-    fn reserve(&self, root: &Root, order: &AttemptOrder) -> Result<(), SiteError> {
+    fn reserve(&self, root: &OwnedRoot, order: &SubmitRequest) -> Result<(), SiteError> {
         if let Some(shortage) = self.config.total.first_shortage(&order.resources) {
             return Err(SiteError::Refused(format!(
                 "the attempt {shortage} at most"
@@ -74,7 +74,8 @@ impl Shared {
         }
         let longest = DurationMs(order.wall_time.0.saturating_add(self.config.grace.0));
         let until = super::now() + order.hold_max + longest;
-        let entry = Entry::new(order.resources.clone(), longest).until(until, order.reservation);
+        let entry =
+            AttemptEntry::new(order.resources.clone(), longest).until(until, order.reservation);
         let mut ledger = self.ledger();
         if ledger.entries.contains_key(&order.tag) {
             return Err(SiteError::NotSent(
@@ -82,7 +83,7 @@ impl Shared {
             ));
         }
         // What is reserved is there for whoever reserved it.
-        let idle = |ledger: &Ledger| match order.reservation {
+        let idle = |ledger: &AttemptLedger| match order.reservation {
             Some(_) => self.unused(ledger),
             None => self.idle(root, ledger),
         };
@@ -102,23 +103,23 @@ impl Shared {
     }
 }
 
-fn submitted(tag: Tag) -> Result<Submitted, SiteError> {
+fn submitted(tag: AttemptTag) -> Result<Submitted, SiteError> {
     Ok(Submitted {
         lrm_id: lrm_id(tag)?,
     })
 }
 
 /// Processes have no number that is theirs for ever; the tag is.
-pub(super) fn lrm_id(tag: Tag) -> Result<cospan_domain::ids::LrmId, SiteError> {
+pub(super) fn lrm_id(tag: AttemptTag) -> Result<cospan_domain::ids::LrmId, SiteError> {
     let text = tag.to_string();
     cospan_domain::ids::LrmId::new(&text).map_err(|e| SiteError::Refused(e.to_string()))
 }
 
 /// Writes what the wrapper reads.
-fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Result<()> {
+fn prepare(root: &OwnedRoot, config: &LocalConfig, order: &SubmitRequest) -> io::Result<()> {
     let spool = format!("{SPOOL}/{}", order.tag);
     root.make_dir(&spool)?;
-    let pace = Pace {
+    let pace = WrapperPace {
         hold_max: order.hold_max,
         wall_time: order.wall_time,
         grace: config.grace,
@@ -134,7 +135,12 @@ fn prepare(root: &Root, config: &LocalConfig, order: &AttemptOrder) -> io::Resul
 }
 
 /// Starts the wrapper in its own process group, with its output in a file.
-fn start(root: &Root, config: &LocalConfig, tag: Tag, bell: Option<OwnedFd>) -> io::Result<Child> {
+fn start(
+    root: &OwnedRoot,
+    config: &LocalConfig,
+    tag: AttemptTag,
+    bell: Option<OwnedFd>,
+) -> io::Result<Child> {
     let script = script_name();
     if !root.exists(&script)? {
         install_script(root)?;
@@ -159,7 +165,7 @@ fn start(root: &Root, config: &LocalConfig, tag: Tag, bell: Option<OwnedFd>) -> 
 /// Puts the wrapper in place, durably: one that a power cut left empty would run nothing, and say
 /// that all is well. A shell reads its script while it runs it: each version has its own name, and
 /// is never changed once it is whole.
-pub(super) fn install_script(root: &Root) -> io::Result<()> {
+pub(super) fn install_script(root: &OwnedRoot) -> io::Result<()> {
     let (name, content) = (script_name(), SCRIPT.as_bytes());
     match root.has(&name, content)? {
         true => Ok(()),

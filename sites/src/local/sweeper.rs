@@ -12,11 +12,11 @@ use crate::removal;
 
 /// What is to be removed, and whether somebody is at it.
 #[derive(Debug, Default)]
-pub(super) struct Sweeper(Arc<Mutex<Queue>>);
+pub(super) struct Sweeper(Arc<Mutex<SweepQueue>>);
 
 /// Trees that wait cost their names: of descriptors there are few, and all attempts need them.
 #[derive(Debug, Default)]
-struct Queue {
+struct SweepQueue {
     trees: BTreeSet<CString>,
     runs: bool,
 }
@@ -51,14 +51,14 @@ impl Sweeper {
 }
 
 /// The next tree; there being none, nobody is at it any more.
-fn next(queue: &Mutex<Queue>) -> Option<CString> {
+fn next(queue: &Mutex<SweepQueue>) -> Option<CString> {
     let mut queue = lock(queue);
     let next = queue.trees.pop_first();
     queue.runs = next.is_some();
     next
 }
 
-fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+fn lock(queue: &Mutex<SweepQueue>) -> MutexGuard<'_, SweepQueue> {
     // It is whole at each moment.
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn a_tree_that_waits_for_others_takes_no_descriptor() {
-        let busy = Queue {
+        let busy = SweepQueue {
             runs: true,
-            ..Queue::default()
+            ..SweepQueue::default()
         };
         let sweeper = Sweeper(Arc::new(Mutex::new(busy)));
         for tree in [c"one", c"other", c"one"] {

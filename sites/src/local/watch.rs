@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::Shared;
-use super::entry::Entry;
-use super::ledger::Ledger;
+use super::LocalShared;
+use super::entry::AttemptEntry;
+use super::ledger::AttemptLedger;
 use super::process::{self, Process};
 
 /// Between two looks while a file is awaited that appears soon.
@@ -50,9 +50,9 @@ impl Waker {
     }
 }
 
-impl Shared {
+impl LocalShared {
     /// Sees to it that somebody watches what there is to watch, from now on.
-    pub(super) fn watch(self: &Arc<Self>, ledger: &mut Ledger) {
+    pub(super) fn watch(self: &Arc<Self>, ledger: &mut AttemptLedger) {
         if ledger.watched || ledger.entries.is_empty() {
             return;
         }
@@ -77,7 +77,7 @@ impl Shared {
             self.changes
                 .send_modify(|count| *count = count.wrapping_add(1));
         }
-        let restless = ledger.entries.values().any(Entry::is_restless);
+        let restless = ledger.entries.values().any(AttemptEntry::is_restless);
         let wrappers = ledger
             .entries
             .values()
@@ -95,7 +95,7 @@ fn rest(attempts: usize) -> Duration {
         .clamp(REST_MIN, REST_MAX)
 }
 
-fn keep_watch(shared: &Weak<Shared>) {
+fn keep_watch(shared: &Weak<LocalShared>) {
     while let Some(shared) = shared.upgrade() {
         let Some((wrappers, pause)) = shared.look_once() else {
             return;

@@ -7,7 +7,7 @@ use cospan_domain::units::{BitsPerSecond, Bytes};
 
 /// A copy to be made at this site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CopyOrder {
+pub struct CopyRequest {
     /// What to copy.
     pub content: Content,
     /// If it is to be cut from the source: which bytes of which file. The source has that

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 pub use cospan_domain::reserve::FreeSlot;
-use cospan_domain::reserve::{Answer, ReservationRequest, ReservationTag, Span, StartWindow};
+use cospan_domain::reserve::{
+    ReservationAnswer, ReservationRequest, ReservationTag, Span, StartWindow,
+};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -12,7 +14,7 @@ use super::SiteError;
 
 /// A reservation that is asked for, or that one is to become.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReservationOrder {
+pub struct TaggedReservationRequest {
     /// Whose it is.
     pub tag: ReservationTag,
     /// Which of the orders for this tag it is, from 1. A site that changes a reservation in place
@@ -63,10 +65,16 @@ impl ReservationSeen {
 pub trait Reservations: Send + Sync {
     /// Reserves, or says when the same may be granted. Repeated under a tag that has a
     /// reservation, it answers with that.
-    async fn request(&self, order: &ReservationOrder) -> Result<Answer, SiteError>;
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError>;
 
     /// Changes a reservation, or leaves it as it is; `None`: there is none with that tag.
-    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError>;
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError>;
 
     /// Keeps an unconfirmed reservation for so long from now; `false`: it has ended.
     async fn renew(&self, tag: ReservationTag, keep_for: DurationMs) -> Result<bool, SiteError>;
@@ -81,14 +89,14 @@ pub trait Reservations: Send + Sync {
     async fn find(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError>;
 
     /// All reservations, of any instance.
-    async fn list(&self) -> Result<Reserved, SiteError>;
+    async fn list(&self) -> Result<ReservationsByTag, SiteError>;
 
     /// The longest slots of free time within a span, at most so many, the earliest first.
     async fn slots(&self, span: Span, most: usize) -> Result<Vec<FreeSlot>, SiteError>;
 }
 
 /// Reservations by tag.
-pub type Reserved = BTreeMap<ReservationTag, ReservationSeen>;
+pub type ReservationsByTag = BTreeMap<ReservationTag, ReservationSeen>;
 
 #[cfg(test)]
 mod tests {

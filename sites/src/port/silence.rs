@@ -6,14 +6,14 @@ use cospan_domain::units::DurationMs;
 
 /// A resource manager that does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Silence {
+pub struct PartialAnswer {
     /// How old its latest answer is; `None`: it has not given any.
     pub age: Option<DurationMs>,
     /// Why there is no answer.
     pub why: String,
 }
 
-impl fmt::Display for Silence {
+impl fmt::Display for PartialAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { age, why } = self;
         write!(f, "the batch system does not answer: {why}; ")?;

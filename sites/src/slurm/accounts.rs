@@ -7,27 +7,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 
 use super::SlurmSite;
-use super::queue::Job;
-use crate::agent::Request;
+use super::queue::SlurmJob;
+use crate::agent::AgentRequest;
 
 /// The most attempts that one question names.
 const ASKED_MAX: usize = 64;
 
 /// What was asked and heard.
 #[derive(Debug, Default)]
-pub(super) struct Accounts {
+pub(super) struct SlurmAccounting {
     /// Nobody keeps any.
     unkept: bool,
-    asked: BTreeSet<Tag>,
-    kept: BTreeMap<Tag, Job>,
+    asked: BTreeSet<AttemptTag>,
+    kept: BTreeMap<AttemptTag, SlurmJob>,
 }
 
-impl Accounts {
+impl SlurmAccounting {
     /// The attempt is removed.
-    pub(super) fn forget(&mut self, tag: Tag) {
+    pub(super) fn forget(&mut self, tag: AttemptTag) {
         self.asked.remove(&tag);
         self.kept.remove(&tag);
     }
@@ -36,8 +36,8 @@ impl Accounts {
 impl SlurmSite {
     /// What the accounts say of these attempts, which Slurm does not know and which left no
     /// last word. Accounts that do not answer are no reason to know nothing of the rest.
-    pub(super) async fn accounts_of(&self, lost: &[Tag]) -> Vec<Job> {
-        let ask: Vec<Tag> = {
+    pub(super) async fn accounts_of(&self, lost: &[AttemptTag]) -> Vec<SlurmJob> {
+        let ask: Vec<AttemptTag> = {
             let accounts = &self.heard().accounts;
             let new = lost
                 .iter()
@@ -45,14 +45,14 @@ impl SlurmSite {
             new.copied().take(ASKED_MAX).collect()
         };
         if !ask.is_empty() {
-            let words: Vec<String> = ask.iter().map(Tag::to_string).collect();
+            let words: Vec<String> = ask.iter().map(AttemptTag::to_string).collect();
             let words = ["accounts"]
                 .into_iter()
                 .chain(words.iter().map(String::as_str));
             let words: Vec<&str> = words.collect();
-            if let Ok(answer) = self.agent.ask(&words, Request::default()).await {
+            if let Ok(answer) = self.agent.ask(&words, AgentRequest::default()).await {
                 let root = self.config.root.to_str().unwrap_or_default();
-                let kept: Vec<Job> = answer
+                let kept: Vec<SlurmJob> = answer
                     .all("kept")
                     .filter_map(|line| read(line, root, &ask))
                     .collect();
@@ -76,7 +76,7 @@ impl SlurmSite {
 
 /// Reads a line of `sacct`: number, state, processors, times of submission, start and end,
 /// directory, name. `None` if it is none of these attempts', or not over.
-fn read(line: &str, root: &str, asked: &[Tag]) -> Option<Job> {
+fn read(line: &str, root: &str, asked: &[AttemptTag]) -> Option<SlurmJob> {
     let mut fields = line.splitn(8, '|');
     let mut next = || fields.next();
     let (number, state, processors) = (next()?, next()?, next()?);
@@ -89,28 +89,28 @@ fn read(line: &str, root: &str, asked: &[Tag]) -> Option<Job> {
     let line = format!(
         "{number}|{state}|None|{processors}|{submitted}|{start}|{end}|{directory}|{name}|{tag}"
     );
-    Job::read(&line, root).filter(|job| !job.is_active())
+    SlurmJob::read(&line, root).filter(|job| !job.is_active())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::Word;
+    use crate::verdict::BatchState;
 
     const TAG: &str = "cabcdefgh-7-0-1";
 
-    fn word_of(line: &str) -> Option<Word> {
-        let tag: Tag = TAG.parse().unwrap();
+    fn word_of(line: &str) -> Option<BatchState> {
+        let tag: AttemptTag = TAG.parse().unwrap();
         read(line, "/r", &[tag]).map(|job| job.word)
     }
 
     #[test]
     fn accounts_tell_how_an_attempt_ended() {
         for (state, word) in [
-            ("PREEMPTED", Word::Preempted),
-            ("NODE_FAIL", Word::NodeFailed),
-            ("TIMEOUT", Word::TimeLimit),
-            ("CANCELLED by 1000", Word::Cancelled),
+            ("PREEMPTED", BatchState::Preempted),
+            ("NODE_FAIL", BatchState::NodeFailed),
+            ("TIMEOUT", BatchState::TimeLimit),
+            ("CANCELLED by 1000", BatchState::Cancelled),
         ] {
             let line = format!("31|{state}|8|1795567550|1795567551|1795567559|/r|wave.{TAG}");
             assert_eq!(word_of(&line), Some(word), "{state}");

@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cospan_domain::reserve::{Ebb, KindsError, ReservationTag, Span, Timeline, ebbs};
+use cospan_domain::reserve::{IdleDrop, KindsError, ReservationTag, Span, Timeline, ebbs};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::hosts::hosts;
-use super::queue::{Load, default_partition};
-use crate::agent::Answer;
+use super::queue::{PartitionLoad, default_partition};
+use crate::agent::AgentAnswer;
 
 /// What is out of order is taken to be so for that long.
 const OUT_OF_ORDER: DurationMs = DurationMs::from_secs(86_400);
@@ -36,7 +36,7 @@ pub(super) struct Booked {
 
 /// A job of anybody that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Running {
+struct OccupyingJob {
     processors: u32,
     until: Option<Timestamp>,
     reservation: Option<Arc<str>>,
@@ -45,7 +45,7 @@ struct Running {
 
 /// Nodes of a partition that are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Members {
+struct PartitionNodes {
     partition: Arc<str>,
     is_default: bool,
     nodes: Option<BTreeSet<String>>,
@@ -55,10 +55,10 @@ struct Members {
 
 /// What is promised and what runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Bookings {
+pub(super) struct SlurmBookings {
     pub(super) reserved: Vec<Booked>,
-    running: Vec<Running>,
-    members: Vec<Members>,
+    running: Vec<OccupyingJob>,
+    members: Vec<PartitionNodes>,
 }
 
 /// Seconds since 1970; of a time that is not known none.
@@ -123,7 +123,7 @@ impl Booked {
     }
 }
 
-impl Running {
+impl OccupyingJob {
     /// Reads a line of `squeue`: processors, end, reservation, nodes.
     fn read(line: &str) -> Option<Self> {
         let mut fields = line.splitn(4, '|');
@@ -156,17 +156,17 @@ fn share(
     u32::try_from(part).unwrap_or(processors)
 }
 
-impl Bookings {
+impl SlurmBookings {
     /// What an answer tells of it. A line that cannot be read is passed over: Slurm refuses what is not
     /// free.
-    pub(super) fn read(answer: &Answer) -> Self {
+    pub(super) fn read(answer: &AgentAnswer) -> Self {
         let members = answer.all("members").filter_map(|line| {
             let mut fields = line.splitn(3, '|');
             let (name, threads, nodes) = (fields.next()?, fields.next()?, fields.next()?);
             let is_default = name.ends_with('*');
             let name = name.strip_suffix('*').unwrap_or(name);
             let (partition, threads) = (name.into(), threads.parse().ok()?);
-            Some(Members {
+            Some(PartitionNodes {
                 partition,
                 is_default,
                 nodes: hosts(nodes),
@@ -175,7 +175,10 @@ impl Bookings {
         });
         Self {
             reserved: answer.all("reserved").filter_map(Booked::read).collect(),
-            running: answer.all("running").filter_map(Running::read).collect(),
+            running: answer
+                .all("running")
+                .filter_map(OccupyingJob::read)
+                .collect(),
             members: members.collect(),
         }
     }
@@ -240,7 +243,7 @@ impl Bookings {
     pub(super) fn timeline(
         &self,
         partition: Option<&str>,
-        load: Load,
+        load: PartitionLoad,
         total: &Resources,
         now: Timestamp,
     ) -> Result<Timeline, KindsError> {
@@ -275,7 +278,7 @@ impl Bookings {
     }
 
     /// Whether a job runs on what is counted as reserved.
-    fn is_counted(&self, job: &Running, now: Timestamp) -> bool {
+    fn is_counted(&self, job: &OccupyingJob, now: Timestamp) -> bool {
         let inside = job.reservation.as_deref().and_then(|name| self.find(name));
         inside.is_some_and(|booked| booked.is_on(now))
     }
@@ -284,10 +287,10 @@ impl Bookings {
     pub(super) fn ebbs(
         &self,
         partition: Option<&str>,
-        load: Load,
+        load: PartitionLoad,
         idle: &Resources,
         now: Timestamp,
-    ) -> Vec<Ebb> {
+    ) -> Vec<IdleDrop> {
         if self.reserved.is_empty() {
             return Vec::new();
         }
@@ -300,6 +303,6 @@ impl Bookings {
 }
 
 /// The partition that is reserved in, by its name.
-pub(super) fn partition<'a>(answer: &'a Answer, own: Option<&'a str>) -> Option<&'a str> {
+pub(super) fn partition<'a>(answer: &'a AgentAnswer, own: Option<&'a str>) -> Option<&'a str> {
     own.or_else(|| default_partition(answer.all("load")))
 }

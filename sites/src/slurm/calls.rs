@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use cospan_domain::ids::{LrmId, Tag};
+use cospan_domain::ids::{AttemptTag, LrmId};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::errors;
 use super::options::{LANES, limits, name, options};
 use super::polls::{FILES_SETTLE, lasts};
-use super::queue::{self, Job};
-use super::{Facts, SELDOM, SlurmSite, grace, kill_wait, nodes, setting};
-use crate::agent::{Answer, Failure, Request};
+use super::queue::{self, SlurmJob};
+use super::{SELDOM, SlurmFacts, SlurmSite, grace, kill_wait, nodes, setting};
+use crate::agent::{AgentAnswer, AgentFailure, AgentRequest};
 use crate::local::root::nonce;
 use crate::port::{
-    AttemptOrder, Capabilities, Found, GateDecision, GateState, Go, SiteDescription, SiteError,
-    Submitted, TagLookup,
+    Capabilities, FoundAttempt, GateDecision, GateState, Go, SiteDescription, SiteError,
+    SubmitRequest, Submitted, TagLookup,
 };
-use crate::wrapper::parameters::{Pace, encode_go_for_site, first_of_void, written};
+use crate::wrapper::parameters::{WrapperPace, encode_go_for_site, first_of_void, written};
 use crate::wrapper::{SCRIPT, script_name, state};
 
 /// What `sbatch` gets: a script that hands on to the wrapper, because that must not be copied
@@ -30,9 +30,12 @@ fn stub_name() -> String {
 impl SlurmSite {
     pub(super) async fn describe_site(&self) -> Result<SiteDescription, SiteError> {
         self.keep().await?;
-        let answer = self.agent.ask(&["describe"], Request::default()).await?;
+        let answer = self
+            .agent
+            .ask(&["describe"], AgentRequest::default())
+            .await?;
         let load = self.load(&answer)?;
-        *self.facts() = Some(Facts {
+        *self.facts() = Some(SlurmFacts {
             kill_wait: setting(&answer, "KillWait").and_then(kill_wait),
             amounts: nodes::amounts(&answer, self.config.partition.as_deref()),
             lanes: self.lanes(&answer),
@@ -71,15 +74,15 @@ impl SlurmSite {
     }
 
     /// Those that are ours.
-    pub(super) fn jobs(&self, answer: &Answer) -> Vec<Job> {
+    pub(super) fn jobs(&self, answer: &AgentAnswer) -> Vec<SlurmJob> {
         let root = self.config.root.to_str().unwrap_or_default();
         answer
             .all("queue")
-            .filter_map(|line| Job::read(line, root))
+            .filter_map(|line| SlurmJob::read(line, root))
             .collect()
     }
 
-    pub(super) fn load(&self, answer: &Answer) -> Result<queue::Load, SiteError> {
+    pub(super) fn load(&self, answer: &AgentAnswer) -> Result<queue::PartitionLoad, SiteError> {
         let partition = self.config.partition.as_deref();
         queue::load(answer.all("load"), partition).ok_or_else(|| {
             SiteError::Refused(match partition {
@@ -90,7 +93,7 @@ impl SlurmSite {
     }
 
     /// What Slurm said of itself; it is asked if it never was.
-    pub(super) async fn known(&self) -> Result<Facts, SiteError> {
+    pub(super) async fn known(&self) -> Result<SlurmFacts, SiteError> {
         let known = self.facts().clone();
         if let Some(facts) = known {
             return Ok(facts);
@@ -104,7 +107,7 @@ impl SlurmSite {
         Ok(grace(self.config.grace, self.known().await?.kill_wait))
     }
 
-    pub(super) async fn submit_order(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    pub(super) async fn submit_order(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         let facts = self.known().await?;
         let lane = facts.lanes.own.or(&LANES.read(&order.lrm_options));
         let elsewhere = facts
@@ -122,7 +125,7 @@ impl SlurmSite {
         let longest = facts.lanes.longest(&lane);
         let limits = limits(&self.config, order, longest, facts.counts_disk);
         let options = options(&self.config, order, &root, limits)?;
-        let pace = Pace {
+        let pace = WrapperPace {
             hold_max: limits.hold_max,
             wall_time: order.wall_time,
             grace: grace(self.config.grace, facts.kill_wait),
@@ -132,7 +135,7 @@ impl SlurmSite {
         };
         let written = written(order, &self.config.root, &pace, &self.config.seal);
         let request = || {
-            let mut request = Request::default();
+            let mut request = AgentRequest::default();
             if let Some(inputs) = &written.inputs {
                 request.file("inputs", inputs);
             }
@@ -144,7 +147,7 @@ impl SlurmSite {
         let words = ["submit".to_owned(), tag, stub, wrapper, self.agent.limit()];
         let words = [&words[..], &options].concat();
         let answer = match self.agent.ask(&words, request()).await {
-            Err(Failure::NotInstalled) => {
+            Err(AgentFailure::NotInstalled) => {
                 self.install().await?;
                 self.agent.ask(&words, request()).await?
             }
@@ -157,17 +160,17 @@ impl SlurmSite {
     }
 
     async fn install(&self) -> Result<(), SiteError> {
-        let mut request = Request::default();
+        let mut request = AgentRequest::default();
         request.file(&stub_name(), STUB.as_bytes());
         request.file(&script_name(), SCRIPT.as_bytes());
         self.agent.ask(&["install"], request.end()).await?;
         Ok(())
     }
 
-    pub(super) async fn find(&self, tag: Tag) -> Result<TagLookup, SiteError> {
+    pub(super) async fn find(&self, tag: AttemptTag) -> Result<TagLookup, SiteError> {
         let answer = self
             .agent
-            .ask(&["find", &tag.to_string()], Request::default())
+            .ask(&["find", &tag.to_string()], AgentRequest::default())
             .await?;
         let known = answer.last("number");
         let jobs = self.jobs(&answer).into_iter();
@@ -176,14 +179,14 @@ impl SlurmSite {
             jobs.filter(|job| job.tag == tag && (job.is_active() || known == Some(&job.number)));
         let mut found = Vec::new();
         for job in ours {
-            found.push(Found {
+            found.push(FoundAttempt {
                 lrm_id: lrm_id(&job.number)?,
                 submitted_at: job.submitted_at,
             });
         }
         if let (Some(number), true) = (known, found.is_empty()) {
             let submitted_at = Timestamp::default();
-            found.push(Found {
+            found.push(FoundAttempt {
                 lrm_id: lrm_id(number)?,
                 submitted_at,
             });
@@ -193,7 +196,7 @@ impl SlurmSite {
 
     pub(super) async fn decide(
         &self,
-        tag: Tag,
+        tag: AttemptTag,
         decision: &GateDecision,
     ) -> Result<GateState, SiteError> {
         let (name, nonce) = (tag.to_string(), nonce());
@@ -212,7 +215,7 @@ impl SlurmSite {
                 let wait_ms = go.start_at.since(super::now()).0.to_string();
                 let length = text.len().to_string();
                 let words = ["gate", &name, "go", &nonce, &wait_ms, &length];
-                self.agent.ask(&words, Request::bytes(text)).await?
+                self.agent.ask(&words, AgentRequest::bytes(text)).await?
             }
         };
         let verdict = answer.last("verdict").ok_or_else(|| {
@@ -223,11 +226,11 @@ impl SlurmSite {
         Ok(decided.unwrap_or(GateState::Opened))
     }
 
-    fn void(&self, tag: Tag) -> Request {
-        Request::bytes(format!("{}\n", first_of_void(tag, &self.config.seal)).into_bytes())
+    fn void(&self, tag: AttemptTag) -> AgentRequest {
+        AgentRequest::bytes(format!("{}\n", first_of_void(tag, &self.config.seal)).into_bytes())
     }
 
-    pub(super) async fn end(&self, tag: Tag) -> Result<(), SiteError> {
+    pub(super) async fn end(&self, tag: AttemptTag) -> Result<(), SiteError> {
         // After its grace the wrapper has said its last word, or never will.
         let patience = Duration::from_millis(self.grace().await?.0) + FILES_SETTLE;
         let told = self.told_to_end().get(&tag).map(|since| since.elapsed());
@@ -246,20 +249,20 @@ impl SlurmSite {
         Ok(())
     }
 
-    pub(super) async fn remove(&self, tag: Tag) -> Result<(), SiteError> {
+    pub(super) async fn remove(&self, tag: AttemptTag) -> Result<(), SiteError> {
         let words = ["remove", &tag.to_string(), &nonce()];
-        self.agent.ask(&words, Request::default()).await?;
+        self.agent.ask(&words, AgentRequest::default()).await?;
         self.over().remove(&tag);
         self.told_to_end().remove(&tag);
         self.forget_attempt(tag);
         Ok(())
     }
 
-    pub(super) async fn list(&self) -> Result<Vec<Tag>, SiteError> {
-        let answer = self.agent.ask(&["list"], Request::default()).await?;
+    pub(super) async fn list(&self) -> Result<Vec<AttemptTag>, SiteError> {
+        let answer = self.agent.ask(&["list"], AgentRequest::default()).await?;
         let named = answer.all("name").filter_map(|name| name.parse().ok());
-        let queued = self.jobs(&answer).into_iter().filter(Job::is_active);
-        let mut tags: Vec<Tag> = named.chain(queued.map(|job| job.tag)).collect();
+        let queued = self.jobs(&answer).into_iter().filter(SlurmJob::is_active);
+        let mut tags: Vec<AttemptTag> = named.chain(queued.map(|job| job.tag)).collect();
         tags.sort_unstable();
         tags.dedup();
         Ok(tags)
@@ -276,7 +279,7 @@ fn untracked(tracking: Option<&str>) -> String {
     }
 }
 
-fn submitted(answer: &Answer, has_own: bool) -> Result<Submitted, SiteError> {
+fn submitted(answer: &AgentAnswer, has_own: bool) -> Result<Submitted, SiteError> {
     if let Some(number) = answer.last("number") {
         return Ok(Submitted {
             lrm_id: lrm_id(number)?,

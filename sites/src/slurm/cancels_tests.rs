@@ -11,7 +11,7 @@ use cospan_domain::resources::Resources;
 use super::{SlurmConfig, SlurmSite};
 use crate::contract::tag;
 use crate::exec::child::ChildExec;
-use crate::exec::{Command, Exec, ExecError, Output};
+use crate::exec::{CommandOutput, Exec, ExecCommand, ExecError};
 use crate::port::{Attempts, SiteError};
 
 /// Stands in for all commands of Slurm: one job of ours runs.
@@ -39,7 +39,7 @@ struct Instead(PathBuf, ChildExec);
 
 #[async_trait]
 impl Exec for Instead {
-    async fn run(&self, mut command: Command) -> Result<Output, ExecError> {
+    async fn run(&self, mut command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let path = format!("{}:/usr/bin:/bin", self.0.display());
         command.environment.insert("PATH".into(), path.into());
         self.1.run(command).await

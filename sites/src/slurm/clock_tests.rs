@@ -10,7 +10,9 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::cancels_tests;
 use super::polls_tests::{WRITTEN_S, files, job, look, seen, site};
 use crate::contract::tag;
-use crate::port::{Attempts, Begun, Gate, GateDecision, GateState, Go, Observation, SiteError};
+use crate::port::{
+    Attempts, Gate, GateDecision, GateState, Go, Observation, PayloadBegin, SiteError,
+};
 
 const HOUR_S: i64 = 3_600;
 /// By so much clocks are set, also to a time before everything that was written.
@@ -32,7 +34,7 @@ async fn no_time_that_was_told_changes_when_a_clock_is_set() {
             said.files = files(tag(1), 5, &[("decision", "go"), ("begun", &begun)]);
         });
         let before = look(&site).await;
-        let Observation::Begun(Begun { at, .. }) = seen(&before) else {
+        let Observation::Begun(PayloadBegin { at, .. }) = seen(&before) else {
             panic!("{before:?}")
         };
         assert_eq!(*at, Timestamp(WRITTEN_S.unsigned_abs() * 1_000));

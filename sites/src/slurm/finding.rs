@@ -2,15 +2,15 @@
 
 use cospan_domain::units::{Bytes, DurationMs};
 
-use super::probe::{Facts, Partition};
+use super::probe::{ProbedFacts, SlurmPartition};
 use super::promises::promises;
 use super::{BEFORE_KILL, SlurmConfig, grace};
-use crate::agent::Answer;
+use crate::agent::AgentAnswer;
 use crate::port::SiteError;
 
 /// How something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FindingVerdict {
     /// As it should be.
     Good,
     /// It works; somebody should look at it.
@@ -25,7 +25,7 @@ pub struct Finding {
     /// What was looked at.
     pub what: &'static str,
     /// How it was found.
-    pub verdict: Verdict,
+    pub verdict: FindingVerdict,
     /// What was found.
     pub found: String,
     /// What to do; empty if nothing is to be done.
@@ -143,7 +143,7 @@ pub fn advice(said: &str) -> &'static str {
 pub(super) fn good(what: &'static str, found: impl Into<String>) -> Finding {
     Finding {
         what,
-        verdict: Verdict::Good,
+        verdict: FindingVerdict::Good,
         found: found.into(),
         advice: String::new(),
     }
@@ -152,7 +152,7 @@ pub(super) fn good(what: &'static str, found: impl Into<String>) -> Finding {
 fn odd(what: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Finding {
     Finding {
         what,
-        verdict: Verdict::Odd,
+        verdict: FindingVerdict::Odd,
         found: found.into(),
         advice: advice.into(),
     }
@@ -164,13 +164,13 @@ pub(super) fn bad(
     advice: impl Into<String>,
 ) -> Finding {
     Finding {
-        verdict: Verdict::Bad,
+        verdict: FindingVerdict::Bad,
         ..odd(what, found, advice)
     }
 }
 
 /// All that one look tells.
-pub(super) fn all(answer: &Answer, facts: &Facts, config: &SlurmConfig) -> Vec<Finding> {
+pub(super) fn all(answer: &AgentAnswer, facts: &ProbedFacts, config: &SlurmConfig) -> Vec<Finding> {
     let partition = config.partition.as_deref();
     let mut all = vec![good(
         "login",
@@ -198,12 +198,12 @@ pub(super) fn all(answer: &Answer, facts: &Facts, config: &SlurmConfig) -> Vec<F
     all
 }
 
-fn failed(answer: &Answer, key: &str) -> Option<String> {
+fn failed(answer: &AgentAnswer, key: &str) -> Option<String> {
     let said: Vec<&str> = answer.all(key).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-fn tools(answer: &Answer) -> Finding {
+fn tools(answer: &AgentAnswer) -> Finding {
     let missing: Vec<&str> = answer.all("missing").collect();
     if !missing.is_empty() {
         let found = format!("not found: {}", missing.join(", "));
@@ -228,7 +228,7 @@ fn tools(answer: &Answer) -> Finding {
     }
 }
 
-fn slurm(answer: &Answer, facts: &Facts) -> Finding {
+fn slurm(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     match failed(answer, "version_failed") {
         Some(said) => bad("Slurm", said.clone(), advice(&said)),
         None => good(
@@ -238,7 +238,7 @@ fn slurm(answer: &Answer, facts: &Facts) -> Finding {
     }
 }
 
-fn of_partition(answer: &Answer, facts: &Facts, wanted: Option<&str>) -> Finding {
+fn of_partition(answer: &AgentAnswer, facts: &ProbedFacts, wanted: Option<&str>) -> Finding {
     const WHAT: &str = "partition";
     if let Some(said) = failed(answer, "partition_failed") {
         return bad(WHAT, said.clone(), advice(&said));
@@ -276,8 +276,8 @@ fn of_partition(answer: &Answer, facts: &Facts, wanted: Option<&str>) -> Finding
     }
 }
 
-fn told_of(partition: &Partition) -> String {
-    let Partition {
+fn told_of(partition: &SlurmPartition) -> String {
+    let SlurmPartition {
         name,
         nodes,
         processors,
@@ -297,7 +297,7 @@ fn told_of(partition: &Partition) -> String {
     )
 }
 
-fn submission(answer: &Answer) -> Finding {
+fn submission(answer: &AgentAnswer) -> Finding {
     const WHAT: &str = "submission";
     match failed(answer, "submission_failed") {
         Some(said) => bad(WHAT, said.clone(), advice(&said)),
@@ -305,7 +305,7 @@ fn submission(answer: &Answer) -> Finding {
     }
 }
 
-fn account(facts: &Facts) -> Finding {
+fn account(facts: &ProbedFacts) -> Finding {
     match &facts.limits {
         None => good("limits", "Slurm keeps no accounts here"),
         Some(limits) if limits.is_empty() => good("limits", "none are told"),
@@ -320,7 +320,7 @@ fn account(facts: &Facts) -> Finding {
 }
 
 /// What Slurm leaves of the time that a payload is to have when it is told to end.
-fn ending(facts: &Facts, wanted: DurationMs) -> Finding {
+fn ending(facts: &ProbedFacts, wanted: DurationMs) -> Finding {
     const WHAT: &str = "ending";
     let left = grace(wanted, facts.kill_wait);
     match facts.kill_wait {
@@ -336,7 +336,7 @@ fn ending(facts: &Facts, wanted: DurationMs) -> Finding {
     }
 }
 
-fn tracking(facts: &Facts) -> Finding {
+fn tracking(facts: &ProbedFacts) -> Finding {
     const WHAT: &str = "processes";
     let kind = facts.process_tracking.as_str();
     match kind {
@@ -349,7 +349,7 @@ fn tracking(facts: &Facts) -> Finding {
     }
 }
 
-fn directory(answer: &Answer, facts: &Facts) -> Finding {
+fn directory(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     const WHAT: &str = DIRECTORY;
     let (root, kind) = (&facts.root, &facts.file_system);
     if answer.all("root_is").any(|is| is == "unwritable") {
@@ -371,7 +371,7 @@ fn directory(answer: &Answer, facts: &Facts) -> Finding {
     }
 }
 
-fn disk(facts: &Facts) -> Finding {
+fn disk(facts: &ProbedFacts) -> Finding {
     let found = format!("{} free", facts.free);
     match facts.free {
         Bytes(0) => bad("disk", found, advice("No space left")),
@@ -380,7 +380,7 @@ fn disk(facts: &Facts) -> Finding {
     }
 }
 
-fn clock(facts: &Facts) -> Finding {
+fn clock(facts: &ProbedFacts) -> Finding {
     let apart = facts.clock_ahead_ms.unsigned_abs();
     let found = format!("{} ms apart from ours", facts.clock_ahead_ms);
     let what = "set both by NTP: starts of several components are timed by them";
@@ -392,7 +392,7 @@ fn clock(facts: &Facts) -> Finding {
 }
 
 /// What a job saw of the root.
-fn of_trial(answer: &Answer, facts: &Facts) -> Finding {
+fn of_trial(answer: &AgentAnswer, facts: &ProbedFacts) -> Finding {
     const WHAT: &str = "nodes";
     if let Some(node) = answer.last("seen_by") {
         return good(WHAT, format!("{node} has {}", facts.root));
@@ -418,14 +418,14 @@ fn of_trial(answer: &Answer, facts: &Facts) -> Finding {
 /// better evidence than the kind of its file system.
 pub(super) fn add_trial(
     findings: &mut Vec<Finding>,
-    tried: Result<Answer, SiteError>,
-    facts: &Facts,
+    tried: Result<AgentAnswer, SiteError>,
+    facts: &ProbedFacts,
 ) {
     let nodes = match tried {
         Ok(answer) => of_trial(&answer, facts),
         Err(error) => bad("nodes", error.to_string(), advice(&error.to_string())),
     };
-    if nodes.verdict == Verdict::Good {
+    if nodes.verdict == FindingVerdict::Good {
         for directory in findings
             .iter_mut()
             .filter(|finding| finding.what == DIRECTORY)
@@ -455,11 +455,11 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Vec<Finding> {
-        let facts = Facts {
+        let facts = ProbedFacts {
             free: LITTLE_DISK,
-            ..Facts::default()
+            ..ProbedFacts::default()
         };
-        all(&Answer(text.to_owned()), &facts, &config())
+        all(&AgentAnswer(text.to_owned()), &facts, &config())
     }
 
     fn config() -> SlurmConfig {
@@ -514,7 +514,7 @@ mod tests {
     fn what_is_missing_is_bad_and_tells_what_to_do() {
         let all = said("missing sbatch\nmissing squeue\n");
         let tools = of(&all, "commands");
-        assert_eq!(tools.verdict, Verdict::Bad);
+        assert_eq!(tools.verdict, FindingVerdict::Bad);
         assert!(tools.found.contains("sbatch, squeue") && tools.advice.contains("PATH"));
     }
 
@@ -523,13 +523,13 @@ mod tests {
         let all =
             said("partition_failed slurm_load_partitions: Unable to contact slurm controller");
         let partition = of(&all, "partition");
-        assert_eq!(partition.verdict, Verdict::Bad);
+        assert_eq!(partition.verdict, FindingVerdict::Bad);
         assert!(partition.advice.contains("slurmctld"), "{partition:?}");
     }
 
     #[test]
     fn each_partition_is_told_the_chosen_one_first() {
-        let partition = |name: &str, in_order| Partition {
+        let partition = |name: &str, in_order| SlurmPartition {
             name: name.to_owned(),
             is_default: name == "normal",
             is_up: true,
@@ -543,11 +543,11 @@ mod tests {
             disk: Bytes(0),
         };
         let partitions = vec![partition("fast", 64), partition("normal", 48)];
-        let facts = Facts {
+        let facts = ProbedFacts {
             partitions,
-            ..Facts::default()
+            ..ProbedFacts::default()
         };
-        let all = all(&Answer(String::new()), &facts, &config());
+        let all = all(&AgentAnswer(String::new()), &facts, &config());
         let told = all.iter().filter(|finding| finding.what == "partition");
         let told: Vec<&str> = told.map(|finding| finding.found.as_str()).collect();
         assert_eq!(
@@ -561,12 +561,12 @@ mod tests {
 
     #[test]
     fn a_job_that_ran_and_saw_nothing_is_bad_and_one_that_waits_is_not() {
-        let facts = Facts::default();
-        let of = |text: &str| of_trial(&Answer(text.to_owned()), &facts).verdict;
-        assert_eq!(of("seen_by n1"), Verdict::Good);
-        assert_eq!(of("unseen PENDING (Resources)"), Verdict::Odd);
-        assert_eq!(of("unseen COMPLETED (None)"), Verdict::Bad);
-        assert_eq!(of("unseen "), Verdict::Bad);
+        let facts = ProbedFacts::default();
+        let of = |text: &str| of_trial(&AgentAnswer(text.to_owned()), &facts).verdict;
+        assert_eq!(of("seen_by n1"), FindingVerdict::Good);
+        assert_eq!(of("unseen PENDING (Resources)"), FindingVerdict::Odd);
+        assert_eq!(of("unseen COMPLETED (None)"), FindingVerdict::Bad);
+        assert_eq!(of("unseen "), FindingVerdict::Bad);
     }
 
     #[test]
@@ -574,19 +574,19 @@ mod tests {
         let of = |secs: Option<u64>| {
             let kill_wait = secs.map(DurationMs::from_secs);
             ending(
-                &Facts {
+                &ProbedFacts {
                     kill_wait,
-                    ..Facts::default()
+                    ..ProbedFacts::default()
                 },
                 config().grace,
             )
         };
         assert_eq!(
             [None, Some(7), Some(30)].map(|secs| of(secs).verdict),
-            [Verdict::Good; 3]
+            [FindingVerdict::Good; 3]
         );
         let early = of(Some(5));
-        assert_eq!(early.verdict, Verdict::Odd);
+        assert_eq!(early.verdict, FindingVerdict::Odd);
         assert!(
             early.found.contains("KillWait is 5s") && early.advice.contains("7s"),
             "{early:?}"
@@ -596,15 +596,19 @@ mod tests {
     #[test]
     fn clocks_that_differ_are_told() {
         let of = |clock_ahead_ms| {
-            clock(&Facts {
+            clock(&ProbedFacts {
                 clock_ahead_ms,
-                ..Facts::default()
+                ..ProbedFacts::default()
             })
             .verdict
         };
         assert_eq!(
             (of(-300), of(5_000), of(-90_000)),
-            (Verdict::Good, Verdict::Odd, Verdict::Bad)
+            (
+                FindingVerdict::Good,
+                FindingVerdict::Odd,
+                FindingVerdict::Bad
+            )
         );
     }
 }

@@ -5,14 +5,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::SlurmSite;
-use crate::agent::Request;
+use crate::agent::AgentRequest;
 use crate::local::owner::{Hold, Owner};
-use crate::local::root::Root;
+use crate::local::root::OwnedRoot;
 use crate::port::SiteError;
 
 /// How the root is held.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum RootHold {
     /// By a lock.
     Here(Arc<Hold>),
     /// By its name: `true` once that was written.
@@ -32,8 +32,8 @@ impl SlurmSite {
         };
         let ours = Owner::ours(instance, &self.config.data_directory);
         match &self.held {
-            Held::Here(hold) => self.lock(hold.clone(), ours).await,
-            Held::There(is_ours) => self.sign(is_ours, &ours).await,
+            RootHold::Here(hold) => self.lock(hold.clone(), ours).await,
+            RootHold::There(is_ours) => self.sign(is_ours, &ours).await,
         }
     }
 
@@ -55,7 +55,7 @@ impl SlurmSite {
     async fn lock(&self, hold: Arc<Hold>, ours: Owner) -> Result<(), SiteError> {
         let (path, name) = (self.config.root.clone(), self.config.name.clone());
         let locked = tokio::task::spawn_blocking(move || {
-            let Ok(root) = Root::open(&path, &name) else {
+            let Ok(root) = OwnedRoot::open(&path, &name) else {
                 return Ok(());
             };
             // A file that is none is told by the agent.
@@ -76,7 +76,7 @@ impl SlurmSite {
     }
 
     async fn sign(&self, is_ours: &Mutex<bool>, ours: &Owner) -> Result<(), SiteError> {
-        let answer = self.agent.ask(&["owner"], Request::default()).await?;
+        let answer = self.agent.ask(&["owner"], AgentRequest::default()).await?;
         let lines: Vec<&str> = answer.all("owner").collect();
         let found = Owner::parse(&lines.join("\n"));
         let signed = || is_ours.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +97,7 @@ impl SlurmSite {
         // As a shell reads a file.
         let seen = lines.join("\n").trim_end_matches('\n').to_owned();
         let words = ["own".to_owned(), text.len().to_string(), seen];
-        let answer = self.agent.ask(&words, Request::bytes(text)).await?;
+        let answer = self.agent.ask(&words, AgentRequest::bytes(text)).await?;
         // Of two that found the same one only one is written down.
         let lines: Vec<&str> = answer.all("owner").collect();
         match Owner::parse(&lines.join("\n")) {
@@ -122,7 +122,7 @@ mod tests {
     use super::super::SlurmConfig;
     use super::*;
     use crate::exec::child::ChildExec;
-    use crate::exec::{Command, Exec, ExecError, Output, Work};
+    use crate::exec::{CommandOutput, Exec, ExecCommand, ExecError, Work};
 
     /// Has another control plane take the root just before this one writes its name.
     #[derive(Debug)]
@@ -130,7 +130,7 @@ mod tests {
 
     #[async_trait]
     impl Exec for Behind {
-        async fn run(&self, command: Command) -> Result<Output, ExecError> {
+        async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
             if let (Some(first), Work::Script { words, .. }) = (&self.0, &command.work)
                 && words.iter().any(|word| word == "own")
             {

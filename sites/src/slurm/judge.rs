@@ -2,18 +2,18 @@
 
 use cospan_domain::units::DurationMs;
 
-use super::queue::Job;
-use crate::port::{AtGate, Observation, Silence};
-use crate::verdict::{Left, Verdict, Word, verdict};
-use crate::wrapper::evidence::{Evidence, observed};
+use super::queue::SlurmJob;
+use crate::port::{AtGate, Observation, PartialAnswer};
+use crate::verdict::{AttemptEnd, BatchState, WrapperTraces, verdict};
+use crate::wrapper::evidence::{WrapperEvidence, observed};
 
 /// What is known of one attempt.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known<'a> {
+pub(super) struct AttemptKnowledge<'a> {
     /// Slurm's job: of several the one that has the directory, or may still get it.
-    pub(super) job: Option<&'a Job>,
+    pub(super) job: Option<&'a SlurmJob>,
     /// What its directory says, if it has one.
-    pub(super) evidence: Option<&'a Evidence>,
+    pub(super) evidence: Option<&'a WrapperEvidence>,
     /// What its wrapper reads is still there.
     pub(super) spooled: bool,
     /// For a while it has been seen to be over, or to be what can never run.
@@ -24,23 +24,23 @@ pub(super) struct Known<'a> {
     pub(super) asked_again: bool,
 }
 
-impl Known<'_> {
-    fn word(&self) -> Word {
-        self.job.map_or(Word::Forgotten, |job| job.word)
+impl AttemptKnowledge<'_> {
+    fn word(&self) -> BatchState {
+        self.job.map_or(BatchState::Forgotten, |job| job.word)
     }
 
-    fn left(&self) -> Left {
+    fn left(&self) -> WrapperTraces {
         match (self.evidence, self.job) {
             // Another's directory: this one waits behind it, and was not put back.
             (Some(evidence), Some(job)) if job.word.is_in_queue() && !is_holder(evidence, job) => {
-                if evidence.left() == Left::Void {
-                    Left::Void
+                if evidence.left() == WrapperTraces::Void {
+                    WrapperTraces::Void
                 } else {
-                    Left::Nothing
+                    WrapperTraces::Nothing
                 }
             }
             (Some(evidence), _) => evidence.left(),
-            (None, _) => Left::Nothing,
+            (None, _) => WrapperTraces::Nothing,
         }
     }
 
@@ -48,24 +48,24 @@ impl Known<'_> {
     fn is_settled(&self) -> bool {
         match self.word() {
             // A controller that forgot that it started this has its node end what still runs.
-            Word::Waiting | Word::Requeued => {
+            BatchState::Waiting | BatchState::Requeued => {
                 self.asked_again && (self.settled || self.left().is_exit())
             }
             // One that was told to end ends now, and Slurm will say who told it.
-            Word::Running if self.left() == Left::Terminated => self.overdue,
-            Word::Running => self.asked_again,
-            Word::Completing => self.overdue,
+            BatchState::Running if self.left() == WrapperTraces::Terminated => self.overdue,
+            BatchState::Running => self.asked_again,
+            BatchState::Completing => self.overdue,
             _ => self.settled,
         }
     }
 }
 
 /// Whether Slurm says that a job waits whose wrapper has its directory.
-pub(super) fn is_back_in_queue(job: &Job, evidence: Option<&Evidence>) -> bool {
+pub(super) fn is_back_in_queue(job: &SlurmJob, evidence: Option<&WrapperEvidence>) -> bool {
     job.word.is_in_queue() && evidence.is_some_and(|evidence| is_holder(evidence, job))
 }
 
-fn is_holder(evidence: &Evidence, job: &Job) -> bool {
+fn is_holder(evidence: &WrapperEvidence, job: &SlurmJob) -> bool {
     let holder = evidence
         .ready
         .as_ref()
@@ -74,20 +74,25 @@ fn is_holder(evidence: &Evidence, job: &Job) -> bool {
 }
 
 /// Whether Slurm is to be asked once more: files tell what happened after it was asked.
-pub(super) fn is_outdated(known: Known<'_>) -> bool {
-    let asks = matches!(known.word(), Word::Waiting | Word::Requeued | Word::Running);
-    asks && verdict(known.word(), known.left(), false) == Verdict::Untold
+pub(super) fn is_outdated(known: AttemptKnowledge<'_>) -> bool {
+    let asks = matches!(
+        known.word(),
+        BatchState::Waiting | BatchState::Requeued | BatchState::Running
+    );
+    asks && verdict(known.word(), known.left(), false) == AttemptEnd::Untold
 }
 
 /// What the attempt is doing.
-pub(super) fn judge(known: Known<'_>) -> Observation {
+pub(super) fn judge(known: AttemptKnowledge<'_>) -> Observation {
     let over = known.job.is_some_and(|job| !job.is_active());
     // Slurm remembers a while longer what was removed.
     if over && known.evidence.is_none() && !known.spooled {
         return Observation::Absent;
     }
     match verdict(known.word(), known.left(), known.is_settled()) {
-        Verdict::Queued => Observation::Queued(known.job.map(Job::in_queue).unwrap_or_default()),
+        AttemptEnd::Queued => {
+            Observation::Queued(known.job.map(SlurmJob::in_queue).unwrap_or_default())
+        }
         verdict => held_from_its_start(known, observed(verdict, known.evidence, || said(known))),
     }
 }
@@ -96,10 +101,10 @@ pub(super) fn judge(known: Known<'_>) -> Observation {
 /// Slurm said of it; what was ended from outside is not judged before Slurm says by whom; and what
 /// has left nothing is not known to be absent. `settled`: its last word was seen a while ago.
 pub(super) fn judge_in_silence(
-    job: Option<&Job>,
-    evidence: Option<&Evidence>,
+    job: Option<&SlurmJob>,
+    evidence: Option<&WrapperEvidence>,
     settled: bool,
-    silence: &Silence,
+    silence: &PartialAnswer,
 ) -> Observation {
     // The same each time: what changes is news.
     let said = || format!("Slurm does not answer: {}", silence.why);
@@ -108,18 +113,22 @@ pub(super) fn judge_in_silence(
         return unknown();
     };
     let left = evidence.left();
-    let by_itself = matches!(left, Left::Success | Left::Failure);
+    let by_itself = matches!(left, WrapperTraces::Success | WrapperTraces::Failure);
     let word = job.map(|job| job.word).filter(|word| !word.is_active());
-    match verdict(word.unwrap_or(Word::Running), left, by_itself && settled) {
-        Verdict::Untold | Verdict::Absent | Verdict::Queued => unknown(),
+    match verdict(
+        word.unwrap_or(BatchState::Running),
+        left,
+        by_itself && settled,
+    ) {
+        AttemptEnd::Untold | AttemptEnd::Absent | AttemptEnd::Queued => unknown(),
         told => observed(told, Some(evidence), said),
     }
 }
 
 /// Its processors are nobody else's from when Slurm started it, before its wrapper is at its gate:
 /// prologs and busy nodes take their time. Slurm tells the second; by the end of it they are held.
-fn held_from_its_start(known: Known<'_>, observed: Observation) -> Observation {
-    let running = known.job.filter(|job| job.word == Word::Running);
+fn held_from_its_start(known: AttemptKnowledge<'_>, observed: Observation) -> Observation {
+    let running = known.job.filter(|job| job.word == BatchState::Running);
     match (observed, running.and_then(|job| job.start_at)) {
         (Observation::Ready(at_gate), Some(start_at)) => {
             let held_at = at_gate.held_at.min(start_at + SECOND);
@@ -131,7 +140,7 @@ fn held_from_its_start(known: Known<'_>, observed: Observation) -> Observation {
 
 const SECOND: DurationMs = DurationMs::from_secs(1);
 
-fn said(known: Known<'_>) -> String {
+fn said(known: AttemptKnowledge<'_>) -> String {
     match known.job {
         Some(job) => format!(
             "Slurm says {} ({}) of its job {}",
@@ -148,10 +157,10 @@ mod tests {
     use super::*;
     use crate::port::{EndedBySite, ExitCause, GateState, InQueue};
     use crate::slurm::queue::word;
-    use crate::wrapper::state::{ProcessName, Ready};
+    use crate::wrapper::state::{ProcessName, ReadyFile};
 
-    fn job(state: &str, reason: &str) -> Job {
-        Job {
+    fn job(state: &str, reason: &str) -> SlurmJob {
+        SlurmJob {
             number: "5".to_owned(),
             tag: "cabcdefgh-1-0-1".parse().unwrap(),
             state: state.to_owned(),
@@ -164,33 +173,36 @@ mod tests {
         }
     }
 
-    fn of_job(number: &str) -> Evidence {
+    fn of_job(number: &str) -> WrapperEvidence {
         let wrapper = ProcessName { pid: 12, start: 34 };
         let (host, boot) = ("n1".to_owned(), "b".to_owned());
-        let ready = Ready {
+        let ready = ReadyFile {
             host,
             wrapper,
             boot,
             job: Some(number.to_owned()),
             nodes: None,
         };
-        Evidence {
+        WrapperEvidence {
             ready: Some((ready, Timestamp(1))),
-            ..Evidence::default()
+            ..WrapperEvidence::default()
         }
     }
 
-    fn exited(cause: ExitCause) -> Evidence {
+    fn exited(cause: ExitCause) -> WrapperEvidence {
         let decision = Some((GateState::Opened, Timestamp(2)));
-        Evidence {
+        WrapperEvidence {
             decision,
             exit: Some((cause, Timestamp(9))),
             ..of_job("5")
         }
     }
 
-    fn known<'a>(job: Option<&'a Job>, evidence: Option<&'a Evidence>) -> Known<'a> {
-        Known {
+    fn known<'a>(
+        job: Option<&'a SlurmJob>,
+        evidence: Option<&'a WrapperEvidence>,
+    ) -> AttemptKnowledge<'a> {
+        AttemptKnowledge {
             job,
             evidence,
             spooled: true,
@@ -209,15 +221,16 @@ mod tests {
 
     #[test]
     fn processors_are_held_from_when_slurm_started_their_job() {
-        let at_gate = |at| Evidence {
+        let at_gate = |at| WrapperEvidence {
             ready: of_job("5").ready.map(|(ready, _)| (ready, Timestamp(at))),
-            ..Evidence::default()
+            ..WrapperEvidence::default()
         };
-        let held = |job: &Job, gate_at| match judge(known(Some(job), Some(&at_gate(gate_at)))) {
+        let held = |job: &SlurmJob, gate_at| match judge(known(Some(job), Some(&at_gate(gate_at))))
+        {
             Observation::Ready(AtGate { since, held_at, .. }) => (since.0, held_at.0),
             seen => panic!("{seen:?}"),
         };
-        let running = Job {
+        let running = SlurmJob {
             start_at: Some(Timestamp(5_000)),
             ..job("RUNNING", "None")
         };
@@ -239,7 +252,7 @@ mod tests {
         let job = job("PENDING", "PartitionTimeLimit");
         let late = known(Some(&job), None);
         assert_eq!(why(&judge(late)), Some((false, EndedBySite::NeverRuns)));
-        let early = Known {
+        let early = AttemptKnowledge {
             settled: false,
             ..late
         };
@@ -252,7 +265,7 @@ mod tests {
         let evidence = exited(ExitCause::Code(0));
         let late = known(Some(&running), Some(&evidence));
         assert!(matches!(judge(late), Observation::Exited(_)));
-        let early = Known {
+        let early = AttemptKnowledge {
             asked_again: false,
             ..late
         };
@@ -272,7 +285,7 @@ mod tests {
             let early = known(Some(&job), Some(&evidence));
             assert!(matches!(judge(early), Observation::Unknown(_)) && !is_outdated(early));
             assert!(matches!(
-                judge(Known {
+                judge(AttemptKnowledge {
                     overdue: true,
                     ..early
                 }),
@@ -284,18 +297,18 @@ mod tests {
     #[test]
     fn what_was_put_back_into_the_queue_is_told_from_a_second_submission() {
         let waiting = job("PENDING", "BeginTime");
-        let evidence = Evidence {
+        let evidence = WrapperEvidence {
             perhaps_begun: true,
             ..of_job("5")
         };
         let put_back = known(Some(&waiting), Some(&evidence));
         assert_eq!(why(&judge(put_back)), Some((true, EndedBySite::Requeued)));
-        let early = Known {
+        let early = AttemptKnowledge {
             asked_again: false,
             ..put_back
         };
         assert!(is_outdated(early) && matches!(judge(early), Observation::Unknown(_)));
-        let may_run = Known {
+        let may_run = AttemptKnowledge {
             settled: false,
             ..put_back
         };
@@ -303,7 +316,7 @@ mod tests {
             matches!(judge(may_run), Observation::Unknown(_)),
             "its node may not know yet"
         );
-        let evidence = Evidence {
+        let evidence = WrapperEvidence {
             perhaps_begun: true,
             ..of_job("4")
         };
@@ -318,7 +331,7 @@ mod tests {
         let waiting = job("PENDING", "Priority");
         for cause in [ExitCause::Code(0), ExitCause::Code(3)] {
             let evidence = exited(cause.clone());
-            let now = Known {
+            let now = AttemptKnowledge {
                 settled: false,
                 ..known(Some(&waiting), Some(&evidence))
             };
@@ -326,7 +339,7 @@ mod tests {
                 panic!("{cause:?}")
             };
             assert_eq!(exit.cause, cause);
-            let early = Known {
+            let early = AttemptKnowledge {
                 asked_again: false,
                 ..now
             };
@@ -362,7 +375,7 @@ mod tests {
     #[test]
     fn what_was_removed_is_absent_though_slurm_remembers_it() {
         let job = job("COMPLETED", "None");
-        let removed = Known {
+        let removed = AttemptKnowledge {
             spooled: false,
             ..known(Some(&job), None)
         };
@@ -372,7 +385,7 @@ mod tests {
 
     #[test]
     fn an_end_that_a_payload_made_look_unwritten_is_no_error_of_its_site() {
-        let evidence = Evidence {
+        let evidence = WrapperEvidence {
             perhaps_begun: true,
             is_cut: true,
             ..of_job("5")
@@ -390,7 +403,7 @@ mod tests {
     #[test]
     fn a_detail_has_the_words_of_both() {
         let job = job("FAILED", "NonZeroExitCode");
-        let evidence = Evidence {
+        let evidence = WrapperEvidence {
             trouble: Some("no disk".to_owned()),
             ..of_job("5")
         };

@@ -3,34 +3,37 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cospan_domain::acquire::{Lane, Lanes, Partition};
+use cospan_domain::acquire::{Partition, PartitionAccount, SitePartitions};
 use cospan_domain::units::DurationMs;
 
-use super::bookings::{Bookings, partition};
+use super::bookings::{SlurmBookings, partition};
 use super::{SlurmSite, nodes, queue, times};
-use crate::agent::Answer;
+use crate::agent::AgentAnswer;
 use crate::clock;
-use crate::port::{AttemptOrder, SiteError};
+use crate::port::{SiteError, SubmitRequest};
 
 impl SlurmSite {
     /// Where jobs go that say nothing of it themselves, and how long they may run.
-    pub(super) fn lanes(&self, answer: &Answer) -> Lanes {
+    pub(super) fn lanes(&self, answer: &AgentAnswer) -> SitePartitions {
         let config = &self.config;
         let own_partition = partition(answer, config.partition.as_deref());
-        let reservation = config.reservation.as_deref().map(Lane::in_reservation);
-        let own = Lane {
+        let reservation = config
+            .reservation
+            .as_deref()
+            .map(PartitionAccount::in_reservation);
+        let own = PartitionAccount {
             partition: reservation.or_else(|| own_partition.map(Arc::from)),
             account: config.account.as_deref().map(Arc::from),
         };
         let mut times = times::of_partitions(answer.all("load"));
         let longest = times::longest(answer.all("load"));
         let loads = queue::loads(|| answer.all("load")).into_iter();
-        let partition = |(name, load): (Arc<str>, queue::Load)| {
+        let partition = |(name, load): (Arc<str>, queue::PartitionLoad)| {
             let partition = self.partition(answer, &name, load.whole, longest.get(&name).copied());
             (name, partition)
         };
         let mut partitions: BTreeMap<Arc<str>, Partition> = loads.map(partition).collect();
-        for booked in Bookings::read(answer)
+        for booked in SlurmBookings::read(answer)
             .reserved
             .iter()
             .filter(|one| !one.is_ours())
@@ -41,7 +44,7 @@ impl SlurmSite {
             let at_most = |time: Option<&DurationMs>| {
                 time.map_or(booked.length(), |time| booked.length().min(*time))
             };
-            let name = Lane::in_reservation(&booked.name);
+            let name = PartitionAccount::in_reservation(&booked.name);
             times.insert(name.clone(), at_most(times.get(within)));
             let longest = Some(at_most(longest.get(within)));
             partitions.insert(
@@ -49,7 +52,7 @@ impl SlurmSite {
                 self.partition(answer, within, booked.processors, longest),
             );
         }
-        Lanes {
+        SitePartitions {
             own,
             times,
             partitions,
@@ -57,8 +60,15 @@ impl SlurmSite {
     }
 
     /// Whether a reservation that an attempt names lasts for it, as far as is known.
-    pub(super) fn lasts(&self, lane: &Lane, order: &AttemptOrder) -> Result<(), SiteError> {
-        let named = lane.partition.as_deref().and_then(Lane::reservation_of);
+    pub(super) fn lasts(
+        &self,
+        lane: &PartitionAccount,
+        order: &SubmitRequest,
+    ) -> Result<(), SiteError> {
+        let named = lane
+            .partition
+            .as_deref()
+            .and_then(PartitionAccount::reservation_of);
         let Some(name) = named.filter(|_| order.reservation.is_none()) else {
             return Ok(());
         };
@@ -73,7 +83,7 @@ impl SlurmSite {
 
     fn partition(
         &self,
-        answer: &Answer,
+        answer: &AgentAnswer,
         name: &str,
         processors: u32,
         longest: Option<DurationMs>,

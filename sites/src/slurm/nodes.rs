@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cospan_domain::labels::{ANY, Labels, NODE_GPUS, NODE_MEMORY_MB, NODE_PROCESSORS, NODES};
 
-use crate::agent::Answer;
+use crate::agent::AgentAnswer;
 
 /// A label that all sites under Slurm have: what is said for them alone is said for it.
 const LRM: (&str, &str) = ("lrm", "slurm");
@@ -14,7 +14,7 @@ const LRM: (&str, &str) = ("lrm", "slurm");
 pub(super) const DISK: &str = "disk_mb";
 
 /// A line of `sinfo`: nodes of a partition that are alike.
-struct Nodes<'a> {
+struct SinfoLine<'a> {
     partition: &'a str,
     is_default: bool,
     count: u64,
@@ -26,7 +26,7 @@ struct Nodes<'a> {
     disk_mib: u64,
 }
 
-impl<'a> Nodes<'a> {
+impl<'a> SinfoLine<'a> {
     /// Partition, nodes, processors, megabytes of memory, generic resources and features of each,
     /// and megabytes of its disk.
     fn read(line: &'a str) -> Option<Self> {
@@ -64,14 +64,14 @@ fn megabytes(mebibytes: u64) -> u64 {
     u64::try_from(megabytes).unwrap_or(u64::MAX)
 }
 
-fn all(answer: &Answer) -> impl Iterator<Item = Nodes<'_>> {
-    answer.all("nodes").filter_map(Nodes::read)
+fn all(answer: &AgentAnswer) -> impl Iterator<Item = SinfoLine<'_>> {
+    answer.all("nodes").filter_map(SinfoLine::read)
 }
 
 /// Memory, graphics processors and disk of a partition, or of the default one.
-pub(super) fn amounts(answer: &Answer, partition: Option<&str>) -> BTreeMap<Arc<str>, u64> {
+pub(super) fn amounts(answer: &AgentAnswer, partition: Option<&str>) -> BTreeMap<Arc<str>, u64> {
     let (mut memory, mut gpus, mut disk) = (0_u64, 0_u64, 0_u64);
-    let is_meant = |nodes: &Nodes<'_>| match partition {
+    let is_meant = |nodes: &SinfoLine<'_>| match partition {
         Some(name) => nodes.partition == name,
         None => nodes.is_default,
     };
@@ -88,14 +88,14 @@ pub(super) fn amounts(answer: &Answer, partition: Option<&str>) -> BTreeMap<Arc<
 }
 
 /// Whether Slurm counts disk of any node.
-pub(super) fn counts_disk(answer: &Answer) -> bool {
+pub(super) fn counts_disk(answer: &AgentAnswer) -> bool {
     all(answer).any(|nodes| nodes.disk_mib > 0)
 }
 
 /// Its partitions, the features and kinds of GPU of its nodes, how many nodes the largest partition
 /// has and what the largest node, and the account's accounts and qualities of service: any, where
 /// Slurm tells of none.
-pub(super) fn labels(answer: &Answer) -> Labels {
+pub(super) fn labels(answer: &AgentAnswer) -> Labels {
     let mut labels = Labels::new();
     let mut add = |key: &str, value: &str| {
         labels.entry(key.into()).or_default().insert(value.into());
@@ -128,13 +128,14 @@ pub(super) fn labels(answer: &Answer) -> Labels {
 }
 
 /// How many nodes a partition has at most, and what one of them has.
-fn largest(answer: &Answer) -> [(&'static str, u64); 4] {
+fn largest(answer: &AgentAnswer) -> [(&'static str, u64); 4] {
     let mut counts = BTreeMap::<&str, u64>::new();
     for nodes in all(answer) {
         let count = counts.entry(nodes.partition).or_default();
         *count = count.saturating_add(nodes.count);
     }
-    let most = |of: fn(&Nodes<'_>) -> u64| all(answer).map(|nodes| of(&nodes)).max().unwrap_or(0);
+    let most =
+        |of: fn(&SinfoLine<'_>) -> u64| all(answer).map(|nodes| of(&nodes)).max().unwrap_or(0);
     [
         (NODES, counts.into_values().max().unwrap_or(0)),
         (NODE_PROCESSORS, most(|nodes| nodes.processors)),
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_a_partition_has_is_added_up() {
-        let of = |partition| amounts(&Answer(SAID.to_owned()), partition);
+        let of = |partition| amounts(&AgentAnswer(SAID.to_owned()), partition);
         let memory = 3 * megabytes(64_000) + 2 * megabytes(128_000);
         let normal = [("gpus".into(), 4), ("memory_mb".into(), memory)];
         assert_eq!(of(None), normal.into());
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn partitions_features_and_kinds_of_gpu_are_labels() {
-        let found = labels(&Answer(SAID.to_owned()));
+        let found = labels(&AgentAnswer(SAID.to_owned()));
         assert_eq!(values(&found, "lrm"), ["slurm"]);
         assert_eq!(values(&found, "partition"), ["normal", "urgent"]);
         assert_eq!(values(&found, "feature"), ["ib", "skylake"]);
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn accounts_are_those_that_slurm_tells_of_and_any_where_it_tells_of_none() {
         let of = |said: &str| {
-            let labels = labels(&Answer(said.to_owned()));
+            let labels = labels(&AgentAnswer(said.to_owned()));
             (values(&labels, "account"), values(&labels, "qos"))
         };
         let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();

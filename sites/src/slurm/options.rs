@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use cospan_domain::acquire::LaneWords;
+use cospan_domain::acquire::PartitionOptions;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
 use super::SlurmConfig;
-use crate::port::{AttemptOrder, SiteError};
+use crate::port::{SiteError, SubmitRequest};
 
 /// Between the longest life of a wrapper and the limit that Slurm gets: with it Slurm never
 /// ends a payload that still has time.
@@ -67,7 +67,7 @@ const WITH_VALUE: &[&str] = &[
 ];
 
 /// How a job chooses its partition, account and reservation.
-pub const LANES: LaneWords = LaneWords {
+pub const LANES: PartitionOptions = PartitionOptions {
     partition: &["--partition=", "-p"],
     account: &["--account=", "-A"],
     reservation: &["--reservation="],
@@ -114,7 +114,7 @@ const NAME_MAX: usize = 40;
 
 /// What Slurm calls an attempt: the job's own name, for people, and the tag, so that nothing else
 /// is ever called so. Commas and bars have meanings of their own to Slurm's commands.
-pub(super) fn name(order: &AttemptOrder) -> String {
+pub(super) fn name(order: &SubmitRequest) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || "-_+".contains(c) {
             c
@@ -142,9 +142,9 @@ pub(super) fn name(order: &AttemptOrder) -> String {
 /// `Unfit` if the job gives one that it may not give.
 pub(super) fn options(
     config: &SlurmConfig,
-    order: &AttemptOrder,
+    order: &SubmitRequest,
     root: &str,
-    limits: Limits,
+    limits: AttemptLimits,
 ) -> Result<Vec<String>, SiteError> {
     let tag = order.tag;
     // A percent sign would be the beginning of a pattern.
@@ -197,7 +197,7 @@ pub(super) fn of_site(config: &SlurmConfig) -> Vec<String> {
 
 /// What an attempt is given beside what it asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct AttemptLimits {
     /// At its gate.
     pub(super) hold_max: DurationMs,
     /// From the beginning of the wrapper to its end at the latest: what Slurm is told.
@@ -211,10 +211,10 @@ pub(super) struct Limits {
 /// takes off the end of the payload, as it does to everybody.
 pub(super) fn limits(
     config: &SlurmConfig,
-    order: &AttemptOrder,
+    order: &SubmitRequest,
     longest: Option<DurationMs>,
     counts_disk: bool,
-) -> Limits {
+) -> AttemptLimits {
     const MINUTE: u64 = 60_000;
     // It ends with its reservation, which lasts as much longer as it takes to end.
     let margin = if order.reservation.is_some() {
@@ -235,13 +235,13 @@ pub(super) fn limits(
             let left = DurationMs(longest.0.saturating_sub(later));
             let hold_max = order.hold_max.min(left.max(HOLD_LEAST));
             // A partition's time is in whole minutes, and more than that never runs.
-            Limits {
+            AttemptLimits {
                 hold_max,
                 minutes: (longest.0 / MINUTE).max(1),
                 counts_disk,
             }
         }
-        None => Limits {
+        None => AttemptLimits {
             hold_max: order.hold_max,
             minutes: all.div_ceil(MINUTE),
             counts_disk,

@@ -4,32 +4,32 @@
 //! a while ago does. It is asked again as soon as files say more than it did, or say of one that
 //! it may be over; and of what it has not said that it waits or runs.
 //!
-//! A Slurm that does not answer (see [`Silence`]) keeps no files from being read. It is left
+//! A Slurm that does not answer (see [`PartialAnswer`]) keeps no files from being read. It is left
 //! alone for as long as its word would have counted, and nothing is taken to be absent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use cospan_domain::acquire::Lane;
-use cospan_domain::ids::Tag;
-use cospan_domain::reserve::Ebb;
+use cospan_domain::acquire::PartitionAccount;
+use cospan_domain::ids::AttemptTag;
+use cospan_domain::reserve::IdleDrop;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::time::Instant;
 
 use super::SlurmSite;
-use super::accounts::Accounts;
-use super::bookings::Bookings;
-use super::judge::{Known, is_back_in_queue, is_outdated, judge, judge_in_silence};
-use super::queue::{self, Job, Load};
+use super::accounts::SlurmAccounting;
+use super::bookings::SlurmBookings;
+use super::judge::{AttemptKnowledge, is_back_in_queue, is_outdated, judge, judge_in_silence};
+use super::queue::{self, PartitionLoad, SlurmJob};
 use crate::agent::left;
 use crate::agent::site_time::SiteTime;
-use crate::agent::{Answer, Request};
+use crate::agent::{AgentAnswer, AgentRequest};
 use crate::local::entries::ROOM_MIN;
-use crate::port::{AttemptOrder, Silence, SiteError, SiteStatus, Submitted};
-use crate::verdict::Word;
-use crate::wrapper::evidence::Evidence;
+use crate::port::{PartialAnswer, SiteError, SiteStatus, SubmitRequest, Submitted};
+use crate::verdict::BatchState;
+use crate::wrapper::evidence::WrapperEvidence;
 
 /// Between the moment at which Slurm is seen to have nothing that runs, and the last word on
 /// what left none: files of another machine appear late.
@@ -44,29 +44,30 @@ const ALONE: Duration = Duration::from_secs(10);
 
 /// What Slurm said last.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
-    queue: Option<(Instant, Vec<Job>)>,
+pub(super) struct SlurmPoll {
+    queue: Option<(Instant, Vec<SlurmJob>)>,
     /// Of its nodes, and how many processors attempts of ours held then.
-    load: Option<(Instant, Load, u32)>,
+    load: Option<(Instant, PartitionLoad, u32)>,
     /// The same of each partition.
-    loads: BTreeMap<Arc<str>, Load>,
+    loads: BTreeMap<Arc<str>, PartitionLoad>,
     /// What is promised to anybody, as of then.
-    bookings: Bookings,
+    bookings: SlurmBookings,
     /// When it last gave no answer, and why; `None` once it answers again.
     silent: Option<(Instant, String)>,
     /// What the times of the site are.
     pub(super) time: SiteTime,
     /// Since when the last word of an attempt has been seen.
-    exited: BTreeMap<Tag, Instant>,
+    exited: BTreeMap<AttemptTag, Instant>,
     /// What accounts say of what Slurm forgot.
-    pub(super) accounts: Accounts,
+    pub(super) accounts: SlurmAccounting,
 }
 
-impl Heard {
+impl SlurmPoll {
     /// Whether its word of these attempts still does.
-    fn tells_of(&self, tags: &[Tag], memory: Duration) -> bool {
-        let goes_on = |job: &&Job| matches!(job.word, Word::Waiting | Word::Running);
-        let told = |tag: &Tag| {
+    fn tells_of(&self, tags: &[AttemptTag], memory: Duration) -> bool {
+        let goes_on =
+            |job: &&SlurmJob| matches!(job.word, BatchState::Waiting | BatchState::Running);
+        let told = |tag: &AttemptTag| {
             let of_it = || self.jobs().iter().filter(|job| job.tag == *tag);
             of_it().next().is_some() && of_it().all(|job| goes_on(&job))
         };
@@ -84,10 +85,10 @@ impl Heard {
     }
 
     /// How it is silent, for this reason.
-    fn silence(&self, why: String) -> Silence {
+    fn silence(&self, why: String) -> PartialAnswer {
         let age = self.queue.as_ref().map(|(at, _)| at.elapsed());
         let ms = |age: Duration| DurationMs(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-        Silence {
+        PartialAnswer {
             age: age.map(ms),
             why,
         }
@@ -103,7 +104,7 @@ impl Heard {
         Some(span.to.since(span.from.max(now)))
     }
 
-    fn jobs(&self) -> &[Job] {
+    fn jobs(&self) -> &[SlurmJob] {
         self.queue.as_ref().map_or(&[], |(_, jobs)| jobs)
     }
 
@@ -115,15 +116,15 @@ impl Heard {
 
     /// What nobody has, as far as we know: what attempts of ours took and gave back since its
     /// nodes were asked for is known.
-    fn load_now(&self) -> Load {
+    fn load_now(&self) -> PartitionLoad {
         let Some((_, load, ours)) = self.load else {
-            return Load::default();
+            return PartitionLoad::default();
         };
         let idle = load
             .idle
             .saturating_add(ours)
             .saturating_sub(held(self.jobs()));
-        Load {
+        PartitionLoad {
             idle: idle.min(load.total),
             ..load
         }
@@ -131,8 +132,8 @@ impl Heard {
 }
 
 /// Processors that attempts hold.
-fn held(jobs: &[Job]) -> u32 {
-    let holds = |job: &&Job| job.is_active() && !job.word.is_in_queue();
+fn held(jobs: &[SlurmJob]) -> u32 {
+    let holds = |job: &&SlurmJob| job.is_active() && !job.word.is_in_queue();
     jobs.iter()
         .filter(holds)
         .map(|job| job.processors)
@@ -140,7 +141,7 @@ fn held(jobs: &[Job]) -> u32 {
 }
 
 /// Jobs that were known, and what was submitted or seen since.
-fn with_others(mut known: Vec<Job>, since: &[Job]) -> Vec<Job> {
+fn with_others(mut known: Vec<SlurmJob>, since: &[SlurmJob]) -> Vec<SlurmJob> {
     let numbers: BTreeSet<String> = known.iter().map(|job| job.number.clone()).collect();
     known.extend(
         since
@@ -152,7 +153,11 @@ fn with_others(mut known: Vec<Job>, since: &[Job]) -> Vec<Job> {
 }
 
 /// For how long something has been so of an attempt, as these were noted; `None` if it is not so.
-pub(super) fn lasts(noted: &mut BTreeMap<Tag, Instant>, tag: Tag, is_so: bool) -> Option<Duration> {
+pub(super) fn lasts(
+    noted: &mut BTreeMap<AttemptTag, Instant>,
+    tag: AttemptTag,
+    is_so: bool,
+) -> Option<Duration> {
     if !is_so {
         noted.remove(&tag);
         return None;
@@ -162,7 +167,7 @@ pub(super) fn lasts(noted: &mut BTreeMap<Tag, Instant>, tag: Tag, is_so: bool) -
 }
 
 /// Why Slurm did not answer, if it was asked and did not.
-fn failure(answer: &Answer, seconds: &str) -> Option<String> {
+fn failure(answer: &AgentAnswer, seconds: &str) -> Option<String> {
     let why = answer.last("fail")?;
     let why = why.strip_prefix("unsent").unwrap_or(why).trim();
     Some(if why.is_empty() {
@@ -174,17 +179,17 @@ fn failure(answer: &Answer, seconds: &str) -> Option<String> {
 
 /// What a look is based on.
 #[derive(Debug)]
-struct Look {
+struct PollBasis {
     /// The jobs as Slurm said last, if that does; else it is asked for them. While files are read
     /// somebody may have that forgotten, who does something to the queue: that makes nothing unknown.
-    known: Option<Vec<Job>>,
+    known: Option<Vec<SlurmJob>>,
     /// The same of its nodes.
     asks_load: bool,
     /// Files were seen before.
     again: bool,
 }
 
-impl Look {
+impl PollBasis {
     /// The words of the request.
     fn words<'w>(&self, limit: &'w str) -> impl Iterator<Item = &'w str> + use<'w> {
         let parts = [(self.known.is_none(), "queue"), (self.asks_load, "load")];
@@ -194,7 +199,7 @@ impl Look {
 }
 
 impl SlurmSite {
-    pub(super) async fn status_of(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    pub(super) async fn status_of(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         let memory = Duration::from_millis(self.config.memory.0);
         let silent = self.heard().silent_lately(memory);
         if let Some(why) = silent {
@@ -203,7 +208,7 @@ impl SlurmSite {
         let first = {
             let heard = self.heard();
             let known = heard.tells_of(tags, memory).then(|| heard.jobs().to_vec());
-            Look {
+            PollBasis {
                 known,
                 asks_load: !heard.knows_load(memory),
                 again: false,
@@ -212,7 +217,7 @@ impl SlurmSite {
         let (mut status, again) = self.look(tags, first).await?;
         if !again.is_empty() {
             // What they were when Slurm was asked is older than what they left.
-            let second = Look {
+            let second = PollBasis {
                 known: None,
                 asks_load: false,
                 again: true,
@@ -226,8 +231,12 @@ impl SlurmSite {
     }
 
     /// Looks once; also gives the attempts that are to be looked at again.
-    async fn look(&self, tags: &[Tag], look: Look) -> Result<(SiteStatus, Vec<Tag>), SiteError> {
-        let mut request = Request::default();
+    async fn look(
+        &self,
+        tags: &[AttemptTag],
+        look: PollBasis,
+    ) -> Result<(SiteStatus, Vec<AttemptTag>), SiteError> {
+        let mut request = AgentRequest::default();
         tags.iter()
             .for_each(|tag| request.line("tag", &tag.to_string()));
         let limit = self.limit();
@@ -248,7 +257,7 @@ impl SlurmSite {
             let evidence = left.evidence.get(tag);
             let job = of_tag(&jobs, *tag, evidence);
             let is_over = job.is_none_or(|job| {
-                let never_runs = job.word == Word::NeverRuns;
+                let never_runs = job.word == BatchState::NeverRuns;
                 !job.is_active() || never_runs || is_back_in_queue(job, evidence)
             });
             let settled = self
@@ -258,7 +267,7 @@ impl SlurmSite {
                 .exited_for(*tag, evidence)
                 .is_some_and(|over| over > WORD_LATE);
             let spooled = left.spooled.contains(tag);
-            let known = Known {
+            let known = AttemptKnowledge {
                 job,
                 evidence,
                 spooled,
@@ -294,8 +303,8 @@ impl SlurmSite {
     }
 
     /// Reads what attempts left, and does not ask Slurm, which is silent for this reason.
-    async fn files_only(&self, tags: &[Tag], why: String) -> Result<SiteStatus, SiteError> {
-        let mut request = Request::default();
+    async fn files_only(&self, tags: &[AttemptTag], why: String) -> Result<SiteStatus, SiteError> {
+        let mut request = AgentRequest::default();
         tags.iter()
             .for_each(|tag| request.line("tag", &tag.to_string()));
         let words = ["status", &self.limit()];
@@ -305,7 +314,7 @@ impl SlurmSite {
     }
 
     /// Notes whether there is room for anything that is begun.
-    fn note_room(&self, answer: &Answer) {
+    fn note_room(&self, answer: &AgentAnswer) {
         let words = answer
             .last("room")
             .map(|line| line.split(' ').map(str::parse));
@@ -327,13 +336,13 @@ impl SlurmSite {
     }
 
     /// What files say of attempts while Slurm says nothing.
-    fn in_silence(&self, tags: &[Tag], answer: &Answer, why: String) -> SiteStatus {
+    fn in_silence(&self, tags: &[AttemptTag], answer: &AgentAnswer, why: String) -> SiteStatus {
         let (_, site_clock, left) = self.left(answer);
-        let exited_for = |tag: &Tag| (*tag, self.exited_for(*tag, left.evidence.get(tag)));
-        let exited: BTreeMap<Tag, _> = tags.iter().map(exited_for).collect();
+        let exited_for = |tag: &AttemptTag| (*tag, self.exited_for(*tag, left.evidence.get(tag)));
+        let exited: BTreeMap<AttemptTag, _> = tags.iter().map(exited_for).collect();
         let heard = self.heard();
         let silence = heard.silence(why);
-        let seen = |tag: &Tag| {
+        let seen = |tag: &AttemptTag| {
             let evidence = left.evidence.get(tag);
             let job = of_tag(heard.jobs(), *tag, evidence);
             let settled = exited
@@ -354,7 +363,10 @@ impl SlurmSite {
     }
 
     /// What its clock shows, its time, and what attempts left, in an answer.
-    fn left(&self, answer: &Answer) -> (Option<Timestamp>, Option<Timestamp>, left::Left) {
+    fn left(
+        &self,
+        answer: &AgentAnswer,
+    ) -> (Option<Timestamp>, Option<Timestamp>, left::LeftAttempts) {
         let mut heard = self.heard();
         let time = &mut heard.time;
         let shown = time.read(answer);
@@ -363,14 +375,19 @@ impl SlurmSite {
     }
 
     /// For how long the last word of an attempt has been seen.
-    fn exited_for(&self, tag: Tag, evidence: Option<&Evidence>) -> Option<Duration> {
+    fn exited_for(&self, tag: AttemptTag, evidence: Option<&WrapperEvidence>) -> Option<Duration> {
         let has_exited = evidence.is_some_and(|evidence| evidence.exit.is_some());
         lasts(&mut self.heard().exited, tag, has_exited)
     }
 
     /// Attempts that have left something, but no last word, and that Slurm does not know any more.
-    fn lost(&self, tags: &[Tag], jobs: &[Job], left: &left::Left) -> Vec<Tag> {
-        let is_lost = |tag: &&Tag| {
+    fn lost(
+        &self,
+        tags: &[AttemptTag],
+        jobs: &[SlurmJob],
+        left: &left::LeftAttempts,
+    ) -> Vec<AttemptTag> {
+        let is_lost = |tag: &&AttemptTag| {
             let evidence = left.evidence.get(tag);
             let is_there = evidence.is_some() || left.spooled.contains(tag);
             let has_ended = evidence.is_some_and(|evidence| evidence.exit.is_some());
@@ -385,7 +402,12 @@ impl SlurmSite {
     }
 
     /// Keeps what Slurm said, if it was asked; its jobs, as far as they are known now.
-    fn hear(&self, answer: &Answer, look: Look, at: Instant) -> Result<Vec<Job>, SiteError> {
+    fn hear(
+        &self,
+        answer: &AgentAnswer,
+        look: PollBasis,
+        at: Instant,
+    ) -> Result<Vec<SlurmJob>, SiteError> {
         let load = if look.asks_load {
             Some(self.load(answer)?)
         } else {
@@ -403,20 +425,20 @@ impl SlurmSite {
         };
         if let Some(load) = load {
             heard.loads = queue::loads(|| answer.all("load"));
-            heard.bookings = Bookings::read(answer);
+            heard.bookings = SlurmBookings::read(answer);
             heard.load = Some((at, load, held(&jobs)));
         }
         Ok(jobs)
     }
 
     /// Notes a submission: until Slurm is asked again, it waits.
-    pub(super) fn note_submission(&self, order: &AttemptOrder, submitted: &Submitted) {
+    pub(super) fn note_submission(&self, order: &SubmitRequest, submitted: &Submitted) {
         if let Some((_, jobs)) = &mut self.heard().queue {
-            jobs.push(Job {
+            jobs.push(SlurmJob {
                 number: submitted.lrm_id.to_string(),
                 tag: order.tag,
                 state: "PENDING".to_owned(),
-                word: Word::Waiting,
+                word: BatchState::Waiting,
                 reason: "None".to_owned(),
                 processors: order.resources.processors,
                 submitted_at: super::now(),
@@ -432,7 +454,7 @@ impl SlurmSite {
     }
 
     /// Has Slurm asked when this attempt is looked at the next time: it is removed.
-    pub(super) fn forget_attempt(&self, tag: Tag) {
+    pub(super) fn forget_attempt(&self, tag: AttemptTag) {
         let mut heard = self.heard();
         if let Some((_, jobs)) = &mut heard.queue {
             jobs.retain(|job| job.tag != tag);
@@ -443,13 +465,13 @@ impl SlurmSite {
     }
 
     /// How long Slurm has been seen to have nothing of an attempt that runs.
-    fn over_for(&self, tag: Tag, is_over: bool) -> Option<Duration> {
+    fn over_for(&self, tag: AttemptTag, is_over: bool) -> Option<Duration> {
         lasts(&mut self.over(), tag, is_over)
     }
 
     /// What one more submission would find: what Slurm has idle, less what already waits for
     /// it, and never more than we may use.
-    fn idle(&self, jobs: &[Job], now: Timestamp) -> Resources {
+    fn idle(&self, jobs: &[SlurmJob], now: Timestamp) -> Resources {
         let heard = self.heard();
         let (mut load, bookings) = (heard.load_now(), &heard.bookings);
         load.idle = match &self.config.reservation {
@@ -459,7 +481,7 @@ impl SlurmSite {
                 load.idle.saturating_sub(kept)
             }
         };
-        let sum = |wanted: fn(&Job) -> bool| {
+        let sum = |wanted: fn(&SlurmJob) -> bool| {
             let ours = jobs.iter().filter(|job| wanted(job));
             ours.map(|job| job.processors).fold(0, u32::saturating_add)
         };
@@ -470,7 +492,7 @@ impl SlurmSite {
             .saturating_sub(sum(takes_processors));
         let free = load
             .idle
-            .saturating_sub(sum(|job| job.word == Word::Waiting));
+            .saturating_sub(sum(|job| job.word == BatchState::Waiting));
         idle.processors = ours.min(free);
         idle
     }
@@ -478,7 +500,7 @@ impl SlurmSite {
 
 impl SlurmSite {
     /// How what is idle ebbs away, as it is promised to others.
-    fn ebbs(&self, idle: &Resources, now: Timestamp) -> Vec<Ebb> {
+    fn ebbs(&self, idle: &Resources, now: Timestamp) -> Vec<IdleDrop> {
         let heard = self.heard();
         let Some((_, load, _)) = heard.load.filter(|_| self.config.reservation.is_none()) else {
             return Vec::new();
@@ -490,8 +512,8 @@ impl SlurmSite {
 
     /// The same of each partition. In which of them our jobs are is not known: what waits, or
     /// started since Slurm was asked, is taken to be in each.
-    fn idle_in(&self, jobs: &[Job], now: Timestamp) -> BTreeMap<Arc<str>, Resources> {
-        let waiting = jobs.iter().filter(|job| job.word == Word::Waiting);
+    fn idle_in(&self, jobs: &[SlurmJob], now: Timestamp) -> BTreeMap<Arc<str>, Resources> {
+        let waiting = jobs.iter().filter(|job| job.word == BatchState::Waiting);
         let waiting = waiting
             .map(|job| job.processors)
             .fold(0, u32::saturating_add);
@@ -507,7 +529,7 @@ impl SlurmSite {
             .into_iter()
             .filter_map(|(name, partition)| {
                 let bookings = &heard.bookings;
-                let idle = match Lane::reservation_of(&name) {
+                let idle = match PartitionAccount::reservation_of(&name) {
                     Some(reservation) => bookings.idle_in(reservation, now),
                     None => {
                         let kept = bookings.kept(Some(&*name), now);
@@ -528,12 +550,16 @@ impl SlurmSite {
     }
 }
 
-fn takes_processors(job: &Job) -> bool {
-    job.is_active() && job.word != Word::NeverRuns
+fn takes_processors(job: &SlurmJob) -> bool {
+    job.is_active() && job.word != BatchState::NeverRuns
 }
 
 /// Of several jobs under a tag the one that got the directory; until one has, one that may.
-fn of_tag<'a>(jobs: &'a [Job], tag: Tag, evidence: Option<&Evidence>) -> Option<&'a Job> {
+fn of_tag<'a>(
+    jobs: &'a [SlurmJob],
+    tag: AttemptTag,
+    evidence: Option<&WrapperEvidence>,
+) -> Option<&'a SlurmJob> {
     let holder = evidence
         .and_then(|e| e.ready.as_ref())
         .and_then(|(ready, _)| ready.job.as_ref());

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cospan_domain::ids::{SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 
 use super::{SlurmConfig, SlurmSite};
 use crate::contract::{order, script, tag};
-use crate::exec::{Command, Ended, Exec, ExecError, Output, Work};
+use crate::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
 use crate::port::{Attempts, EndedBySite, InQueue, Observation, Site, SiteStatus};
 
 /// When files were written, by the clock of their site, which shows some time more.
@@ -18,10 +18,10 @@ pub(super) const WRITTEN_S: i64 = 1_800_000_000 - 50;
 
 /// A cluster whose jobs, load and files are what a test says they are.
 #[derive(Debug, Default)]
-pub(super) struct Cluster(Mutex<Said>);
+pub(super) struct Cluster(Mutex<ScriptedSlurm>);
 
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ScriptedSlurm {
     pub(super) queue: String,
     idle: u32,
     drained: u32,
@@ -42,7 +42,7 @@ pub(super) struct Said {
 }
 
 impl Cluster {
-    pub(super) fn say(&self, change: impl FnOnce(&mut Said)) {
+    pub(super) fn say(&self, change: impl FnOnce(&mut ScriptedSlurm)) {
         change(&mut self.0.lock().unwrap());
     }
 
@@ -54,7 +54,7 @@ impl Cluster {
 
 #[async_trait]
 impl Exec for Cluster {
-    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+    async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let Work::Script { words, .. } = &command.work else {
             unreachable!()
         };
@@ -105,19 +105,19 @@ impl Exec for Cluster {
             _ => {}
         }
         let stdout = (answer + "done\n").into_bytes();
-        Ok(Output {
-            ended: Ended::Code(0),
+        Ok(CommandOutput {
+            ended: CommandExit::Code(0),
             stdout,
             stderr: Vec::new(),
         })
     }
 }
 
-pub(super) fn job(number: u32, tag: Tag, state: &str, processors: u32) -> String {
+pub(super) fn job(number: u32, tag: AttemptTag, state: &str, processors: u32) -> String {
     format!("queue {number}|{state}|None|{processors}|900|900|N/A|/root|{tag}|{tag}\n")
 }
 
-pub(super) fn files(tag: Tag, number: u32, more: &[(&str, &str)]) -> String {
+pub(super) fn files(tag: AttemptTag, number: u32, more: &[(&str, &str)]) -> String {
     let ready = format!("host n\npid 12\nstart 34\nboot b\njob {number}\nend {tag}");
     let mut text = format!("d 0.000 spool/{tag}\nd 0.000 attempts/{tag}\n");
     for (name, said) in [("ready", &*ready)].iter().chain(more) {

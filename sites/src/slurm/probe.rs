@@ -9,8 +9,8 @@ use super::finding::{self, Finding};
 use super::nodes::{at_least, graphics};
 use super::{MANAGER, SlurmConfig, environment, kill_wait, setting};
 use crate::agent::left::seconds_to_timestamp;
-use crate::agent::{Agent, Answer, Request};
-use crate::exec::{Command, Exec, Lane, Work};
+use crate::agent::{AgentAnswer, AgentRequest, SiteAgent};
+use crate::exec::{Exec, ExecCommand, ExecLane, Work};
 use crate::local::root::nonce;
 use crate::port::SiteError;
 
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// A partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Partition {
+pub struct SlurmPartition {
     /// Its name.
     pub name: String,
     /// It is where jobs go that name none.
@@ -46,7 +46,7 @@ pub struct Partition {
 
 /// What was found. What was not, is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct ProbedFacts {
     /// The account that we are there.
     pub account: String,
     /// The host on which Slurm's commands work.
@@ -60,7 +60,7 @@ pub struct Facts {
     /// How it finds the processes of a job.
     pub process_tracking: String,
     /// All partitions that the account sees.
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<SlurmPartition>,
     /// The account's limits, as Slurm's accounting has them; `None` where there is none.
     pub limits: Option<Vec<String>>,
     /// The directory.
@@ -75,10 +75,10 @@ pub struct Facts {
     pub clock_ahead_ms: i64,
 }
 
-impl Facts {
+impl ProbedFacts {
     /// The partition of this name, or the default one.
-    pub fn partition(&self, name: Option<&str>) -> Option<&Partition> {
-        let is_meant = |found: &&Partition| match name {
+    pub fn partition(&self, name: Option<&str>) -> Option<&SlurmPartition> {
+        let is_meant = |found: &&SlurmPartition| match name {
             Some(name) => found.name == name,
             None => found.is_default,
         };
@@ -90,7 +90,7 @@ impl Facts {
 #[derive(Debug, Clone, Default)]
 pub struct Probed {
     /// What there is.
-    pub facts: Facts,
+    pub facts: ProbedFacts,
     /// What is well and what is not.
     pub findings: Vec<Finding>,
 }
@@ -105,7 +105,7 @@ pub async fn probe(
     exec: Arc<dyn Exec>,
     trial: bool,
 ) -> Result<Probed, SiteError> {
-    let agent = Agent {
+    let agent = SiteAgent {
         exec,
         text: crate::agent::text_of(&[MANAGER, include_str!("probe.sh")]),
         site: config.name.clone(),
@@ -123,7 +123,7 @@ pub async fn probe(
             .collect::<Vec<_>>()
     };
     let answer = agent
-        .ask(&words("probe"), Request::default())
+        .ask(&words("probe"), AgentRequest::default())
         .await
         .map_err(SiteError::from)?;
     let mut facts = facts(&answer);
@@ -132,19 +132,19 @@ pub async fn probe(
     findings.push(bulk(&agent).await);
     let is_well = !findings
         .iter()
-        .any(|finding| finding.verdict == finding::Verdict::Bad);
+        .any(|finding| finding.verdict == finding::FindingVerdict::Bad);
     if trial && is_well && facts.root_is_there {
-        let tried = agent.ask(&words("trial"), Request::default()).await;
+        let tried = agent.ask(&words("trial"), AgentRequest::default()).await;
         finding::add_trial(&mut findings, tried.map_err(SiteError::from), &facts);
     }
     Ok(Probed { facts, findings })
 }
 
 /// Whether contents of files have a way there.
-async fn bulk(agent: &Agent) -> Finding {
-    let command = Command {
+async fn bulk(agent: &SiteAgent) -> Finding {
+    let command = ExecCommand {
         work: Work::Program(vec!["true".into()]),
-        lane: Lane::Bulk,
+        lane: ExecLane::Bulk,
         input: Vec::new(),
         environment: agent.environment.clone(),
         deadline: agent.deadline,
@@ -169,10 +169,10 @@ fn now_ms() -> i64 {
 
 /// By how much its clock is ahead: read in the middle of a short request, when others have
 /// made the connection.
-async fn clock_ahead(agent: &Agent) -> Result<i64, SiteError> {
+async fn clock_ahead(agent: &SiteAgent) -> Result<i64, SiteError> {
     let before = now_ms();
     let answer = agent
-        .ask(&["clock"], Request::default())
+        .ask(&["clock"], AgentRequest::default())
         .await
         .map_err(SiteError::from)?;
     let ours = before.midpoint(now_ms());
@@ -181,14 +181,14 @@ async fn clock_ahead(agent: &Agent) -> Result<i64, SiteError> {
     Ok(theirs.map_or(0, |theirs| theirs - ours))
 }
 
-fn facts(answer: &Answer) -> Facts {
+fn facts(answer: &AgentAnswer) -> ProbedFacts {
     let last = |key: &str| answer.all(key).last().unwrap_or_default().to_owned();
     let setting = |name| setting(answer, name);
     let free_kb: u64 = answer
         .last("free_kb")
         .and_then(|kb| kb.parse().ok())
         .unwrap_or(0);
-    Facts {
+    ProbedFacts {
         account: last("account"),
         host: last("host"),
         version: last("version").trim_start_matches("slurm ").to_owned(),
@@ -211,8 +211,8 @@ fn facts(answer: &Answer) -> Facts {
 /// Adds up lines of `sinfo`: name, availability, time limit, processors as
 /// allocated/idle/other/total, nodes, megabytes of memory, other resources and megabytes of disk
 /// of each node.
-fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Partition> {
-    let mut found: Vec<Partition> = Vec::new();
+fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<SlurmPartition> {
+    let mut found: Vec<SlurmPartition> = Vec::new();
     for line in lines {
         let fields: Vec<&str> = line.split('|').collect();
         let &[name, up, time_limit, counts, nodes, memory, gres, disk] = &fields[..] else {
@@ -229,7 +229,7 @@ fn partitions<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Partition> {
         let known = found.iter().position(|partition| partition.name == short);
         let index = known.unwrap_or(found.len());
         if known.is_none() {
-            found.push(Partition {
+            found.push(SlurmPartition {
                 name: short.to_owned(),
                 is_default: name.ends_with('*'),
                 is_up: up == "up",

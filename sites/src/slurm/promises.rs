@@ -2,12 +2,12 @@
 
 use super::finding::{Finding, bad, good};
 use super::setting;
-use crate::agent::Answer;
+use crate::agent::AgentAnswer;
 
 const WHAT: &str = "promises";
 
 /// What the account may do that makes reservations, in words.
-fn right<'a>(answer: &'a Answer, account: &str) -> Option<&'a str> {
+fn right<'a>(answer: &'a AgentAnswer, account: &str) -> Option<&'a str> {
     let slurms = setting(answer, "SlurmUser").and_then(|user| user.split('(').next());
     if account == "root" || slurms == Some(account) {
         return Some("it is Slurm's own");
@@ -18,7 +18,7 @@ fn right<'a>(answer: &'a Answer, account: &str) -> Option<&'a str> {
 }
 
 /// Whether starts can be promised there; `wanted`: the site is configured to.
-pub(super) fn promises(answer: &Answer, account: &str, wanted: bool) -> Finding {
+pub(super) fn promises(answer: &AgentAnswer, account: &str, wanted: bool) -> Finding {
     match (right(answer, account), wanted) {
         (Some(right), true) => good(WHAT, format!("{account} may make reservations ({right})")),
         (Some(right), false) => {
@@ -43,19 +43,23 @@ pub(super) fn promises(answer: &Answer, account: &str, wanted: bool) -> Finding 
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Verdict;
+    use super::super::finding::FindingVerdict;
     use super::*;
 
     #[test]
     fn only_slurms_own_account_and_operators_may_reserve() {
-        let of = |text: &str, wanted| promises(&Answer(text.to_owned()), "alice", wanted);
+        let of = |text: &str, wanted| promises(&AgentAnswer(text.to_owned()), "alice", wanted);
         let plain = "config SlurmUser               = slurm(64030)\nlevel None";
         let operator = plain.replace("None", "Operator");
         let own = plain.replace("slurm(64030)", "alice(1000)");
         for (text, may) in [(plain, false), (&operator, true), (&own, true), ("", false)] {
             let (on, off) = (of(text, true), of(text, false));
-            assert_eq!(on.verdict == Verdict::Good, may, "{on:?}");
-            assert_eq!(off.verdict, Verdict::Good, "nothing is wrong: {off:?}");
+            assert_eq!(on.verdict == FindingVerdict::Good, may, "{on:?}");
+            assert_eq!(
+                off.verdict,
+                FindingVerdict::Good,
+                "nothing is wrong: {off:?}"
+            );
             assert_eq!(
                 off.found.contains("grants_reservations = true"),
                 may,
@@ -63,6 +67,10 @@ mod tests {
             );
         }
         let failed = "level_failed alice is no Operator\n";
-        assert_eq!(of(failed, true).verdict, Verdict::Bad, "that is no answer");
+        assert_eq!(
+            of(failed, true).verdict,
+            FindingVerdict::Bad,
+            "that is no answer"
+        );
     }
 }

@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
 use crate::port::InQueue;
-use crate::verdict::Word;
+use crate::verdict::BatchState;
 
 /// One of our jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Job {
+pub(super) struct SlurmJob {
     pub(super) number: String,
-    pub(super) tag: Tag,
+    pub(super) tag: AttemptTag,
     /// What Slurm says that it is doing, as it is and as what it means.
     pub(super) state: String,
-    pub(super) word: Word,
+    pub(super) word: BatchState,
     /// Why it waits, or ended.
     pub(super) reason: String,
     pub(super) processors: u32,
@@ -27,7 +27,7 @@ pub(super) struct Job {
     pub(super) end_at: Option<Timestamp>,
 }
 
-impl Job {
+impl SlurmJob {
     /// As it waits.
     pub(super) fn in_queue(&self) -> InQueue {
         let behind = lets_others_go_first(&self.reason).then(|| self.reason.as_str().into());
@@ -51,7 +51,7 @@ impl Job {
         let (number, state, reason, processors) = (next()?, next()?, next()?, next()?);
         let (submitted, start, end) = (next()?, next()?, next()?);
         let (directory, name, comment) = (next()?, next()?, next()?);
-        let tag: Tag = comment.parse().ok().filter(|_| directory == root)?;
+        let tag: AttemptTag = comment.parse().ok().filter(|_| directory == root)?;
         let before = name.strip_suffix(comment)?;
         if !before.is_empty() && !before.ends_with('.') {
             return None;
@@ -90,24 +90,24 @@ const NEVER: [&str; 13] = [
 
 /// What Slurm's state and reason mean together. A state that is not known is that of something
 /// that may still run.
-pub(super) fn word(state: &str, reason: &str) -> Word {
+pub(super) fn word(state: &str, reason: &str) -> BatchState {
     match state {
         "PENDING" | "RESV_DEL_HOLD" => waits(reason),
-        "CONFIGURING" => Word::Waiting,
-        "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => Word::Requeued,
-        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => Word::Completing,
-        "LAUNCH_FAILED" => Word::LaunchFailed,
-        "COMPLETED" | "FAILED" if reason.contains("LaunchFail") => Word::LaunchFailed,
-        "COMPLETED" => Word::Completed,
-        "FAILED" => Word::Failed,
-        "CANCELLED" | "REVOKED" => Word::Cancelled,
-        "PREEMPTED" => Word::Preempted,
-        "TIMEOUT" => Word::TimeLimit,
-        "DEADLINE" => Word::Deadline,
-        "NODE_FAIL" | "RECONFIG_FAIL" => Word::NodeFailed,
-        "BOOT_FAIL" => Word::BootFailed,
-        "OUT_OF_MEMORY" => Word::OutOfMemory,
-        _ => Word::Running,
+        "CONFIGURING" => BatchState::Waiting,
+        "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" => BatchState::Requeued,
+        "COMPLETING" | "STAGE_OUT" | "SIGNALING" => BatchState::Completing,
+        "LAUNCH_FAILED" => BatchState::LaunchFailed,
+        "COMPLETED" | "FAILED" if reason.contains("LaunchFail") => BatchState::LaunchFailed,
+        "COMPLETED" => BatchState::Completed,
+        "FAILED" => BatchState::Failed,
+        "CANCELLED" | "REVOKED" => BatchState::Cancelled,
+        "PREEMPTED" => BatchState::Preempted,
+        "TIMEOUT" => BatchState::TimeLimit,
+        "DEADLINE" => BatchState::Deadline,
+        "NODE_FAIL" | "RECONFIG_FAIL" => BatchState::NodeFailed,
+        "BOOT_FAIL" => BatchState::BootFailed,
+        "OUT_OF_MEMORY" => BatchState::OutOfMemory,
+        _ => BatchState::Running,
     }
 }
 
@@ -126,15 +126,15 @@ fn lets_others_go_first(reason: &str) -> bool {
     name == "Priority" || ["Assoc", "QOS"].iter().any(|limit| name.starts_with(limit))
 }
 
-fn waits(reason: &str) -> Word {
+fn waits(reason: &str) -> BatchState {
     let name = name_of(reason);
     let per_job = name.ends_with("PerJob") || name.ends_with("PerJobLimit");
     if NEVER.contains(&name) || per_job {
-        Word::NeverRuns
+        BatchState::NeverRuns
     } else if reason.starts_with("launch failed") {
-        Word::LaunchFailed
+        BatchState::LaunchFailed
     } else {
-        Word::Waiting
+        BatchState::Waiting
     }
 }
 
@@ -146,7 +146,7 @@ fn seconds(text: &str) -> Option<Timestamp> {
 
 /// Processors of a partition that takes work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Load {
+pub(super) struct PartitionLoad {
     pub(super) idle: u32,
     /// All but those of nodes that are out of order.
     pub(super) total: u32,
@@ -164,8 +164,8 @@ pub(super) fn default_partition<'a>(mut lines: impl Iterator<Item = &'a str>) ->
 pub(super) fn load<'a>(
     lines: impl Iterator<Item = &'a str>,
     partition: Option<&str>,
-) -> Option<Load> {
-    let mut found: Option<Load> = None;
+) -> Option<PartitionLoad> {
+    let mut found: Option<PartitionLoad> = None;
     for line in lines {
         let mut fields = line.split('|');
         let (Some(name), Some(up), Some(counts)) = (fields.next(), fields.next(), fields.next())
@@ -197,7 +197,7 @@ pub(super) fn load<'a>(
 /// The same of each partition.
 pub(super) fn loads<'a, L: Iterator<Item = &'a str>>(
     lines: impl Fn() -> L,
-) -> BTreeMap<Arc<str>, Load> {
+) -> BTreeMap<Arc<str>, PartitionLoad> {
     let named = lines().filter_map(|line| line.split('|').next());
     let names: BTreeSet<&str> = named
         .map(|name| name.strip_suffix('*').unwrap_or(name))
@@ -218,15 +218,15 @@ mod tests {
         format!("31|{state}|None|8|1795567550|1795567551|N/A|/r s|{name}|{comment}")
     }
 
-    fn read(line: &str) -> Option<Job> {
-        Job::read(line, "/r s")
+    fn read(line: &str) -> Option<SlurmJob> {
+        SlurmJob::read(line, "/r s")
     }
 
     #[test]
     fn our_job_is_read_with_what_matters() {
         let job = read(&line("RUNNING", TAG, TAG)).unwrap();
         assert_eq!((job.number.as_str(), job.processors), ("31", 8));
-        assert_eq!((job.word, job.end_at), (Word::Running, None));
+        assert_eq!((job.word, job.end_at), (BatchState::Running, None));
         assert_eq!(job.submitted_at, Timestamp(1_795_567_550_000));
         assert_eq!(job.tag.to_string(), TAG);
     }
@@ -252,7 +252,7 @@ mod tests {
             );
         }
         assert_eq!(
-            Job::read(&line("RUNNING", TAG, TAG), "/other"),
+            SlurmJob::read(&line("RUNNING", TAG, TAG), "/other"),
             None,
             "of another site"
         );
@@ -275,11 +275,11 @@ mod tests {
     #[test]
     fn what_is_not_known_to_be_over_may_still_run() {
         let read = |state: &str| read(&line(state, TAG, TAG)).unwrap().word;
-        assert_eq!(read("SUSPENDED"), Word::Running);
-        assert_eq!(read("SOMETHING_NEW"), Word::Running);
-        assert_eq!(read("CONFIGURING"), Word::Waiting);
-        assert_eq!(read("TIMEOUT"), Word::TimeLimit);
-        assert_eq!(read("FAILED"), Word::Failed);
+        assert_eq!(read("SUSPENDED"), BatchState::Running);
+        assert_eq!(read("SOMETHING_NEW"), BatchState::Running);
+        assert_eq!(read("CONFIGURING"), BatchState::Waiting);
+        assert_eq!(read("TIMEOUT"), BatchState::TimeLimit);
+        assert_eq!(read("FAILED"), BatchState::Failed);
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
             "AssocMaxCpuPerJobLimit",
             "MaxMemPerLimit",
         ] {
-            assert_eq!(word("PENDING", never), Word::NeverRuns, "{never}");
+            assert_eq!(word("PENDING", never), BatchState::NeverRuns, "{never}");
         }
         for passes in [
             "Priority",
@@ -308,14 +308,14 @@ mod tests {
             "PartitionInactive",
             "",
         ] {
-            assert_eq!(word("PENDING", passes), Word::Waiting, "{passes}");
+            assert_eq!(word("PENDING", passes), BatchState::Waiting, "{passes}");
         }
         assert_eq!(
             word("PENDING", "launch failed requeued held"),
-            Word::LaunchFailed
+            BatchState::LaunchFailed
         );
-        assert_eq!(word("FAILED", "JobLaunchFailure"), Word::LaunchFailed);
-        assert_eq!(word("RUNNING", "PartitionTimeLimit"), Word::Running);
+        assert_eq!(word("FAILED", "JobLaunchFailure"), BatchState::LaunchFailed);
+        assert_eq!(word("RUNNING", "PartitionTimeLimit"), BatchState::Running);
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
         let of = |partition| load(lines.iter().copied(), partition);
         assert_eq!(
             of(None),
-            Some(Load {
+            Some(PartitionLoad {
                 idle: 120,
                 total: 138,
                 whole: 202
@@ -357,7 +357,7 @@ mod tests {
         );
         assert_eq!(
             of(Some("normal")),
-            Some(Load {
+            Some(PartitionLoad {
                 idle: 120,
                 total: 138,
                 whole: 202
@@ -365,7 +365,7 @@ mod tests {
         );
         assert_eq!(
             of(Some("urgent")),
-            Some(Load {
+            Some(PartitionLoad {
                 idle: 2,
                 total: 3,
                 whole: 3

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Bytes;
 
 use super::SlurmSite;
-use super::queue::Job;
-use crate::agent::{Answer, Request};
+use super::queue::SlurmJob;
+use crate::agent::{AgentAnswer, AgentRequest};
 use crate::port::SiteError;
 
 /// What one attempt left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remains {
     /// The attempt.
-    pub tag: Tag,
+    pub tag: AttemptTag,
     /// What it takes of the disk.
     pub bytes: Bytes,
     /// Slurm has a job of it that is not over.
@@ -28,15 +28,18 @@ impl SlurmSite {
     /// # Errors
     /// As for [`crate::port::Attempts::list_attempts`].
     pub async fn remains(&self) -> Result<Vec<Remains>, SiteError> {
-        let answer = self.agent.ask(&["remains"], Request::default()).await?;
-        let active = self.jobs(&answer).into_iter().filter(Job::is_active);
+        let answer = self
+            .agent
+            .ask(&["remains"], AgentRequest::default())
+            .await?;
+        let active = self.jobs(&answer).into_iter().filter(SlurmJob::is_active);
         Ok(of(&answer, &active.map(|job| job.tag).collect()))
     }
 }
 
 /// Adds up lines of `du`: kilobytes, a tab, and a path that ends in a tag.
-fn of(answer: &Answer, live: &BTreeSet<Tag>) -> Vec<Remains> {
-    let mut taken: BTreeMap<Tag, u64> = BTreeMap::new();
+fn of(answer: &AgentAnswer, live: &BTreeSet<AttemptTag>) -> Vec<Remains> {
+    let mut taken: BTreeMap<AttemptTag, u64> = BTreeMap::new();
     for line in answer.all("takes") {
         let Some((kilobytes, path)) = line.split_once('\t') else {
             continue;
@@ -46,7 +49,7 @@ fn of(answer: &Answer, live: &BTreeSet<Tag>) -> Vec<Remains> {
             *taken.entry(tag).or_default() += kilobytes;
         }
     }
-    let remains = |(tag, kilobytes): (Tag, u64)| Remains {
+    let remains = |(tag, kilobytes): (AttemptTag, u64)| Remains {
         tag,
         bytes: Bytes(kilobytes.saturating_mul(1_024)),
         is_live: live.contains(&tag),
@@ -65,7 +68,7 @@ mod tests {
             "takes 8\tattempts/{one}\ntakes 4\tspool/{one}\ntakes 1\tspool/{two}\n\
              takes 9\tattempts/notes\n"
         );
-        let found = of(&Answer(text), &BTreeSet::from([two.parse().unwrap()]));
+        let found = of(&AgentAnswer(text), &BTreeSet::from([two.parse().unwrap()]));
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].bytes, found[0].is_live), (Bytes(12 << 10), false));
         assert!(found[1].is_live);

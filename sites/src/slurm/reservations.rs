@@ -8,17 +8,20 @@ use std::ops::ControlFlow;
 
 use async_trait::async_trait;
 use cospan_domain::reserve::{
-    Answer as Agreed, FreeSlot, Opening, ReservationRequest, ReservationTag, Span, Timeline,
+    FreeSlot, ReservationAnswer, ReservationRequest, ReservationTag, Span, Timeline,
+    TimelineOpening,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::bookings::{Booked, Bookings, partition};
+use super::bookings::{Booked, SlurmBookings, partition};
 use super::errors::reservation_answer;
 use super::{SlurmSite, now};
 use crate::agent::left::seconds_to_timestamp;
-use crate::agent::{Answer, Request};
-use crate::port::{ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError};
+use crate::agent::{AgentAnswer, AgentRequest};
+use crate::port::{
+    ReservationSeen, Reservations, ReservationsByTag, SiteError, TaggedReservationRequest,
+};
 
 /// So much longer than promised Slurm keeps a reservation: limits of jobs are whole minutes, and it
 /// kills what runs in one that ends.
@@ -51,7 +54,7 @@ pub(super) enum Did {
 struct Timetable {
     now: Timestamp,
     partition: Option<String>,
-    bookings: Bookings,
+    bookings: SlurmBookings,
     timeline: Timeline,
 }
 
@@ -109,9 +112,12 @@ fn next_change(timeline: &Timeline, after: Timestamp) -> Option<Timestamp> {
 }
 
 impl SlurmSite {
-    async fn bookings(&self) -> Result<Bookings, SiteError> {
-        let answer = self.agent.ask(&["timetable"], Request::default()).await?;
-        Ok(Bookings::read(&answer))
+    async fn bookings(&self) -> Result<SlurmBookings, SiteError> {
+        let answer = self
+            .agent
+            .ask(&["timetable"], AgentRequest::default())
+            .await?;
+        Ok(SlurmBookings::read(&answer))
     }
 
     async fn lease(&self, tag: ReservationTag) -> Result<Option<ReservationSeen>, SiteError> {
@@ -123,14 +129,17 @@ impl SlurmSite {
     }
 
     async fn timetable(&self) -> Result<Timetable, SiteError> {
-        let answer = self.agent.ask(&["timetable"], Request::default()).await?;
+        let answer = self
+            .agent
+            .ask(&["timetable"], AgentRequest::default())
+            .await?;
         let own = self.config.partition.as_deref();
         let load = self.load(&answer)?;
         let now = answer
             .last("clock")
             .and_then(seconds_to_timestamp)
             .unwrap_or_else(now);
-        let (bookings, total) = (Bookings::read(&answer), self.total());
+        let (bookings, total) = (SlurmBookings::read(&answer), self.total());
         let timeline = bookings.timeline(own, load, &total, now);
         let timeline = timeline.map_err(|error| SiteError::Refused(error.to_string()))?;
         let partition = partition(&answer, own).map(str::to_owned);
@@ -153,7 +162,7 @@ impl SlurmSite {
     }
 
     async fn control(&self, words: &[String]) -> Result<Did, SiteError> {
-        let answer: Answer = self.agent.ask(words, Request::default()).await?;
+        let answer: AgentAnswer = self.agent.ask(words, AgentRequest::default()).await?;
         let said: Vec<&str> = answer.all("said").collect();
         let code = answer.last("code").and_then(|code| code.parse().ok());
         reservation_answer(code, &said)
@@ -166,7 +175,7 @@ impl SlurmSite {
     /// Has Slurm reserve from this second on, and reads what came of it; `None`: it has no room.
     async fn reserve(
         &self,
-        order: &ReservationOrder,
+        order: &TaggedReservationRequest,
         second: Timestamp,
         table: &Timetable,
     ) -> Result<Option<Timestamp>, SiteError> {
@@ -207,31 +216,31 @@ impl SlurmSite {
     /// Tries one start after the other at which there should be room.
     async fn search(
         &self,
-        order: &ReservationOrder,
+        order: &TaggedReservationRequest,
         table: &Timetable,
-    ) -> Result<Agreed, SiteError> {
+    ) -> Result<ReservationAnswer, SiteError> {
         let request = &order.request;
         let (timeline, window) = (&table.timeline, request.window);
         let need = timeline.amounts(&Resources::processors(request.resources.processors));
         let Ok(need) = need else {
-            return Ok(Agreed::Never);
+            return Ok(ReservationAnswer::Never);
         };
         let (mut from, mut later) = (window.earliest.max(table.now), LATER);
         for _ in 0..TRIES {
-            let opening = Opening::after(from, need, request.length + SLACK);
+            let opening = TimelineOpening::after(from, need, request.length + SLACK);
             let Some(start) = timeline.earliest(&opening) else {
-                return Ok(Agreed::Never);
+                return Ok(ReservationAnswer::Never);
             };
             if !window.contains(start) {
-                return Ok(Agreed::NotBefore { next: up(start) });
+                return Ok(ReservationAnswer::NotBefore { next: up(start) });
             }
             if let Some(start) = self.reserve(order, second(start, request), table).await? {
-                return Ok(Agreed::Granted { start });
+                return Ok(ReservationAnswer::Granted { start });
             }
             from = next_change(timeline, start).unwrap_or(start + later);
             later = later + later;
         }
-        Ok(Agreed::NotBefore {
+        Ok(ReservationAnswer::NotBefore {
             next: up(from.max(window.latest + DurationMs(1))),
         })
     }
@@ -245,13 +254,16 @@ fn clock(length: DurationMs) -> String {
 
 #[async_trait]
 impl Reservations for SlurmSite {
-    async fn request(&self, order: &ReservationOrder) -> Result<Agreed, SiteError> {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
         if !self.is_reservable(&order.request.resources).await? {
-            return Ok(Agreed::Never);
+            return Ok(ReservationAnswer::Never);
         }
         let table = self.timetable().await?;
         match table.bookings.find(&order.tag.to_string()) {
-            Some(own) => Ok(Agreed::Granted {
+            Some(own) => Ok(ReservationAnswer::Granted {
                 start: own.seen().start(order.request.window),
             }),
             None => self.search(order, &table).await,
@@ -260,13 +272,16 @@ impl Reservations for SlurmSite {
 
     /// Left as it is: one that has all that is asked for already serves, of another one Slurm would
     /// have to be asked anew.
-    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Agreed>, SiteError> {
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
         let seen = self.lease(order.tag).await?;
         Ok(seen.map(|seen| match serves(&seen, &order.request) {
-            true => Agreed::Granted {
+            true => ReservationAnswer::Granted {
                 start: seen.start(order.request.window),
             },
-            false => Agreed::Never,
+            false => ReservationAnswer::Never,
         }))
     }
 
@@ -302,7 +317,7 @@ impl Reservations for SlurmSite {
         self.lease(tag).await
     }
 
-    async fn list(&self) -> Result<Reserved, SiteError> {
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
         let bookings = self.bookings().await?;
         let ours = bookings.reserved.iter();
         Ok(ours

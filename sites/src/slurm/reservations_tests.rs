@@ -4,17 +4,17 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use cospan_domain::reserve::{
-    Answer as Agreed, ReservationRequest, ReservationTag, Span, StartWindow,
+    ReservationAnswer, ReservationRequest, ReservationTag, Span, StartWindow,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::bookings::{Booked, Bookings};
-use super::queue::Load;
+use super::bookings::{Booked, SlurmBookings};
+use super::queue::PartitionLoad;
 use super::{SlurmConfig, SlurmSite};
-use crate::agent::Answer;
-use crate::exec::{Command, Ended, Exec, ExecError, Output, Work};
-use crate::port::{ReservationOrder, Reservations, SiteError};
+use crate::agent::AgentAnswer;
+use crate::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
+use crate::port::{Reservations, SiteError, TaggedReservationRequest};
 
 const TAG: &str = "cabcdefgh-7-r1";
 
@@ -46,17 +46,17 @@ fn at(second: u64) -> Timestamp {
     Timestamp(second * SECOND)
 }
 
-fn said(reserved: &[&str]) -> Answer {
+fn said(reserved: &[&str]) -> AgentAnswer {
     let lines: Vec<String> = reserved
         .iter()
         .map(|line| format!("reserved {line}\n"))
         .collect();
-    Answer(lines.concat() + "reserved No reservations in the system\n" + REST)
+    AgentAnswer(lines.concat() + "reserved No reservations in the system\n" + REST)
 }
 
 #[test]
 fn reservations_are_read_in_the_layouts_of_several_versions() {
-    let bookings = Bookings::read(&said(&[PART, THREADS, OLD]));
+    let bookings = SlurmBookings::read(&said(&[PART, THREADS, OLD]));
     let of = |name: &str| bookings.find(name).unwrap();
     let told = |booked: &Booked| (booked.span, booked.processors, booked.confirmed);
     assert_eq!(
@@ -81,13 +81,13 @@ fn reservations_are_read_in_the_layouts_of_several_versions() {
 
 #[test]
 fn what_is_reserved_is_nobody_elses_and_counted_once() {
-    let bookings = Bookings::read(&said(&[PART, THREADS, OLD]));
+    let bookings = SlurmBookings::read(&said(&[PART, THREADS, OLD]));
     let now = at(11_000);
     assert_eq!(bookings.idle_in("course", now), 24, "8 of 32 are in use");
     assert_eq!(bookings.idle_in("course", at(9_000)), 0, "not begun");
     assert_eq!(bookings.kept(None, now), 24 + 16);
     assert_eq!(bookings.kept(Some("gpu"), now), 0, "other nodes");
-    let load = Load {
+    let load = PartitionLoad {
         idle: 0,
         total: 64,
         whole: 64,
@@ -129,16 +129,16 @@ fn a_line_that_does_not_say_when_or_how_much_is_no_reservation() {
         ("ReservationName=cabcdefgh-7-r1", "ReservationName="),
     ] {
         let line = PART.replace(part, odd);
-        assert_eq!(Bookings::read(&said(&[&line])).reserved, [], "{odd}");
+        assert_eq!(SlurmBookings::read(&said(&[&line])).reserved, [], "{odd}");
     }
 }
 
 /// A cluster that answers to `reserve` what it is told to, and then shows this.
 #[derive(Debug, Default)]
-struct Cluster(Mutex<Said>);
+struct Cluster(Mutex<ReservationListing>);
 
 #[derive(Debug, Default)]
-struct Said {
+struct ReservationListing {
     before: String,
     /// One for each time that it is asked to reserve; the rest is done.
     refuses: Vec<&'static str>,
@@ -149,7 +149,7 @@ struct Said {
 
 #[async_trait]
 impl Exec for Cluster {
-    async fn run(&self, command: Command) -> Result<Output, ExecError> {
+    async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
         let Work::Script { words, .. } = &command.work else {
             unreachable!()
         };
@@ -180,8 +180,8 @@ impl Exec for Cluster {
             }
         };
         let stdout = (answer + "done\n").into_bytes();
-        Ok(Output {
-            ended: Ended::Code(0),
+        Ok(CommandOutput {
+            ended: CommandExit::Code(0),
             stdout,
             stderr: Vec::new(),
         })
@@ -204,7 +204,7 @@ fn tag() -> ReservationTag {
 }
 
 /// 16 processors for an hour.
-fn order(window: StartWindow) -> ReservationOrder {
+fn order(window: StartWindow) -> TaggedReservationRequest {
     let length = DurationMs::from_secs(3_600);
     let resources = Resources::processors(16);
     let request = ReservationRequest {
@@ -213,7 +213,7 @@ fn order(window: StartWindow) -> ReservationOrder {
         window,
         flexible: false,
     };
-    ReservationOrder {
+    TaggedReservationRequest {
         tag: tag(),
         number: 1,
         request,
@@ -234,7 +234,7 @@ async fn starts_are_tried_in_turn_as_what_is_promised_ends() {
     }
     let window = StartWindow::new(at(10_000), at(40_000));
     let answer = site(&cluster).request(&order(window)).await;
-    assert_eq!(answer, Ok(Agreed::Granted { start: at(30_000) }));
+    assert_eq!(answer, Ok(ReservationAnswer::Granted { start: at(30_000) }));
     let asked = cluster.0.lock().unwrap().asked.clone();
     let with = |from: u64| {
         format!(
@@ -251,7 +251,7 @@ async fn a_search_in_vain_ends_and_names_a_start_after_the_window() {
     cluster.0.lock().unwrap().refuses = vec!["Requested nodes are busy"; 100];
     let window = StartWindow::new(at(10_000), at(90_000));
     let answer = site(&cluster).request(&order(window)).await;
-    let Ok(Agreed::NotBefore { next }) = answer else {
+    let Ok(ReservationAnswer::NotBefore { next }) = answer else {
         panic!("{answer:?}")
     };
     assert!(next > at(90_000));
@@ -263,7 +263,10 @@ async fn what_cannot_be_reserved_is_refused_without_asking() {
     let cluster = Arc::new(Cluster::default());
     let mut order = order(StartWindow::exactly(at(10_000)));
     order.request.resources.others.insert("gpus".into(), 1);
-    assert_eq!(site(&cluster).request(&order).await, Ok(Agreed::Never));
+    assert_eq!(
+        site(&cluster).request(&order).await,
+        Ok(ReservationAnswer::Never)
+    );
     assert_eq!(cluster.0.lock().unwrap().asked, [""; 0]);
 }
 
@@ -303,11 +306,15 @@ async fn a_garbled_answer_never_becomes_another_grant() {
     for number in 0..2_000 {
         let cluster = Arc::new(Cluster::default());
         let shown = mutated(PART, number);
-        let kept = Bookings::read(&said(&[&shown])).reserved.pop();
+        let kept = SlurmBookings::read(&said(&[&shown])).reserved.pop();
         cluster.0.lock().unwrap().shows = format!("reserved {shown}\n");
         match site(&cluster).request(&order(window)).await {
             Ok(answer) => {
-                assert_eq!(answer, Agreed::Granted { start: at(10_000) }, "{shown}");
+                assert_eq!(
+                    answer,
+                    ReservationAnswer::Granted { start: at(10_000) },
+                    "{shown}"
+                );
                 let kept = kept.unwrap();
                 assert!(
                     kept.processors >= 16 && kept.span.to >= at(13_720 - 1),

@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::{Attempt, ComponentIndex, Epoch, InstanceId, JobId, Round, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, Epoch, InstanceId, JobId, Round};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::SCRIPT;
-use super::parameters::{self, Pace, encode_go};
+use super::parameters::{self, WrapperPace, encode_go};
 use super::seal::Seal;
 use super::state;
 use crate::port::{ExitCause, Go};
@@ -50,7 +50,7 @@ impl WrapperCost {
 /// # Errors
 /// Something could not be started, or a payload did not succeed.
 pub fn measure(root: &Path, length: Duration, shell: &str) -> Result<WrapperCost> {
-    let bench = Bench::new(root, shell.to_owned())?;
+    let bench = WrapperBench::new(root, shell.to_owned())?;
     let (times, spawn_per_s) = repeat(1, length, &bare)?;
     let bare_program_ms = median_ms(times);
     let (mut per_s, mut wrapper_ms) = (Vec::new(), 0.0);
@@ -69,14 +69,14 @@ pub fn measure(root: &Path, length: Duration, shell: &str) -> Result<WrapperCost
     })
 }
 
-struct Bench {
+struct WrapperBench {
     root: PathBuf,
     script: PathBuf,
     shell: String,
     made: AtomicU64,
 }
 
-impl Bench {
+impl WrapperBench {
     fn new(root: &Path, shell: String) -> Result<Self> {
         let script = root.join("wrapper.sh");
         fs::write(&script, SCRIPT)?;
@@ -94,7 +94,7 @@ impl Bench {
     fn wrapped(&self) -> Result<Duration> {
         let job = JobId(self.made.fetch_add(1, Ordering::Relaxed));
         let (component, attempt) = (ComponentIndex(0), Attempt(1));
-        let tag = Tag {
+        let tag = AttemptTag {
             instance: InstanceId::from_random(1),
             job,
             component,
@@ -133,10 +133,10 @@ impl Bench {
         }
     }
 
-    fn prepare(&self, tag: Tag) -> Result<()> {
+    fn prepare(&self, tag: AttemptTag) -> Result<()> {
         let spool = self.root.join("spool").join(tag.to_string());
         fs::create_dir(&spool)?;
-        let command = parameters::Command {
+        let command = parameters::PayloadCommand {
             executable: b"/bin/true".to_vec(),
             arguments: Vec::new(),
             environment: Vec::new(),
@@ -145,7 +145,7 @@ impl Bench {
             earlier: None,
             lists_hosts: false,
         };
-        let pace = Pace {
+        let pace = WrapperPace {
             hold_max: DurationMs::from_secs(600),
             wall_time: DurationMs::from_secs(600),
             grace: DurationMs::from_secs(5),

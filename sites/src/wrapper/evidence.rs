@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_domain::units::Timestamp;
 
 use super::seal::Seal;
-use super::state::{self, ProcessName, Ready};
-use crate::port::{AtGate, Begun, Exit, ExitCause, GateState, InQueue, Observation};
-use crate::verdict::{Left, Verdict};
+use super::state::{self, ProcessName, ReadyFile};
+use crate::port::{AtGate, ExitCause, GateState, InQueue, Observation, PayloadBegin, PayloadExit};
+use crate::verdict::{AttemptEnd, WrapperTraces};
 
 /// Numbers of the signals with which batch systems end jobs.
 const KILL: i32 = 9;
@@ -16,7 +16,7 @@ const TERM: i32 = 15;
 
 /// What is found under the name of a state file.
 #[derive(Debug)]
-pub(crate) enum Found<'f> {
+pub(crate) enum EvidenceFile<'f> {
     /// A file: its content, and when it was written.
     File(Cow<'f, [u8]>, Timestamp),
     /// Something that no wrapper makes, or that cannot be read.
@@ -25,8 +25,8 @@ pub(crate) enum Found<'f> {
 
 /// The complete state files of an attempt that has a directory.
 #[derive(Debug, Default)]
-pub(crate) struct Evidence {
-    pub(crate) ready: Option<(Ready, Timestamp)>,
+pub(crate) struct WrapperEvidence {
+    pub(crate) ready: Option<(ReadyFile, Timestamp)>,
     pub(crate) decision: Option<(GateState, Timestamp)>,
     /// The payload.
     pub(crate) begun: Option<(ProcessName, Timestamp)>,
@@ -40,12 +40,12 @@ pub(crate) struct Evidence {
     pub(crate) is_cut: bool,
 }
 
-impl Evidence {
+impl WrapperEvidence {
     /// Reads what there is.
     pub(crate) fn of<'f, E>(
-        tag: Tag,
+        tag: AttemptTag,
         seal: &Seal,
-        file: impl Fn(&str) -> Result<Option<Found<'f>>, E>,
+        file: impl Fn(&str) -> Result<Option<EvidenceFile<'f>>, E>,
     ) -> Result<Self, E> {
         let files = (
             file("ready")?,
@@ -58,11 +58,11 @@ impl Evidence {
         let all = [&ready, &decision, &begun, &exit, &trouble];
         let replaced = all
             .iter()
-            .any(|found| matches!(found, Some(Found::Spoiled)));
+            .any(|found| matches!(found, Some(EvidenceFile::Spoiled)));
         let sealed = |bytes: &[u8], tag| state::exit(bytes, tag, seal);
         let decided = |bytes: &[u8], tag| state::decision(bytes, tag, seal);
         // An `exit` that was opened and not written: its disk is full.
-        let is_cut = matches!(&exit, Some(Found::File(bytes, _)) if bytes.is_empty());
+        let is_cut = matches!(&exit, Some(EvidenceFile::File(bytes, _)) if bytes.is_empty());
         // Written whole, and not by who should have.
         let forged = is_forged(tag, &exit, |bytes| sealed(bytes, tag).is_some())
             || is_forged(tag, &decision, |bytes| decided(bytes, tag).is_some());
@@ -83,22 +83,22 @@ impl Evidence {
     }
 
     /// What is left, as far as it matters for what an end means.
-    pub(crate) fn left(&self) -> Left {
+    pub(crate) fn left(&self) -> WrapperTraces {
         match &self.exit {
-            Some((ExitCause::Code(0), _)) => Left::Success,
-            Some((ExitCause::Signal(TERM | KILL), _)) => Left::Killed,
-            Some((ExitCause::Code(_) | ExitCause::Signal(_), _)) => Left::Failure,
-            Some((ExitCause::Terminated, _)) => Left::Terminated,
-            Some((ExitCause::WallTime, _)) => Left::WallTime,
-            Some((ExitCause::CouldNotStart(_), _)) => Left::Unstarted,
-            Some((ExitCause::TooLate, _)) => Left::TooLate,
-            None if matches!(self.decision, Some((GateState::Voided, _))) => Left::Void,
-            None if self.spoiled => Left::Spoiled,
-            None if self.trouble.is_some() => Left::Trouble,
+            Some((ExitCause::Code(0), _)) => WrapperTraces::Success,
+            Some((ExitCause::Signal(TERM | KILL), _)) => WrapperTraces::Killed,
+            Some((ExitCause::Code(_) | ExitCause::Signal(_), _)) => WrapperTraces::Failure,
+            Some((ExitCause::Terminated, _)) => WrapperTraces::Terminated,
+            Some((ExitCause::WallTime, _)) => WrapperTraces::WallTime,
+            Some((ExitCause::CouldNotStart(_), _)) => WrapperTraces::Unstarted,
+            Some((ExitCause::TooLate, _)) => WrapperTraces::TooLate,
+            None if matches!(self.decision, Some((GateState::Voided, _))) => WrapperTraces::Void,
+            None if self.spoiled => WrapperTraces::Spoiled,
+            None if self.trouble.is_some() => WrapperTraces::Trouble,
             // Also of one that could not write how it ended: its payload can make that look so.
-            None if self.perhaps_begun => Left::Begun,
-            None if self.is_cut => Left::Trouble,
-            None => Left::AtGate,
+            None if self.perhaps_begun => WrapperTraces::Begun,
+            None if self.is_cut => WrapperTraces::Trouble,
+            None => WrapperTraces::AtGate,
         }
     }
 
@@ -112,11 +112,11 @@ impl Evidence {
         }
     }
 
-    fn exit_as(&self, cause: &ExitCause, ended_at: Timestamp) -> Exit {
+    fn exit_as(&self, cause: &ExitCause, ended_at: Timestamp) -> PayloadExit {
         // Without `begun` it ended between the opening of the gate and its start.
         let began_at = self.begun.as_ref().map(|(_, at)| *at);
         let began_at = began_at.or_else(|| self.decision.map(|(_, at)| at));
-        Exit {
+        PayloadExit {
             cause: cause.clone(),
             began_at: began_at.unwrap_or(ended_at),
             ended_at,
@@ -126,7 +126,7 @@ impl Evidence {
     /// Where it stands, if its processes live.
     pub(crate) fn standing(&self) -> Observation {
         // Where it runs, for people and for its siblings: all of its nodes.
-        let nodes = |ready: &Ready| ready.nodes.as_ref().unwrap_or(&ready.host).as_str().into();
+        let nodes = |ready: &ReadyFile| ready.nodes.as_ref().unwrap_or(&ready.host).as_str().into();
         let host = || {
             self.ready
                 .as_ref()
@@ -134,7 +134,7 @@ impl Evidence {
         };
         match (self.last_word(), &self.begun, &self.ready) {
             (Some(last), _, _) => last,
-            (None, Some((_, at)), _) => Observation::Begun(Begun {
+            (None, Some((_, at)), _) => Observation::Begun(PayloadBegin {
                 host: host(),
                 at: *at,
             }),
@@ -157,29 +157,29 @@ impl Evidence {
 /// A verdict as the port's observation. `evidence`: what it was reached from; `said`: what the
 /// site says of the attempt.
 pub(crate) fn observed(
-    verdict: Verdict,
-    evidence: Option<&Evidence>,
+    verdict: AttemptEnd,
+    evidence: Option<&WrapperEvidence>,
     said: impl Fn() -> String,
 ) -> Observation {
-    let began = evidence.is_some_and(Evidence::began);
+    let began = evidence.is_some_and(WrapperEvidence::began);
     let trouble = evidence.and_then(|evidence| evidence.trouble.as_deref());
     let detail = || trouble.map_or_else(&said, |why| format!("{why}; {}", said()));
-    let by_file = || evidence.map_or(Observation::Starting, Evidence::standing);
+    let by_file = || evidence.map_or(Observation::Starting, WrapperEvidence::standing);
     match verdict {
-        Verdict::Absent => Observation::Absent,
-        Verdict::Untold => Observation::Unknown(UNTOLD.to_owned()),
-        Verdict::Queued => Observation::Queued(InQueue::default()),
-        Verdict::Standing
-        | Verdict::Void
-        | Verdict::TooLate
-        | Verdict::Succeeded
-        | Verdict::Failed => by_file(),
-        Verdict::Ended(why) => Observation::Ended {
+        AttemptEnd::Absent => Observation::Absent,
+        AttemptEnd::Untold => Observation::Unknown(UNTOLD.to_owned()),
+        AttemptEnd::Queued => Observation::Queued(InQueue::default()),
+        AttemptEnd::Standing
+        | AttemptEnd::Void
+        | AttemptEnd::TooLate
+        | AttemptEnd::Succeeded
+        | AttemptEnd::Failed => by_file(),
+        AttemptEnd::Ended(why) => Observation::Ended {
             began,
             why,
             detail: detail(),
         },
-        Verdict::Lost => Observation::Vanished {
+        AttemptEnd::Lost => Observation::Vanished {
             began,
             detail: detail(),
         },
@@ -192,20 +192,24 @@ const SPOILED: &str = "its state files were replaced or made unreadable";
 /// What is not known yet.
 const UNTOLD: &str = "its files, or why it was ended, may still be told";
 
-fn is_forged(tag: Tag, found: &Option<Found<'_>>, counts: impl Fn(&[u8]) -> bool) -> bool {
-    let Some(Found::File(bytes, _)) = found else {
+fn is_forged(
+    tag: AttemptTag,
+    found: &Option<EvidenceFile<'_>>,
+    counts: impl Fn(&[u8]) -> bool,
+) -> bool {
+    let Some(EvidenceFile::File(bytes, _)) = found else {
         return false;
     };
     state::complete_lines(bytes, tag).is_some() && !counts(bytes)
 }
 
 fn read<T>(
-    tag: Tag,
-    found: Option<Found<'_>>,
-    parse: impl Fn(&[u8], Tag) -> Option<T>,
+    tag: AttemptTag,
+    found: Option<EvidenceFile<'_>>,
+    parse: impl Fn(&[u8], AttemptTag) -> Option<T>,
 ) -> Option<(T, Timestamp)> {
     match found? {
-        Found::File(bytes, modified) => Some((parse(&bytes, tag)?, modified)),
-        Found::Spoiled => None,
+        EvidenceFile::File(bytes, modified) => Some((parse(&bytes, tag)?, modified)),
+        EvidenceFile::Spoiled => None,
     }
 }

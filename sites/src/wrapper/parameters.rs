@@ -7,19 +7,19 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cospan_domain::ids::{Digest, RelPath, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, RelPath};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::seal::{Seal, Sealed};
-use crate::port::{AttemptOrder, Go, Warning};
+use crate::port::{Go, SubmitRequest, Warning};
 
 /// No shell reckons with a later moment: the end of the year 9999.
 const LATEST_MS: u64 = 253_402_300_799_000;
 
 /// How long the wrapper waits for things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct WrapperPace {
     /// Longest time at the gate, from the wrapper's own start.
     pub hold_max: DurationMs,
     /// Longest run from the opening of the gate.
@@ -46,7 +46,7 @@ pub struct Seldom {
 
 /// What the wrapper runs, as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct PayloadCommand {
     /// Path or name of the executable.
     pub executable: Vec<u8>,
     /// Its arguments.
@@ -58,12 +58,12 @@ pub struct Command {
     /// Shell lines run before it.
     pub setup: Vec<u8>,
     /// An attempt whose work directory it is told, if that is there.
-    pub earlier: Option<Tag>,
+    pub earlier: Option<AttemptTag>,
     /// It finds a file that lists the hosts of all components.
     pub lists_hosts: bool,
 }
 
-impl Command {
+impl PayloadCommand {
     /// The command of a program whose executable, if staged, appears at `staged`.
     pub fn of(program: &Program, staged: Option<&[u8]>) -> Self {
         let executable = match (&program.executable, staged) {
@@ -91,7 +91,7 @@ impl Command {
     }
 
     /// The parameter file of an attempt.
-    pub fn encode(&self, tag: Tag, pace: &Pace, seal: &Seal) -> Vec<u8> {
+    pub fn encode(&self, tag: AttemptTag, pace: &WrapperPace, seal: &Seal) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         seal.write(&mut out, tag);
         for (key, length) in [
@@ -160,7 +160,7 @@ pub struct PlacedInput {
 
 /// Name of the staged executable below the attempt's directory: the program
 /// sees a name like the one its user gave it.
-pub fn staged_program(order: &AttemptOrder) -> Option<String> {
+pub fn staged_program(order: &SubmitRequest) -> Option<String> {
     order.staged_executable?;
     let name = match &order.program.executable {
         Executable::Staged(file) => file.name.as_str().rsplit('/').next().unwrap_or_default(),
@@ -179,32 +179,37 @@ const STORE: &str = "store";
 
 /// What a wrapper reads of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct WrittenParameters {
     pub(crate) params: Vec<u8>,
     /// With outputs behind them. Left out if there are neither.
     pub(crate) inputs: Option<Vec<u8>>,
 }
 
 /// What the wrapper of an order reads, at a site with this root.
-pub(crate) fn written(order: &AttemptOrder, root: &Path, pace: &Pace, seal: &Seal) -> Written {
+pub(crate) fn written(
+    order: &SubmitRequest,
+    root: &Path,
+    pace: &WrapperPace,
+    seal: &Seal,
+) -> WrittenParameters {
     let tag = order.tag;
     let program = staged_program(order);
     let staged = program
         .as_ref()
         .map(|p| root.join("attempts").join(tag.to_string()).join(p));
     let staged = staged.as_ref().map(|p| p.as_os_str().as_bytes());
-    let mut command = Command::of(&order.program, staged);
+    let mut command = PayloadCommand::of(&order.program, staged);
     command.earlier = order.earlier;
     command.lists_hosts = order.lists_hosts;
     let inputs = placed_inputs(root, order, program);
-    Written {
+    WrittenParameters {
         params: command.encode(tag, pace, seal),
         inputs: (!inputs.is_empty() || !order.outputs.is_empty())
             .then(|| encode_inputs(tag, &inputs, &order.outputs)),
     }
 }
 
-fn placed_inputs(root: &Path, order: &AttemptOrder, program: Option<String>) -> Vec<PlacedInput> {
+fn placed_inputs(root: &Path, order: &SubmitRequest, program: Option<String>) -> Vec<PlacedInput> {
     let store = root.join(STORE);
     let source = |digest: Digest| {
         store
@@ -229,7 +234,7 @@ fn placed_inputs(root: &Path, order: &AttemptOrder, program: Option<String>) -> 
 }
 
 /// The file that lists the inputs, and what is collected.
-pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput], outputs: &[RelPath]) -> Vec<u8> {
+pub fn encode_inputs(tag: AttemptTag, inputs: &[PlacedInput], outputs: &[RelPath]) -> Vec<u8> {
     let mut out = Vec::new();
     for input in inputs {
         let kind = match input.kind {
@@ -253,7 +258,7 @@ pub fn encode_inputs(tag: Tag, inputs: &[PlacedInput], outputs: &[RelPath]) -> V
 
 /// The decision `go`; `now` is the clock that `start_at` was read from. `start_by` is the last
 /// moment to begin, in hundredths of a second since the machine started that the wrapper is on.
-pub fn encode_go(tag: Tag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Vec<u8> {
+pub fn encode_go(tag: AttemptTag, go: &Go, now: Timestamp, start_by: Option<u64>) -> Vec<u8> {
     let mut out = go_lines(go);
     line(&mut out, "wait_ms", &go.start_at.since(now).0.to_string());
     if let Some(start_by) = start_by {
@@ -298,7 +303,7 @@ fn go_lines(go: &Go) -> Vec<u8> {
 }
 
 /// The decision `void`.
-pub fn encode_void(tag: Tag, seal: &Seal) -> Vec<u8> {
+pub fn encode_void(tag: AttemptTag, seal: &Seal) -> Vec<u8> {
     let mut out = first_of_void(tag, seal).into_bytes();
     out.extend_from_slice(b"\nby adapter\n");
     end(&mut out, tag);
@@ -306,13 +311,13 @@ pub fn encode_void(tag: Tag, seal: &Seal) -> Vec<u8> {
 }
 
 /// Its first line.
-pub(crate) fn first_of_void(tag: Tag, seal: &Seal) -> String {
+pub(crate) fn first_of_void(tag: AttemptTag, seal: &Seal) -> String {
     let word = seal.word(tag, Sealed::Void);
     word.map_or_else(|| "void".to_owned(), |word| format!("void {word}"))
 }
 
 /// Ends a state file, so that it counts.
-pub(crate) fn end(out: &mut Vec<u8>, tag: Tag) {
+pub(crate) fn end(out: &mut Vec<u8>, tag: AttemptTag) {
     line(out, "end", &tag.to_string());
 }
 

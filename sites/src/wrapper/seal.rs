@@ -7,17 +7,17 @@
 
 use std::fmt;
 
-use cospan_domain::ids::{JobId, Tag};
+use cospan_domain::ids::{AttemptTag, JobId};
 use cospan_domain::site::owners::OWN_PROBE_JOB;
 
 use super::parameters::line;
 
 /// Makes and knows the words of a control plane's attempts.
 #[derive(Clone, Default)]
-pub struct Seal(Option<Key>);
+pub struct Seal(Option<SealKey>);
 
 #[derive(Clone, Copy)]
-struct Key {
+struct SealKey {
     secret: [u8; 32],
     from: JobId,
 }
@@ -35,7 +35,7 @@ impl Seal {
     /// Words made from this secret. Attempts of jobs before `from` may have been begun without
     /// any, by an earlier version, and need none.
     pub fn new(secret: [u8; 32], from: JobId) -> Self {
-        Self(Some(Key { secret, from }))
+        Self(Some(SealKey { secret, from }))
     }
 
     /// Needs no words and makes none: for whoever only looks.
@@ -44,20 +44,20 @@ impl Seal {
     }
 
     /// The word, if there are any: 32 hexadecimal digits.
-    pub(crate) fn word(&self, tag: Tag, of: Sealed) -> Option<String> {
-        let Key { secret, .. } = self.0?;
+    pub(crate) fn word(&self, tag: AttemptTag, of: Sealed) -> Option<String> {
+        let SealKey { secret, .. } = self.0?;
         let text = format!("{tag} {of:?}");
         Some(blake3::keyed_hash(&secret, text.as_bytes()).to_hex()[..32].to_owned())
     }
 
     /// Whether a file with this word, or with none, is what a wrapper or an adapter wrote.
-    pub(crate) fn proves(&self, tag: Tag, of: Sealed, found: Option<&str>) -> bool {
-        let is_old = |key: Key| tag.job < key.from && tag.job != OWN_PROBE_JOB;
+    pub(crate) fn proves(&self, tag: AttemptTag, of: Sealed, found: Option<&str>) -> bool {
+        let is_old = |key: SealKey| tag.job < key.from && tag.job != OWN_PROBE_JOB;
         self.0.is_none_or(is_old) || self.word(tag, of).as_deref() == found
     }
 
     /// Adds a line with both words to parameters.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, tag: Tag) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>, tag: AttemptTag) {
         if let (Some(exit), Some(void)) =
             (self.word(tag, Sealed::Exit), self.word(tag, Sealed::Void))
         {
@@ -83,7 +83,7 @@ mod tests {
     fn each_attempt_and_each_file_has_a_word_of_its_own() {
         let seal = Seal::new([7; 32], JobId(3));
         let tags = ["cabcdefgh-5-0-1", "cabcdefgh-5-0-2", "cabcdefgi-5-0-1"];
-        let tags = tags.map(|tag| tag.parse::<Tag>().unwrap());
+        let tags = tags.map(|tag| tag.parse::<AttemptTag>().unwrap());
         let words = tags.map(|tag| [Sealed::Exit, Sealed::Void].map(|of| seal.word(tag, of)));
         let distinct: std::collections::BTreeSet<_> = words.as_flattened().iter().collect();
         assert_eq!(distinct.len(), 6);

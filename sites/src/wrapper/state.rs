@@ -1,6 +1,6 @@
 //! What the wrapper leaves, read back with suspicion.
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 
 use super::seal::{Seal, Sealed};
 use crate::port::{ExitCause, GateState};
@@ -19,7 +19,7 @@ pub struct ProcessName {
 
 /// A complete `ready`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ready {
+pub struct ReadyFile {
     /// Host on which the wrapper waits.
     pub host: String,
     /// The wrapper.
@@ -37,7 +37,7 @@ pub struct Ready {
 const NODES_MAX: usize = 2_048;
 
 /// The lines of a state file, or `None` unless it is complete and this attempt's.
-pub fn complete_lines(bytes: &[u8], tag: Tag) -> Option<Vec<&str>> {
+pub fn complete_lines(bytes: &[u8], tag: AttemptTag) -> Option<Vec<&str>> {
     let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
     let (body, last) = text.rsplit_once('\n').unwrap_or(("", text));
     (last.strip_prefix("end ")? == tag.to_string()).then(|| body.lines().collect())
@@ -58,9 +58,9 @@ fn process(lines: &[&str]) -> Option<ProcessName> {
 }
 
 /// Reads `ready`.
-pub fn ready(bytes: &[u8], tag: Tag) -> Option<Ready> {
+pub fn ready(bytes: &[u8], tag: AttemptTag) -> Option<ReadyFile> {
     let lines = complete_lines(bytes, tag)?;
-    Some(Ready {
+    Some(ReadyFile {
         host: field(&lines, "host")?.to_owned(),
         wrapper: process(&lines)?,
         boot: field(&lines, "boot")?.to_owned(),
@@ -77,12 +77,12 @@ fn is_list(nodes: &str) -> bool {
 }
 
 /// Reads `decision`; `None` also for one that closes the gate without its word.
-pub fn decision(bytes: &[u8], tag: Tag, seal: &Seal) -> Option<GateState> {
+pub fn decision(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<GateState> {
     verdict(complete_lines(bytes, tag)?.first()?, tag, seal)
 }
 
 /// Reads its first line.
-pub(crate) fn verdict(line: &str, tag: Tag, seal: &Seal) -> Option<GateState> {
+pub(crate) fn verdict(line: &str, tag: AttemptTag, seal: &Seal) -> Option<GateState> {
     let mut words = line.split(' ');
     match words.next()? {
         "go" => Some(GateState::Opened),
@@ -94,12 +94,12 @@ pub(crate) fn verdict(line: &str, tag: Tag, seal: &Seal) -> Option<GateState> {
 }
 
 /// Reads `begun`: the payload, which leads its own process group.
-pub fn begun(bytes: &[u8], tag: Tag) -> Option<ProcessName> {
+pub fn begun(bytes: &[u8], tag: AttemptTag) -> Option<ProcessName> {
     process(&complete_lines(bytes, tag)?)
 }
 
 /// Reads `exit`; `None` also for one without its word.
-pub fn exit(bytes: &[u8], tag: Tag, seal: &Seal) -> Option<ExitCause> {
+pub fn exit(bytes: &[u8], tag: AttemptTag, seal: &Seal) -> Option<ExitCause> {
     let lines = complete_lines(bytes, tag)?;
     if !seal.proves(tag, Sealed::Exit, field(&lines, "word")) {
         return None;
@@ -126,7 +126,7 @@ pub fn exit(bytes: &[u8], tag: Tag, seal: &Seal) -> Option<ExitCause> {
 }
 
 /// Reads `trouble`: why the site could not run it.
-pub fn trouble(bytes: &[u8], tag: Tag) -> Option<String> {
+pub fn trouble(bytes: &[u8], tag: AttemptTag) -> Option<String> {
     field(&complete_lines(bytes, tag)?, "why").map(str::to_owned)
 }
 
@@ -139,7 +139,7 @@ mod tests {
 
     const READY: &str = "host n1\npid 12\nstart 34\nboot b\nend cabcdefgh-1-0-1\n";
 
-    fn tag() -> Tag {
+    fn tag() -> AttemptTag {
         "cabcdefgh-1-0-1".parse().unwrap()
     }
 

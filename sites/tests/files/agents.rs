@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::Bytes;
 use cospan_sites::files::{AreaConfig, FileArea};
-use cospan_sites::port::{CopyBlame, CopyOrder, CopyStatus};
+use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus};
 use rustix::process::Signal;
 
 use crate::world::{ATTEMPTS, DEADLINE, World, agent, kill, limited, noise, order, wait_for};
 
-fn some_arrived(world: &World, order: &CopyOrder) -> u64 {
+fn some_arrived(world: &World, order: &CopyRequest) -> u64 {
     wait_for(|| match world.status(order) {
         CopyStatus::Running { done: Bytes(0) } => None,
         CopyStatus::Running { done } => Some(done.0),
@@ -18,7 +18,7 @@ fn some_arrived(world: &World, order: &CopyOrder) -> u64 {
 }
 
 /// A copy that would take minutes.
-fn slow(world: &World) -> CopyOrder {
+fn slow(world: &World) -> CopyRequest {
     limited(order(world.file("x", &noise(1, 20_000_000)), "x"), 200_000)
 }
 
@@ -65,7 +65,7 @@ fn two_copies_of_one_content_at_once_both_complete_and_leave_one() {
         // A name of its own, as the slower of two agents may still read the last one.
         let name = format!("x{round}");
         let first = order(world.file(&name, &noise(round, 200_000)), &name);
-        let second = CopyOrder {
+        let second = CopyRequest {
             nonce: "other-1".into(),
             ..first.clone()
         };
@@ -105,7 +105,7 @@ fn a_stopped_copy_says_so_and_goes_on_from_what_it_has() {
     });
     world.b.stop_copy(&slower, false).unwrap();
     assert_eq!(
-        world.copy(&CopyOrder {
+        world.copy(&CopyRequest {
             limit: None,
             ..slow
         }),

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use cospan_domain::units::{BitsPerSecond, Bytes};
-use cospan_sites::port::{CopyBlame, CopyOrder, CopyStatus, SiteError};
+use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
 
 use crate::world::{World, agent, content, inspected, limited, noise, order, user, wait_for};
 
@@ -50,7 +50,7 @@ fn starting_a_copy_of_what_is_there_is_complete_at_once() {
     let world = World::new();
     let first = order(world.file("x", b"abc"), "x");
     assert_eq!(world.copy(&first), CopyStatus::Complete);
-    let second = CopyOrder {
+    let second = CopyRequest {
         nonce: "inst-2".into(),
         ..first
     };
@@ -219,7 +219,7 @@ fn a_nonce_that_is_no_name_and_a_link_that_carries_nothing_are_refused() {
     let world = World::new();
     let good = order(world.file("x", b"abc"), "x");
     for nonce in ["", "../x", "a/b", "a.b", &"n".repeat(65)] {
-        let bad = CopyOrder {
+        let bad = CopyRequest {
             nonce: nonce.into(),
             ..good.clone()
         };
@@ -229,7 +229,7 @@ fn a_nonce_that_is_no_name_and_a_link_that_carries_nothing_are_refused() {
             "{nonce:?}: {started:?}"
         );
     }
-    let dead_link = CopyOrder {
+    let dead_link = CopyRequest {
         limit: Some(BitsPerSecond(0)),
         ..good
     };

@@ -4,11 +4,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use cospan_domain::ids::{RelPath, Tag};
+use cospan_domain::ids::{AttemptTag, RelPath};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::files::InspectStatus;
-use cospan_sites::port::{CopyBlame, CopyOrder, CopyStatus, SiteError};
+use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::world::{
@@ -141,7 +141,7 @@ fn paths_that_lead_out_are_refused_and_links_inside_are_followed() {
 #[test]
 fn what_an_attempt_left_is_read_below_its_work_directory_only() {
     let world = World::new();
-    let tag: Tag = "cabcdefgh-1-0-1".parse().unwrap();
+    let tag: AttemptTag = "cabcdefgh-1-0-1".parse().unwrap();
     let attempt = world.path("a").join(ATTEMPTS).join(tag.to_string());
     std::fs::create_dir_all(attempt.join("work/out")).unwrap();
     std::fs::write(attempt.join("work/out/result"), PUBLIC).unwrap();
@@ -169,7 +169,7 @@ fn what_an_attempt_left_is_read_below_its_work_directory_only() {
 }
 
 /// Starts a copy of 2 MB that takes about a second, and does something once it runs.
-fn disturbed(disturb: impl FnOnce(&Path)) -> (World, CopyOrder, CopyStatus) {
+fn disturbed(disturb: impl FnOnce(&Path)) -> (World, CopyRequest, CopyStatus) {
     let world = World::new();
     let order = limited(order(world.file("x", &noise(1, 2_000_000)), "x"), 2_000_000);
     world.start(&order);

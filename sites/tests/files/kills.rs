@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cospan_domain::content::Content;
-use cospan_sites::port::{CopyBlame, CopyOrder, CopyStatus};
+use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus};
 use rustix::process::Signal;
 
 use crate::trees::{Snapshot, snapshot};
@@ -45,7 +45,7 @@ fn check_store(path: &Path, expected: &Snapshot) {
 }
 
 /// Kills the agent after a while; `true` if that ended the copy.
-fn kill_after(world: &World, order: &CopyOrder, wait: Duration) -> bool {
+fn kill_after(world: &World, order: &CopyRequest, wait: Duration) -> bool {
     std::thread::sleep(wait);
     let agents = world.agents_of(order);
     agents.iter().for_each(|pid| kill(*pid, Signal::KILL));

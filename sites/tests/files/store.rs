@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use cospan_sites::files::{InspectStatus, PIECE_MAX_BYTES};
-use cospan_sites::port::{CopyBlame, CopyOrder, CopyStatus, Piece, SiteError};
+use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, Excerpt, SiteError};
 use rustix::process::Signal;
 
 use crate::world::{
@@ -128,7 +128,7 @@ fn a_sweep_takes_our_dead_copies_and_nobody_elses() {
     let world = World::new();
     let content = world.file("x", &noise(1, 20_000_000));
     let copy = |nonce: &str| {
-        let order = CopyOrder {
+        let order = CopyRequest {
             nonce: nonce.into(),
             ..order(content, "x")
         };
@@ -170,7 +170,7 @@ fn pieces_are_what_was_asked_for_and_no_more_than_there_is() {
     let size = Bytes(bytes.len() as u64);
     assert_eq!(
         piece(3, 4),
-        Piece {
+        Excerpt {
             bytes: bytes[3..7].to_vec(),
             size
         }
@@ -178,7 +178,7 @@ fn pieces_are_what_was_asked_for_and_no_more_than_there_is() {
     assert_eq!(piece(size.0 - 2, 100).bytes, bytes[bytes.len() - 2..]);
     assert_eq!(
         piece(size.0 + 5, 100),
-        Piece {
+        Excerpt {
             bytes: vec![],
             size
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cospan_domain::units::Bytes;
 use cospan_sites::files::InspectStatus;
-use cospan_sites::port::{CopyBlame, CopyOrder, CopyStatus, SiteError};
+use cospan_sites::port::{CopyBlame, CopyRequest, CopyStatus, SiteError};
 use proptest::prelude::*;
 
 use crate::world::{World, inspect, inspected, noise, order, user};
@@ -229,7 +229,7 @@ fn a_file_is_not_taken_for_the_directory_whose_manifest_it_contains() {
     let world = World::new();
     std::fs::create_dir(world.path("a/files/d")).unwrap();
     let directory = inspected(&world.a, &user("d")).content;
-    let forged = CopyOrder {
+    let forged = CopyRequest {
         nonce: "inst-2".into(),
         ..order(directory, "forged")
     };

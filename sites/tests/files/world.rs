@@ -9,7 +9,7 @@ use cospan_domain::ids::{Digest, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{BitsPerSecond, Bytes};
 use cospan_sites::files::{AreaConfig, FileArea, InspectStatus};
-use cospan_sites::port::{CopyOrder, CopySource, CopyStatus, Inspected};
+use cospan_sites::port::{CopyRequest, CopySource, CopyStatus, Inspected};
 
 /// More than anything here takes on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
@@ -46,22 +46,22 @@ impl World {
         content(bytes)
     }
 
-    pub(crate) fn start(&self, order: &CopyOrder) {
+    pub(crate) fn start(&self, order: &CopyRequest) {
         self.b.start_copy(order, &self.a.as_source()).unwrap();
     }
 
     /// Starts a copy and waits for its end.
-    pub(crate) fn copy(&self, order: &CopyOrder) -> CopyStatus {
+    pub(crate) fn copy(&self, order: &CopyRequest) -> CopyStatus {
         self.start(order);
         self.end_of(order)
     }
 
-    pub(crate) fn end_of(&self, order: &CopyOrder) -> CopyStatus {
+    pub(crate) fn end_of(&self, order: &CopyRequest) -> CopyStatus {
         let is_over = |status: &CopyStatus| !matches!(status, CopyStatus::Running { .. });
         wait_for(|| Some(self.status(order)).filter(is_over))
     }
 
-    pub(crate) fn status(&self, order: &CopyOrder) -> CopyStatus {
+    pub(crate) fn status(&self, order: &CopyRequest) -> CopyStatus {
         self.b.copy_status(order).unwrap()
     }
 
@@ -70,13 +70,13 @@ impl World {
     }
 
     /// Where a copy keeps its state.
-    pub(crate) fn task(&self, order: &CopyOrder) -> PathBuf {
+    pub(crate) fn task(&self, order: &CopyRequest) -> PathBuf {
         self.path("b/incoming")
             .join(format!("{}.{}", order.content.digest, order.nonce))
     }
 
     /// The agents of a copy, found without asking Cospan.
-    pub(crate) fn agents_of(&self, order: &CopyOrder) -> Vec<i32> {
+    pub(crate) fn agents_of(&self, order: &CopyRequest) -> Vec<i32> {
         let (root, task) = (self.path("b"), self.task(order));
         let wanted = [
             root.as_os_str().as_bytes(),
@@ -133,8 +133,8 @@ pub(crate) fn user(path: &str) -> FilePlace {
 }
 
 /// Order for a user's file at `a`.
-pub(crate) fn order(content: Content, path: &str) -> CopyOrder {
-    CopyOrder {
+pub(crate) fn order(content: Content, path: &str) -> CopyRequest {
+    CopyRequest {
         content,
         chunk: None,
         source: CopySource {
@@ -146,8 +146,8 @@ pub(crate) fn order(content: Content, path: &str) -> CopyOrder {
     }
 }
 
-pub(crate) fn limited(order: CopyOrder, bytes_per_second: u64) -> CopyOrder {
-    CopyOrder {
+pub(crate) fn limited(order: CopyRequest, bytes_per_second: u64) -> CopyRequest {
+    CopyRequest {
         limit: Some(BitsPerSecond(bytes_per_second * 8)),
         ..order
     }

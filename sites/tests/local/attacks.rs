@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_exit, await_idle, await_printed, await_seen, order, script, start,
     tag,
@@ -18,7 +18,7 @@ use crate::support::{LocalSiteFixture, pid_in, processes_naming, signal};
 const WAITS: &str = "echo forged; while ! [ -e stop ]; do sleep 0.05; done";
 
 /// Starts a payload that does this first and then waits.
-async fn begun(fixture: &LocalSiteFixture, first: &str) -> Tag {
+async fn begun(fixture: &LocalSiteFixture, first: &str) -> AttemptTag {
     let text = format!("{first}; {WAITS}; exit 3");
     start(&*fixture.site, &order(tag(1), script(&text))).await;
     await_printed(&*fixture.site, tag(1), "forged").await;

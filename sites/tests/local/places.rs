@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cospan_domain::ids::{InstanceId, RelPath, Tag};
+use cospan_domain::ids::{AttemptTag, InstanceId, RelPath};
 use cospan_domain::resources::Resources;
 use cospan_sites::contract::{
     SiteFixture, await_idle, await_seen, bring_to_gate, go, order, script, tag,
@@ -216,7 +216,7 @@ async fn what_others_use_is_not_idle() {
 
 /// An attempt as a control plane left it a minute ago that died in the middle of its submission:
 /// with an entry, and perhaps a log.
-fn given_up(fixture: &LocalSiteFixture, tag: Tag, log: Option<&str>) -> PathBuf {
+fn given_up(fixture: &LocalSiteFixture, tag: AttemptTag, log: Option<&str>) -> PathBuf {
     if let Some(log) = log {
         let spool = fixture.root().join(format!("spool/{tag}"));
         std::fs::create_dir(&spool).unwrap();

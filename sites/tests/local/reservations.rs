@@ -2,12 +2,14 @@
 
 use cospan_domain::ids::JobId;
 use cospan_domain::reserve::{
-    Answer, ReservationRequest, ReservationTag, Serial, Span, StartWindow,
+    ReservationAnswer, ReservationRequest, ReservationTag, Serial, Span, StartWindow,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{SiteFixture, await_idle, bring_to_gate, order, script, tag};
-use cospan_sites::port::{AttemptOrder, Attempts, ReservationOrder, Reservations, Site, SiteError};
+use cospan_sites::port::{
+    Attempts, Reservations, Site, SiteError, SubmitRequest, TaggedReservationRequest,
+};
 
 use crate::support::LocalSiteFixture;
 
@@ -28,14 +30,14 @@ async fn clock(site: &dyn Site) -> Timestamp {
 }
 
 /// So many processors for an hour, at any start within this window.
-fn wanted(job: u64, processors: u32, window: StartWindow) -> ReservationOrder {
+fn wanted(job: u64, processors: u32, window: StartWindow) -> TaggedReservationRequest {
     let request = ReservationRequest {
         resources: Resources::processors(processors),
         length: HOUR,
         window,
         flexible: false,
     };
-    ReservationOrder {
+    TaggedReservationRequest {
         tag: reservation(job),
         number: 1,
         request,
@@ -48,13 +50,16 @@ async fn reserved_now(fixture: &LocalSiteFixture, job: u64, processors: u32) {
     let now = clock(&*fixture.site).await;
     let order = wanted(job, processors, StartWindow::new(now, FOREVER));
     let granted = fixture.site.request(&order).await;
-    assert!(matches!(granted, Ok(Answer::Granted { .. })), "{granted:?}");
+    assert!(
+        matches!(granted, Ok(ReservationAnswer::Granted { .. })),
+        "{granted:?}"
+    );
     assert_eq!(fixture.site.confirm(reservation(job)).await, Ok(true));
 }
 
 /// An attempt of so many processors that runs and waits for so long at most.
-fn attempt(job: u64, processors: u32, length: DurationMs) -> AttemptOrder {
-    AttemptOrder {
+fn attempt(job: u64, processors: u32, length: DurationMs) -> SubmitRequest {
+    SubmitRequest {
         resources: Resources::processors(processors),
         wall_time: length,
         hold_max: length,
@@ -70,14 +75,14 @@ async fn what_is_reserved_is_kept_for_its_owner_and_for_nobody_else() {
     assert_eq!(fixture.site.status(&[]).await.unwrap().idle.processors, 2);
     let other = fixture.site.submit(&attempt(2, 3, minute)).await;
     assert!(matches!(other, Err(SiteError::SiteFull(_))), "{other:?}");
-    let stolen = AttemptOrder {
+    let stolen = SubmitRequest {
         reservation: Some(reservation(1)),
         ..attempt(2, 3, minute)
     };
     let stolen = fixture.site.submit(&stolen).await;
     assert!(matches!(stolen, Err(SiteError::Refused(_))), "{stolen:?}");
 
-    let owner = AttemptOrder {
+    let owner = SubmitRequest {
         reservation: Some(reservation(1)),
         ..attempt(1, 6, minute)
     };
@@ -100,7 +105,7 @@ async fn a_job_that_would_run_into_a_reservation_is_refused() {
         .site
         .request(&wanted(1, 6, StartWindow::exactly(soon)))
         .await;
-    assert_eq!(answer, Ok(Answer::Granted { start: soon }));
+    assert_eq!(answer, Ok(ReservationAnswer::Granted { start: soon }));
     assert_eq!(
         fixture.site.status(&[]).await.unwrap().idle.processors,
         8,
@@ -116,7 +121,7 @@ async fn a_job_that_would_run_into_a_reservation_is_refused() {
     );
     bring_to_gate(&*fixture.site, &attempt(3, 2, DurationMs::from_secs(600))).await;
     bring_to_gate(&*fixture.site, &attempt(4, 3, DurationMs::from_secs(60))).await;
-    let early = AttemptOrder {
+    let early = SubmitRequest {
         reservation: Some(reservation(1)),
         ..attempt(1, 1, HOUR)
     };
@@ -138,7 +143,7 @@ async fn what_runs_is_not_promised_before_it_must_have_ended() {
     let now = clock(&*fixture.site).await;
     let soon = StartWindow::new(now, now + DurationMs::from_secs(60));
     let answer = fixture.site.request(&wanted(2, 4, soon)).await.unwrap();
-    let Answer::NotBefore { next } = answer else {
+    let ReservationAnswer::NotBefore { next } = answer else {
         panic!("{answer:?}")
     };
     assert!(
@@ -146,7 +151,10 @@ async fn what_runs_is_not_promised_before_it_must_have_ended() {
         "its hold and its wall time"
     );
     let answer = fixture.site.request(&wanted(2, 3, soon)).await;
-    assert!(matches!(answer, Ok(Answer::Granted { .. })), "{answer:?}");
+    assert!(
+        matches!(answer, Ok(ReservationAnswer::Granted { .. })),
+        "{answer:?}"
+    );
     fixture.site.cancel(tag(1), None).await.unwrap();
 }
 
@@ -155,7 +163,7 @@ async fn reservations_outlive_whoever_serves_the_site_and_are_made_once() {
     let fixture = LocalSiteFixture::new();
     let later = clock(&*fixture.site).await + HOUR;
     let order = wanted(1, 8, StartWindow::exactly(later));
-    let granted = Ok(Answer::Granted { start: later });
+    let granted = Ok(ReservationAnswer::Granted { start: later });
     assert_eq!(fixture.site.request(&order).await, granted);
     let site = fixture.reopened();
     let again = site.reservations().unwrap();
@@ -171,8 +179,8 @@ async fn reservations_outlive_whoever_serves_the_site_and_are_made_once() {
     );
     assert_eq!(again.list().await.unwrap().len(), 1);
     let moved = wanted(1, 4, StartWindow::exactly(later + HOUR));
-    let moved = ReservationOrder { number: 2, ..moved };
-    let granted = Ok(Some(Answer::Granted {
+    let moved = TaggedReservationRequest { number: 2, ..moved };
+    let granted = Ok(Some(ReservationAnswer::Granted {
         start: later + HOUR,
     }));
     assert_eq!(again.modify(&moved).await, granted);
@@ -210,7 +218,7 @@ async fn a_reservation_that_nobody_confirms_ends_by_itself() {
     let fixture = LocalSiteFixture::new();
     let later = StartWindow::exactly(clock(&*fixture.site).await + HOUR);
     let shortly = DurationMs(20);
-    let order = ReservationOrder {
+    let order = TaggedReservationRequest {
         keep_for: shortly,
         ..wanted(1, 8, later)
     };
@@ -226,13 +234,13 @@ async fn a_reservation_that_nobody_confirms_ends_by_itself() {
     };
     let answer = fixture
         .site
-        .request(&ReservationOrder {
+        .request(&TaggedReservationRequest {
             tag: other,
             ..order
         })
         .await;
     assert!(
-        matches!(answer, Ok(Answer::Granted { .. })),
+        matches!(answer, Ok(ReservationAnswer::Granted { .. })),
         "what it held is free: {answer:?}"
     );
 }
@@ -247,7 +255,7 @@ async fn what_is_reserved_for_later_is_told_with_the_load() {
         .site
         .request(&wanted(1, 3, StartWindow::new(from, from)))
         .await;
-    assert_eq!(granted, Ok(Answer::Granted { start: from }));
+    assert_eq!(granted, Ok(ReservationAnswer::Granted { start: from }));
     let told = fixture.site.status(&[]).await.unwrap();
     assert_eq!(told.idle, before.idle, "it is there until then");
     let [ebb] = &told.ebbs[..] else {

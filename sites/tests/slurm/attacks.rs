@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::Tag;
+use cospan_domain::ids::AttemptTag;
 use cospan_sites::contract::{
     PATIENCE, SiteFixture, await_exit, await_seen, order, script, start, tag,
 };
@@ -30,7 +30,7 @@ const DEEDS: [&str; 7] = [
 const LEAVES: &str = "setsid sh -c 'echo $$ > left; exec sleep 300' & \
                       until [ -s left ]; do sleep 0.01; done;";
 
-fn work(fixture: &SlurmSiteFixture, tag: Tag) -> PathBuf {
+fn work(fixture: &SlurmSiteFixture, tag: AttemptTag) -> PathBuf {
     fixture.root().join(format!("attempts/{tag}/work"))
 }
 
@@ -51,7 +51,7 @@ fn is_there(pid: &str) -> bool {
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
-async fn await_left(fixture: &SlurmSiteFixture, tag: Tag) -> String {
+async fn await_left(fixture: &SlurmSiteFixture, tag: AttemptTag) -> String {
     let file = work(fixture, tag).join("left");
     let read = || fs::read_to_string(&file).unwrap_or_default();
     await_that("nothing is left", || read().ends_with('\n')).await;
@@ -94,7 +94,7 @@ async fn what_a_removal_that_was_cut_short_left_is_swept_later() {
 }
 
 /// Its end may be told before Slurm has tidied it up.
-async fn remove(site: &dyn Site, tag: Tag) {
+async fn remove(site: &dyn Site, tag: AttemptTag) {
     let started = Instant::now();
     while let Err(error) = site.remove_attempt(tag).await {
         assert!(started.elapsed() < PATIENCE, "{error}");

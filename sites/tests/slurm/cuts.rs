@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::{RelPath, Tag};
+use cospan_domain::ids::{AttemptTag, RelPath};
 use cospan_domain::units::Bytes;
 use cospan_sites::contract::{PATIENCE, SiteFixture, go, order, script, tag};
 use cospan_sites::port::{
-    CopyOrder, CopySource, CopyStatus, ExitCause, FilePlace, GateState, Observation, Readable,
-    Site, SiteError, Stream,
+    CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, GateState, Observation,
+    PayloadStream, Readable, Site, SiteError,
 };
 
 use super::fixture::SlurmSiteFixture;
@@ -68,7 +68,7 @@ async fn insist<T, F: Future<Output = Result<T, SiteError>>>(
 async fn await_seen(
     fixture: &SlurmSiteFixture,
     site: &Arc<dyn Site>,
-    tag: Tag,
+    tag: AttemptTag,
     awaited: impl Fn(&Observation) -> bool,
 ) -> Observation {
     let started = Instant::now();
@@ -99,7 +99,7 @@ async fn lives(during: During) {
         "exit 0"
     };
     let text = format!("echo \"$COSPAN_TAG\" | tee -a '{}'; {ends}", ran.display());
-    let tags: Vec<Tag> = (0..cuts()).map(tag).collect();
+    let tags: Vec<AttemptTag> = (0..cuts()).map(tag).collect();
     let cut = |at, number: usize| (during == at).then_some(number as u64);
     for (number, tag) in tags.iter().enumerate() {
         let order = order(*tag, script(&text));
@@ -120,7 +120,7 @@ async fn lives(during: During) {
         assert_eq!(decided, GateState::Opened);
     }
     for (number, tag) in tags.iter().enumerate() {
-        let log = Readable::Log(*tag, Stream::Stdout);
+        let log = Readable::Log(*tag, PayloadStream::Stdout);
         if during == During::Cancel {
             let begun = |seen: &Observation| matches!(seen, Observation::Begun(_));
             await_seen(fixture, site, *tag, begun).await;
@@ -150,7 +150,7 @@ async fn lives(during: During) {
     let broken = fixture.broken.load(Ordering::Relaxed);
     assert!(broken > 0, "no call was cut: nothing is shown");
     let ran = std::fs::read_to_string(&ran).unwrap();
-    let mut ran: Vec<Tag> = ran.lines().map(|line| line.parse().unwrap()).collect();
+    let mut ran: Vec<AttemptTag> = ran.lines().map(|line| line.parse().unwrap()).collect();
     ran.sort_unstable();
     assert_eq!(ran, tags, "each payload ran, and once");
 }
@@ -199,7 +199,7 @@ async fn copies_go_on_after_cuts_and_arrive_whole() {
             place: place.clone(),
         };
         let nonce = format!("cut-{number}");
-        let copy = CopyOrder {
+        let copy = CopyRequest {
             content,
             chunk: None,
             source,

@@ -7,7 +7,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::RelPath;
 use cospan_sites::contract::{PATIENCE, SiteFixture, order, printed, run, script, tag};
 use cospan_sites::port::{
-    CopyOrder, CopySource, CopyStatus, ExitCause, FilePlace, Inspected, Site,
+    CopyRequest, CopySource, CopyStatus, ExitCause, FilePlace, Inspected, Site,
 };
 
 use super::fixture::SlurmSiteFixture;
@@ -24,7 +24,7 @@ async fn bring(
     content: Content,
     cut: bool,
 ) {
-    let order = CopyOrder {
+    let order = CopyRequest {
         content,
         chunk: None,
         source,

@@ -18,7 +18,7 @@ const KINDS: [&str; 4] = [
 /// Of each kind so many.
 const EACH: u64 = 6;
 
-async fn run_all(site: &Arc<dyn Site>) -> Vec<cospan_domain::ids::Tag> {
+async fn run_all(site: &Arc<dyn Site>) -> Vec<cospan_domain::ids::AttemptTag> {
     let mut tags = Vec::new();
     for number in 0..EACH * KINDS.len() as u64 {
         let text = KINDS[number as usize % KINDS.len()];

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cospan_domain::content::Content;
-use cospan_domain::ids::{Digest, HostName, JobId, RelPath, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, DurationMs, DurationUs};
 use cospan_sites::contract::{SiteFixture, kill_all_of};
@@ -316,7 +316,7 @@ impl SiteFixture for SlurmSiteFixture {
         std::fs::rename(self.place.join("away"), self.root()).unwrap();
     }
 
-    fn lose(&self, tag: Tag) {
+    fn lose(&self, tag: AttemptTag) {
         kill_all_of(&self.root(), tag);
     }
 

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::{Attempt, JobId, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, JobId};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::contract::{SiteFixture, go, order, script, tag};
-use cospan_sites::port::{AttemptOrder, ExitCause, GateDecision, Observation, Site, SiteError};
+use cospan_sites::port::{ExitCause, GateDecision, Observation, Site, SiteError, SubmitRequest};
 
 use super::fixture::SlurmSiteFixture;
 
@@ -71,7 +71,7 @@ impl Outage {
     }
 
     /// A payload that writes down that it runs, and if another of its job runs at that time.
-    fn payload(&self, tag: Tag) -> AttemptOrder {
+    fn payload(&self, tag: AttemptTag) -> SubmitRequest {
         let ran = self.ran().display().to_string();
         let text = format!(
             "exec 9> '{ran}'.$COSPAN_JOB; flock -n 9 || echo beside >> '{ran}'
@@ -81,7 +81,7 @@ impl Outage {
     }
 
     /// Every attempt that ran, as often as it did.
-    fn attempts_that_ran(&self) -> Vec<Tag> {
+    fn attempts_that_ran(&self) -> Vec<AttemptTag> {
         let text = std::fs::read_to_string(self.ran()).unwrap_or_default();
         let tag = |line: &str| line.parse().unwrap_or_else(|_| panic!("{line}:\n{text}"));
         text.lines().map(tag).collect()
@@ -89,12 +89,12 @@ impl Outage {
 
     fn assert_each_ran_at_most_once(&self) {
         let ran = self.attempts_that_ran();
-        let different: BTreeSet<&Tag> = ran.iter().collect();
+        let different: BTreeSet<&AttemptTag> = ran.iter().collect();
         assert_eq!(different.len(), ran.len(), "some ran twice: {ran:?}");
     }
 
     /// Opens gates that need no controller, until their payloads are over.
-    async fn run_to_exit(&self, tags: &[Tag]) {
+    async fn run_to_exit(&self, tags: &[AttemptTag]) {
         let attempts = self.fixture.root().join("attempts");
         for tag in tags {
             let open = || async { self.site.decide_gate(*tag, &go()).await.ok() };
@@ -105,7 +105,7 @@ impl Outage {
     }
 
     /// What becomes of one attempt: what is to be done next for its job, if anything is.
-    async fn step(&self, tag: Tag, seen: &Observation) -> Next {
+    async fn step(&self, tag: AttemptTag, seen: &Observation) -> Next {
         match seen {
             Observation::Ready(_) => {
                 // It may be gone meanwhile, or not to be reached.
@@ -127,8 +127,9 @@ impl Outage {
 
     /// Takes jobs to their end, as a control plane does: what has ended without success or is
     /// nowhere is kept from ever running, and only then another attempt follows.
-    async fn finish(&self, tags: impl IntoIterator<Item = Tag>) {
-        let mut alive: BTreeMap<JobId, Tag> = tags.into_iter().map(|tag| (tag.job, tag)).collect();
+    async fn finish(&self, tags: impl IntoIterator<Item = AttemptTag>) {
+        let mut alive: BTreeMap<JobId, AttemptTag> =
+            tags.into_iter().map(|tag| (tag.job, tag)).collect();
         let started = Instant::now();
         let mut last = String::new();
         while !alive.is_empty() {
@@ -137,7 +138,7 @@ impl Outage {
                 "not over within {PATIENCE:?}: {last}"
             );
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let tags: Vec<Tag> = alive.values().copied().collect();
+            let tags: Vec<AttemptTag> = alive.values().copied().collect();
             let Ok(status) = self.site.status(&tags).await else {
                 continue;
             };
@@ -157,10 +158,10 @@ impl Outage {
     }
 
     /// The attempt that follows one, if that could be kept from ever running.
-    async fn again(&self, tag: Tag) -> Option<Tag> {
+    async fn again(&self, tag: AttemptTag) -> Option<AttemptTag> {
         self.site.decide_gate(tag, &GateDecision::Void).await.ok()?;
         self.site.cancel(tag, None).await.ok()?;
-        let next = Tag {
+        let next = AttemptTag {
             attempt: Attempt(tag.attempt.0 + 1),
             ..tag
         };
@@ -169,7 +170,11 @@ impl Outage {
         Some(next)
     }
 
-    async fn await_seen(&self, tag: Tag, awaited: impl Fn(&Observation) -> bool) -> Observation {
+    async fn await_seen(
+        &self,
+        tag: AttemptTag,
+        awaited: impl Fn(&Observation) -> bool,
+    ) -> Observation {
         let look = || async {
             let status = self.site.status(&[tag]).await.ok()?;
             Some(status.attempts[&tag].clone()).filter(&awaited)
@@ -301,7 +306,7 @@ async fn payloads_whose_cancel_a_killed_controller_forgot_end_when_it_is_repeate
         return;
     };
     let site = &outage.site;
-    let tags: Vec<Tag> = (0..MANY).map(tag).collect();
+    let tags: Vec<AttemptTag> = (0..MANY).map(tag).collect();
     for tag in &tags {
         site.submit(&order(*tag, script("sleep 600")))
             .await
@@ -358,7 +363,7 @@ async fn what_ended_well_while_its_controller_was_killed_runs_once() {
             started.elapsed() < PATIENCE,
             "the controller forgot nothing in {round} rounds"
         );
-        let these: Vec<Tag> = (round * MANY..(round + 1) * MANY).map(tag).collect();
+        let these: Vec<AttemptTag> = (round * MANY..(round + 1) * MANY).map(tag).collect();
         tags.extend(&these);
         tokio::time::sleep(Duration::from_secs(6)).await;
         for tag in &these {

@@ -1,13 +1,13 @@
 //! Reservations that Slurm makes for us, and those that its administrators made.
 
-use cospan_domain::acquire::Lane;
+use cospan_domain::acquire::PartitionAccount;
 use cospan_domain::reserve::{
-    Answer, ReservationRequest, ReservationTag, Serial, Span, StartWindow,
+    ReservationAnswer, ReservationRequest, ReservationTag, Serial, Span, StartWindow,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{SiteFixture, await_idle, bring_to_gate, order, script, tag};
-use cospan_sites::port::{AttemptOrder, ReservationOrder, Reservations, Site, SiteError};
+use cospan_sites::port::{Reservations, Site, SiteError, SubmitRequest, TaggedReservationRequest};
 
 use super::fixture::SlurmSiteFixture;
 
@@ -33,7 +33,12 @@ async fn clock(site: &dyn Site) -> Timestamp {
     Timestamp(now.0.div_ceil(1_000) * 1_000)
 }
 
-fn wanted(job: u64, processors: u32, window: StartWindow, length: DurationMs) -> ReservationOrder {
+fn wanted(
+    job: u64,
+    processors: u32,
+    window: StartWindow,
+    length: DurationMs,
+) -> TaggedReservationRequest {
     let resources = Resources::processors(processors);
     let request = ReservationRequest {
         resources,
@@ -41,7 +46,7 @@ fn wanted(job: u64, processors: u32, window: StartWindow, length: DurationMs) ->
         window,
         flexible: false,
     };
-    ReservationOrder {
+    TaggedReservationRequest {
         tag: reservation(job),
         number: 1,
         request,
@@ -96,20 +101,20 @@ async fn slurm_promises_what_is_free_then_and_says_when_else() {
     let first = wanted(1, 40, exactly, HOUR);
     assert_eq!(
         granting.request(&first).await,
-        Ok(Answer::Granted { start: later })
+        Ok(ReservationAnswer::Granted { start: later })
     );
     let again = fixture.reopened();
     let again = again.reservations().unwrap();
     assert_eq!(
         again.request(&first).await,
-        Ok(Answer::Granted { start: later }),
+        Ok(ReservationAnswer::Granted { start: later }),
         "made once"
     );
     let second = granting
         .request(&wanted(2, 30, exactly, HOUR))
         .await
         .unwrap();
-    let Answer::NotBefore { next } = second else {
+    let ReservationAnswer::NotBefore { next } = second else {
         panic!("{second:?}")
     };
     assert!(
@@ -118,16 +123,20 @@ async fn slurm_promises_what_is_free_then_and_says_when_else() {
     );
     let window = StartWindow::new(later, next);
     let second = granting.request(&wanted(2, 30, window, HOUR)).await;
-    assert_eq!(second, Ok(Answer::Granted { start: next }), "that was true");
+    assert_eq!(
+        second,
+        Ok(ReservationAnswer::Granted { start: next }),
+        "that was true"
+    );
     let third = granting.request(&wanted(3, 24, exactly, HOUR)).await;
     assert_eq!(
         third,
-        Ok(Answer::Granted { start: later }),
+        Ok(ReservationAnswer::Granted { start: later }),
         "beside the first"
     );
     assert_eq!(
         granting.request(&wanted(4, 65, window, HOUR)).await,
-        Ok(Answer::Never)
+        Ok(ReservationAnswer::Never)
     );
 
     let seen = again.find(reservation(1)).await.unwrap().unwrap();
@@ -144,7 +153,7 @@ async fn slurm_promises_what_is_free_then_and_says_when_else() {
     let over_another = wanted(2, 30, exactly, HOUR);
     assert_eq!(
         granting.modify(&over_another).await,
-        Ok(Some(Answer::Never))
+        Ok(Some(ReservationAnswer::Never))
     );
     let kept = again.find(reservation(2)).await.unwrap().unwrap();
     assert_eq!(kept.span.from, next, "as it was");
@@ -169,7 +178,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
     let all = wanted(1, 64, StartWindow::exactly(soon), MINUTE + MINUTE);
     assert_eq!(
         granting.request(&all).await,
-        Ok(Answer::Granted { start: soon })
+        Ok(ReservationAnswer::Granted { start: soon })
     );
     assert_eq!(granting.confirm(reservation(1)).await, Ok(true));
     let other = foreign(&fixture, 1, 10);
@@ -182,7 +191,7 @@ async fn the_owner_gets_in_when_it_begins_and_no_other_job_does() {
         "{before:?}"
     );
     // Waits in Slurm's queue until it begins.
-    let owner = AttemptOrder {
+    let owner = SubmitRequest {
         resources: Resources::processors(64),
         wall_time: MINUTE,
         hold_max: MINUTE,
@@ -229,7 +238,7 @@ async fn what_runs_under_slurm_is_not_promised_before_its_end() {
     let now = clock(&*site).await;
     let soon = StartWindow::new(now, now + MINUTE);
     let answer = granting.request(&wanted(1, 30, soon, HOUR)).await.unwrap();
-    let Answer::NotBefore { next } = answer else {
+    let ReservationAnswer::NotBefore { next } = answer else {
         panic!("{answer:?}")
     };
     assert!(
@@ -270,7 +279,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     let words = [&words[..], &["duration=00:30:00", "corecnt=8", &user]].concat();
     assert_eq!(fixture.slurm(&words).trim(), "Reservation created: course");
     let site = fixture.site();
-    let lane = Lane::in_reservation("course");
+    let lane = PartitionAccount::in_reservation("course");
     let lanes = site.describe().await.unwrap().lanes.unwrap();
     let known = &lanes.partitions[&lane];
     assert_eq!(known.total.processors, 8);
@@ -285,7 +294,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
     while state(&fixture, &other) != "RUNNING" {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    let long = AttemptOrder {
+    let long = SubmitRequest {
         wall_time: HOUR,
         lrm_options: vec!["--reservation=course".into()],
         ..order(tag(2), script("exit 0"))
@@ -295,7 +304,7 @@ async fn a_reservation_that_an_administrator_made_is_used_by_its_name() {
         matches!(&long, Err(SiteError::Unfit(why)) if why.contains("are left")),
         "{long:?}"
     );
-    let inside = AttemptOrder {
+    let inside = SubmitRequest {
         resources: Resources::processors(6),
         lrm_options: vec!["--reservation=course".into()],
         ..order(tag(1), script("exit 0"))

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cospan_domain::ids::{HostName, JobId, RelPath, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, HostName, JobId, RelPath, SiteName};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, DurationUs};
 use cospan_sites::contract::{SiteFixture, kill_all_of};
@@ -109,7 +109,7 @@ impl SiteFixture for LocalSiteFixture {
         std::fs::rename(self.place.path().join("away"), self.root()).unwrap();
     }
 
-    fn lose(&self, tag: Tag) {
+    fn lose(&self, tag: AttemptTag) {
         kill_all_of(&self.root(), tag);
     }
 
@@ -165,7 +165,7 @@ pub fn signal(pid: u32, signal: rustix::process::Signal) {
 }
 
 /// The process that a state file of an attempt names.
-pub fn pid_in(fixture: &LocalSiteFixture, tag: cospan_domain::ids::Tag, file: &str) -> u32 {
+pub fn pid_in(fixture: &LocalSiteFixture, tag: cospan_domain::ids::AttemptTag, file: &str) -> u32 {
     let path = fixture.root().join(format!("attempts/{tag}/{file}"));
     let text = std::fs::read_to_string(path).unwrap();
     text.lines()

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use cospan_domain::ids::{ComponentIndex, Epoch, JobId, Round, Tag};
+use cospan_domain::ids::{AttemptTag, ComponentIndex, Epoch, JobId, Round};
 use cospan_domain::units::{DurationMs, Timestamp};
 use cospan_sites::contract::{PATIENCE, tag};
 use cospan_sites::port::{ExitCause, GateState, Go};
 use cospan_sites::wrapper::SCRIPT;
-use cospan_sites::wrapper::parameters::{self, Pace, encode_go, encode_void};
+use cospan_sites::wrapper::parameters::{self, WrapperPace, encode_go, encode_void};
 use cospan_sites::wrapper::seal::Seal;
 use cospan_sites::wrapper::state;
 use rustix::process::{Pid, Signal, kill_process};
@@ -43,8 +43,8 @@ pub fn with_each_shell(test: impl Fn(&Bench)) {
 pub struct Bench {
     place: tempfile::TempDir,
     shell: Vec<String>,
-    pub pace: Pace,
-    pub tag: Tag,
+    pub pace: WrapperPace,
+    pub tag: AttemptTag,
 }
 
 impl Bench {
@@ -62,7 +62,7 @@ impl Bench {
         fs::write(place.path().join("wrapper.sh"), SCRIPT).unwrap();
         fs::create_dir(place.path().join("attempts")).unwrap();
         fs::create_dir(place.path().join("spool")).unwrap();
-        let pace = Pace {
+        let pace = WrapperPace {
             hold_max: DurationMs::from_secs(300),
             wall_time: DurationMs::from_secs(300),
             grace: DurationMs::from_secs(1),
@@ -90,7 +90,7 @@ impl Bench {
         self.place.path().join("spool").join(self.tag.to_string())
     }
 
-    pub fn prepare(&self, command: &parameters::Command) {
+    pub fn prepare(&self, command: &parameters::PayloadCommand) {
         fs::create_dir_all(self.spool()).unwrap();
         fs::write(
             self.spool().join("params"),
@@ -124,12 +124,12 @@ impl Bench {
     }
 
     /// Starts a wrapper with this command and waits until it is at the gate.
-    pub fn at_gate(&self, command: &parameters::Command) -> Wrapper {
+    pub fn at_gate(&self, command: &parameters::PayloadCommand) -> Wrapper {
         self.at_gate_with(&[], command)
     }
 
     /// The same with more arguments.
-    pub fn at_gate_with(&self, more: &[&str], command: &parameters::Command) -> Wrapper {
+    pub fn at_gate_with(&self, more: &[&str], command: &parameters::PayloadCommand) -> Wrapper {
         self.prepare(command);
         let wrapper = self.spawn_with(more, Stdio::null());
         self.await_file("ready", |bytes| state::ready(bytes, self.tag).is_some());
@@ -165,7 +165,7 @@ impl Bench {
     }
 
     /// Lets it in at once.
-    pub fn running(&self, command: &parameters::Command) -> Wrapper {
+    pub fn running(&self, command: &parameters::PayloadCommand) -> Wrapper {
         let wrapper = self.at_gate(command);
         assert_eq!(self.decide(GateState::Opened), GateState::Opened);
         wrapper.signal(Signal::USR2);
@@ -248,8 +248,8 @@ impl Drop for Wrapper {
     }
 }
 
-pub fn command(executable: &str, arguments: &[&[u8]]) -> parameters::Command {
-    parameters::Command {
+pub fn command(executable: &str, arguments: &[&[u8]]) -> parameters::PayloadCommand {
+    parameters::PayloadCommand {
         executable: executable.into(),
         arguments: arguments.iter().map(|a| a.to_vec()).collect(),
         environment: Vec::new(),
@@ -260,7 +260,7 @@ pub fn command(executable: &str, arguments: &[&[u8]]) -> parameters::Command {
     }
 }
 
-pub fn script(text: &str) -> parameters::Command {
+pub fn script(text: &str) -> parameters::PayloadCommand {
     command("/bin/sh", &[b"-c", text.as_bytes()])
 }
 
@@ -302,6 +302,6 @@ pub fn names(directory: &Path) -> Vec<String> {
 }
 
 /// The tag that all wrappers here work under.
-pub fn our_tag() -> Tag {
+pub fn our_tag() -> AttemptTag {
     tag(1)
 }

@@ -16,7 +16,7 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
     vec(byte, 0..40)
 }
 
-fn run(shell: &[String], command: &cospan_sites::wrapper::parameters::Command) -> Vec<u8> {
+fn run(shell: &[String], command: &cospan_sites::wrapper::parameters::PayloadCommand) -> Vec<u8> {
     let bench = Bench::new(shell.to_vec());
     bench.running(command).wait();
     let trouble = std::fs::read_to_string(bench.path("trouble"));

@@ -69,7 +69,7 @@ impl ComponentDocument {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::v1::{Format, parse};
+    use crate::api::v1::{JobFormat, parse};
 
     #[test]
     fn a_bare_document_is_what_a_job_file_with_nothing_more_is_read_as() {
@@ -83,6 +83,6 @@ mod tests {
             )],
             ..JobDocument::bare("1h".parse().unwrap())
         };
-        assert_eq!(parse::parse(text, Format::Toml).unwrap(), bare);
+        assert_eq!(parse::parse(text, JobFormat::Toml).unwrap(), bare);
     }
 }

@@ -14,17 +14,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use cospan_domain::ids::{ComponentName, PolicyName, RelPath, RunnerName, SiteName};
-use cospan_domain::job::spec::{OnUnreachable, Priority, Request};
+use cospan_domain::job::spec::{OnUnreachable, Priority, RequestType};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::acquisition::AcquisitionDocument;
 use super::factor::Factor;
-use super::label::{Demand, Place};
+use super::label::{Demand, OverrideTarget};
 use super::preferences::PreferencesDocument;
 use super::quantity::{Length, Size};
 use super::reservation::ReservationDocument;
-use super::runner::{RestartScopeName, SweepDocument, Target, WarningDocument};
+use super::runner::{NotifyTarget, RestartScopeName, SweepDocument, WarningDocument};
 use super::shape::{
     ComponentText, PathText, PolicyText, Positive, RunnerText, SiteText, TargetText, VariableText,
 };
@@ -124,7 +124,7 @@ pub struct JobDocument {
     /// Who is told when it has ended: names that the operator configured (`notify.targets`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[schema(value_type = Vec<TargetText>)]
-    pub notify: BTreeSet<Target>,
+    pub notify: BTreeSet<NotifyTarget>,
     /// The components: processes that start together, each at one site.
     #[serde(default)]
     pub component: Vec<ComponentDocument>,
@@ -150,12 +150,12 @@ pub enum RequestName {
     Flexible,
 }
 
-impl From<&Request> for RequestName {
-    fn from(request: &Request) -> RequestName {
+impl From<&RequestType> for RequestName {
+    fn from(request: &RequestType) -> RequestName {
         match request {
-            Request::Fixed => RequestName::Fixed,
-            Request::NonFixed => RequestName::NonFixed,
-            Request::Flexible(_) => RequestName::Flexible,
+            RequestType::Fixed => RequestName::Fixed,
+            RequestType::NonFixed => RequestName::NonFixed,
+            RequestType::Flexible(_) => RequestName::Flexible,
         }
     }
 }
@@ -341,8 +341,8 @@ pub struct ComponentDocument {
     pub output: Vec<OutputDocument>,
     /// What differs at a site, or at sites with a label (`arch=arm64`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schema(value_type = BTreeMap<Place, OverrideDocument>)]
-    pub at: BTreeMap<Place, OverrideDocument>,
+    #[schema(value_type = BTreeMap<OverrideTarget, OverrideDocument>)]
+    pub at: BTreeMap<OverrideTarget, OverrideDocument>,
     /// What differs when it is started again after every payload of the job had begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<OverrideDocument>,

@@ -3,13 +3,13 @@
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::spec::{Collect, ComponentSpec};
 use cospan_domain::job::state::{
-    Component, Ending, Instants, Job, Phase, RestartStep, Run, Setbacks,
+    AttemptEnding, AttemptState, Component, Instants, Job, JobPhase, RestartStep, Setbacks,
 };
 use cospan_domain::placed::PlacedBy;
 use cospan_domain::units::Timestamp;
 
 use super::explain::RefusedReport;
-use super::happened::{Names, abort_cause, state_after};
+use super::happened::{ComponentNames, abort_cause, state_after};
 use super::job::{
     ComponentReport, InstantsReport, JobReport, JobRow, OutputReport, PhaseReport, PlacedReport,
     SetbacksReport, SourceReport,
@@ -76,40 +76,40 @@ impl PhaseReport {
             by: None,
         };
         match phase {
-            Phase::Queued { since, not_before } => {
+            JobPhase::Queued { since, not_before } => {
                 report.not_before = Some(*not_before).filter(|at| at > since).map(Instant);
             }
-            Phase::Placed { start_estimate, .. } => {
+            JobPhase::Placed { start_estimate, .. } => {
                 report.start_estimate = Some(Instant(*start_estimate));
             }
-            Phase::Aborting { why, then, .. } => {
-                report.reason = Some(abort_cause(why, &Names::of(job)));
+            JobPhase::Aborting { why, then, .. } => {
+                report.reason = Some(abort_cause(why, &ComponentNames::of(job)));
                 report.next = Some(state_after(then).into());
             }
-            Phase::Failed { reason, .. } => report.reason = Some(reason.to_string()),
-            Phase::Cancelled { by, .. } => report.by = Some(by.to_string()),
-            Phase::Claiming { .. }
-            | Phase::Starting { .. }
-            | Phase::Running { .. }
-            | Phase::Collecting { .. }
-            | Phase::Finished { .. } => {}
+            JobPhase::Failed { reason, .. } => report.reason = Some(reason.to_string()),
+            JobPhase::Cancelled { by, .. } => report.by = Some(by.to_string()),
+            JobPhase::Claiming { .. }
+            | JobPhase::Starting { .. }
+            | JobPhase::Running { .. }
+            | JobPhase::Collecting { .. }
+            | JobPhase::Finished { .. } => {}
         }
         report
     }
 }
 
-fn since(phase: &Phase) -> Timestamp {
+fn since(phase: &JobPhase) -> Timestamp {
     match phase {
-        Phase::Queued { since, .. }
-        | Phase::Claiming { since }
-        | Phase::Starting { since, .. }
-        | Phase::Running { since }
-        | Phase::Collecting { since }
-        | Phase::Aborting { since, .. } => *since,
-        Phase::Placed { at, .. }
-        | Phase::Finished { at }
-        | Phase::Failed { at, .. }
-        | Phase::Cancelled { at, .. } => *at,
+        JobPhase::Queued { since, .. }
+        | JobPhase::Claiming { since }
+        | JobPhase::Starting { since, .. }
+        | JobPhase::Running { since }
+        | JobPhase::Collecting { since }
+        | JobPhase::Aborting { since, .. } => *since,
+        JobPhase::Placed { at, .. }
+        | JobPhase::Finished { at }
+        | JobPhase::Failed { at, .. }
+        | JobPhase::Cancelled { at, .. } => *at,
     }
 }
 
@@ -120,7 +120,7 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
         processors: job.processors_of(index),
         site: spec.site.as_ref().map(ToString::to_string),
         attempt: 0,
-        state: Run::Idle.as_str().into(),
+        state: AttemptState::Idle.as_str().into(),
         since: None,
         detail: None,
         host: None,
@@ -136,7 +136,7 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     if let Some(placement) = &state.placement {
         report.site = Some(placement.site.to_string());
         report.transfer_time_ms = Some(placement.transfer_time.0);
-        let source = |source: &cospan_domain::placed::Source| SourceReport {
+        let source = |source: &cospan_domain::placed::ContentSource| SourceReport {
             digest: source.content.digest.to_string(),
             size_bytes: source.content.size.0,
             from: source.from.to_string(),
@@ -152,7 +152,7 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     if let Some(restart) = state
         .restart
         .as_ref()
-        .filter(|_| matches!(state.run, Run::Idle))
+        .filter(|_| matches!(state.run, AttemptState::Idle))
     {
         report.since = Some(Instant(restart.since));
         report.detail = Some(restart_detail(restart.step).into());
@@ -163,12 +163,12 @@ fn component(job: &Job, index: ComponentIndex) -> Option<ComponentReport> {
     Some(report)
 }
 
-fn show_run(report: &mut ComponentReport, run: &Run) {
+fn show_run(report: &mut ComponentReport, run: &AttemptState) {
     report.state = run.as_str().into();
     report.lrm_id = run.lrm_id().map(ToString::to_string);
     match run {
-        Run::Idle => {}
-        Run::Submitted {
+        AttemptState::Idle => {}
+        AttemptState::Submitted {
             waits: Some(waits), ..
         } => {
             report.since = Some(Instant(waits.since));
@@ -186,22 +186,24 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
                 None => "in the queue of its site, which does not say when it starts it".into(),
             });
         }
-        Run::Intended { at } | Run::Submitted { at, .. } => report.since = Some(Instant(*at)),
-        Run::Uncertain { settled_at, .. } => {
+        AttemptState::Intended { at } | AttemptState::Submitted { at, .. } => {
+            report.since = Some(Instant(*at))
+        }
+        AttemptState::Uncertain { settled_at, .. } => {
             report.detail = Some(format!(
                 "perhaps submitted; known after {}",
                 Instant(*settled_at)
             ));
         }
-        Run::AtGate { host, since, .. } | Run::Running { host, since, .. } => {
+        AttemptState::AtGate { host, since, .. } | AttemptState::Running { host, since, .. } => {
             report.since = Some(Instant(*since));
             report.host = Some(host.to_string());
         }
-        Run::Opened { host, at, .. } => {
+        AttemptState::Opened { host, at, .. } => {
             report.since = Some(Instant(*at));
             report.host = Some(host.to_string());
         }
-        Run::Ended { how, at } => {
+        AttemptState::Ended { how, at } => {
             report.since = Some(Instant(*at));
             report.detail = ending_detail(how);
         }
@@ -211,7 +213,7 @@ fn show_run(report: &mut ComponentReport, run: &Run) {
 /// When a component is to begin that does not begin with the others.
 fn later_detail(job: &Job, index: ComponentIndex, state: &Component) -> Option<String> {
     let waits = !job.is_final() && (state.is_to_begin_later() || state.restart.is_none());
-    if !waits || !job.begins_later(index) || !matches!(state.run, Run::Idle) {
+    if !waits || !job.begins_later(index) || !matches!(state.run, AttemptState::Idle) {
         return None;
     }
     Some(match job.begins_at(index) {
@@ -228,17 +230,17 @@ fn restart_detail(step: RestartStep) -> &'static str {
     }
 }
 
-pub(super) fn ending_detail(how: &Ending) -> Option<String> {
+pub(super) fn ending_detail(how: &AttemptEnding) -> Option<String> {
     match how {
-        Ending::Failed(detail) | Ending::NeverRan(detail) | Ending::Lost(detail) => {
-            Some(detail.to_string())
-        }
-        Ending::Succeeded | Ending::Killed | Ending::Abandoned => None,
+        AttemptEnding::Failed(detail)
+        | AttemptEnding::NeverRan(detail)
+        | AttemptEnding::Lost(detail) => Some(detail.to_string()),
+        AttemptEnding::Succeeded | AttemptEnding::Killed | AttemptEnding::Abandoned => None,
     }
 }
 
 fn outputs(spec: &ComponentSpec, state: &Component) -> Vec<OutputReport> {
-    let shown = |(index, output): (usize, &cospan_domain::job::spec::Output)| {
+    let shown = |(index, output): (usize, &cospan_domain::job::spec::OutputSpec)| {
         let collected = state.collected.get(index);
         let content = collected.and_then(|collected| collected.content);
         OutputReport {

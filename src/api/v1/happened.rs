@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, SiteName};
-use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Job, Run};
-use cospan_domain::reserve::{Coallocation, Failure, Outcome, Part, StartWindow};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::state::{AbortCause, AfterAbort, AttemptState, Job};
+use cospan_domain::reserve::{
+    Coallocation, CoallocationPart, ReservationOutcome, SearchFailure, StartWindow,
+};
 use cospan_domain::units::Timestamp;
 
 use super::event::EventReport;
@@ -17,9 +19,9 @@ use super::quantity::Instant;
 
 /// What the components of a job are called; without the job they are numbered.
 #[derive(Clone, Copy)]
-pub struct Names<'j>(Option<&'j Job>);
+pub struct ComponentNames<'j>(Option<&'j Job>);
 
-impl<'j> Names<'j> {
+impl<'j> ComponentNames<'j> {
     /// Those of this job.
     pub fn of(job: &'j Job) -> Self {
         Self(Some(job))
@@ -41,7 +43,7 @@ impl<'j> Names<'j> {
 }
 
 /// Why a round was given up, in words.
-pub(crate) fn abort_cause(cause: &AbortCause, names: &Names<'_>) -> String {
+pub(crate) fn abort_cause(cause: &AbortCause, names: &ComponentNames<'_>) -> String {
     match cause {
         AbortCause::ClaimLost { component, detail } => {
             format!(
@@ -141,14 +143,14 @@ impl EventReport {
 
 impl EventReport {
     /// An event; with the names of components, as far as they are known.
-    pub fn of(event: &JobEvent, names: &Names<'_>) -> Self {
+    pub fn of(event: &JobEvent, names: &ComponentNames<'_>) -> Self {
         let mut report = Self {
             at: Some(event.at.into()),
             event: event.what.name().into(),
             ..Self::default()
         };
         match &event.what {
-            Happened::JobPlaced {
+            JobEventKind::JobPlaced {
                 round,
                 placements,
                 start_estimate,
@@ -163,48 +165,50 @@ impl EventReport {
                 report.until(*start_estimate)
             }
             what if what.is_of_reservation() => of_a_reservation(report, what),
-            Happened::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
-            Happened::ClaimMissed { next_claim, detail } => {
+            JobEventKind::StartPostponed { start_estimate, .. } => report.until(*start_estimate),
+            JobEventKind::ClaimMissed { next_claim, detail } => {
                 report.detail(detail).until(*next_claim)
             }
-            Happened::ComponentsClaimed {
+            JobEventKind::ComponentsClaimed {
                 components,
                 preempting,
             } => claimed(report, components, preempting, names),
-            Happened::GoDecided { start_at, .. } => report.until(*start_at),
-            Happened::JobRequeued { not_before } => report.until(*not_before),
-            Happened::RoundAborted { why, then } => {
+            JobEventKind::GoDecided { start_at, .. } => report.until(*start_at),
+            JobEventKind::JobRequeued { not_before } => report.until(*not_before),
+            JobEventKind::RoundAborted { why, then } => {
                 report.detail(abort_cause(why, names)).followed_by(then)
             }
-            Happened::AbortRedirected { then } => report.followed_by(then),
-            Happened::PriorityChanged { to, by } => {
+            JobEventKind::AbortRedirected { then } => report.followed_by(then),
+            JobEventKind::PriorityChanged { to, by } => {
                 report.priority = Some((*to).into());
                 report.by = by.as_ref().map(ToString::to_string);
                 report
             }
-            Happened::JobFrozen { by }
-            | Happened::JobThawed { by }
-            | Happened::JobReleased { by }
-            | Happened::JobCancelled { by } => {
+            JobEventKind::JobFrozen { by }
+            | JobEventKind::JobThawed { by }
+            | JobEventKind::JobReleased { by }
+            | JobEventKind::JobCancelled { by } => {
                 report.by = Some(by.to_string());
                 report
             }
-            Happened::EndTold {
+            JobEventKind::EndTold {
                 target,
                 problem: None,
             } => report.detail(format!("to {target}")),
-            Happened::EndTold {
+            JobEventKind::EndTold {
                 target,
                 problem: Some(problem),
             } => report.detail(format!("to {target}: given up: {problem}")),
-            Happened::JobHeld { reason } | Happened::JobFailed { reason } => report.detail(reason),
-            Happened::InputsArrived
-            | Happened::AvoidanceLapsed
-            | Happened::ClaimBegun
-            | Happened::ClaimReturned
-            | Happened::JobStarted
-            | Happened::PayloadsSucceeded
-            | Happened::JobFinished => report,
+            JobEventKind::JobHeld { reason } | JobEventKind::JobFailed { reason } => {
+                report.detail(reason)
+            }
+            JobEventKind::InputsArrived
+            | JobEventKind::AvoidanceLapsed
+            | JobEventKind::ClaimBegun
+            | JobEventKind::ClaimReturned
+            | JobEventKind::JobStarted
+            | JobEventKind::PayloadsSucceeded
+            | JobEventKind::JobFinished => report,
             of_component => {
                 let mut report = of_a_component(report, of_component, names);
                 report.name = report
@@ -217,9 +221,9 @@ impl EventReport {
 }
 
 /// What happened to the start that a job is to be promised.
-fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
+fn of_a_reservation(mut report: EventReport, what: &JobEventKind) -> EventReport {
     match what {
-        Happened::ReservationSought { wanted, split, .. } => {
+        JobEventKind::ReservationSought { wanted, split, .. } => {
             let sites = wanted.parts.iter().flat_map(|part| &part.sites);
             let sites: BTreeSet<String> = sites.map(ToString::to_string).collect();
             report.sites = sites.into_iter().collect();
@@ -228,33 +232,33 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
                 None => report,
             }
         }
-        Happened::ReservationAnswered { site, outcome } => {
+        JobEventKind::ReservationAnswered { site, outcome } => {
             report.sites = vec![site.to_string()];
             reservation_answer(report, *outcome)
         }
-        Happened::ReservationChanged { wish, by } => {
+        JobEventKind::ReservationChanged { wish, by } => {
             let report = report.by(by);
             match wish {
                 Some(wish) => wanted_start(report, *wish),
                 None => report.detail("no start is to be promised any more"),
             }
         }
-        Happened::ReservationMoveSought { wish, by, .. } => wanted_start(report.by(by), *wish),
-        Happened::ReservationForwardSought {
+        JobEventKind::ReservationMoveSought { wish, by, .. } => wanted_start(report.by(by), *wish),
+        JobEventKind::ReservationForwardSought {
             wanted,
             freed,
             anew,
         } => forward(report, wanted, freed, anew.is_some()),
-        Happened::ReservationMoved => report.detail("what was promised before is given back"),
-        Happened::ReservationStayed { failure, next } => {
+        JobEventKind::ReservationMoved => report.detail("what was promised before is given back"),
+        JobEventKind::ReservationStayed { failure, next } => {
             let report = report.detail(format!(
                 "{}; the promise stays as it was",
                 not_had(*failure)
             ));
             next.iter().fold(report, |report, next| report.until(*next))
         }
-        Happened::StartAnnounced => report.detail("it starts soon, as promised"),
-        Happened::NoticeTold {
+        JobEventKind::StartAnnounced => report.detail("it starts soon, as promised"),
+        JobEventKind::NoticeTold {
             target, problem, ..
         } => match problem {
             None => report.detail(format!("of its promised start: to {target}")),
@@ -262,7 +266,7 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
                 report.detail(format!("of its promised start: not to {target}: {problem}"))
             }
         },
-        Happened::ReservationWithheld { site, most, next } => {
+        JobEventKind::ReservationWithheld { site, most, next } => {
             report.sites = vec![site.to_string()];
             let report = report.detail(format!(
                 "not asked: its user may hold at most {most} processors there in reservations at a \
@@ -270,7 +274,7 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
             ));
             next.iter().fold(report, |report, next| report.until(*next))
         }
-        Happened::UnreservedChosen { claimed } => {
+        JobEventKind::UnreservedChosen { claimed } => {
             report.components = claimed.iter().map(|one| one.component.0).collect();
             report.sites = claimed
                 .iter()
@@ -278,7 +282,7 @@ fn of_a_reservation(mut report: EventReport, what: &Happened) -> EventReport {
                 .collect();
             report.detail("no site that grants reservations could hold it: claimed at the start")
         }
-        Happened::ReservationForgone { failure, next } => {
+        JobEventKind::ReservationForgone { failure, next } => {
             let why = not_had(*failure);
             let report = report.detail(format!("{why}; its processors are claimed as before"));
             next.iter().fold(report, |report, next| report.until(*next))
@@ -321,14 +325,14 @@ fn forward(
 fn divided(wanted: &Coallocation) -> String {
     let mut parts: Vec<_> = wanted.parts.iter().collect();
     parts.sort_by_key(|part| part.component);
-    let part = |part: &&Part| {
+    let part = |part: &&CoallocationPart| {
         let site = part.sites.first().map(SiteName::as_str).unwrap_or_default();
         format!("{} processors at {site}", part.resources.processors)
     };
     parts.iter().map(part).collect::<Vec<_>>().join(" and ")
 }
 
-fn wanted_start(report: EventReport, wish: ReservationWish) -> EventReport {
+fn wanted_start(report: EventReport, wish: ReservationTerms) -> EventReport {
     let StartWindow { earliest, latest } = wish.window;
     let latest = Instant(latest);
     report
@@ -337,17 +341,17 @@ fn wanted_start(report: EventReport, wish: ReservationWish) -> EventReport {
 }
 
 /// Why there is no such reservation.
-fn not_had(failure: Failure) -> &'static str {
+fn not_had(failure: SearchFailure) -> &'static str {
     match failure {
-        Failure::Never => "no site will ever grant it",
-        Failure::NoCommonStart => "its sites grant no start then",
-        Failure::WindowsTried => "no common start was found in so many windows as are tried",
-        Failure::LostAtTheEnd => "what was granted was gone when all was there",
-        Failure::GivenUp => "it was given up",
+        SearchFailure::Never => "no site will ever grant it",
+        SearchFailure::NoCommonStart => "its sites grant no start then",
+        SearchFailure::WindowsTried => "no common start was found in so many windows as are tried",
+        SearchFailure::LostAtTheEnd => "what was granted was gone when all was there",
+        SearchFailure::GivenUp => "it was given up",
     }
 }
 
-fn reservation_answer(report: EventReport, outcome: Outcome) -> EventReport {
+fn reservation_answer(report: EventReport, outcome: ReservationOutcome) -> EventReport {
     let refused = |report: EventReport, detail: &str, next: Option<Timestamp>| match next {
         Some(next) => report
             .detail(format!("{detail}; perhaps later"))
@@ -355,10 +359,12 @@ fn reservation_answer(report: EventReport, outcome: Outcome) -> EventReport {
         None => report.detail(detail),
     };
     match outcome {
-        Outcome::Granted { start } => report.detail("granted").until(start),
-        Outcome::Done => report.detail("done"),
-        Outcome::Refused { next } => refused(report, "refused", next),
-        Outcome::Lost { next } => refused(report, "there is no such reservation any more", next),
+        ReservationOutcome::Granted { start } => report.detail("granted").until(start),
+        ReservationOutcome::Done => report.detail("done"),
+        ReservationOutcome::Refused { next } => refused(report, "refused", next),
+        ReservationOutcome::Lost { next } => {
+            refused(report, "there is no such reservation any more", next)
+        }
     }
 }
 
@@ -366,7 +372,7 @@ fn claimed(
     mut report: EventReport,
     components: &[ComponentIndex],
     preempting: &[JobId],
-    names: &Names<'_>,
+    names: &ComponentNames<'_>,
 ) -> EventReport {
     let list = |numbers: Vec<String>| numbers.join(", ");
     let claimed = list(
@@ -385,16 +391,20 @@ fn claimed(
     }
 }
 
-fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -> EventReport {
+fn of_a_component(
+    mut report: EventReport,
+    what: &JobEventKind,
+    names: &ComponentNames<'_>,
+) -> EventReport {
     match what {
-        Happened::ComponentMoved {
+        JobEventKind::ComponentMoved {
             component,
             placement,
         } => {
             report.sites = vec![placement.site.to_string()];
             report.about(*component)
         }
-        Happened::ComponentFailed {
+        JobEventKind::ComponentFailed {
             component,
             why,
             next_claim,
@@ -402,51 +412,51 @@ fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -
             .about(*component)
             .detail(abort_cause(why, names))
             .until(*next_claim),
-        Happened::AttemptRenewed { component }
-        | Happened::ClaimGivenBack { component }
-        | Happened::AttemptSeen { component }
-        | Happened::ReadinessDoubted { component }
-        | Happened::GateOpened { component }
-        | Happened::ComponentBegan { component, .. }
-        | Happened::ComponentAvoidanceLapsed { component }
-        | Happened::SiteAvoided { component }
-        | Happened::ChargeRecorded { component } => report.about(*component),
-        Happened::AttemptSubmitted { component, lrm_id } => {
+        JobEventKind::AttemptRenewed { component }
+        | JobEventKind::ClaimGivenBack { component }
+        | JobEventKind::AttemptSeen { component }
+        | JobEventKind::ReadinessDoubted { component }
+        | JobEventKind::GateOpened { component }
+        | JobEventKind::ComponentBegan { component, .. }
+        | JobEventKind::ComponentAvoidanceLapsed { component }
+        | JobEventKind::SiteAvoided { component }
+        | JobEventKind::ChargeRecorded { component } => report.about(*component),
+        JobEventKind::AttemptSubmitted { component, lrm_id } => {
             report.lrm_id = Some(lrm_id.to_string());
             report.about(*component)
         }
-        Happened::StartDeferred {
+        JobEventKind::StartDeferred {
             component,
             not_before,
         } => report.about(*component).until(*not_before),
-        Happened::WaitingAtSite {
+        JobEventKind::WaitingAtSite {
             component,
             expected_start,
         } => {
             report.until = expected_start.map(Instant);
             report.about(*component)
         }
-        Happened::SubmissionUncertain {
+        JobEventKind::SubmissionUncertain {
             component,
             settled_at,
         } => report.about(*component).until(*settled_at),
-        Happened::AttemptAbsent {
+        JobEventKind::AttemptAbsent {
             component, look_at, ..
         } => report.about(*component).until(*look_at),
-        Happened::ComponentReady {
+        JobEventKind::ComponentReady {
             component, host, ..
         } => {
             report.host = Some(host.to_string());
             report.about(*component)
         }
-        Happened::AttemptEnded {
+        JobEventKind::AttemptEnded {
             component,
             attempt,
             how,
         } => {
             report.attempt = Some(attempt.0);
             report.state = Some(
-                Run::Ended {
+                AttemptState::Ended {
                     how: how.clone(),
                     at: Timestamp(0),
                 }
@@ -456,12 +466,12 @@ fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -
             report.detail = ending_detail(how);
             report.about(*component)
         }
-        Happened::SiteCharged { component, charge } => {
+        JobEventKind::SiteCharged { component, charge } => {
             report.attempt = Some(charge.attempt.0);
             report.sites = vec![charge.site.to_string()];
             report.about(*component).detail(&charge.detail)
         }
-        Happened::OutputFound {
+        JobEventKind::OutputFound {
             component,
             output,
             content,
@@ -469,7 +479,7 @@ fn of_a_component(mut report: EventReport, what: &Happened, names: &Names<'_>) -
             report.output = Some(*output);
             report.about(*component).with_content(content)
         }
-        Happened::OutputCollected { component, output } => {
+        JobEventKind::OutputCollected { component, output } => {
             report.output = Some(*output);
             report.about(*component)
         }

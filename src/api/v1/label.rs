@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use cospan_domain::ids::SiteName;
-use cospan_domain::job::spec::Where;
-use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::job::spec::OverrideScope;
+use cospan_domain::labels::{Constraint, LabelRule};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
@@ -43,26 +43,26 @@ fn parse_demand(text: &str) -> Option<Constraint> {
     if let Some((key, least)) = text.split_once(">=") {
         return Some(Constraint {
             key: word(key.trim())?,
-            rule: Rule::AtLeast(number(least)?),
+            rule: LabelRule::AtLeast(number(least)?),
         });
     }
     if let Some((key, value)) = text.split_once("!=") {
         return Some(Constraint {
             key: word(key.trim())?,
-            rule: Rule::IsNot(word(value.trim())?),
+            rule: LabelRule::IsNot(word(value.trim())?),
         });
     }
     let (key, values) = text.split_once('=')?;
     let key = word(key.trim())?;
     let rule = if values.contains('|') {
-        Rule::OneOf(
+        LabelRule::OneOf(
             values
                 .split('|')
                 .map(|value| word(value.trim()))
                 .collect::<Option<_>>()?,
         )
     } else {
-        Rule::Is(word(values.trim())?)
+        LabelRule::Is(word(values.trim())?)
     };
     Some(Constraint { key, rule })
 }
@@ -81,10 +81,10 @@ impl fmt::Display for Demand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.0.key;
         match &self.0.rule {
-            Rule::Is(value) => write!(f, "{key}={value}"),
-            Rule::IsNot(value) => write!(f, "{key}!={value}"),
-            Rule::AtLeast(least) => write!(f, "{key}>={least}"),
-            Rule::OneOf(values) => {
+            LabelRule::Is(value) => write!(f, "{key}={value}"),
+            LabelRule::IsNot(value) => write!(f, "{key}!={value}"),
+            LabelRule::AtLeast(least) => write!(f, "{key}>={least}"),
+            LabelRule::OneOf(values) => {
                 let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
                 // A single alternative keeps its bar, so that it is read back as it was.
                 let bar = if values.len() == 1 { "|" } else { "" };
@@ -113,39 +113,39 @@ impl<'de> Deserialize<'de> for Demand {
 
 /// Sites for which an override holds: a site's name, or `label=value`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(pub Where);
+pub struct OverrideTarget(pub OverrideScope);
 
-impl FromStr for Place {
+impl FromStr for OverrideTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some((key, value)) = text.split_once('=') {
             let label = word(key.trim()).zip(word(value.trim()));
             return label
-                .map(|(key, value)| Place(Where::Label(key, value)))
+                .map(|(key, value)| OverrideTarget(OverrideScope::Label(key, value)))
                 .ok_or_else(|| {
                     format!("{text:?} is neither a site's name nor a label like \"arch=x86_64\"")
                 });
         }
         SiteName::new(text)
-            .map(|site| Place(Where::Site(site)))
+            .map(|site| OverrideTarget(OverrideScope::Site(site)))
             .map_err(|error| error.to_string())
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for OverrideTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Serialize for Place {
+impl Serialize for OverrideTarget {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         text::serialize(self, to)
     }
 }
 
-impl<'de> Deserialize<'de> for Place {
+impl<'de> Deserialize<'de> for OverrideTarget {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         text::deserialize(from)
     }
@@ -168,7 +168,7 @@ mod tests {
         }
         let one = Demand(Constraint {
             key: "a".into(),
-            rule: Rule::OneOf(["b".into()].into()),
+            rule: LabelRule::OneOf(["b".into()].into()),
         });
         assert_eq!(one.to_string().parse(), Ok(one));
     }
@@ -185,13 +185,18 @@ mod tests {
     fn a_place_is_a_site_or_a_label() {
         assert_eq!(
             "delft".parse(),
-            Ok(Place(Where::Site(SiteName::new("delft").unwrap())))
+            Ok(OverrideTarget(OverrideScope::Site(
+                SiteName::new("delft").unwrap()
+            )))
         );
         assert_eq!(
             "arch=arm64".parse(),
-            Ok(Place(Where::Label("arch".into(), "arm64".into())))
+            Ok(OverrideTarget(OverrideScope::Label(
+                "arch".into(),
+                "arm64".into()
+            )))
         );
-        assert!("not a site".parse::<Place>().is_err());
-        assert!("=x".parse::<Place>().is_err());
+        assert!("not a site".parse::<OverrideTarget>().is_err());
+        assert!("=x".parse::<OverrideTarget>().is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cospan_domain::acquire::{Ask, Experience, Got, Lane, Waited};
+use cospan_domain::acquire::{Experience, Got, PartitionAccount, PartitionDemand, Waited};
 use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -53,7 +53,7 @@ pub struct WaitReport {
 
 impl LaneReport {
     /// What is known of one lane.
-    pub fn of(lane: &Lane, known: &Experience) -> Self {
+    pub fn of(lane: &PartitionAccount, known: &Experience) -> Self {
         Self {
             lane: lane.to_string(),
             got: known.got.map(Into::into),
@@ -64,7 +64,7 @@ impl LaneReport {
 
 impl From<Got> for GotReport {
     fn from(got: Got) -> Self {
-        let Ask { processors, time } = got.ask;
+        let PartitionDemand { processors, time } = got.ask;
         Self {
             processors,
             wall_time_ms: time.0,

@@ -12,14 +12,14 @@ use toml::de::{DeArray, DeTable, DeValue};
 const DEEPEST: usize = 32;
 
 /// A text that was read.
-pub(super) struct Located<'t> {
+pub(super) struct LocatedText<'t> {
     /// Of a list of jobs, a table that has it as `job`.
     pub(super) table: Spanned<DeTable<'t>>,
     /// What stands where without quotes, and may be a text where one is wanted.
     pub(super) plain: BTreeMap<usize, String>,
 }
 
-impl<'t> From<Spanned<DeTable<'t>>> for Located<'t> {
+impl<'t> From<Spanned<DeTable<'t>>> for LocatedText<'t> {
     fn from(table: Spanned<DeTable<'t>>) -> Self {
         Self {
             table,
@@ -29,9 +29,9 @@ impl<'t> From<Spanned<DeTable<'t>>> for Located<'t> {
 }
 
 /// Reads a text. `yaml`: what stands without quotes may be a text. `None` if it has what TOML has no word for, as anchors and tags, or is not valid.
-pub(super) fn read(text: &str, yaml: bool) -> Option<Located<'_>> {
+pub(super) fn read(text: &str, yaml: bool) -> Option<LocatedText<'_>> {
     let parser = Parser::new_from_str(text);
-    let mut reader = Reader {
+    let mut reader = DocumentReader {
         text,
         parser,
         plain: BTreeMap::new(),
@@ -55,27 +55,27 @@ pub(super) fn read(text: &str, yaml: bool) -> Option<Located<'_>> {
         _ => return None,
     };
     let plain = if yaml { reader.plain } else { BTreeMap::new() };
-    Some(Located {
+    Some(LocatedText {
         table: Spanned::new(range, table),
         plain,
     })
 }
 
-struct Reader<'t> {
+struct DocumentReader<'t> {
     text: &'t str,
     parser: Parser<'t, StrInput<'t>>,
     plain: BTreeMap<usize, String>,
 }
 
 /// A value, of which there is none where `null` stands.
-type Value<'t> = Option<Spanned<DeValue<'t>>>;
+type LocatedValue<'t> = Option<Spanned<DeValue<'t>>>;
 
-impl<'t> Reader<'t> {
+impl<'t> DocumentReader<'t> {
     fn next(&mut self) -> Option<(Event<'t>, Span)> {
         self.parser.next_event()?.ok()
     }
 
-    fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Option<Value<'t>> {
+    fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Option<LocatedValue<'t>> {
         if depth > DEEPEST {
             return None;
         }

@@ -10,8 +10,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::document::JobDocument;
-use super::located::{self, Located};
-use super::parse::{self, Format, Jobs, ParseError, nearest};
+use super::located::{self, LocatedText};
+use super::parse::{self, JobFormat, Jobs, ParseError, nearest};
 
 /// Most mistakes that are told.
 const MOST: usize = 50;
@@ -32,12 +32,12 @@ const STAND_INS: [(&str, &str); 6] = [
 /// Everything that is wrong, with its lines, in the order of the file: also two components of one
 /// name, and policies that there are not. Only the first error of a text that is not valid in its
 /// notation, or of YAML with anchors or tags.
-pub fn read(text: &str, format: Format) -> Result<Vec<JobDocument>, Vec<ParseError>> {
+pub fn read(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, Vec<ParseError>> {
     let read = parse::parse_all(text, format);
     let is_list = parse::is_list(text, format);
     let located = match format {
-        Format::Toml => DeTable::parse(text).ok().map(Located::from),
-        Format::Json | Format::Yaml => located::read(text, format == Format::Yaml),
+        JobFormat::Toml => DeTable::parse(text).ok().map(LocatedText::from),
+        JobFormat::Json | JobFormat::Yaml => located::read(text, format == JobFormat::Yaml),
     };
     let (documents, mut found) = match (read, &located) {
         (Ok(documents), _) => (documents, Vec::new()),
@@ -64,7 +64,7 @@ pub fn read(text: &str, format: Format) -> Result<Vec<JobDocument>, Vec<ParseErr
         Some(located) => with_line(text, located.table.get_ref(), error),
         None => error,
     }));
-    if format != Format::Toml {
+    if format != JobFormat::Toml {
         // There a list of jobs has no name.
         found.iter_mut().for_each(|error| {
             if let Some(key) = error.key.strip_prefix("job[").filter(|_| is_list) {
@@ -138,8 +138,8 @@ struct Mending<'a> {
 }
 
 impl<'a> Mending<'a> {
-    fn of(text: &'a str, is_list: bool, located: &Located<'a>) -> Self {
-        let Located { table, plain } = located;
+    fn of(text: &'a str, is_list: bool, located: &LocatedText<'a>) -> Self {
+        let LocatedText { table, plain } = located;
         let (said, taken_out, found) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         Self {
             text,
@@ -332,7 +332,7 @@ fn start_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn told_in(text: &str, format: Format) -> Vec<String> {
+    fn told_in(text: &str, format: JobFormat) -> Vec<String> {
         read(text, format)
             .unwrap_err()
             .iter()
@@ -341,7 +341,7 @@ mod tests {
     }
 
     fn told(text: &str) -> Vec<String> {
-        told_in(text, Format::Toml)
+        told_in(text, JobFormat::Toml)
     }
 
     /// What is wrong below, but for where in its line it stands.
@@ -368,9 +368,9 @@ mod tests {
                     \"name\": \"a\",\n\"processors\": 1, \"executabel\": \"x\",\n\
                     \"arguments\": [1]}]}";
         for (format, text, lines) in [
-            (Format::Toml, toml, [1, 2, 5, 8, 10, 11]),
-            (Format::Yaml, yaml.as_str(), [1, 2, 5, 7, 9, 10]),
-            (Format::Json, json, [1, 2, 5, 7, 8, 9]),
+            (JobFormat::Toml, toml, [1, 2, 5, 8, 10, 11]),
+            (JobFormat::Yaml, yaml.as_str(), [1, 2, 5, 7, 9, 10]),
+            (JobFormat::Json, json, [1, 2, 5, 7, 8, 9]),
         ] {
             let said = told_in(text, format);
             let said: Vec<_> = said
@@ -391,14 +391,14 @@ mod tests {
     #[test]
     fn what_yaml_has_without_quotes_is_a_text_where_one_is_wanted() {
         let text = "name: 007\npolicy: 12\nwall_time: 90\ncomponent: []\nrerunable: true\n";
-        let said = told_in(text, Format::Yaml);
+        let said = told_in(text, JobFormat::Yaml);
         assert!(!said.iter().any(|told| told.contains("name:")), "{said:#?}");
         assert!(
             said.iter().any(|told| told.contains("rerunable")),
             "{said:#?}"
         );
         let list = "- wall_time: 1h\n  polic: x\n- wall_time: 1h\n  polic: x\n";
-        let said = told_in(list, Format::Yaml);
+        let said = told_in(list, JobFormat::Yaml);
         assert!(
             said.iter().any(|told| told.contains("line 2: [0].polic")),
             "{said:#?}"
@@ -454,7 +454,7 @@ mod tests {
             said[0].starts_with("line 6: job[1].policy: there is no policy"),
             "{said:#?}"
         );
-        assert!(read("no toml at all", Format::Toml).unwrap_err().len() == 1);
+        assert!(read("no toml at all", JobFormat::Toml).unwrap_err().len() == 1);
     }
 
     #[test]

@@ -42,6 +42,6 @@ pub mod tree;
 pub mod upload;
 
 pub use document::JobDocument;
-pub use parse::{Format, ParseError};
+pub use parse::{JobFormat, ParseError};
 pub use problem::Problem;
 pub use quantity::{Instant, Length, Size};

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use cospan_domain::job::spec::Where;
-use cospan_domain::labels::{Constraint, NODE_PROCESSORS, NODES, Rule};
+use cospan_domain::job::spec::OverrideScope;
+use cospan_domain::labels::{Constraint, LabelRule, NODE_PROCESSORS, NODES};
 
 use super::document::ComponentDocument;
-use super::label::{Demand, Place};
+use super::label::{Demand, OverrideTarget};
 
 /// Options by which a component may have said already how it lies on nodes.
 const OWN: [&str; 3] = ["--nodes=", "-N", "--ntasks-per-node="];
@@ -57,7 +57,7 @@ pub(super) fn spread(document: &mut ComponentDocument) -> Result<(), (&'static s
     demand(document, NODE_PROCESSORS, all.div_ceil(nodes));
     let mut words: Vec<Arc<str>> = vec![format!("--nodes={nodes}").into()];
     words.extend(each.map(|each| format!("--ntasks-per-node={each}").into()));
-    let at_slurm = Place(Where::Label("lrm".into(), "slurm".into()));
+    let at_slurm = OverrideTarget(OverrideScope::Label("lrm".into(), "slurm".into()));
     document
         .at
         .entry(at_slurm)
@@ -73,7 +73,7 @@ fn demand(document: &mut ComponentDocument, key: &str, least: u32) {
     if least > 1 {
         let constraint = Constraint {
             key: key.into(),
-            rule: Rule::AtLeast(least.into()),
+            rule: LabelRule::AtLeast(least.into()),
         };
         document.constraints.push(Demand(constraint));
     }
@@ -82,13 +82,13 @@ fn demand(document: &mut ComponentDocument, key: &str, least: u32) {
 #[cfg(test)]
 mod tests {
     use crate::api::v1::parse::parse;
-    use crate::api::v1::{Format, JobDocument};
+    use crate::api::v1::{JobDocument, JobFormat};
 
     fn read(lines: &str) -> JobDocument {
         let text = format!(
             "wall_time = \"1h\"\n[[component]]\nname = \"a\"\nexecutable = \"/bin/true\"\n{lines}"
         );
-        parse(&text, Format::Toml).unwrap()
+        parse(&text, JobFormat::Toml).unwrap()
     }
 
     #[test]

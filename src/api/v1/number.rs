@@ -8,17 +8,17 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 /// A kind of whole number that can be read.
-pub(super) trait Whole: TryFrom<u64> {
+pub(super) trait WholeNumber: TryFrom<u64> {
     /// Its largest value.
     const MAX: u64;
 }
 
-impl Whole for u32 {
+impl WholeNumber for u32 {
     const MAX: u64 = u32::MAX as u64;
 }
 
 /// What every reader of JSON takes for a whole number of 64 bits.
-impl Whole for u64 {
+impl WholeNumber for u64 {
     const MAX: u64 = i64::MAX as u64;
 }
 
@@ -27,7 +27,7 @@ struct WholeVisitor<T> {
     kind: PhantomData<T>,
 }
 
-impl<T: Whole> WholeVisitor<T> {
+impl<T: WholeNumber> WholeVisitor<T> {
     fn new(least: u64) -> Self {
         Self {
             least,
@@ -36,7 +36,7 @@ impl<T: Whole> WholeVisitor<T> {
     }
 }
 
-impl<T: Whole> Visitor<'_> for WholeVisitor<T> {
+impl<T: WholeNumber> Visitor<'_> for WholeVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,25 +68,25 @@ impl<T: Whole> Visitor<'_> for WholeVisitor<T> {
 
 /// A number that must be at least 1. Every format says what it found instead of choosing the words
 /// itself: told that a number is wanted, YAML would only say that there is none.
-pub(super) fn positive<'de, D: Deserializer<'de>, T: Whole>(from: D) -> Result<T, D::Error> {
+pub(super) fn positive<'de, D: Deserializer<'de>, T: WholeNumber>(from: D) -> Result<T, D::Error> {
     from.deserialize_any(WholeVisitor::new(1))
 }
 
 /// A number that may be 0.
-pub(super) fn any<'de, D: Deserializer<'de>, T: Whole>(from: D) -> Result<T, D::Error> {
+pub(super) fn any<'de, D: Deserializer<'de>, T: WholeNumber>(from: D) -> Result<T, D::Error> {
     from.deserialize_any(WholeVisitor::new(0))
 }
 
 struct Positive<T>(T);
 
-impl<'de, T: Whole> Deserialize<'de> for Positive<T> {
+impl<'de, T: WholeNumber> Deserialize<'de> for Positive<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         positive(from).map(Positive)
     }
 }
 
 /// A number that is missing, or at least 1.
-pub(super) fn positive_option<'de, D, T: Whole>(from: D) -> Result<Option<T>, D::Error>
+pub(super) fn positive_option<'de, D, T: WholeNumber>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
 {
@@ -95,14 +95,14 @@ where
 
 struct Any<T>(T);
 
-impl<'de, T: Whole> Deserialize<'de> for Any<T> {
+impl<'de, T: WholeNumber> Deserialize<'de> for Any<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         any(from).map(Any)
     }
 }
 
 /// A number that may be missing, or 0.
-pub(super) fn any_option<'de, D, T: Whole>(from: D) -> Result<Option<T>, D::Error>
+pub(super) fn any_option<'de, D, T: WholeNumber>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
 {
@@ -110,7 +110,7 @@ where
 }
 
 /// Numbers that may be 0.
-pub(super) fn list<'de, D, T: Whole>(from: D) -> Result<Vec<T>, D::Error>
+pub(super) fn list<'de, D, T: WholeNumber>(from: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
 {
@@ -119,7 +119,7 @@ where
 }
 
 /// Lists of such numbers.
-pub(super) fn lists<'de, D, T: Whole>(from: D) -> Result<Vec<Vec<T>>, D::Error>
+pub(super) fn lists<'de, D, T: WholeNumber>(from: D) -> Result<Vec<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
 {

@@ -12,7 +12,7 @@ use super::document::JobDocument;
 
 /// In which notation a job file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum JobFormat {
     /// TOML.
     Toml,
     /// JSON.
@@ -21,38 +21,38 @@ pub enum Format {
     Yaml,
 }
 
-impl Format {
+impl JobFormat {
     /// What a file's name says: `.toml`, `.json`, `.yaml` or `.yml`.
-    pub fn of_file_name(name: &str) -> Option<Format> {
+    pub fn of_file_name(name: &str) -> Option<JobFormat> {
         let (_, extension) = name.rsplit_once('.')?;
         match extension.to_ascii_lowercase().as_str() {
-            "toml" => Some(Format::Toml),
-            "json" => Some(Format::Json),
-            "yaml" | "yml" => Some(Format::Yaml),
+            "toml" => Some(JobFormat::Toml),
+            "json" => Some(JobFormat::Json),
+            "yaml" | "yml" => Some(JobFormat::Yaml),
             _ => None,
         }
     }
 
     /// What a text without a name looks like.
-    pub fn guess(text: &str) -> Format {
+    pub fn guess(text: &str) -> JobFormat {
         let mut lines = text
             .lines()
             .map(str::trim)
             .filter(|l| !l.is_empty() && !l.starts_with('#'));
         match lines.next() {
-            Some(line) if line.starts_with('{') => Format::Json,
+            Some(line) if line.starts_with('{') => JobFormat::Json,
             // A list in JSON, unless it is a table's header of TOML.
             Some(line) if line.starts_with('[') => match line.ends_with(']') && line.len() > 2 {
-                true if !line.contains('{') => Format::Toml,
-                _ => Format::Json,
+                true if !line.contains('{') => JobFormat::Toml,
+                _ => JobFormat::Json,
             },
-            Some(line) if line.starts_with("- ") || line == "-" || line == "---" => Format::Yaml,
+            Some(line) if line.starts_with("- ") || line == "-" || line == "---" => JobFormat::Yaml,
             Some(line) => match (line.find('='), line.find(':')) {
-                (Some(equals), Some(colon)) if colon < equals => Format::Yaml,
-                (None, Some(_)) => Format::Yaml,
-                _ => Format::Toml,
+                (Some(equals), Some(colon)) if colon < equals => JobFormat::Yaml,
+                (None, Some(_)) => JobFormat::Yaml,
+                _ => JobFormat::Toml,
             },
-            None => Format::Toml,
+            None => JobFormat::Toml,
         }
     }
 }
@@ -92,7 +92,7 @@ impl fmt::Display for ParseError {
 ///
 /// # Errors
 /// Anything that is not exactly a job document.
-pub fn parse(text: &str, format: Format) -> Result<JobDocument, ParseError> {
+pub fn parse(text: &str, format: JobFormat) -> Result<JobDocument, ParseError> {
     read(text, format)
 }
 
@@ -100,11 +100,11 @@ pub fn parse(text: &str, format: Format) -> Result<JobDocument, ParseError> {
 ///
 /// # Errors
 /// Anything else; the key of the error names the index.
-pub fn parse_all(text: &str, format: Format) -> Result<Vec<JobDocument>, ParseError> {
+pub fn parse_all(text: &str, format: JobFormat) -> Result<Vec<JobDocument>, ParseError> {
     match (is_list(text, format), format) {
         (false, _) => read(text, format).map(|job| vec![job]),
-        (true, Format::Toml) => read::<Jobs>(text, format).map(|jobs| jobs.job),
-        (true, Format::Json | Format::Yaml) => read(text, format),
+        (true, JobFormat::Toml) => read::<Jobs>(text, format).map(|jobs| jobs.job),
+        (true, JobFormat::Json | JobFormat::Yaml) => read(text, format),
     }
 }
 
@@ -116,15 +116,15 @@ pub(super) struct Jobs {
 }
 
 /// Whether a text is a list of jobs.
-pub(super) fn is_list(text: &str, format: Format) -> bool {
+pub(super) fn is_list(text: &str, format: JobFormat) -> bool {
     let mut lines = text.lines().map(str::trim);
     let first = lines
         .clone()
         .find(|l| !l.is_empty() && !l.starts_with('#') && *l != "---");
     match format {
-        Format::Toml => lines.any(|l| l.starts_with("[[job]]")),
-        Format::Json => first.is_some_and(|l| l.starts_with('[')),
-        Format::Yaml => first.is_some_and(|l| l.starts_with('[') || l.starts_with('-')),
+        JobFormat::Toml => lines.any(|l| l.starts_with("[[job]]")),
+        JobFormat::Json => first.is_some_and(|l| l.starts_with('[')),
+        JobFormat::Yaml => first.is_some_and(|l| l.starts_with('[') || l.starts_with('-')),
     }
 }
 
@@ -132,11 +132,11 @@ pub(super) fn is_list(text: &str, format: Format) -> bool {
 ///
 /// # Errors
 /// Anything that is not exactly such a value.
-pub fn read<T: DeserializeOwned>(text: &str, format: Format) -> Result<T, ParseError> {
+pub fn read<T: DeserializeOwned>(text: &str, format: JobFormat) -> Result<T, ParseError> {
     match format {
-        Format::Json => read_json(text.as_bytes()),
-        Format::Toml => read_toml(text),
-        Format::Yaml => read_yaml(text),
+        JobFormat::Json => read_json(text.as_bytes()),
+        JobFormat::Toml => read_toml(text),
+        JobFormat::Yaml => read_yaml(text),
     }
 }
 

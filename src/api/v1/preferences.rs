@@ -147,7 +147,7 @@ mod tests {
     use cospan_domain::job::spec::SpecLimits;
 
     use crate::api::v1::document::JobDocument;
-    use crate::api::v1::parse::{Format, parse};
+    use crate::api::v1::parse::{JobFormat, parse};
 
     fn job(rest: &str) -> String {
         let component = "[[component]]\nname = \"a\"\nprocessors = 1\nexecutable = \"/bin/true\"";
@@ -158,7 +158,7 @@ mod tests {
 
     /// What a job with this table is told.
     fn told(rest: &str) -> String {
-        let spec = match parse(&job(rest), Format::Toml) {
+        let spec = match parse(&job(rest), JobFormat::Toml) {
             Ok(document) => document.into_spec().unwrap(),
             Err(error) => return error.to_string(),
         };
@@ -173,7 +173,7 @@ mod tests {
              [[preferences.benchmark]]\nname = \"b1\"\nreference = 0.25\nrun_time = \"2h\"\n"
         );
         assert_eq!(told(&given), "fine");
-        let spec = parse(&job(&given), Format::Toml)
+        let spec = parse(&job(&given), JobFormat::Toml)
             .unwrap()
             .into_spec()
             .unwrap();
@@ -183,7 +183,7 @@ mod tests {
             "{shown}"
         );
         assert_eq!(
-            parse(&shown, Format::Toml).unwrap().into_spec().unwrap(),
+            parse(&shown, JobFormat::Toml).unwrap().into_spec().unwrap(),
             spec
         );
     }

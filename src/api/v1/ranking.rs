@@ -3,7 +3,9 @@
 use cospan_domain::acquire::Objective;
 use cospan_domain::ids::ComponentIndex;
 use cospan_domain::job::state::Job;
-use cospan_domain::reserve::{Candidate, Found, Part, Ranking, Search};
+use cospan_domain::reserve::{
+    CandidateState, CoallocationPart, Ranking, ReservationCandidate, ReservationSearch,
+};
 use cospan_domain::units::DurationMs;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -70,7 +72,7 @@ impl RankingReport {
             .zip(&search.job.parts)
             .enumerate();
         let parts = parts.filter(|(_, (_, part))| is_told_of(part.component));
-        let report = |(index, (ranking, part)): (usize, (&Ranking, &Part))| {
+        let report = |(index, (ranking, part)): (usize, (&Ranking, &CoallocationPart))| {
             let name = job.name_of(part.component).unwrap_or_default();
             Self::of_one(name, ranking, reservation.lead, kept(search, index))
         };
@@ -109,7 +111,7 @@ impl RankingReport {
 }
 
 /// The site whose reservation a part has.
-fn kept(search: &Search, part: usize) -> Option<&str> {
+fn kept(search: &ReservationSearch, part: usize) -> Option<&str> {
     search
         .reserved()
         .get(part)?
@@ -118,19 +120,24 @@ fn kept(search: &Search, part: usize) -> Option<&str> {
 }
 
 impl CandidateReport {
-    fn of(ranking: &Ranking, candidate: &Candidate, lead: DurationMs, is_kept: bool) -> Self {
+    fn of(
+        ranking: &Ranking,
+        candidate: &ReservationCandidate,
+        lead: DurationMs,
+        is_kept: bool,
+    ) -> Self {
         let prediction = ranking.prediction(candidate);
         let done = prediction
             .and_then(|it| it.to_delivery)
             .map(|it| ranking.since + it + lead);
         let (state, next) = match candidate.found {
             _ if is_kept => ("chosen", None),
-            Found::Granted(_) => ("granted", None),
-            Found::NotAsked if candidate.expected.is_some() => ("expected", None),
-            Found::NotAsked => ("not-asked", None),
-            Found::TooLate => ("too-late", None),
-            Found::Refused(next) => ("refused", next),
-            Found::Lost => ("lost", None),
+            CandidateState::Granted(_) => ("granted", None),
+            CandidateState::NotAsked if candidate.expected.is_some() => ("expected", None),
+            CandidateState::NotAsked => ("not-asked", None),
+            CandidateState::TooLate => ("too-late", None),
+            CandidateState::Refused(next) => ("refused", next),
+            CandidateState::Lost => ("lost", None),
         };
         Self {
             site: candidate.site.to_string(),

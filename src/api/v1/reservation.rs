@@ -1,9 +1,9 @@
 //! The start that a job is to be promised: as its user writes it, and what became of it.
 
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::{ComponentIndex, ReservationName};
-use cospan_domain::job::state::{Job, Phase, Reservation};
-use cospan_domain::reserve::{Standing, StartWindow};
+use cospan_domain::job::state::{Job, JobPhase, JobReservations};
+use cospan_domain::reserve::{SearchState, StartWindow};
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -119,7 +119,7 @@ impl ReservationDocument {
     ///
     /// # Errors
     /// The key that is wrong, and why.
-    pub fn wish(&self) -> Result<Option<ReservationWish>, (&'static str, &'static str)> {
+    pub fn wish(&self) -> Result<Option<ReservationTerms>, (&'static str, &'static str)> {
         let own = self.earliest.is_some() || self.latest.is_some() || self.within.is_some();
         let wanted = self.wanted.is_some() || self.reserve_after.is_some();
         let wanted = wanted || self.unreserved.is_some();
@@ -141,7 +141,7 @@ impl ReservationDocument {
     ///
     /// # Errors
     /// The key that is wrong, and why.
-    pub fn own(&self) -> Result<ReservationWish, (&'static str, &'static str)> {
+    pub fn own(&self) -> Result<ReservationTerms, (&'static str, &'static str)> {
         let now = Moment::now();
         let if_needed = self.wanted == Some(Wanted::IfNeeded);
         let missing = ("reservation.earliest", "is missing; say when it may start");
@@ -162,7 +162,7 @@ impl ReservationDocument {
         let tolerance = tolerance.unwrap_or(TOLERANCE.min(latest.since(earliest)));
         let unreserved = self.unreserved == Some(WhereUnreserved::Claim);
         let (flexible, exempt) = (self.flexible, false);
-        Ok(ReservationWish {
+        Ok(ReservationTerms {
             window,
             tolerance,
             flexible,
@@ -195,8 +195,8 @@ impl ReservationDocument {
     }
 }
 
-impl From<&ReservationWish> for ReservationDocument {
-    fn from(wish: &ReservationWish) -> Self {
+impl From<&ReservationTerms> for ReservationDocument {
+    fn from(wish: &ReservationTerms) -> Self {
         Self {
             wanted: wish.reserve_after.map(|_| Wanted::IfNeeded),
             reserve_after: wish.reserve_after.map(Length),
@@ -286,7 +286,7 @@ impl ReservationReport {
     pub fn of(job: &Job) -> Option<Self> {
         let wish = job.reservation_wish();
         wish.or(job.reservation.as_ref().and(job.spec.run.reservation))?;
-        let moving = job.reservation.as_deref().and_then(Reservation::moving);
+        let moving = job.reservation.as_deref().and_then(JobReservations::moving);
         let wish = moving.map(|(_, wish)| wish).or(wish);
         let held = job
             .reservation
@@ -359,7 +359,10 @@ impl ReservationRow {
     }
 }
 
-fn held<'a>(job: &'a Job, reservation: &'a Reservation) -> impl Iterator<Item = HeldReport> + 'a {
+fn held<'a>(
+    job: &'a Job,
+    reservation: &'a JobReservations,
+) -> impl Iterator<Item = HeldReport> + 'a {
     reservation.parts().filter_map(|(part, held)| {
         let held = held?;
         Some(HeldReport {
@@ -376,7 +379,7 @@ fn held<'a>(job: &'a Job, reservation: &'a Reservation) -> impl Iterator<Item = 
 /// What a part of it is called: those of a flexible job are numbered as they are divided.
 pub(crate) fn part_name(
     job: &Job,
-    reservation: &Reservation,
+    reservation: &JobReservations,
     part: ComponentIndex,
 ) -> Option<String> {
     job.spec.name_of(part, reservation.search.job.parts.len())
@@ -406,16 +409,16 @@ fn state(job: &Job) -> &'static str {
     if job.claims_first() && !job.is_being_promised() {
         return match job.phase {
             // What is being claimed may be lost yet.
-            Phase::Queued { .. }
-            | Phase::Placed { .. }
-            | Phase::Claiming { .. }
-            | Phase::Aborting { .. } => "claims-first",
-            Phase::Failed { .. } if job.components.is_empty() => "refused",
+            JobPhase::Queued { .. }
+            | JobPhase::Placed { .. }
+            | JobPhase::Claiming { .. }
+            | JobPhase::Aborting { .. } => "claims-first",
+            JobPhase::Failed { .. } if job.components.is_empty() => "refused",
             _ => "not-needed",
         };
     }
     let Some(reservation) = &job.reservation else {
-        return if matches!(job.phase, Phase::Failed { .. }) {
+        return if matches!(job.phase, JobPhase::Failed { .. }) {
             "refused"
         } else {
             "wanted"
@@ -423,13 +426,13 @@ fn state(job: &Job) -> &'static str {
     };
     let given_up = reservation.search.given_up;
     match reservation.search.standing() {
-        Standing::Asks(_) if given_up => "releasing",
-        Standing::Asks(_) => "asking",
-        Standing::Confirmed if reservation.moving().is_some() => "moving",
-        Standing::Confirmed => "confirmed",
-        Standing::Failed(_) if job.reservation_wish().is_none() => "released",
-        Standing::Failed(_) if reservation.spent && !job.is_final() => "wanted",
-        Standing::Failed(_) if given_up => "released",
-        Standing::Failed(_) => "refused",
+        SearchState::Asks(_) if given_up => "releasing",
+        SearchState::Asks(_) => "asking",
+        SearchState::Confirmed if reservation.moving().is_some() => "moving",
+        SearchState::Confirmed => "confirmed",
+        SearchState::Failed(_) if job.reservation_wish().is_none() => "released",
+        SearchState::Failed(_) if reservation.spent && !job.is_final() => "wanted",
+        SearchState::Failed(_) if given_up => "released",
+        SearchState::Failed(_) => "refused",
     }
 }

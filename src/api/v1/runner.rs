@@ -7,7 +7,8 @@ use std::sync::Arc;
 use cospan_domain::ids::TargetName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::runner::{
-    Described, Indices, Over, RestartScope, Row, RunnerError, Signal, Sweep, Task, Warning,
+    Described, Indices, Over, RestartScope, RunnerError, Signal, Sweep, SweepRow, SweepTask,
+    Warning,
 };
 use cospan_domain::units::Bytes;
 use serde::de::{Deserializer, Error, Visitor};
@@ -84,7 +85,7 @@ impl<'de> Deserialize<'de> for ValueText {
     }
 }
 
-fn row(values: BTreeMap<Arc<str>, ValueText>) -> Row {
+fn row(values: BTreeMap<Arc<str>, ValueText>) -> SweepRow {
     values
         .into_iter()
         .map(|(name, ValueText(value))| (name, value))
@@ -221,7 +222,7 @@ impl From<Warning> for WarningDocument {
 /// The name of a notification target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Target(#[serde(with = "text")] pub TargetName);
+pub struct NotifyTarget(#[serde(with = "text")] pub TargetName);
 
 /// Which run of a sweep a job is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -240,8 +241,8 @@ pub struct TaskReport {
     pub values: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-impl From<&Task> for TaskReport {
-    fn from(task: &Task) -> Self {
+impl From<&SweepTask> for TaskReport {
+    fn from(task: &SweepTask) -> Self {
         Self {
             group: task.group.0,
             task: task.index,

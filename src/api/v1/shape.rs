@@ -16,7 +16,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::control::StateName;
 use super::document::Unreachable;
 use super::factor::Factor;
-use super::label::{Demand, Place};
+use super::label::{Demand, OverrideTarget};
 use super::moment::Moment;
 use super::preferences::ScoreNumber;
 use super::quantity::{Instant, Length, Size};
@@ -24,14 +24,14 @@ use super::runner::ValueText;
 
 /// The shape of a text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct TextShape {
     description: &'static str,
     pub(super) pattern: &'static str,
     pub(super) max_length: usize,
     pub(super) example: &'static str,
 }
 
-impl Shape {
+impl TextShape {
     fn describe(self) -> ObjectBuilder {
         ObjectBuilder::new()
             .schema_type(Type::String)
@@ -46,7 +46,7 @@ impl Shape {
 macro_rules! shapes {
     ($($(#[doc = $doc:literal])* $name:literal $type:ident $pattern:expr, $most:literal, $example:literal;)*) => {$(
         impl $type {
-            pub(super) const SHAPE: Shape = Shape {
+            pub(super) const SHAPE: TextShape = TextShape {
                 description: concat!($($doc),*).trim_ascii(),
                 pattern: $pattern,
                 max_length: $most,
@@ -128,7 +128,7 @@ shapes! {
         r"^[A-Za-z0-9._/:+-]+(?:=[A-Za-z0-9._/:+-]+(?:\|[A-Za-z0-9._/:+-]+)*|!=[A-Za-z0-9._/:+-]+|>=[0-9]{1,15})$",
         255, "arch=x86_64";
     /// Sites: one by its name, or those with a label.
-    "Place" Place r"^(?:[A-Za-z][A-Za-z0-9._-]{0,62}|[A-Za-z0-9._/:+-]+=[A-Za-z0-9._/:+-]+)$", 255,
+    "Place" OverrideTarget r"^(?:[A-Za-z][A-Za-z0-9._-]{0,62}|[A-Za-z0-9._/:+-]+=[A-Za-z0-9._/:+-]+)$", 255,
         "arch=arm64";
 }
 
@@ -269,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    fn holds<T: FromStr>(shape: Shape) {
+    fn holds<T: FromStr>(shape: TextShape) {
         assert!(T::from_str(shape.example).is_ok(), "{shape:?}");
         assert!(T::from_str("").is_err(), "{shape:?}");
         assert!(shape.example.len() <= shape.max_length, "{shape:?}");
@@ -291,7 +291,7 @@ mod tests {
         holds::<Length>(Length::SHAPE);
         holds::<Size>(Size::SHAPE);
         holds::<Demand>(Demand::SHAPE);
-        holds::<Place>(Place::SHAPE);
+        holds::<OverrideTarget>(OverrideTarget::SHAPE);
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use cospan_actors::api::View;
 use cospan_domain::ids::{ComponentIndex, JobId, KeyName, ReservationName, SiteName};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::resources::Resources;
-use cospan_domain::site::access::Access;
-use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedWish};
-use cospan_domain::site::together::{Accord, Group};
+use cospan_domain::site::access::ReservationAccess;
+use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedTerms};
+use cospan_domain::site::together::{JointReservation, JointState};
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -116,15 +116,15 @@ impl SharedAccess {
     ///
     /// # Errors
     /// The member that is wrong, and why.
-    pub fn access(&self) -> Result<Access, (&'static str, String)> {
+    pub fn access(&self) -> Result<ReservationAccess, (&'static str, String)> {
         let changes = !self.add.is_empty() || !self.remove.is_empty();
         match (changes, self.only.is_empty(), self.everybody) {
             (true, true, false) => {
                 let (add, remove) = (keys("add", &self.add)?, keys("remove", &self.remove)?);
-                Ok(Access::Change { add, remove })
+                Ok(ReservationAccess::Change { add, remove })
             }
-            (false, false, false) => Ok(Access::Only(keys("only", &self.only)?)),
-            (false, true, true) => Ok(Access::Everybody),
+            (false, false, false) => Ok(ReservationAccess::Only(keys("only", &self.only)?)),
+            (false, true, true) => Ok(ReservationAccess::Everybody),
             _ => Err((
                 "only",
                 "say `everybody`, or `only` and keys, or which keys to `add` and `remove`".into(),
@@ -138,7 +138,7 @@ impl SharedDocument {
     ///
     /// # Errors
     /// The key that is wrong, and why.
-    pub fn wish(&self, now: Timestamp) -> Result<SharedWish, (&'static str, String)> {
+    pub fn wish(&self, now: Timestamp) -> Result<SharedTerms, (&'static str, String)> {
         if self.lasts.0 == DurationMs::ZERO {
             return Err(("for", "is no time; say how long it is to last".into()));
         }
@@ -148,7 +148,7 @@ impl SharedDocument {
         if window.latest < now && self.start.is_some() {
             return Err(("start", "lies in the past; give a later one".into()));
         }
-        Ok(SharedWish {
+        Ok(SharedTerms {
             name: self.name.clone(),
             allowed: keys("allow", &self.allow)?,
             resources: Resources::processors(self.processors),
@@ -262,7 +262,7 @@ pub struct SharedPartReport {
 
 impl SharedReport {
     /// One as it stands at all of its sites; `None` if none has a part.
-    pub fn of(group: &Group<'_>, view: &View, now: Timestamp) -> Option<Self> {
+    pub fn of(group: &JointReservation<'_>, view: &View, now: Timestamp) -> Option<Self> {
         let (site, shared) = group.leader(now)?;
         let name = &shared.wish.name;
         let jobs = || view.jobs.values().filter(|job| job.shares() == Some(name));
@@ -320,11 +320,11 @@ impl SharedReport {
         // What is left of starts that were tried in vain is no reservation.
         let each = each.filter(|(site, shared)| {
             let is_root = shared.wish.parts.keys().next() == Some(*site);
-            let is_whole = is_root || shared.accord() == Accord::Kept;
+            let is_whole = is_root || shared.accord() == JointState::Kept;
             is_whole && shared.end() != Some(&SharedEnd::AskedAnew)
         });
         let groups = each.filter_map(|(site, shared)| {
-            let group = Group::of(site, shared, &|site| view.site_record(site));
+            let group = JointReservation::of(site, shared, &|site| view.site_record(site));
             // Each once, where its first part is.
             let first = group.parts().first();
             let is_first =
@@ -368,7 +368,9 @@ fn used_ms(job: &Job, site: &SiteName, shared: &SharedReservation, now: Timestam
         return 0;
     };
     let ended = match job.phase {
-        Phase::Finished { at } | Phase::Failed { at, .. } | Phase::Cancelled { at, .. } => at,
+        JobPhase::Finished { at }
+        | JobPhase::Failed { at, .. }
+        | JobPhase::Cancelled { at, .. } => at,
         _ => now,
     };
     let ran = ended.since(started).0;
@@ -401,7 +403,7 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
         SharedStage::Ended(SharedEnd::AskedAnew) => "asking",
         _ if shared.is_over(now) => "over",
         SharedStage::Asked | SharedStage::Granted => "asking",
-        SharedStage::Confirmed if shared.accord() != Accord::Kept => "asking",
+        SharedStage::Confirmed if shared.accord() != JointState::Kept => "asking",
         SharedStage::Confirmed => "confirmed",
         SharedStage::Extending { .. } => "extending",
         SharedStage::Releasing(_) => "releasing",
@@ -409,13 +411,13 @@ fn state(shared: &SharedReservation, now: Timestamp) -> &'static str {
 }
 
 /// Of all parts together: what is still being done somewhere is not done.
-fn state_of(group: &Group<'_>, now: Timestamp) -> &'static str {
+fn state_of(group: &JointReservation<'_>, now: Timestamp) -> &'static str {
     let Some((_, leader)) = group.leader(now) else {
         return "over";
     };
     // What was ended at one site, and is not lost there alone, is ended at the others before long.
     let ends = |part: &SharedReservation| match part.end() {
-        Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != Accord::Kept,
+        Some(SharedEnd::Lost | SharedEnd::WrongStart) => part.accord() != JointState::Kept,
         end => end.is_some(),
     };
     if leader.end().is_none() && group.parts().iter().any(|(_, part)| ends(part)) {

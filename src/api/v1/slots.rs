@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cospan_actors::api::{SiteStarts, Startable};
+use cospan_actors::api::{SiteStarts, StartOverview};
 use cospan_domain::reserve::StartWindow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -64,7 +64,7 @@ pub struct TogetherSlot {
 
 impl SlotsReport {
     /// As sites said, no more than so many windows of each.
-    pub fn of(startable: &Startable, most: usize) -> Self {
+    pub fn of(startable: &StartOverview, most: usize) -> Self {
         let mut shortened = startable.together.len() > most;
         let site = |(name, said): (&_, &SiteStarts)| {
             let mut report = SiteSlots::of(said);

@@ -9,7 +9,7 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
 use cospan_domain::job::spec::{
     Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
-    Output, Override, Program, Request,
+    OutputSpec, Override, Program, RequestType,
 };
 use cospan_domain::resources::{GFLOPS, MEMORY, Resources};
 use cospan_domain::runner::{RunOptions, Warning};
@@ -22,12 +22,12 @@ use super::document::{
     InputDocument, JobDocument, OutputDocument, OverrideDocument, RequestName,
 };
 use super::factor::Factor;
-use super::label::{Demand, Place};
+use super::label::{Demand, OverrideTarget};
 use super::nodes;
 use super::preferences::PreferencesDocument;
 use super::quantity::{Length, Size};
 use super::reservation::ReservationDocument;
-use super::runner::{RestartScopeName, Target, WarningDocument};
+use super::runner::{NotifyTarget, RestartScopeName, WarningDocument};
 
 const MB: u64 = 1_000_000;
 const DISK: &str = "disk_mb";
@@ -116,7 +116,7 @@ impl JobDocument {
             Err(error) => return wrong("weights", error.to_string()),
             Ok(weights) => Some(weights).filter(|_| !self.weights.is_empty()),
         };
-        if let Request::Flexible(_) = request
+        if let RequestType::Flexible(_) = request
             && let Some(i) = self.component.iter().position(|one| one.nodes.is_some())
         {
             let problem = "the policy splits the processors of a flexible job; leave it out";
@@ -141,7 +141,11 @@ impl JobDocument {
                 runner: self.runner,
                 task: None,
                 warning: self.warning.map(Warning::from),
-                notify: self.notify.into_iter().map(|Target(name)| name).collect(),
+                notify: self
+                    .notify
+                    .into_iter()
+                    .map(|NotifyTarget(name)| name)
+                    .collect(),
                 restart_scope: self.restart_scope.into(),
                 acquisition: self.acquisition.unwrap_or_default().into(),
                 reservation,
@@ -160,19 +164,19 @@ fn request_of(
     named: Option<RequestName>,
     bounds: Option<FlexibleDocument>,
     fixed: bool,
-) -> Result<Request, SpecProblem> {
+) -> Result<RequestType, SpecProblem> {
     Ok(match (named, bounds) {
-        (Some(RequestName::Flexible) | None, Some(bounds)) => Request::Flexible(bounds.into()),
-        (Some(RequestName::Flexible), None) => Request::Flexible(Flexible::default()),
+        (Some(RequestName::Flexible) | None, Some(bounds)) => RequestType::Flexible(bounds.into()),
+        (Some(RequestName::Flexible), None) => RequestType::Flexible(Flexible::default()),
         (Some(RequestName::Fixed | RequestName::NonFixed), Some(_)) => {
             return wrong(
                 "flexible",
                 "the request is not flexible; set `request = \"flexible\"`",
             );
         }
-        (Some(RequestName::Fixed), None) => Request::Fixed,
-        (None, None) if fixed => Request::Fixed,
-        (Some(RequestName::NonFixed) | None, None) => Request::NonFixed,
+        (Some(RequestName::Fixed), None) => RequestType::Fixed,
+        (None, None) if fixed => RequestType::Fixed,
+        (Some(RequestName::NonFixed) | None, None) => RequestType::NonFixed,
     })
 }
 
@@ -346,7 +350,7 @@ fn last_part(name: &LogicalName) -> Option<RelPath> {
         .and_then(|part| RelPath::new(part).ok())
 }
 
-fn output(key: &str, document: OutputDocument) -> Result<Output, SpecProblem> {
+fn output(key: &str, document: OutputDocument) -> Result<OutputSpec, SpecProblem> {
     let collect = match (document.site, document.register) {
         (Some(site), Some(register)) => Collect::ToSite { site, register },
         (None, None) => Collect::Fetch,
@@ -363,7 +367,7 @@ fn output(key: &str, document: OutputDocument) -> Result<Output, SpecProblem> {
             );
         }
     };
-    Ok(Output {
+    Ok(OutputSpec {
         path: document.path,
         collect,
     })
@@ -413,7 +417,7 @@ impl From<&JobSpec> for JobDocument {
             runner: spec.run.runner.clone().filter(|_| spec.run.task.is_none()),
             sweep: None,
             warning: spec.run.warning.map(WarningDocument::from),
-            notify: spec.run.notify.iter().cloned().map(Target).collect(),
+            notify: spec.run.notify.iter().cloned().map(NotifyTarget).collect(),
             component: spec
                 .components
                 .iter()
@@ -465,7 +469,7 @@ impl From<&ComponentSpec> for ComponentDocument {
             input: spec.inputs.iter().map(InputDocument::from).collect(),
             output: spec.outputs.iter().map(OutputDocument::from).collect(),
             at: at
-                .map(|(place, change)| (Place(place.clone()), change.into()))
+                .map(|(place, change)| (OverrideTarget(place.clone()), change.into()))
                 .collect(),
             restart: spec.restart.as_deref().map(OverrideDocument::from),
             start_after: Some(Length(spec.start_after)).filter(|it| it.0 > DurationMs::ZERO),
@@ -503,8 +507,8 @@ impl From<&Input> for InputDocument {
     }
 }
 
-impl From<&Output> for OutputDocument {
-    fn from(output: &Output) -> Self {
+impl From<&OutputSpec> for OutputDocument {
+    fn from(output: &OutputSpec) -> Self {
         let (site, register) = match &output.collect {
             Collect::Fetch => (None, None),
             Collect::ToSite { site, register } => (Some(site.clone()), Some(register.clone())),

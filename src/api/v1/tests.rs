@@ -1,14 +1,14 @@
 //! Job documents: every notation says the same, and every mistake is named.
 
 use cospan_domain::job::spec::{
-    Collect, Executable, JobSpec, OnUnreachable, Request, SpecLimits, Where,
+    Collect, Executable, JobSpec, OnUnreachable, OverrideScope, RequestType, SpecLimits,
 };
-use cospan_domain::labels::Rule;
+use cospan_domain::labels::LabelRule;
 use cospan_domain::units::DurationMs;
 use proptest::prelude::*;
 
 use super::document::JobDocument;
-use super::parse::{Format, ParseError, parse, parse_all};
+use super::parse::{JobFormat, ParseError, parse, parse_all};
 
 const FULL_TOML: &str = r#"
 name = "wave"
@@ -75,10 +75,13 @@ const SMALL_JSON: &str = r#"{"wall_time":"90s","component":[
   {"name":"a","processors":2,"executable":"/bin/true"}]}"#;
 
 fn full() -> JobSpec {
-    parse(FULL_TOML, Format::Toml).unwrap().into_spec().unwrap()
+    parse(FULL_TOML, JobFormat::Toml)
+        .unwrap()
+        .into_spec()
+        .unwrap()
 }
 
-fn refused(text: &str, format: Format) -> ParseError {
+fn refused(text: &str, format: JobFormat) -> ParseError {
     parse(text, format).unwrap_err()
 }
 
@@ -86,7 +89,7 @@ fn refused(text: &str, format: Format) -> ParseError {
 fn a_full_document_says_everything_that_a_specification_can_hold() {
     let spec = full();
     spec.validate(&SpecLimits::default()).unwrap();
-    assert_eq!(spec.request, Request::Fixed);
+    assert_eq!(spec.request, RequestType::Fixed);
     assert_eq!(spec.wall_time, DurationMs::from_secs(36 * 3600));
     assert_eq!(
         spec.on_unreachable,
@@ -104,12 +107,12 @@ fn a_full_document_says_everything_that_a_specification_can_hold() {
     assert_eq!(solver.resources.others["disk_mb"], 10_000);
     assert_eq!(solver.resources.others["gpus"], 2);
     assert_eq!(solver.resources.others["licences"], 1);
-    assert!(matches!(&solver.constraints[2].rule, Rule::OneOf(values) if values.len() == 2));
+    assert!(matches!(&solver.constraints[2].rule, LabelRule::OneOf(values) if values.len() == 2));
     assert_eq!(solver.inputs[0].path.as_str(), "mesh.dat");
     assert_eq!(solver.inputs[1].file.bound.unwrap().size.0, 12);
     assert!(matches!(&solver.outputs[0].collect, Collect::ToSite { .. }));
     assert_eq!(solver.outputs[1].collect, Collect::Fetch);
-    let arm = &solver.at[&Where::Label("arch".into(), "arm64".into())];
+    let arm = &solver.at[&OverrideScope::Label("arch".into(), "arm64".into())];
     assert_eq!(arm.arguments.as_deref(), Some(&[][..]));
     let delft = solver
         .at
@@ -126,17 +129,17 @@ fn a_specification_is_shown_as_a_document_that_means_the_same() {
     let spec = full();
     let shown = JobDocument::from(&spec);
     let json = serde_json::to_string(&shown).unwrap();
-    let again = parse(&json, Format::Json).unwrap();
+    let again = parse(&json, JobFormat::Json).unwrap();
     assert_eq!(again, shown);
     assert_eq!(again.into_spec().unwrap(), spec);
     let toml = toml::to_string(&shown).unwrap();
     assert_eq!(
-        parse(&toml, Format::Toml).unwrap().into_spec().unwrap(),
+        parse(&toml, JobFormat::Toml).unwrap().into_spec().unwrap(),
         spec
     );
     // JSON is YAML.
     assert_eq!(
-        parse(&json, Format::Yaml).unwrap().into_spec().unwrap(),
+        parse(&json, JobFormat::Yaml).unwrap().into_spec().unwrap(),
         spec
     );
 }
@@ -157,17 +160,20 @@ start_after = "10m"
 processors = 2
 executable = "/bin/true"
 "#;
-    let spec = parse(text, Format::Toml).unwrap().into_spec().unwrap();
+    let spec = parse(text, JobFormat::Toml).unwrap().into_spec().unwrap();
     spec.validate(&SpecLimits::default()).unwrap();
     let offsets: Vec<DurationMs> = spec.components.iter().map(|one| one.start_after).collect();
     assert_eq!(offsets, [DurationMs::ZERO, DurationMs::from_secs(600)]);
     let shown = toml::to_string(&JobDocument::from(&spec)).unwrap();
     assert_eq!(
-        parse(&shown, Format::Toml).unwrap().into_spec().unwrap(),
+        parse(&shown, JobFormat::Toml).unwrap().into_spec().unwrap(),
         spec
     );
     let declined = text.replace("[reservation]", "[reservation]\nwanted = \"no\"");
-    let declined = parse(&declined, Format::Toml).unwrap().into_spec().unwrap();
+    let declined = parse(&declined, JobFormat::Toml)
+        .unwrap()
+        .into_spec()
+        .unwrap();
     let error = declined
         .validate(&SpecLimits::default())
         .unwrap_err()
@@ -184,60 +190,60 @@ executable = "/bin/true"
 
 #[test]
 fn the_three_notations_say_the_same() {
-    let json = parse(SMALL_JSON, Format::Json).unwrap();
+    let json = parse(SMALL_JSON, JobFormat::Json).unwrap();
     let toml =
         "wall_time = '90s'\n[[component]]\nname = 'a'\nprocessors = 2\nexecutable = '/bin/true'\n";
     let yaml =
         "wall_time: 90s\ncomponent:\n  - name: a\n    processors: 2\n    executable: /bin/true\n";
-    assert_eq!(parse(toml, Format::Toml).unwrap(), json);
-    assert_eq!(parse(yaml, Format::Yaml).unwrap(), json);
+    assert_eq!(parse(toml, JobFormat::Toml).unwrap(), json);
+    assert_eq!(parse(yaml, JobFormat::Yaml).unwrap(), json);
     for (text, format) in [
-        (SMALL_JSON, Format::Json),
-        (toml, Format::Toml),
-        (yaml, Format::Yaml),
+        (SMALL_JSON, JobFormat::Json),
+        (toml, JobFormat::Toml),
+        (yaml, JobFormat::Yaml),
     ] {
-        assert_eq!(Format::guess(text), format, "{text}");
+        assert_eq!(JobFormat::guess(text), format, "{text}");
     }
     let staged = "wall_time: 90s\ncomponent:\n  - name: a\n    processors: 2\n    executable: {file: run.sh}\n";
-    assert!(parse(staged, Format::Yaml).is_ok());
+    assert!(parse(staged, JobFormat::Yaml).is_ok());
 }
 
 #[test]
 fn what_is_left_out_has_sensible_defaults() {
-    let spec = parse(SMALL_JSON, Format::Json)
+    let spec = parse(SMALL_JSON, JobFormat::Json)
         .unwrap()
         .into_spec()
         .unwrap();
-    assert_eq!(spec.request, Request::NonFixed);
+    assert_eq!(spec.request, RequestType::NonFixed);
     assert!(spec.rerunnable);
     assert_eq!(
         spec.on_unreachable,
         OnUnreachable::RerunAfter(DurationMs::from_secs(1800))
     );
     let fixed = SMALL_JSON.replace("\"processors\"", "\"site\":\"delft\",\"processors\"");
-    let spec = parse(&fixed, Format::Json).unwrap().into_spec().unwrap();
-    assert_eq!(spec.request, Request::Fixed);
+    let spec = parse(&fixed, JobFormat::Json).unwrap().into_spec().unwrap();
+    assert_eq!(spec.request, RequestType::Fixed);
     let once = SMALL_JSON.replace("\"wall_time\"", "\"rerunnable\":false,\"wall_time\"");
-    let spec = parse(&once, Format::Json).unwrap().into_spec().unwrap();
+    let spec = parse(&once, JobFormat::Json).unwrap().into_spec().unwrap();
     assert_eq!(spec.on_unreachable, OnUnreachable::Wait);
 }
 
 #[test]
 fn an_unknown_key_is_refused_with_its_line_path_and_the_nearest_key() {
     let toml = "wall_time = '90s'\n\n[[component]]\nname = 'a'\nprocesors = 2\n";
-    let error = refused(toml, Format::Toml);
+    let error = refused(toml, JobFormat::Toml);
     assert_eq!(error.line, Some(5), "{error}");
     assert_eq!(error.key, "component[0].procesors", "{error}");
     assert_eq!(error.nearest.as_deref(), Some("processors"), "{error}");
     let json = "{\"wall_time\": \"90s\",\n \"component\": [{\"name\": \"a\",\n \"procesors\": 2}]}";
-    let error = refused(json, Format::Json);
+    let error = refused(json, JobFormat::Json);
     assert_eq!(
         (error.line, error.key.as_str(), error.nearest.as_deref()),
         (Some(3), "component[0].procesors", Some("processors")),
         "{error}"
     );
     let yaml = "wall_time: 90s\ncomponent:\n  - name: a\n    procesors: 2\n";
-    let error = refused(yaml, Format::Yaml);
+    let error = refused(yaml, JobFormat::Yaml);
     assert_eq!(
         (error.line, error.key.as_str(), error.nearest.as_deref()),
         (Some(4), "component[0].procesors", Some("processors")),
@@ -252,7 +258,7 @@ fn an_unknown_key_is_refused_with_its_line_path_and_the_nearest_key() {
 #[test]
 fn an_unknown_word_is_refused_with_the_nearest_known_one() {
     let text = SMALL_JSON.replace("\"wall_time\"", "\"priority\":\"superhigh\",\"wall_time\"");
-    let error = refused(&text, Format::Json);
+    let error = refused(&text, JobFormat::Json);
     assert_eq!(error.key, "priority", "{error}");
     assert_eq!(error.nearest.as_deref(), Some("super-high"), "{error}");
 }
@@ -260,21 +266,21 @@ fn an_unknown_word_is_refused_with_the_nearest_known_one() {
 #[test]
 fn a_number_out_of_its_range_is_refused_with_the_range_in_every_format() {
     type Written = fn(&str) -> String;
-    let forms: [(Format, Written); 3] = [
-        (Format::Toml, |n| {
+    let forms: [(JobFormat, Written); 3] = [
+        (JobFormat::Toml, |n| {
             format!("wall_time = '90s'\n[[component]]\nname = 'a'\nprocessors = {n}\n")
         }),
-        (Format::Json, |n| {
+        (JobFormat::Json, |n| {
             SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{n}"))
         }),
-        (Format::Yaml, |n| {
+        (JobFormat::Yaml, |n| {
             format!("wall_time: 90s\ncomponent:\n  - name: a\n    processors: {n}\n")
         }),
     ];
     for (format, document) in forms {
         let words = ["many", "3 of them"].map(|word| match format {
-            Format::Yaml => word.to_owned(),
-            Format::Toml | Format::Json => format!("\"{word}\""),
+            JobFormat::Yaml => word.to_owned(),
+            JobFormat::Toml | JobFormat::Json => format!("\"{word}\""),
         });
         let huge = "9".repeat(23);
         let numbers = ["0", "-3", "1.5", "4294967296", &huge, "\"2\"", "true"].map(str::to_owned);
@@ -296,7 +302,7 @@ fn a_number_out_of_its_range_is_refused_with_the_range_in_every_format() {
 fn quantities_that_are_none_or_negative_are_refused_at_their_place() {
     for wrong in ["1e400", "null"] {
         let text = SMALL_JSON.replace("\"processors\":2", &format!("\"processors\":{wrong}"));
-        refused(&text, Format::Json);
+        refused(&text, JobFormat::Json);
     }
     for (from, to, key) in [
         (
@@ -325,7 +331,7 @@ fn quantities_that_are_none_or_negative_are_refused_at_their_place() {
     ] {
         let text = SMALL_JSON.replace(from, to);
         assert_ne!(text, SMALL_JSON);
-        let error = refused(&text, Format::Json);
+        let error = refused(&text, JobFormat::Json);
         // A map read as a whole tells only where the map is.
         assert!(
             key.starts_with(&error.key) && !error.key.is_empty(),
@@ -338,7 +344,7 @@ fn quantities_that_are_none_or_negative_are_refused_at_their_place() {
 fn a_zero_or_endless_wall_time_is_refused() {
     for wrong in ["0s", "5000000h"] {
         let text = SMALL_JSON.replace("90s", wrong);
-        let spec = parse(&text, Format::Json).unwrap().into_spec().unwrap();
+        let spec = parse(&text, JobFormat::Json).unwrap().into_spec().unwrap();
         let error = spec
             .validate(&SpecLimits::default())
             .unwrap_err()
@@ -350,11 +356,11 @@ fn a_zero_or_endless_wall_time_is_refused() {
 #[test]
 fn a_wrong_name_is_refused_at_its_place() {
     let text = SMALL_JSON.replace("\"name\":\"a\"", "\"name\":\"a b\"");
-    let error = refused(&text, Format::Json);
+    let error = refused(&text, JobFormat::Json);
     assert_eq!(error.key, "component[0].name", "{error}");
     assert!(error.problem.contains("position 1"), "{error}");
     let text = SMALL_JSON.replace("\"processors\"", "\"directory\":\"../x\",\"processors\"");
-    let error = refused(&text, Format::Json);
+    let error = refused(&text, JobFormat::Json);
     assert_eq!(error.key, "component[0].directory", "{error}");
 }
 
@@ -373,7 +379,10 @@ fn fields_that_contradict_each_other_are_named() {
             "\"processors\"",
             &format!("\"input\":[{{\"file\":\"f\",{extra}}}],\"processors\""),
         );
-        let error = parse(&text, Format::Json).unwrap().into_spec().unwrap_err();
+        let error = parse(&text, JobFormat::Json)
+            .unwrap()
+            .into_spec()
+            .unwrap_err();
         assert_eq!(error.key, key);
         assert!(error.problem.contains(problem), "{error}");
     }
@@ -388,7 +397,10 @@ fn fields_that_contradict_each_other_are_named() {
         ),
     ] {
         let text = SMALL_JSON.replace("\"wall_time\"", &format!("{extra},\"wall_time\""));
-        let error = parse(&text, Format::Json).unwrap().into_spec().unwrap_err();
+        let error = parse(&text, JobFormat::Json)
+            .unwrap()
+            .into_spec()
+            .unwrap_err();
         assert_eq!(error.key, key);
     }
     for (extra, problem) in [
@@ -401,49 +413,52 @@ fn fields_that_contradict_each_other_are_named() {
         (r#""input":[{"file":"a/.."}]"#, "path"),
     ] {
         let text = SMALL_JSON.replace("\"processors\"", &format!("{extra},\"processors\""));
-        let error = parse(&text, Format::Json).unwrap().into_spec().unwrap_err();
+        let error = parse(&text, JobFormat::Json)
+            .unwrap()
+            .into_spec()
+            .unwrap_err();
         assert!(error.problem.contains(problem), "{error}");
     }
 }
 
 #[test]
 fn a_missing_field_is_named() {
-    let error = refused("{\"component\":[]}", Format::Json);
+    let error = refused("{\"component\":[]}", JobFormat::Json);
     assert!(error.problem.contains("wall_time"), "{error}");
-    let error = refused("[[component]]\nname='a'\n", Format::Toml);
+    let error = refused("[[component]]\nname='a'\n", JobFormat::Toml);
     assert!(error.line.is_some(), "{error:?}");
 }
 
 #[test]
 fn a_list_of_jobs_is_read_in_every_notation() {
     let json = format!("[{SMALL_JSON},{SMALL_JSON}]");
-    assert_eq!(parse_all(&json, Format::Json).unwrap().len(), 2);
+    assert_eq!(parse_all(&json, JobFormat::Json).unwrap().len(), 2);
     let yaml = "- wall_time: 90s\n  component: []\n- wall_time: 2m\n";
-    assert_eq!(parse_all(yaml, Format::Yaml).unwrap().len(), 2);
+    assert_eq!(parse_all(yaml, JobFormat::Yaml).unwrap().len(), 2);
     let toml = "[[job]]\nwall_time = '90s'\n[[job.component]]\nname='a'\nprocessors=1\nexecutable='x'\n[[job]]\nwall_time='1m'\n";
-    assert_eq!(parse_all(toml, Format::Toml).unwrap().len(), 2);
-    assert_eq!(parse_all(SMALL_JSON, Format::Json).unwrap().len(), 1);
+    assert_eq!(parse_all(toml, JobFormat::Toml).unwrap().len(), 2);
+    assert_eq!(parse_all(SMALL_JSON, JobFormat::Json).unwrap().len(), 1);
     let wrong = format!("[{SMALL_JSON},{{\"wall_tim\":1}}]");
-    let error = parse_all(&wrong, Format::Json).unwrap_err();
+    let error = parse_all(&wrong, JobFormat::Json).unwrap_err();
     assert_eq!(error.key, "[1].wall_tim", "{error}");
 }
 
 #[test]
 fn text_after_the_end_and_deep_nesting_are_errors() {
-    assert!(parse(&format!("{SMALL_JSON} x"), Format::Json).is_err());
+    assert!(parse(&format!("{SMALL_JSON} x"), JobFormat::Json).is_err());
     let deep = "[".repeat(100_000);
-    for format in [Format::Json, Format::Toml, Format::Yaml] {
+    for format in [JobFormat::Json, JobFormat::Toml, JobFormat::Yaml] {
         assert!(parse(&deep, format).is_err());
         assert!(parse(&format!("name = {deep}"), format).is_err());
     }
     let bomb = "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d]\n";
-    assert!(parse(bomb, Format::Yaml).is_err());
+    assert!(parse(bomb, JobFormat::Yaml).is_err());
 }
 
 proptest! {
     #[test]
     fn any_text_is_a_document_or_an_error(text in any::<String>()) {
-        for format in [Format::Json, Format::Toml, Format::Yaml] {
+        for format in [JobFormat::Json, JobFormat::Toml, JobFormat::Yaml] {
             if let Err(error) = parse_all(&text, format) {
                 prop_assert!(!error.to_string().is_empty());
             }
@@ -456,12 +471,12 @@ proptest! {
     ) {
         let mut text = FULL_TOML.to_owned();
         text.replace_range(at..(at + cut).min(FULL_TOML.len()), &put);
-        if let Ok(document) = parse(&text, Format::Toml)
+        if let Ok(document) = parse(&text, JobFormat::Toml)
             && let Ok(spec) = document.into_spec()
             && spec.validate(&SpecLimits::default()).is_ok()
         {
             let json = serde_json::to_string(&JobDocument::from(&spec)).unwrap();
-            prop_assert_eq!(parse(&json, Format::Json).unwrap().into_spec().unwrap(), spec);
+            prop_assert_eq!(parse(&json, JobFormat::Json).unwrap().into_spec().unwrap(), spec);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a directory that a component left looks like from outside.
 
 use cospan_domain::ids::RelPath;
-use cospan_sites::files::listing::{Leaf, LeafKind, Listing};
+use cospan_sites::files::listing::{LeafKind, ListedLeaf, Listing};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -64,7 +64,7 @@ impl TreeReport {
     }
 
     /// The entries as a site tells them; whoever makes them anew checks them first.
-    pub fn into_leaves(self) -> Vec<Leaf> {
+    pub fn into_leaves(self) -> Vec<ListedLeaf> {
         let leaf = |entry| match entry {
             TreeEntry::Directory { path } => (path, LeafKind::Directory),
             TreeEntry::File {
@@ -76,7 +76,7 @@ impl TreeReport {
         };
         let leaves = self.entries.into_iter().map(leaf);
         leaves
-            .map(|(path, kind)| Leaf {
+            .map(|(path, kind)| ListedLeaf {
                 path: path.into_bytes(),
                 kind,
             })
@@ -84,7 +84,7 @@ impl TreeReport {
     }
 }
 
-fn entry(leaf: &Leaf) -> Result<TreeEntry, String> {
+fn entry(leaf: &ListedLeaf) -> Result<TreeEntry, String> {
     let text = |bytes: &[u8]| {
         let odd = || format!("{:?} in it is no UTF-8", String::from_utf8_lossy(bytes));
         std::str::from_utf8(bytes)

@@ -11,14 +11,14 @@ use cospan_actors::api::ControlPlane;
 use cospan_domain::ids::PolicyName;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::PhaseKind;
-use cospan_domain::placement::{Asked, Ground};
+use cospan_domain::placement::{AnnouncedNeed, BidBasis};
 use cospan_sites::port::Site;
 use tokio::sync::oneshot;
 
 use super::core;
-use super::plane::{Scene, in_messages, job, scene_of};
+use super::plane::{PlaneScene, in_messages, job, scene_of};
 use super::stub::StubSite;
-use crate::bench::report::Report;
+use crate::bench::report::BenchReport;
 
 /// The policy by which sites bid.
 pub(super) const POLICY: &str = "mrs";
@@ -31,7 +31,7 @@ const ROOM: u32 = 1_000;
 /// Rounds of messages of which the floor is the mean.
 const FLOOR_ROUNDS: u32 = 200;
 
-pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()> {
+pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
     crate::cli::progress("bids");
     report.figure("bid_us", answer_us(quick)?, "us", "<= 1");
     let jobs = if quick { 1_000 } else { SITES * ROOM as usize };
@@ -67,8 +67,8 @@ fn answer_us(quick: bool) -> Result<f64> {
     let grid = core::grid(|_| 5_000)?;
     let [.., reading] = core::components();
     let request = Arc::new(core::request(POLICY, reading)?);
-    let ground = Ground::new(&request, grid.clone());
-    let asked = Asked::new(request);
+    let ground = BidBasis::new(&request, grid.clone());
+    let asked = AnnouncedNeed::new(request);
     let free: Vec<_> = grid.usable().to_vec();
     let turns = if quick { 100 } else { 20_000 };
     let run = || {
@@ -92,7 +92,7 @@ fn job_under(policy: &str) -> Result<Arc<JobSpec>> {
 }
 
 /// Waits until every site has said that it has room.
-async fn make_room(scene: &Scene) -> Result<()> {
+async fn make_room(scene: &PlaneScene) -> Result<()> {
     scene.sites.iter().for_each(|site| site.set_idle(ROOM));
     let has_room = |plane: &ControlPlane, site: &StubSite| {
         let report = plane.shared().live.site(site.name())?;
@@ -107,23 +107,23 @@ async fn make_room(scene: &Scene) -> Result<()> {
     scene.until("all sites have room", all_have).await
 }
 
-async fn all_placed(scene: &Scene) -> Result<()> {
+async fn all_placed(scene: &PlaneScene) -> Result<()> {
     scene
         .until("all are placed", |plane| {
-            Scene::count(plane, PhaseKind::Queued) == 0
+            PlaneScene::count(plane, PhaseKind::Queued) == 0
         })
         .await
 }
 
 /// Jobs a second that are durably placed by rounds, and messages of a round.
-async fn by_rounds(scene: Scene, jobs: usize) -> Result<(f64, f64)> {
+async fn by_rounds(scene: PlaneScene, jobs: usize) -> Result<(f64, f64)> {
     scene
         .sites
         .iter()
         .for_each(|site| site.swallow_submissions());
     scene.fill(jobs, |_| job_under(POLICY)).await?;
     ensure!(
-        Scene::count(&scene.plane, PhaseKind::Queued) == jobs,
+        PlaneScene::count(&scene.plane, PhaseKind::Queued) == jobs,
         "nothing fits before its time"
     );
     // No round covered the first of them: it keeps its place, and may be announced again.
@@ -155,7 +155,7 @@ fn cpu() -> Result<f64> {
 
 /// Processor time of the actors for each job that is submitted and placed under a policy, in
 /// seconds. Sites have said what they have before that.
-async fn cpu_per_job(scene: Scene, jobs: usize, policy: &'static str) -> Result<f64> {
+async fn cpu_per_job(scene: PlaneScene, jobs: usize, policy: &'static str) -> Result<f64> {
     scene
         .sites
         .iter()
@@ -181,24 +181,26 @@ impl Actor for Relay {
 /// A message as large as an announcement.
 #[derive(Message)]
 #[rtype(result = "()")]
-enum Word {
+enum RelayMessage {
     There([u64; 10], Addr<Relay>),
     Back,
 }
 
-impl Handler<Word> for Relay {
+impl Handler<RelayMessage> for Relay {
     type Result = ();
 
-    fn handle(&mut self, word: Word, ctx: &mut Context<Self>) {
+    fn handle(&mut self, word: RelayMessage, ctx: &mut Context<Self>) {
         match word {
-            Word::There(load, from) => {
+            RelayMessage::There(load, from) => {
                 black_box(load);
-                from.do_send(Word::Back);
+                from.do_send(RelayMessage::Back);
             }
-            Word::Back => {
+            RelayMessage::Back => {
                 self.awaited = self.awaited.saturating_sub(1);
                 if self.awaited > 0 && self.awaited.is_multiple_of(self.to.len() as u32) {
-                    let to = |addr: &Addr<Self>| addr.do_send(Word::There([1; 10], ctx.address()));
+                    let to = |addr: &Addr<Self>| {
+                        addr.do_send(RelayMessage::There([1; 10], ctx.address()))
+                    };
                     self.to.iter().for_each(to);
                 } else if self.awaited == 0
                     && let Some(done) = self.done.take()
@@ -222,7 +224,7 @@ fn message_floor() -> Result<f64> {
         let awaited = FLOOR_ROUNDS * MANY_SITES as u32 + 1;
         let hub = relay(Some(done), awaited, many);
         let before = cpu()?;
-        hub.do_send(Word::Back);
+        hub.do_send(RelayMessage::Back);
         is_done.await.context("the relay ended")?;
         Ok((cpu()? - before) / f64::from(2 * FLOOR_ROUNDS * MANY_SITES as u32))
     })

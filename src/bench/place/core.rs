@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, JobId, PolicyName, SiteName};
-use cospan_domain::job::spec::{Flexible, Priority, Request};
-use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::job::spec::{Flexible, Priority, RequestType};
+use cospan_domain::labels::{Constraint, LabelRule};
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::placement::{
-    Acceptance, Belief, ComponentRequest, GridSite, GridSnapshot, History, Network,
+    Belief, ComponentRequest, GridSite, GridSnapshot, Network, PairHistory, PlacementAcceptance,
     PlacementContext, PlacementRequest, Remaining, Silent, SiteShape, place,
 };
 use cospan_domain::queue::{
-    PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting,
+    PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, WaitingJob,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{BitsPerSecond, Bytes, Timestamp};
 
-use crate::bench::report::Report;
+use crate::bench::report::BenchReport;
 use crate::bench::simulate::slope;
 
 const SITES: usize = 100;
@@ -49,7 +49,7 @@ const DECIDE: [(&str, &str); 6] = [
 ];
 
 /// A decision on a job of one component, by each policy: the slowest of several settings.
-pub(super) fn decisions(report: &mut Report, quick: bool) -> Result<()> {
+pub(super) fn decisions(report: &mut BenchReport, quick: bool) -> Result<()> {
     let batches = if quick { 1 } else { BATCHES };
     let away_from_files = |index| if index % FILE_SITE == 0 { 0 } else { 5_000 };
     let grids = [
@@ -80,7 +80,7 @@ pub(super) fn components() -> [ComponentRequest; 3] {
     let mut demanding = plain.clone();
     demanding.constraints = vec![Constraint {
         key: "arch".into(),
-        rule: Rule::Is("x86_64".into()),
+        rule: LabelRule::Is("x86_64".into()),
     }];
     demanding.resources.others = [("memory_mb".into(), 1)].into();
     let mut reading = demanding.clone();
@@ -94,16 +94,16 @@ pub(super) fn components() -> [ComponentRequest; 3] {
 
 pub(super) fn request(policy: &str, component: ComponentRequest) -> Result<PlacementRequest> {
     let name = PolicyName::new(policy)?;
-    let serves = |request: &Request| {
+    let serves = |request: &RequestType| {
         POLICIES
             .iter()
             .any(|p| p.name() == policy && p.serves(request))
     };
-    let flexible = Request::Flexible(Flexible::default());
+    let flexible = RequestType::Flexible(Flexible::default());
     let kind = if serves(&flexible) {
         flexible
     } else {
-        Request::NonFixed
+        RequestType::NonFixed
     };
     Ok(PlacementRequest::new(name, kind, true, vec![component]))
 }
@@ -127,7 +127,7 @@ pub(super) fn grid(idle: impl Fn(usize) -> u32) -> Result<Arc<GridSnapshot>> {
             reservations: false,
             lanes: None,
         })),
-        acceptance: Acceptance::Open,
+        acceptance: PlacementAcceptance::Open,
         idle: Some(Belief {
             idle: resources(idle(index)),
             asked_at: Timestamp(0),
@@ -168,7 +168,7 @@ fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 
                 let mut context = PlacementContext {
                     grid,
                     remaining: &mut remaining,
-                    history: &mut History::All,
+                    history: &mut PairHistory::All,
                     observer: &mut Silent,
                 };
                 let _ = black_box(place(black_box(request), &mut context));
@@ -181,7 +181,7 @@ fn decide(grid: &GridSnapshot, request: &PlacementRequest, batches: u32) -> f64 
 }
 
 /// Scans of queues in which nothing fits.
-pub(super) fn scans(report: &mut Report, most: u64) -> Result<()> {
+pub(super) fn scans(report: &mut BenchReport, most: u64) -> Result<()> {
     let grid = grid(|_| 3)?;
     let mut points = Vec::new();
     for jobs in [most / 100, most / 10, most] {
@@ -207,12 +207,12 @@ pub(super) fn scans(report: &mut Report, most: u64) -> Result<()> {
 }
 
 fn queues(jobs: u64, class: impl Fn(u64) -> Priority) -> Result<PlacementQueues> {
-    let mut queues = PlacementQueues::new(QueueParameters::default(), History::All);
+    let mut queues = PlacementQueues::new(QueueParameters::default(), PairHistory::All);
     for job in 0..jobs {
         // Nothing idle is as large as the smallest of them.
         let processors = 4 + (job * 7_919 % SHAPES) as u32;
         let component = ComponentRequest::of_resources(Resources::processors(processors));
-        queues.insert(Waiting {
+        queues.insert(WaitingJob {
             job: JobId(job),
             priority: class(job),
             entered: Timestamp(job / 3),

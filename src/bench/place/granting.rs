@@ -3,22 +3,29 @@
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use cospan_domain::reserve::{Answer, FreeSlot, Ledger, ReservationTag, Span, Timeline};
+use cospan_domain::reserve::{
+    FreeSlot, ReservationAnswer, ReservationLedger, ReservationTag, Span, Timeline,
+};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::port::{ReservationOrder, ReservationSeen, Reservations, Reserved, SiteError};
+use cospan_sites::port::{
+    ReservationSeen, Reservations, ReservationsByTag, SiteError, TaggedReservationRequest,
+};
 
 /// What it promised.
-pub(super) struct Grants(Mutex<Ledger<ReservationTag>>);
+pub(super) struct Grants(Mutex<ReservationLedger<ReservationTag>>);
 
 impl Grants {
     /// Nothing yet, of so many processors.
     pub(super) fn new(processors: u32) -> anyhow::Result<Self> {
         let timeline = Timeline::new(Timestamp(0), &Resources::processors(processors))?;
-        Ok(Self(Mutex::new(Ledger::new(timeline))))
+        Ok(Self(Mutex::new(ReservationLedger::new(timeline))))
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Ledger<ReservationTag>) -> T) -> Result<T, SiteError> {
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&mut ReservationLedger<ReservationTag>) -> T,
+    ) -> Result<T, SiteError> {
         Ok(act(&mut self
             .0
             .lock()
@@ -31,11 +38,17 @@ const NEVER: Timestamp = Timestamp(u64::MAX);
 
 #[async_trait]
 impl Reservations for Grants {
-    async fn request(&self, order: &ReservationOrder) -> Result<Answer, SiteError> {
+    async fn request(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<ReservationAnswer, SiteError> {
         self.with(|ledger| ledger.request(order.tag, &order.request, NEVER))
     }
 
-    async fn modify(&self, order: &ReservationOrder) -> Result<Option<Answer>, SiteError> {
+    async fn modify(
+        &self,
+        order: &TaggedReservationRequest,
+    ) -> Result<Option<ReservationAnswer>, SiteError> {
         self.with(|ledger| ledger.modify(&order.tag, order.number, &order.request))
     }
 
@@ -61,8 +74,8 @@ impl Reservations for Grants {
         })
     }
 
-    async fn list(&self) -> Result<Reserved, SiteError> {
-        Ok(Reserved::new())
+    async fn list(&self) -> Result<ReservationsByTag, SiteError> {
+        Ok(ReservationsByTag::new())
     }
 
     async fn slots(&self, _: Span, _: usize) -> Result<Vec<FreeSlot>, SiteError> {

@@ -11,12 +11,12 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::floors;
-use super::report::Report;
-pub(super) use plane::{Scene, granting_scene, job};
+use super::report::BenchReport;
+pub(super) use plane::{PlaneScene, granting_scene, job};
 pub(super) use stub::{NAME_LABEL, PROCESSORS};
 
-pub(super) fn bench(place: &Path, quick: bool) -> Result<Report> {
-    let mut report = Report::new("place");
+pub(super) fn bench(place: &Path, quick: bool) -> Result<BenchReport> {
+    let mut report = BenchReport::new("place");
     report.floor(
         "floor_fdatasync_per_s",
         floors::fdatasync_per_s(place)?,

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use cospan_actors::api::ControlPlane;
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, Ask, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRequest, Submission};
 use cospan_actors::clock::SteadyClock;
-use cospan_actors::journal::{Change, view_of};
+use cospan_actors::journal::{JournalChange, view_of};
 use cospan_actors::metrics::Metrics;
 use cospan_actors::settings::Settings;
-use cospan_actors::shared::{Committed, Parts};
+use cospan_actors::shared::{Committed, SharedParts};
 use cospan_actors::wiring;
 use cospan_domain::ids::{JobId, KeyName, PolicyName, SiteName};
-use cospan_domain::job::spec::{Flexible, JobSpec, Priority, Request};
-use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::job::spec::{Flexible, JobSpec, Priority, RequestType};
+use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::placement::Policy;
 use cospan_domain::placement::policy::POLICIES;
 use cospan_domain::units::DurationMs;
@@ -25,13 +25,13 @@ use cospan_simulator::jobs::shared_job;
 use cospan_simulator::settings::default_settings;
 use cospan_sites::port::Site;
 use cospan_storage::record::Loader;
-use cospan_storage::{EngineKind, Options};
+use cospan_storage::{EngineKind, StoreOptions};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::broadcast::Receiver;
 
 use super::stub::{PROCESSORS, StubSite};
-use crate::bench::report::Report;
+use crate::bench::report::BenchReport;
 
 /// Jobs of one request.
 const BATCH: usize = 1_000;
@@ -45,7 +45,7 @@ const LAST_TURNS: usize = 1_000;
 const LOOK: Duration = Duration::from_micros(500);
 const WALL_TIME: DurationMs = DurationMs::from_secs(86_400);
 
-pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()> {
+pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
     let share = move |count: usize| if quick { count / 10 } else { count };
     crate::cli::progress("placements that become durable");
     let plain = || job(&[1]);
@@ -112,7 +112,7 @@ fn at(values: &mut [f64], share: f64) -> f64 {
 }
 
 /// A control plane and its sites.
-pub(crate) struct Scene {
+pub(crate) struct PlaneScene {
     pub(crate) plane: ControlPlane,
     pub(super) sites: Vec<Arc<StubSite>>,
 }
@@ -148,7 +148,7 @@ pub(super) fn scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
     idle: u32,
-    work: impl FnOnce(Scene) -> W + 'static,
+    work: impl FnOnce(PlaneScene) -> W + 'static,
 ) -> Result<T> {
     scene_of(place, default_settings(), sites, idle, work)
 }
@@ -159,7 +159,7 @@ pub(super) fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
     settings: Settings,
     sites: usize,
     idle: u32,
-    work: impl FnOnce(Scene) -> W + 'static,
+    work: impl FnOnce(PlaneScene) -> W + 'static,
 ) -> Result<T> {
     let stubs = named(sites, |name| Ok(StubSite::new(name, idle)))?;
     scene_at(place, settings, stubs, work)
@@ -169,7 +169,7 @@ pub(super) fn scene_of<T: 'static, W: Future<Output = Result<T>> + 'static>(
 pub(crate) fn granting_scene<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     sites: usize,
-    work: impl FnOnce(Scene) -> W + 'static,
+    work: impl FnOnce(PlaneScene) -> W + 'static,
 ) -> Result<T> {
     scene_at(
         place,
@@ -188,12 +188,12 @@ fn scene_at<T: 'static, W: Future<Output = Result<T>> + 'static>(
     place: &Path,
     settings: Settings,
     sites: Vec<Arc<StubSite>>,
-    work: impl FnOnce(Scene) -> W + 'static,
+    work: impl FnOnce(PlaneScene) -> W + 'static,
 ) -> Result<T> {
     let place = place.to_owned();
     actix_web::rt::System::new().block_on(async move {
         let plane = start(&place, settings, &sites)?;
-        let scene = Scene { plane, sites };
+        let scene = PlaneScene { plane, sites };
         scene
             .until("all sites have answered", |plane| {
                 scene.sites.iter().all(|site| {
@@ -222,12 +222,12 @@ fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<Co
             damage = loader.take(stored).err();
         }
     };
-    let options = Options::new(EngineKind::Sled);
+    let options = StoreOptions::new(EngineKind::Sled);
     let opened = cospan_storage::open_and_load(place, &options, sink, &mut load)?;
     damage.map_or(Ok(()), Err)?;
     let mut loaded = loader.finish()?;
     let remains = std::mem::take(&mut loaded.remains);
-    let parts = Parts {
+    let parts = SharedParts {
         clock: SteadyClock::of_machine(),
         seed: 1,
         settings,
@@ -250,7 +250,7 @@ fn start(place: &Path, settings: Settings, sites: &[Arc<StubSite>]) -> Result<Co
     Ok(wiring::start(parts, remains, reports))
 }
 
-impl Scene {
+impl PlaneScene {
     pub(crate) async fn until(
         &self,
         what: &str,
@@ -282,7 +282,7 @@ impl Scene {
     pub(crate) async fn placed(commits: &mut Receiver<Committed>, id: JobId) -> Result<()> {
         let placed = async {
             loop {
-                if let Change::Job { new, .. } = &*commits.recv().await?.change
+                if let JournalChange::Job { new, .. } = &*commits.recv().await?.change
                     && new.id == id
                     && !waits(new)
                 {
@@ -295,7 +295,7 @@ impl Scene {
             .context("a job was not placed in time")?
     }
 
-    async fn ask(&self, what: Ask) -> Result<ApiAnswer> {
+    async fn ask(&self, what: ApiRequest) -> Result<ApiAnswer> {
         let by = KeyName::new("bench")?;
         let answer = self.plane.command(ApiCommand { by, what }).await;
         answer.map_err(|refusal| anyhow::anyhow!("refused: {refusal:?}"))
@@ -307,7 +307,7 @@ impl Scene {
             ..Submission::of(spec)
         };
         let answer = self
-            .ask(Ask::Submit(specs.into_iter().map(one).collect()))
+            .ask(ApiRequest::Submit(specs.into_iter().map(one).collect()))
             .await?;
         let ApiAnswer::Submitted(jobs) = answer else {
             bail!("no jobs in the answer")
@@ -350,7 +350,10 @@ pub(crate) fn job(components: &[u32]) -> Result<Arc<JobSpec>> {
 /// A job of one processor that this policy places.
 fn job_under(policy: &dyn Policy) -> Result<Arc<JobSpec>> {
     let mut spec = JobSpec::clone(&*job(&[1])?);
-    let kinds = [Request::NonFixed, Request::Flexible(Flexible::default())];
+    let kinds = [
+        RequestType::NonFixed,
+        RequestType::Flexible(Flexible::default()),
+    ];
     let kind = kinds.into_iter().find(|kind| policy.serves(kind));
     spec.request = kind.context("a policy that serves nothing")?;
     spec.policy = Some(PolicyName::new(policy.name())?);
@@ -358,24 +361,28 @@ fn job_under(policy: &dyn Policy) -> Result<Arc<JobSpec>> {
 }
 
 fn waits(job: &Job) -> bool {
-    matches!(job.phase, Phase::Queued { .. })
+    matches!(job.phase, JobPhase::Queued { .. })
 }
 
 /// Jobs a second that leave their queue once there is room for all. Their submissions are
 /// never answered, so that little else is done.
-async fn durable(scene: Scene, jobs: usize, job: impl Fn() -> Result<Arc<JobSpec>>) -> Result<f64> {
+async fn durable(
+    scene: PlaneScene,
+    jobs: usize,
+    job: impl Fn() -> Result<Arc<JobSpec>>,
+) -> Result<f64> {
     let site = scene.sites.first().context("a site")?.clone();
     site.swallow_submissions();
     scene.fill(jobs, |_| job()).await?;
     ensure!(
-        Scene::count(&scene.plane, PhaseKind::Queued) == jobs,
+        PlaneScene::count(&scene.plane, PhaseKind::Queued) == jobs,
         "nothing fits before its time"
     );
     let begun = Instant::now();
     site.set_idle(PROCESSORS);
     scene
         .until("all are placed", |plane| {
-            Scene::count(plane, PhaseKind::Queued) == 0
+            PlaneScene::count(plane, PhaseKind::Queued) == 0
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -383,7 +390,7 @@ async fn durable(scene: Scene, jobs: usize, job: impl Fn() -> Result<Arc<JobSpec
 
 /// The longest time, in seconds, in which nobody else on the arbiter had a turn while a
 /// queue in which nothing fits is scanned: by events, and in its turn, when every try counts.
-async fn stall(scene: Scene, jobs: usize) -> Result<f64> {
+async fn stall(scene: PlaneScene, jobs: usize) -> Result<f64> {
     // Nothing idle is as large as the smallest of them.
     let ids = scene
         .fill(jobs, |number| job(&[4 + (number * 7_919 % 1_000) as u32]))
@@ -420,7 +427,7 @@ fn classed(processors: u32, priority: Priority) -> Result<Arc<JobSpec>> {
 /// Seconds from the site's word until the placement of the one job that fits is durable: of
 /// any class, and anywhere in its queue. Those that are to fit are among the others from the
 /// beginning, and frozen until it is their turn.
-async fn freed(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
+async fn freed(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
     let site = scene.sites.first().context("a site")?.clone();
     let mut chance = StdRng::seed_from_u64(1);
     let turns = TURNS.min(jobs / 2);
@@ -443,18 +450,18 @@ async fn freed(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
         .into_iter()
         .filter_map(|number| ids.get(number).copied())
         .collect();
-    scene.ask(Ask::Freeze(small.clone())).await?;
+    scene.ask(ApiRequest::Freeze(small.clone())).await?;
     let mut taken = Vec::new();
     for id in small {
-        scene.ask(Ask::Thaw(vec![id])).await?;
+        scene.ask(ApiRequest::Thaw(vec![id])).await?;
         let mut commits = scene.plane.shared().subscribe();
         tokio::time::sleep(Duration::from_millis(20)).await;
         let begun = Instant::now();
         site.set_idle(4);
-        Scene::placed(&mut commits, id).await?;
+        PlaneScene::placed(&mut commits, id).await?;
         taken.push(begun.elapsed().as_secs_f64());
         site.set_idle(0);
-        scene.ask(Ask::Cancel(vec![id])).await?;
+        scene.ask(ApiRequest::Cancel(vec![id])).await?;
         let over = |plane: &ControlPlane| plane.view().jobs.get(&id).is_none_or(|j| j.is_final());
         scene.until("the job is cancelled", over).await?;
     }
@@ -462,7 +469,7 @@ async fn freed(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
 }
 
 /// Jobs of three components a second, from their submission until all payloads run.
-async fn coalloc(scene: Scene, jobs: usize) -> Result<f64> {
+async fn coalloc(scene: PlaneScene, jobs: usize) -> Result<f64> {
     let begun = Instant::now();
     for first in (0..jobs).step_by(BATCH) {
         let count = BATCH.min(jobs - first);
@@ -472,7 +479,7 @@ async fn coalloc(scene: Scene, jobs: usize) -> Result<f64> {
     }
     scene
         .until("all run", |plane| {
-            Scene::count(plane, PhaseKind::Running) == jobs
+            PlaneScene::count(plane, PhaseKind::Running) == jobs
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -480,7 +487,7 @@ async fn coalloc(scene: Scene, jobs: usize) -> Result<f64> {
 
 /// Seconds from submission to durable placement of one job after the other, in the second
 /// half; at its beginning so many sites fall silent.
-async fn one_by_one(scene: Scene, jobs: usize, silent: usize) -> Result<Vec<f64>> {
+async fn one_by_one(scene: PlaneScene, jobs: usize, silent: usize) -> Result<Vec<f64>> {
     let mut taken = Vec::new();
     for number in 0..jobs {
         if number == jobs / 2 {
@@ -496,7 +503,7 @@ async fn one_by_one(scene: Scene, jobs: usize, silent: usize) -> Result<Vec<f64>
         let begun = Instant::now();
         let ids = scene.submit(vec![job(&[1])?]).await?;
         let id = *ids.first().context("a job")?;
-        Scene::placed(&mut commits, id).await?;
+        PlaneScene::placed(&mut commits, id).await?;
         if number >= jobs / 2 {
             taken.push(begun.elapsed().as_secs_f64());
         }

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use cospan_domain::ids::{Digest, LrmId, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, LrmId, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_sites::port::{
-    AtGate, AttemptOrder, Attempts, Begun, Capabilities, CopyOrder, CopyStatus, Exit, ExitCause,
-    FilePlace, Files, Gate, GateDecision, GateState, Inspected, Observation, Piece, Readable,
-    Reservations, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    AtGate, Attempts, Capabilities, CopyRequest, CopyStatus, Excerpt, ExitCause, FilePlace, Files,
+    Gate, GateDecision, GateState, Inspected, Observation, PayloadBegin, PayloadExit, Readable,
+    Reservations, Site, SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted,
+    TagLookup,
 };
 use tokio::sync::watch;
 
@@ -27,27 +28,27 @@ const SIGKILL: i32 = 9;
 
 /// Where an attempt stands.
 #[derive(Clone, Copy)]
-enum Life {
+enum StubPhase {
     AtGate,
     Runs,
     NeverRan,
     Killed,
 }
 
-impl Life {
+impl StubPhase {
     fn seen(self) -> Observation {
         let (host, at) = (HOST.into(), Timestamp(0));
         match self {
-            Life::AtGate => Observation::Ready(AtGate {
+            StubPhase::AtGate => Observation::Ready(AtGate {
                 host,
                 since: at,
                 held_at: at,
             }),
-            Life::Runs => Observation::Begun(Begun { host, at }),
-            Life::NeverRan => Observation::Void,
-            Life::Killed => {
+            StubPhase::Runs => Observation::Begun(PayloadBegin { host, at }),
+            StubPhase::NeverRan => Observation::Void,
+            StubPhase::Killed => {
                 let cause = ExitCause::Signal(SIGKILL);
-                Observation::Exited(Exit {
+                Observation::Exited(PayloadExit {
                     cause,
                     began_at: at,
                     ended_at: at,
@@ -65,7 +66,7 @@ pub(super) struct StubSite {
     mute: AtomicBool,
     /// It takes submissions and never answers them.
     swallows: AtomicBool,
-    attempts: Mutex<BTreeMap<Tag, Life>>,
+    attempts: Mutex<BTreeMap<AttemptTag, StubPhase>>,
     grants: Option<Grants>,
     changed: watch::Sender<u64>,
 }
@@ -117,7 +118,7 @@ impl StubSite {
         }
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<Tag, Life>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<AttemptTag, StubPhase>) -> T) -> T {
         act(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -132,9 +133,9 @@ fn no_files<T>() -> Result<T, SiteError> {
 
 #[async_trait]
 impl Attempts for StubSite {
-    async fn status(&self, tags: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, tags: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         self.heard().await;
-        let seen = |attempts: &mut BTreeMap<Tag, Life>| {
+        let seen = |attempts: &mut BTreeMap<AttemptTag, StubPhase>| {
             let one = |tag| {
                 attempts
                     .get(tag)
@@ -152,12 +153,12 @@ impl Attempts for StubSite {
         })
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         self.heard().await;
         if self.swallows.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
-        self.with(|attempts| attempts.insert(order.tag, Life::AtGate));
+        self.with(|attempts| attempts.insert(order.tag, StubPhase::AtGate));
         self.tell();
         let lrm_id = LrmId::new(&order.tag.to_string());
         Ok(Submitted {
@@ -165,19 +166,19 @@ impl Attempts for StubSite {
         })
     }
 
-    async fn find_by_tag(&self, _: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookup, SiteError> {
         self.heard().await;
         Ok(TagLookup { found: Vec::new() })
     }
 
-    async fn cancel(&self, tag: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, tag: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
         self.heard().await;
         self.with(|attempts| {
             if let Some(life) = attempts.get_mut(&tag) {
-                *life = if matches!(life, Life::Runs) {
-                    Life::Killed
+                *life = if matches!(life, StubPhase::Runs) {
+                    StubPhase::Killed
                 } else {
-                    Life::NeverRan
+                    StubPhase::NeverRan
                 };
             }
         });
@@ -185,15 +186,15 @@ impl Attempts for StubSite {
         Ok(())
     }
 
-    async fn withdraw(&self, _: Tag, _: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, _: AttemptTag, _: &LrmId) -> Result<(), SiteError> {
         Ok(())
     }
 
-    async fn remove_attempt(&self, _: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, _: AttemptTag) -> Result<(), SiteError> {
         Ok(())
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         self.heard().await;
         Ok(Vec::new())
     }
@@ -201,10 +202,18 @@ impl Attempts for StubSite {
 
 #[async_trait]
 impl Gate for StubSite {
-    async fn decide_gate(&self, tag: Tag, decision: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        decision: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         self.heard().await;
         let open = matches!(decision, GateDecision::Go(_));
-        let life = if open { Life::Runs } else { Life::NeverRan };
+        let life = if open {
+            StubPhase::Runs
+        } else {
+            StubPhase::NeverRan
+        };
         self.with(|attempts| attempts.insert(tag, life));
         self.tell();
         Ok(if open {
@@ -221,15 +230,15 @@ impl Files for StubSite {
         no_files()
     }
 
-    async fn start_copy(&self, _: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, _: &CopyRequest) -> Result<(), SiteError> {
         no_files()
     }
 
-    async fn copy_status(&self, _: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, _: &CopyRequest) -> Result<CopyStatus, SiteError> {
         no_files()
     }
 
-    async fn stop_copy(&self, _: &CopyOrder, _: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, _: &CopyRequest, _: bool) -> Result<(), SiteError> {
         Ok(())
     }
 
@@ -241,7 +250,7 @@ impl Files for StubSite {
         Ok(())
     }
 
-    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
         no_files()
     }
 }

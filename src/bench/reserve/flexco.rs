@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::reserve::Timeline;
 use cospan_domain::reserve::flexco::{
-    MetaJob, Operations, Plans, Shape, SiteOffer, SplitBounds, reschedule,
+    JobShape, MetaJob, Operations, Plans, SiteOffer, SplitBounds, reschedule,
 };
 use cospan_domain::reserve::timeline::FOREVER;
 use cospan_domain::resources::Resources;
@@ -17,7 +17,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::quantile;
-use crate::bench::report::Report;
+use crate::bench::report::BenchReport;
 
 const SITES: usize = 4;
 /// As the Paragon had that the paper's sites are taken from.
@@ -34,7 +34,7 @@ const ALLOWED: Operations = Operations {
 };
 
 /// Sites with jobs that run and jobs that wait.
-struct Scene {
+struct FlexCoScene {
     plans: Plans,
     names: Vec<SiteName>,
     metas: BTreeMap<JobId, MetaJob>,
@@ -42,12 +42,12 @@ struct Scene {
     running: Vec<(SiteName, JobId)>,
 }
 
-pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
+pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     crate::cli::progress("rescheduling over 4 sites with 1,000 planned jobs");
     let draws = if quick { 2 } else { 10 };
     let (mut one, mut ends, mut moved) = (Vec::new(), Vec::new(), 0);
     for seed in 0..draws {
-        let scene = Scene::drawn(&mut StdRng::seed_from_u64(seed))?;
+        let scene = FlexCoScene::drawn(&mut StdRng::seed_from_u64(seed))?;
         one.extend(scene.searches()?);
         for (site, job) in &scene.running {
             let mut plans = scene.plans.clone();
@@ -71,7 +71,7 @@ pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
     Ok(())
 }
 
-impl Scene {
+impl FlexCoScene {
     fn drawn(chance: &mut StdRng) -> Result<Self> {
         let mut plans = Plans::default();
         let names = (0..SITES)
@@ -156,7 +156,7 @@ fn run_time(chance: &mut StdRng) -> DurationMs {
 
 fn meta(processors: u32, run_time: DurationMs) -> MetaJob {
     MetaJob {
-        shapes: vec![Shape {
+        shapes: vec![JobShape {
             resources: Resources::processors(processors),
             run_time,
         }],

@@ -11,10 +11,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::ClusterLog;
-use super::report::Report;
+use super::report::BenchReport;
 
-pub(super) fn bench(place: &Path, quick: bool, log: Option<&ClusterLog>) -> Result<Report> {
-    let mut report = Report::new("reserve");
+pub(super) fn bench(place: &Path, quick: bool, log: Option<&ClusterLog>) -> Result<BenchReport> {
+    let mut report = BenchReport::new("reserve");
     timelines::bench(&mut report, quick, log)?;
     search::bench(&mut report, quick)?;
     flexco::bench(&mut report, quick)?;

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_actors::shared::Committed;
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::PhaseKind;
-use cospan_domain::labels::{Constraint, Rule};
+use cospan_domain::labels::{Constraint, LabelRule};
 use cospan_domain::reserve::StartWindow;
-use cospan_domain::reserve::coallocation::Step;
+use cospan_domain::reserve::coallocation::SearchStep;
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::future::join_all;
 use tokio::sync::broadcast::Receiver;
 
 use super::quantile;
-use crate::bench::place::{NAME_LABEL, PROCESSORS, Scene, granting_scene, job};
-use crate::bench::report::Report;
+use crate::bench::place::{NAME_LABEL, PROCESSORS, PlaneScene, granting_scene, job};
+use crate::bench::report::BenchReport;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const DAY: DurationMs = DurationMs::from_secs(86_400);
@@ -30,7 +30,7 @@ const CLIENTS: [usize; 4] = [1, 3, 7, 15];
 /// Longest that one co-allocation is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()> {
+pub(super) fn bench(report: &mut BenchReport, place: &Path, quick: bool) -> Result<()> {
     let share = move |count: usize| if quick { count / 10 } else { count };
     crate::cli::progress("jobs with one reservation each at one site");
     let rate = granting_scene(&place.join("one"), 1, move |s| {
@@ -74,7 +74,7 @@ pub(super) fn bench(report: &mut Report, place: &Path, quick: bool) -> Result<()
 
 /// Jobs a second of so many clients, each of which submits its next job when the one before is
 /// promised its start, and the mean time in seconds from submission to promise.
-async fn by_turns(scene: Scene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
+async fn by_turns(scene: PlaneScene, clients: usize, jobs: usize) -> Result<(f64, f64)> {
     let (begun, each) = (Instant::now(), jobs / clients);
     let client = |client| one_by_one(&scene, client, each);
     let waited = join_all((0..clients).map(client))
@@ -86,14 +86,14 @@ async fn by_turns(scene: Scene, clients: usize, jobs: usize) -> Result<(f64, f64
 }
 
 /// Seconds that a client waited for promises in all.
-async fn one_by_one(scene: &Scene, client: usize, jobs: usize) -> Result<f64> {
+async fn one_by_one(scene: &PlaneScene, client: usize, jobs: usize) -> Result<f64> {
     let mut waited = 0.0;
     for _ in 0..jobs {
         let earliest = scene.plane.now() + HOUR + DurationMs(client as u64);
         let window = StartWindow::new(earliest, earliest + YEAR);
-        let wish = ReservationWish {
+        let wish = ReservationTerms {
             window,
-            ..ReservationWish::default()
+            ..ReservationTerms::default()
         };
         let mut spec = JobSpec::clone(&*job(&[1])?);
         spec.run.reservation = Some(wish);
@@ -106,21 +106,21 @@ async fn one_by_one(scene: &Scene, client: usize, jobs: usize) -> Result<f64> {
             .into_iter()
             .next()
             .context("a job")?;
-        Scene::placed(&mut commits, id).await?;
+        PlaneScene::placed(&mut commits, id).await?;
         waited += begun.elapsed().as_secs_f64();
     }
     Ok(waited)
 }
 
 /// Jobs a second, from their submission until all that they need is confirmed.
-async fn promised(scene: Scene, jobs: usize, components: &'static [u32]) -> Result<f64> {
+async fn promised(scene: PlaneScene, jobs: usize, components: &'static [u32]) -> Result<f64> {
     let earliest = scene.plane.now() + HOUR;
     let wish = |number: usize| {
         let earliest = earliest + DurationMs(number as u64 * 1_000);
         let window = StartWindow::new(earliest, earliest + DAY);
-        ReservationWish {
+        ReservationTerms {
             window,
-            ..ReservationWish::default()
+            ..ReservationTerms::default()
         }
     };
     let begun = Instant::now();
@@ -133,7 +133,7 @@ async fn promised(scene: Scene, jobs: usize, components: &'static [u32]) -> Resu
         .await?;
     scene
         .until("all are promised a start", |p| {
-            Scene::count(p, PhaseKind::Placed) == jobs
+            PlaneScene::count(p, PhaseKind::Placed) == jobs
         })
         .await?;
     Ok(jobs as f64 / begun.elapsed().as_secs_f64())
@@ -141,7 +141,7 @@ async fn promised(scene: Scene, jobs: usize, components: &'static [u32]) -> Resu
 
 /// Seconds of each of so many augmenting paths over three components: from the refusal that
 /// makes one necessary until each has a reservation, every step of it durable.
-async fn augmented(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
+async fn augmented(scene: PlaneScene, jobs: usize) -> Result<Vec<f64>> {
     let first = scene.plane.now() + HOUR;
     let mut taken = Vec::new();
     for number in 0..jobs {
@@ -163,13 +163,13 @@ async fn augmented(scene: Scene, jobs: usize) -> Result<Vec<f64>> {
 fn crossed(start: Timestamp) -> Result<Arc<JobSpec>> {
     let mut spec = JobSpec::clone(&*job(&[PROCESSORS; 3])?);
     let window = StartWindow::exactly(start);
-    spec.run.reservation = Some(ReservationWish {
+    spec.run.reservation = Some(ReservationTerms {
         window,
-        ..ReservationWish::default()
+        ..ReservationTerms::default()
     });
     let sites = [&["s000", "s001"][..], &["s001", "s002"], &["s000"]];
     for (component, sites) in spec.components.iter_mut().zip(sites) {
-        let rule = Rule::OneOf(sites.iter().map(|site| (*site).into()).collect());
+        let rule = LabelRule::OneOf(sites.iter().map(|site| (*site).into()).collect());
         component.constraints.push(Constraint {
             key: NAME_LABEL.into(),
             rule,
@@ -184,7 +184,7 @@ async fn path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
     let mut begun = None;
     loop {
         let committed = commits.recv().await?;
-        let Change::Job { new, .. } = &*committed.change else {
+        let JournalChange::Job { new, .. } = &*committed.change else {
             continue;
         };
         let Some(reservation) = new.reservation.as_deref().filter(|_| new.id == id) else {
@@ -192,9 +192,9 @@ async fn path(commits: &mut Receiver<Committed>, id: JobId) -> Result<f64> {
         };
         let step = &reservation.search.step;
         match (step, begun) {
-            (Step::Augment { .. }, None) => begun = Some(Instant::now()),
-            (Step::Check { .. }, Some(begun)) => return Ok(begun.elapsed().as_secs_f64()),
-            (Step::Release { .. }, _) => bail!("a job was not co-allocated"),
+            (SearchStep::Augment { .. }, None) => begun = Some(Instant::now()),
+            (SearchStep::Check { .. }, Some(begun)) => return Ok(begun.elapsed().as_secs_f64()),
+            (SearchStep::Release { .. }, _) => bail!("a job was not co-allocated"),
             _ => {}
         }
     }

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use anyhow::Result;
 use cospan_domain::ids::{ComponentIndex, SiteName};
-use cospan_domain::reserve::coallocation::Step;
+use cospan_domain::reserve::coallocation::SearchStep;
 use cospan_domain::reserve::{
-    Ask, Coallocation, Ledger, Opening, Part, Search, Serial, Span, Standing, StartWindow, Timeline,
+    Coallocation, CoallocationPart, ReservationCall, ReservationLedger, ReservationSearch,
+    SearchState, Serial, Span, StartWindow, Timeline, TimelineOpening,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -16,7 +17,7 @@ use rand::seq::index;
 use rand::{Rng, SeedableRng};
 
 use super::quantile;
-use crate::bench::report::Report;
+use crate::bench::report::BenchReport;
 
 const SITES: usize = 100;
 const BOOKINGS: usize = 10_000;
@@ -29,7 +30,7 @@ const HOUR: u64 = 60 * MINUTE;
 /// Bookings of a site are spread over so long for each of them: three quarters of it are taken.
 const APART: u64 = 31 * MINUTE;
 
-type Ledgers = BTreeMap<SiteName, Ledger<Serial>>;
+type SiteLedgers = BTreeMap<SiteName, ReservationLedger<Serial>>;
 
 /// What a search came to.
 struct Searched {
@@ -44,7 +45,7 @@ struct Searched {
 /// How far apart the starts may be, in minutes: it takes more windows as they narrow.
 const NARROWING: [u64; 4] = [60, 15, 5, 1];
 
-pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
+pub(super) fn bench(report: &mut BenchReport, quick: bool) -> Result<()> {
     let (bookings, draws) = if quick {
         (BOOKINGS / 10, 30)
     } else {
@@ -59,7 +60,7 @@ pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
                 site(bookings, &mut chance)?,
             ))
         })
-        .collect::<Result<Ledgers>>()?;
+        .collect::<Result<SiteLedgers>>()?;
     let end = bookings as u64 * APART;
     let mut searched = Vec::new();
     for _ in 0..draws {
@@ -103,7 +104,7 @@ pub(super) fn bench(report: &mut Report, quick: bool) -> Result<()> {
 
 /// What the same searches take as the starts of components may lie less far apart: windows, and
 /// how many reservations an augmenting path touches.
-fn narrowed(report: &mut Report, ledgers: &Ledgers, end: u64, draws: usize) {
+fn narrowed(report: &mut BenchReport, ledgers: &SiteLedgers, end: u64, draws: usize) {
     for minutes in NARROWING {
         let mut chance = StdRng::seed_from_u64(4);
         let (mut windows, mut paths, mut handed_over) = (0, 0, 0);
@@ -131,25 +132,25 @@ fn narrowed(report: &mut Report, ledgers: &Ledgers, end: u64, draws: usize) {
 }
 
 /// A site with so many bookings.
-fn site(bookings: usize, chance: &mut StdRng) -> Result<Ledger<Serial>> {
+fn site(bookings: usize, chance: &mut StdRng) -> Result<ReservationLedger<Serial>> {
     let mut timeline = Timeline::new(Timestamp(0), &Resources::processors(PROCESSORS))?;
     let end = bookings as u64 * APART;
     for _ in 0..bookings {
         let need = timeline.amounts(&Resources::processors(1 << chance.random_range(2..=6)))?;
         let length = DurationMs(chance.random_range(MINUTE..4 * HOUR));
         let from = Timestamp(chance.random_range(0..end));
-        if let Some(at) = timeline.earliest(&Opening::after(from, need, length)) {
+        if let Some(at) = timeline.earliest(&TimelineOpening::after(from, need, length)) {
             timeline.book(Span::new(at, at + length), &need);
         }
     }
-    Ok(Ledger::new(timeline))
+    Ok(ReservationLedger::new(timeline))
 }
 
 /// A job whose components can each go to a few sites, some of them to the same.
-fn wanted(ledgers: &Ledgers, end: u64, chance: &mut StdRng) -> Coallocation {
+fn wanted(ledgers: &SiteLedgers, end: u64, chance: &mut StdRng) -> Coallocation {
     let names: Vec<&SiteName> = ledgers.keys().collect();
     let near: Vec<usize> = index::sample(chance, names.len(), 2 * ABLE).into_vec();
-    let part = |component: usize, chance: &mut StdRng| Part {
+    let part = |component: usize, chance: &mut StdRng| CoallocationPart {
         component: ComponentIndex(component as u32),
         resources: Resources::processors(PROCESSORS * 3 / 8 - 4 * component as u32),
         length: DurationMs(HOUR),
@@ -173,14 +174,14 @@ fn wanted(ledgers: &Ledgers, end: u64, chance: &mut StdRng) -> Coallocation {
     }
 }
 
-fn search(wanted: Coallocation, ledgers: &mut Ledgers) -> Searched {
+fn search(wanted: Coallocation, ledgers: &mut SiteLedgers) -> Searched {
     let begin = Instant::now();
-    let mut search = Search::new(wanted);
+    let mut search = ReservationSearch::new(wanted);
     let (mut asked, mut paths, mut handed_over) = (0, 0, 0);
-    while let Standing::Asks(ask) = search.standing() {
+    while let SearchState::Asks(ask) = search.standing() {
         asked += 1;
-        let augments = matches!(search.step, Step::Augment { .. });
-        paths += u32::from(augments && matches!(ask, Ask::Create { .. }));
+        let augments = matches!(search.step, SearchStep::Augment { .. });
+        paths += u32::from(augments && matches!(ask, ReservationCall::Create { .. }));
         handed_over += u32::from(hands_over(&search, &ask));
         let Some(ledger) = ledgers.get_mut(ask.site()) else {
             break;
@@ -199,8 +200,8 @@ fn search(wanted: Coallocation, ledgers: &mut Ledgers) -> Searched {
 }
 
 /// Whether a reservation goes over to another part.
-fn hands_over(search: &Search, ask: &Ask) -> bool {
-    let Ask::Modify { serial, part, .. } = ask else {
+fn hands_over(search: &ReservationSearch, ask: &ReservationCall) -> bool {
+    let ReservationCall::Modify { serial, part, .. } = ask else {
         return false;
     };
     let held = search.reserved().get(*part).and_then(Option::as_ref);

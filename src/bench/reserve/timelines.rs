@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::Result;
-use cospan_domain::reserve::{Amounts, Opening, Span, Timeline};
+use cospan_domain::reserve::{Amounts, Span, Timeline, TimelineOpening};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::rngs::StdRng;
@@ -13,9 +13,9 @@ use rand::{Rng, SeedableRng};
 
 use super::quantile;
 use crate::bench::ClusterLog;
-use crate::bench::report::Report;
+use crate::bench::report::BenchReport;
 use crate::bench::simulate::slope;
-use crate::simulate::workload::{Estimates, PlannedJob, Source, WorkloadOptions};
+use crate::simulate::workload::{Estimates, WorkloadJob, WorkloadOptions, WorkloadSource};
 
 const PROCESSORS: u32 = 1_024;
 const MEMORY_MB: u64 = 4_000_000;
@@ -25,7 +25,7 @@ const MINUTE: u64 = 60_000;
 /// Bookings are spread over so long for each of them: seven tenths of the site are taken.
 const APART: u64 = 510_000;
 
-pub(super) fn bench(report: &mut Report, quick: bool, log: Option<&ClusterLog>) -> Result<()> {
+pub(super) fn bench(report: &mut BenchReport, quick: bool, log: Option<&ClusterLog>) -> Result<()> {
     let asked = if quick { 2_000 } else { 50_000 };
     crate::cli::progress("questions to a timeline of 10,000 bookings");
     let mut chance = StdRng::seed_from_u64(1);
@@ -95,7 +95,7 @@ fn book_earliest(
     length: DurationMs,
 ) -> Result<()> {
     let need = timeline.amounts(need)?;
-    if let Some(at) = timeline.earliest(&Opening::after(from, need, length)) {
+    if let Some(at) = timeline.earliest(&TimelineOpening::after(from, need, length)) {
         timeline.book(Span::new(at, at + length), &need);
     }
     Ok(())
@@ -117,10 +117,10 @@ fn growth(most: usize, asked: usize) -> Result<f64> {
 
 /// The same with the first jobs of a log, booked as they came, each for its run time.
 fn growth_of_log(log: &ClusterLog, most: usize, asked: usize) -> Result<f64> {
-    let mut options = WorkloadOptions::new(Source::Log(log.file.clone()), 1);
+    let mut options = WorkloadOptions::new(WorkloadSource::Log(log.file.clone()), 1);
     options.estimates = Estimates::Exact;
     let jobs = options.plan(&[log.processors], Timestamp(0))?.jobs;
-    let of = |job: &PlannedJob| (resources(job.components.iter().sum()), job.run_time);
+    let of = |job: &WorkloadJob| (resources(job.components.iter().sum()), job.run_time);
     let mut points = Vec::new();
     for size in sizes(most.min(jobs.len())) {
         let (mut timeline, jobs) = (empty(log.processors)?, &jobs[..size]);
@@ -173,7 +173,7 @@ fn fits(
     for _ in 0..count {
         let (need, length) = request(chance);
         let need = timeline.amounts(&need)?;
-        let wanted = Opening::after(Timestamp(chance.random_range(0..end)), need, length);
+        let wanted = TimelineOpening::after(Timestamp(chance.random_range(0..end)), need, length);
         let begin = Instant::now();
         black_box(timeline.earliest(black_box(&wanted)));
         taken.push(begin.elapsed().as_secs_f64() * 1e6);
@@ -234,7 +234,7 @@ fn too_small() -> Result<f64> {
 
 /// How much longer a fit takes than a plain scan over the same steps, the least of several runs.
 fn over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<f64> {
-    let wanted = Opening::after(Timestamp(0), *need, length);
+    let wanted = TimelineOpening::after(Timestamp(0), *need, length);
     let mut steps = Vec::new();
     let whole = Span::new(Timestamp(0), cospan_domain::reserve::timeline::FOREVER);
     let _: ControlFlow<()> = timeline.steps(whole, |at, free| {
@@ -262,7 +262,7 @@ fn over_scan(timeline: &Timeline, need: &Amounts, length: DurationMs) -> Result<
     Ok(fit / scan)
 }
 
-fn scan(steps: &[(Timestamp, Amounts)], wanted: &Opening) -> Option<Timestamp> {
+fn scan(steps: &[(Timestamp, Amounts)], wanted: &TimelineOpening) -> Option<Timestamp> {
     let mut since = None;
     for (at, free) in steps {
         if let Some(since) = since.filter(|since: &Timestamp| *since + wanted.length <= *at) {
@@ -291,7 +291,7 @@ mod tests {
         for _ in 0..100 {
             let (need, length) = request(&mut chance);
             let need = timeline.amounts(&need).unwrap();
-            let wanted = Opening::after(Timestamp(0), need, length);
+            let wanted = TimelineOpening::after(Timestamp(0), need, length);
             assert_eq!(scan(&steps, &wanted), timeline.earliest(&wanted));
         }
     }

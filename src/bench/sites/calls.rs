@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use cospan_domain::ids::{Attempt, ComponentIndex, InstanceId, JobId, SiteName, Tag};
+use cospan_domain::ids::{Attempt, AttemptTag, ComponentIndex, InstanceId, JobId, SiteName};
 use cospan_domain::job::spec::{Executable, Program};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::DurationMs;
 use cospan_sites::exec::child::ChildExec;
 use cospan_sites::exec::ssh::{SshConfig, SshExec};
-use cospan_sites::port::{AttemptOrder, Attempts};
+use cospan_sites::port::{Attempts, SubmitRequest};
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub struct CallsPlan {
 
 /// What was measured.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Calls {
+pub struct CallFigures {
     /// Submissions a second by the adapter over those of bare `sbatch`: the median of pairs.
     pub submit_ratio: f64,
     /// Bare `sbatch` a second: the median of blocks.
@@ -60,35 +60,35 @@ pub struct Calls {
 ///
 /// # Errors
 /// The cluster does not do what it is asked.
-pub fn measure_calls(plan: &CallsPlan) -> Result<Calls> {
+pub fn measure_calls(plan: &CallsPlan) -> Result<CallFigures> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(measure(plan))
 }
 
-async fn measure(plan: &CallsPlan) -> Result<Calls> {
+async fn measure(plan: &CallsPlan) -> Result<CallFigures> {
     let site = SlurmSite::new(config(plan)?, Arc::new(ChildExec::of_this_process()))?;
     site.initialise().await?;
     let mut tags = (1..).map(tag);
-    let mut submitted: Vec<Tag> = tags.by_ref().take(1).collect();
+    let mut submitted: Vec<AttemptTag> = tags.by_ref().take(1).collect();
     site.submit(&order(submitted[0])).await?;
     let (mut ratios, mut raw) = (Vec::new(), Vec::new());
     for _ in 0..plan.pairs {
-        let block: Vec<Tag> = tags.by_ref().take(BLOCK).collect();
+        let block: Vec<AttemptTag> = tags.by_ref().take(BLOCK).collect();
         let ours = rate(BLOCK, submit_all(&site, &block)).await?;
         let bare = rate(BLOCK, sbatch_all(plan)).await?;
         submitted.extend(block);
         ratios.push(ours / bare);
         raw.push(bare);
     }
-    let more: Vec<Tag> = tags
+    let more: Vec<AttemptTag> = tags
         .take(plan.attempts.saturating_sub(submitted.len()))
         .collect();
     submit_all(&site, &more).await?;
     submitted.extend(more);
     let (status_ms, status_wall_ms) = status(plan, &submitted).await?;
-    Ok(Calls {
+    Ok(CallFigures {
         submit_ratio: quantile(&mut ratios, 0.5),
         sbatch_per_s: quantile(&mut raw, 0.5),
         status_ms,
@@ -109,9 +109,9 @@ fn config(plan: &CallsPlan) -> Result<SlurmConfig> {
     Ok(config)
 }
 
-fn tag(job: u64) -> Tag {
+fn tag(job: u64) -> AttemptTag {
     let instance = InstanceId::from_random(0xbe_0c);
-    Tag {
+    AttemptTag {
         instance,
         job: JobId(job),
         component: ComponentIndex(0),
@@ -119,7 +119,7 @@ fn tag(job: u64) -> Tag {
     }
 }
 
-fn order(tag: Tag) -> AttemptOrder {
+fn order(tag: AttemptTag) -> SubmitRequest {
     let program = Program {
         executable: Executable::AtSite("/bin/true".into()),
         arguments: Vec::new(),
@@ -127,11 +127,11 @@ fn order(tag: Tag) -> AttemptOrder {
         directory: None,
         setup: Vec::new(),
     };
-    AttemptOrder::plain(tag, program, DurationMs::from_secs(600))
+    SubmitRequest::plain(tag, program, DurationMs::from_secs(600))
 }
 
-async fn submit_all(site: &SlurmSite, tags: &[Tag]) -> Result<()> {
-    let orders: Vec<AttemptOrder> = tags.iter().map(|tag| order(*tag)).collect();
+async fn submit_all(site: &SlurmSite, tags: &[AttemptTag]) -> Result<()> {
+    let orders: Vec<SubmitRequest> = tags.iter().map(|tag| order(*tag)).collect();
     let calls = orders.iter().map(|order| site.submit(order));
     stream::iter(calls)
         .buffer_unordered(WIDTH)
@@ -185,7 +185,7 @@ async fn rate(count: usize, work: impl Future<Output = Result<()>>) -> Result<f6
     Ok(count as f64 / begin.elapsed().as_secs_f64())
 }
 
-async fn status(plan: &CallsPlan, tags: &[Tag]) -> Result<(f64, f64)> {
+async fn status(plan: &CallsPlan, tags: &[AttemptTag]) -> Result<(f64, f64)> {
     let ssh = SshConfig {
         host: "testbed".into(),
         config: Some(plan.ssh.clone()),

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::clusters::Lane;
+use super::clusters::BenchLane;
 use super::payloads::{self, Payloads};
 use super::setup::{document, prepare, spawn};
 use crate::api::v1::control::JobSelection;
 use crate::api::v1::job::JobReport;
-use crate::api::v1::parse::{Format, parse_all};
+use crate::api::v1::parse::{JobFormat, parse_all};
 use crate::bench::server::free_port;
-use crate::client::{Client, Order, ServerAddress, SiteAction, SubmitOptions};
-use crate::testbed::{Account, Cluster, Testbed, said};
+use crate::client::{BulkOrder, Client, ServerAddress, SiteAction, SubmitOptions};
+use crate::testbed::{Account, Testbed, TestbedCluster, said};
 
 /// Where everything of it lies.
 pub(super) const BASE: &str = "/var/tmp/cospan-bench";
@@ -31,10 +31,10 @@ const WRITTEN_WITHIN: Duration = Duration::from_secs(6);
 const RECOUNT_EVERY: Duration = Duration::from_secs(15);
 
 /// Everything that the sections of the bench work with.
-pub(super) struct Ground {
+pub(super) struct BenchGround {
     pub(super) testbed: Testbed,
     account: Account,
-    clusters: &'static [Cluster],
+    clusters: &'static [TestbedCluster],
     place: PathBuf,
     /// How to log in at the one that is driven over SSH.
     pub(super) ssh: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub(super) struct Ground {
 
 /// A component of a job of the bench.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct BenchComponent {
     /// Its site; of all parts of a job, or of none.
     pub(super) site: Option<&'static str>,
     /// Its processors.
@@ -59,9 +59,9 @@ pub(super) fn now() -> f64 {
         .as_secs_f64()
 }
 
-impl Ground {
+impl BenchGround {
     /// Starts the clusters of a lane and the server.
-    pub(super) fn start(lane: &Lane) -> Result<Self> {
+    pub(super) fn start(lane: &BenchLane) -> Result<Self> {
         crate::cli::progress(&format!("clusters under Slurm: {}", lane.name));
         let testbed = Testbed::below(BASE)?;
         let account = testbed.account()?;
@@ -123,7 +123,7 @@ impl Ground {
         Ok(())
     }
 
-    fn await_site(&self, cluster: Cluster) -> Result<()> {
+    fn await_site(&self, cluster: TestbedCluster) -> Result<()> {
         self.wait("the cluster answers", || {
             let mut sites = self.client.sites()?.sites.into_iter();
             Ok(sites.any(|site| site.name == cluster.name && site.state == "usable"))
@@ -146,15 +146,20 @@ impl Ground {
     }
 
     /// Submits a job whose payloads take so long; its number.
-    pub(super) fn submit(&self, parts: &[Part], seconds: u32, more: &str) -> Result<u64> {
+    pub(super) fn submit(&self, parts: &[BenchComponent], seconds: u32, more: &str) -> Result<u64> {
         let script = payloads::script(&self.place, seconds);
         self.submit_script(parts, &script, more)
     }
 
     /// The same with payloads that run this script.
-    pub(super) fn submit_script(&self, parts: &[Part], script: &str, more: &str) -> Result<u64> {
+    pub(super) fn submit_script(
+        &self,
+        parts: &[BenchComponent],
+        script: &str,
+        more: &str,
+    ) -> Result<u64> {
         let text = document(parts, script, more);
-        let jobs = parse_all(&text, Format::Toml)?;
+        let jobs = parse_all(&text, JobFormat::Toml)?;
         let submitted = self.client.submit(&jobs, &SubmitOptions::default())?;
         Ok(submitted.jobs.first().context("no number")?.id)
     }
@@ -180,7 +185,11 @@ impl Ground {
 
     /// Waits for their ends, and keeps these clusters in service meanwhile; jobs that have no end
     /// after long come as they stand.
-    pub(super) fn await_ends(&self, jobs: &[u64], kept: &[Cluster]) -> Result<Vec<JobReport>> {
+    pub(super) fn await_ends(
+        &self,
+        jobs: &[u64],
+        kept: &[TestbedCluster],
+    ) -> Result<Vec<JobReport>> {
         let begin = Instant::now();
         let mut recount_at = RECOUNT_EVERY;
         loop {
@@ -204,12 +213,12 @@ impl Ground {
             ids: jobs.to_vec(),
             ..JobSelection::default()
         };
-        self.client.order(Order::Cancel, &selection)?;
+        self.client.order(BulkOrder::Cancel, &selection)?;
         Ok(())
     }
 
     /// Waits until the controller has written down how its jobs stand now.
-    pub(super) fn await_written(&self, cluster: Cluster) -> Result<()> {
+    pub(super) fn await_written(&self, cluster: TestbedCluster) -> Result<()> {
         let file = self
             .testbed
             .base()
@@ -224,7 +233,7 @@ impl Ground {
     }
 
     /// Waits until the user has nothing in the queue.
-    pub(super) fn await_empty(&self, cluster: Cluster) -> Result<()> {
+    pub(super) fn await_empty(&self, cluster: TestbedCluster) -> Result<()> {
         self.wait("an empty queue", || {
             Ok(self
                 .operate(cluster, &["squeue", "-h", "-u", &self.account.name])?
@@ -245,18 +254,18 @@ impl Ground {
     }
 
     /// Runs a command of Slurm as the user; what it prints.
-    pub(super) fn slurm(&self, cluster: Cluster, words: &[&str]) -> Result<String> {
+    pub(super) fn slurm(&self, cluster: TestbedCluster, words: &[&str]) -> Result<String> {
         let mut command = self.command(cluster, words);
         self.account.run_as(&mut command, &self.place);
         said(&mut command)?.map_err(anyhow::Error::msg)
     }
 
     /// The same as the clusters' operator.
-    pub(super) fn operate(&self, cluster: Cluster, words: &[&str]) -> Result<String> {
+    pub(super) fn operate(&self, cluster: TestbedCluster, words: &[&str]) -> Result<String> {
         said(&mut self.command(cluster, words))?.map_err(anyhow::Error::msg)
     }
 
-    fn command(&self, cluster: Cluster, words: &[&str]) -> Command {
+    fn command(&self, cluster: TestbedCluster, words: &[&str]) -> Command {
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
@@ -266,20 +275,20 @@ impl Ground {
     }
 
     /// Ends all that the user has in the queue.
-    pub(super) fn clear(&self, cluster: Cluster) -> Result<()> {
+    pub(super) fn clear(&self, cluster: TestbedCluster) -> Result<()> {
         self.operate(cluster, &["scancel", "--user", &self.account.name])?;
         self.await_empty(cluster)
     }
 
     /// Has the server use a cluster again that it has closed.
-    pub(super) fn reopen(&self, cluster: Cluster) -> Result<()> {
+    pub(super) fn reopen(&self, cluster: TestbedCluster) -> Result<()> {
         self.client.order_site(cluster.name, &SiteAction::Reset)?;
         self.await_site(cluster)
     }
 
     /// Until the node takes work: it may have come back by itself, or Slurm drained it because it
     /// gave a number out twice.
-    pub(super) fn resume(&self, cluster: Cluster) -> Result<()> {
+    pub(super) fn resume(&self, cluster: TestbedCluster) -> Result<()> {
         let node = format!("nodename={}0", cluster.name);
         self.wait("the node takes work", || {
             let _came_back = self.operate(cluster, &["scontrol", "update", &node, "state=resume"]);
@@ -291,7 +300,7 @@ impl Ground {
     /// What operators do after a controller forgot jobs and gave numbers out twice: nodes that
     /// Slurm drained for it are put back into service, jobs that it holds for it released, and
     /// the server uses a cluster again that it had closed.
-    pub(super) fn keep_in_service(&self, cluster: Cluster, held: &[String]) {
+    pub(super) fn keep_in_service(&self, cluster: TestbedCluster, held: &[String]) {
         let node = format!("nodename={}0", cluster.name);
         let control = ["timeout", "2", "scontrol"];
         // It may be in service, and the job not held.
@@ -314,7 +323,7 @@ impl Ground {
 
     /// Has nodes tell which jobs they have. A controller that was killed can take what ended just
     /// before for running still, and keeps its processors up to its time limit.
-    fn recount(&self, cluster: Cluster) {
+    fn recount(&self, cluster: TestbedCluster) {
         // It may be away.
         let _ = self.operate(cluster, &["timeout", "2", "scontrol", "reconfigure"]);
     }
@@ -336,7 +345,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for BenchGround {
     fn drop(&mut self) {
         // Gone already is as good; what cannot be ended is told by the next start.
         let _ = self.server.kill();

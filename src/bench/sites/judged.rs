@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::clusters::JUDGED;
-use super::ground::{Ground, Part, side_by_side};
+use super::ground::{BenchComponent, BenchGround, side_by_side};
 use crate::api::v1::job::JobReport;
-use crate::testbed::Cluster;
+use crate::testbed::TestbedCluster;
 
 /// Payloads of one batch: all of them run at once.
 const BATCH: u32 = 12;
@@ -28,7 +28,7 @@ pub(super) struct Judged {
 
 /// How a payload is ended from outside.
 #[derive(Debug, Clone, Copy)]
-enum Deed {
+enum ForcedEnding {
     Cancelled,
     Preempted,
     TimedOut,
@@ -36,17 +36,17 @@ enum Deed {
     Deleted,
 }
 
-const DEEDS: [Deed; 5] = [
-    Deed::Cancelled,
-    Deed::Preempted,
-    Deed::TimedOut,
-    Deed::NodeFailed,
-    Deed::Deleted,
+const DEEDS: [ForcedEnding; 5] = [
+    ForcedEnding::Cancelled,
+    ForcedEnding::Preempted,
+    ForcedEnding::TimedOut,
+    ForcedEnding::NodeFailed,
+    ForcedEnding::Deleted,
 ];
 
 /// So many batches of each kind; each kind on a cluster of its own, all at once.
-pub(super) fn measure(ground: &Ground, batches: u32) -> Result<Judged> {
-    let kinds: Vec<(Deed, Cluster)> = DEEDS.into_iter().zip(JUDGED).collect();
+pub(super) fn measure(ground: &BenchGround, batches: u32) -> Result<Judged> {
+    let kinds: Vec<(ForcedEnding, TestbedCluster)> = DEEDS.into_iter().zip(JUDGED).collect();
     let all = side_by_side(&kinds, |(deed, cluster)| {
         let mut judged = Judged::default();
         for batch in 0..batches {
@@ -62,8 +62,13 @@ pub(super) fn measure(ground: &Ground, batches: u32) -> Result<Judged> {
     }))
 }
 
-fn judge(ground: &Ground, deed: Deed, cluster: Cluster, judged: &mut Judged) -> Result<()> {
-    let part = Part {
+fn judge(
+    ground: &BenchGround,
+    deed: ForcedEnding,
+    cluster: TestbedCluster,
+    judged: &mut Judged,
+) -> Result<()> {
+    let part = BenchComponent {
         site: Some(cluster.name),
         processors: 1,
     };
@@ -100,26 +105,31 @@ fn judge(ground: &Ground, deed: Deed, cluster: Cluster, judged: &mut Judged) -> 
             "{deed:?}: job {id} was judged otherwise: {setbacks:?}"
         ));
     }
-    if matches!(deed, Deed::NodeFailed) {
+    if matches!(deed, ForcedEnding::NodeFailed) {
         ground.resume(cluster)?;
     }
     ground.reopen(cluster)
 }
 
-fn do_it(ground: &Ground, deed: Deed, cluster: Cluster, numbers: &[String]) -> Result<()> {
+fn do_it(
+    ground: &BenchGround,
+    deed: ForcedEnding,
+    cluster: TestbedCluster,
+    numbers: &[String],
+) -> Result<()> {
     let list = numbers.join(",");
     let all = || numbers.iter().map(String::as_str);
     match deed {
-        Deed::Cancelled => {
+        ForcedEnding::Cancelled => {
             let words: Vec<&str> = ["scancel"].into_iter().chain(all()).collect();
             ground.operate(cluster, &words)?;
         }
-        Deed::Deleted => {
+        ForcedEnding::Deleted => {
             let words = ["scancel", "--full", "--signal=KILL"];
             let words: Vec<&str> = words.into_iter().chain(all()).collect();
             ground.operate(cluster, &words)?;
         }
-        Deed::Preempted => {
+        ForcedEnding::Preempted => {
             let wide = cluster.processors.to_string();
             let work = [
                 "-p",
@@ -134,11 +144,11 @@ fn do_it(ground: &Ground, deed: Deed, cluster: Cluster, numbers: &[String]) -> R
             let words: Vec<&str> = ["sbatch"].into_iter().chain(work).collect();
             ground.slurm(cluster, &words)?;
         }
-        Deed::TimedOut => {
+        ForcedEnding::TimedOut => {
             let job = format!("jobid={list}");
             ground.operate(cluster, &["scontrol", "update", &job, "timelimit=1"])?;
         }
-        Deed::NodeFailed => {
+        ForcedEnding::NodeFailed => {
             let node = format!("nodename={}0", cluster.name);
             let words = ["scontrol", "update", &node, "state=down", "reason=bench"];
             ground.operate(cluster, &words)?;
@@ -149,12 +159,12 @@ fn do_it(ground: &Ground, deed: Deed, cluster: Cluster, numbers: &[String]) -> R
 
 /// Whose error it was, and what it is told to be, by the table of ends. What began anew meanwhile
 /// tells of another attempt.
-fn is_judged_so(job: &JobReport, before: &JobReport, deed: Deed) -> bool {
+fn is_judged_so(job: &JobReport, before: &JobReport, deed: ForcedEnding) -> bool {
     let (sites, says) = match deed {
-        Deed::Cancelled | Deed::Deleted => (false, "CANCELLED"),
-        Deed::Preempted => (false, "PREEMPTED"),
-        Deed::TimedOut => (false, "TIMEOUT"),
-        Deed::NodeFailed => (true, "NODE_FAIL"),
+        ForcedEnding::Cancelled | ForcedEnding::Deleted => (false, "CANCELLED"),
+        ForcedEnding::Preempted => (false, "PREEMPTED"),
+        ForcedEnding::TimedOut => (false, "TIMEOUT"),
+        ForcedEnding::NodeFailed => (true, "NODE_FAIL"),
     };
     let (now, then) = (&job.setbacks, &before.setbacks);
     let (part, old) = (&job.components[0], &before.components[0]);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::clusters::KILLED;
-use super::ground::{Ground, Part, joined, now};
-use crate::testbed::Cluster;
+use super::ground::{BenchComponent, BenchGround, joined, now};
+use crate::testbed::TestbedCluster;
 
 /// Jobs of a round.
 const JOBS: usize = 5;
@@ -31,7 +31,7 @@ pub(super) struct Kills {
 }
 
 /// So many rounds of each, on a cluster for each; the controller is away for `settle`.
-pub(super) fn measure(ground: &Ground, rounds: u32, settle: Duration) -> Result<Kills> {
+pub(super) fn measure(ground: &BenchGround, rounds: u32, settle: Duration) -> Result<Kills> {
     let [submitting, cancelling] = KILLED;
     let (mut kills, undone) = std::thread::scope(|scope| {
         let submissions = scope.spawn(|| after_submissions(ground, submitting, rounds, settle));
@@ -49,8 +49,8 @@ pub(super) fn measure(ground: &Ground, rounds: u32, settle: Duration) -> Result<
 }
 
 fn after_submissions(
-    ground: &Ground,
-    cluster: Cluster,
+    ground: &BenchGround,
+    cluster: TestbedCluster,
     rounds: u32,
     settle: Duration,
 ) -> Result<Kills> {
@@ -66,13 +66,13 @@ fn after_submissions(
 }
 
 fn submit_some(
-    ground: &Ground,
-    cluster: Cluster,
+    ground: &BenchGround,
+    cluster: TestbedCluster,
     processors: u32,
     seconds: u32,
     more: &str,
 ) -> Result<Vec<u64>> {
-    let part = Part {
+    let part = BenchComponent {
         site: Some(cluster.name),
         processors,
     };
@@ -82,8 +82,8 @@ fn submit_some(
 }
 
 fn kill_after_submissions(
-    ground: &Ground,
-    cluster: Cluster,
+    ground: &BenchGround,
+    cluster: TestbedCluster,
     round: u32,
     settle: Duration,
     kills: &mut Kills,
@@ -110,13 +110,17 @@ fn kill_after_submissions(
 }
 
 /// A job of the same user that has nothing to do with us.
-struct Foreign {
+struct ForeignJob {
     number: String,
     /// A file that it leaves when it ends by itself.
     marker: PathBuf,
 }
 
-fn foreign_jobs(ground: &Ground, cluster: Cluster, round: u32) -> Result<Vec<Foreign>> {
+fn foreign_jobs(
+    ground: &BenchGround,
+    cluster: TestbedCluster,
+    round: u32,
+) -> Result<Vec<ForeignJob>> {
     let place = ground.directory("foreign")?;
     (0..JOBS)
         .map(|number| {
@@ -132,7 +136,7 @@ fn foreign_jobs(ground: &Ground, cluster: Cluster, round: u32) -> Result<Vec<For
                 "--wrap",
                 &work,
             ];
-            Ok(Foreign {
+            Ok(ForeignJob {
                 number: ground.slurm(cluster, &words)?,
                 marker,
             })
@@ -140,7 +144,7 @@ fn foreign_jobs(ground: &Ground, cluster: Cluster, round: u32) -> Result<Vec<For
         .collect()
 }
 
-fn await_end(ground: &Ground, cluster: Cluster, job: &Foreign) -> bool {
+fn await_end(ground: &BenchGround, cluster: TestbedCluster, job: &ForeignJob) -> bool {
     let number = std::slice::from_ref(&job.number);
     let is_over = || {
         ground.keep_in_service(cluster, number);
@@ -150,7 +154,12 @@ fn await_end(ground: &Ground, cluster: Cluster, job: &Foreign) -> bool {
 }
 
 /// How many ran twice; those that are lost are added.
-fn count(ground: &Ground, cluster: Cluster, jobs: &[u64], lost: &mut usize) -> Result<usize> {
+fn count(
+    ground: &BenchGround,
+    cluster: TestbedCluster,
+    jobs: &[u64],
+    lost: &mut usize,
+) -> Result<usize> {
     let ended = ground.await_ends(jobs, &[cluster])?;
     let payloads = ground.payloads()?;
     let came_to: Vec<_> = ended.iter().map(|job| payloads.came_to(job)).collect();
@@ -162,7 +171,7 @@ fn count(ground: &Ground, cluster: Cluster, jobs: &[u64], lost: &mut usize) -> R
 }
 
 /// How many payloads began although their cancel had been acknowledged.
-fn after_cancels(ground: &Ground, cluster: Cluster, settle: Duration) -> Result<usize> {
+fn after_cancels(ground: &BenchGround, cluster: TestbedCluster, settle: Duration) -> Result<usize> {
     let wide = cluster.processors.to_string();
     let filler = [
         "sbatch",
@@ -199,7 +208,7 @@ fn after_cancels(ground: &Ground, cluster: Cluster, settle: Duration) -> Result<
         .sum())
 }
 
-fn freeze(ground: &Ground, cluster: Cluster, kills: &mut Kills) -> Result<()> {
+fn freeze(ground: &BenchGround, cluster: TestbedCluster, kills: &mut Kills) -> Result<()> {
     ground.testbed.freeze_controller(cluster.name, true)?;
     let jobs = submit_some(ground, cluster, 1, 2, "");
     std::thread::sleep(FROZEN);

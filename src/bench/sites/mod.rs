@@ -17,18 +17,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-pub use calls::{Calls, CallsPlan, measure_calls};
+pub use calls::{CallFigures, CallsPlan, measure_calls};
 
-use super::report::{MUST_BE_NONE, Report};
+use super::report::{BenchReport, MUST_BE_NONE};
 use crate::testbed::{Testbed, said};
-use clusters::{BETA, BOTH, JUDGED, KILLED, Lane};
-use ground::{BASE, Ground, joined};
+use clusters::{BETA, BOTH, BenchLane, JUDGED, KILLED};
+use ground::{BASE, BenchGround, joined};
 use judged::Judged;
 use kills::Kills;
 use soak::Soak;
 
 /// How much is done.
-struct Extent {
+struct BenchExtent {
     rounds: u32,
     settle: Duration,
     batches: u32,
@@ -39,7 +39,7 @@ struct Extent {
     soak: Duration,
 }
 
-impl Extent {
+impl BenchExtent {
     fn new(full: bool) -> Self {
         let seconds = Duration::from_secs;
         match full {
@@ -68,15 +68,15 @@ impl Extent {
 }
 
 /// What is timed goes first and alone; the rest waits more than it works, and goes on at once.
-pub(super) fn bench(full: bool) -> Result<Report> {
-    let extent = Extent::new(full);
-    let mut report = Report::new("sites");
+pub(super) fn bench(full: bool) -> Result<BenchReport> {
+    let extent = BenchExtent::new(full);
+    let mut report = BenchReport::new("sites");
     let testbed = Testbed::below(BASE)?;
     testbed.check_free()?;
     let _only_run = leftovers::only_run(&testbed)?;
     leftovers::end(&testbed)?;
     leftovers::end_at_interrupt(&testbed);
-    let ground = Ground::start(&BOTH)?;
+    let ground = BenchGround::start(&BOTH)?;
     together(&ground, &extent, &mut report)?;
     asked(&ground, &extent, &mut report)?;
     let (judged, kills, soak) = std::thread::scope(|scope| {
@@ -89,8 +89,8 @@ pub(super) fn bench(full: bool) -> Result<Report> {
     Ok(report)
 }
 
-fn judged(extent: &Extent) -> Result<Judged> {
-    let ground = Ground::start(&Lane {
+fn judged(extent: &BenchExtent) -> Result<Judged> {
+    let ground = BenchGround::start(&BenchLane {
         name: "judged",
         clusters: &JUDGED,
         ssh: None,
@@ -98,8 +98,8 @@ fn judged(extent: &Extent) -> Result<Judged> {
     judged::measure(&ground, extent.batches)
 }
 
-fn kills(extent: &Extent) -> Result<Kills> {
-    let ground = Ground::start(&Lane {
+fn kills(extent: &BenchExtent) -> Result<Kills> {
+    let ground = BenchGround::start(&BenchLane {
         name: "killed",
         clusters: &KILLED,
         ssh: None,
@@ -107,7 +107,7 @@ fn kills(extent: &Extent) -> Result<Kills> {
     kills::measure(&ground, extent.rounds, extent.settle)
 }
 
-fn together(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
+fn together(ground: &BenchGround, extent: &BenchExtent, report: &mut BenchReport) -> Result<()> {
     let together = together::measure(ground, extent.jobs)?;
     report.floor("floor_slurm_start_s", together.raw, "s");
     report.figure("coalloc_two_slurms_s", together.start, "s", "<= 4");
@@ -116,7 +116,7 @@ fn together(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()>
     Ok(())
 }
 
-fn asked(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
+fn asked(ground: &BenchGround, extent: &BenchExtent, report: &mut BenchReport) -> Result<()> {
     let (idle, calls) = std::thread::scope(|scope| {
         let idle = scope.spawn(|| queries::idle(ground, extent.length));
         // The other cluster is called meanwhile, by another process.
@@ -139,7 +139,7 @@ fn asked(ground: &Ground, extent: &Extent, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn calls(ground: &Ground, extent: &Extent) -> Result<Calls> {
+fn calls(ground: &BenchGround, extent: &BenchExtent) -> Result<CallFigures> {
     crate::cli::progress("calls beside bare commands");
     ground.operate(
         BETA,
@@ -167,7 +167,7 @@ fn calls(ground: &Ground, extent: &Extent) -> Result<Calls> {
     Ok(serde_json::from_str(&said)?)
 }
 
-fn tell(judged: Judged, kills: Kills, soak: Soak, report: &mut Report) {
+fn tell(judged: Judged, kills: Kills, soak: Soak, report: &mut BenchReport) {
     let mut none = |name: &'static str, count: usize, unit| {
         report.figure(name, count as f64, unit, MUST_BE_NONE);
     };

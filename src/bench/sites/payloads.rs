@@ -9,9 +9,9 @@ use crate::api::v1::job::JobReport;
 
 /// One line of a payload.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Deed {
+pub(super) struct PayloadLine {
     /// What it did.
-    pub(super) what: What,
+    pub(super) what: PayloadMark,
     /// Its job.
     pub(super) job: u64,
     /// Its component.
@@ -24,7 +24,7 @@ pub(super) struct Deed {
 
 /// What a payload does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+pub(super) enum PayloadMark {
     /// It begins.
     Began,
     /// Another payload of its component still runs.
@@ -35,7 +35,7 @@ pub(super) enum What {
 
 /// All that payloads wrote, in the order in which they did.
 #[derive(Debug, Default)]
-pub(super) struct Payloads(pub(super) Vec<Deed>);
+pub(super) struct Payloads(pub(super) Vec<PayloadLine>);
 
 /// What a payload runs: it says that it begins, sleeps, and says that it ends. As long as anything
 /// of it lives it holds a lock, by which another payload of its component notices it.
@@ -92,13 +92,13 @@ impl Payloads {
         }
     }
 
-    fn of(&self, job: u64) -> impl Iterator<Item = &Deed> {
+    fn of(&self, job: u64) -> impl Iterator<Item = &PayloadLine> {
         self.0.iter().filter(move |deed| deed.job == job)
     }
 
     /// When the last attempts of a job's components began.
     pub(super) fn beginnings(&self, job: u64) -> Vec<f64> {
-        let began = self.of(job).filter(|deed| deed.what == What::Began);
+        let began = self.of(job).filter(|deed| deed.what == PayloadMark::Began);
         let last: BTreeMap<u32, f64> = began.map(|deed| (deed.component, deed.at)).collect();
         last.into_values().collect()
     }
@@ -120,12 +120,16 @@ impl Payloads {
         let mut ended = BTreeMap::<_, BTreeSet<u32>>::new();
         for deed in self.of(job) {
             let turn = match deed.what {
-                What::Began => (deed.turn.0, Some(deed.turn.1)),
-                What::Beside | What::Ended => (deed.turn.0, None),
+                PayloadMark::Began => (deed.turn.0, Some(deed.turn.1)),
+                PayloadMark::Beside | PayloadMark::Ended => (deed.turn.0, None),
             };
             let count = times.entry((deed.component, turn, deed.what)).or_default();
-            *count += if deed.what == What::Beside { 2 } else { 1 };
-            if deed.what == What::Ended {
+            *count += if deed.what == PayloadMark::Beside {
+                2
+            } else {
+                1
+            };
+            if deed.what == PayloadMark::Ended {
                 ended.entry(deed.turn.0).or_default().insert(deed.component);
             }
         }
@@ -141,7 +145,7 @@ impl Payloads {
         for deed in self.of(job) {
             let known = last.entry(deed.component).or_insert((deed.turn, false));
             if deed.turn >= known.0 {
-                *known = (deed.turn, deed.what == What::Ended);
+                *known = (deed.turn, deed.what == PayloadMark::Ended);
             }
         }
         last.len() == components && last.values().all(|(_, ended)| *ended)
@@ -150,23 +154,23 @@ impl Payloads {
     /// Payloads of a job that began after a time.
     pub(super) fn begun_after(&self, job: u64, at: f64) -> usize {
         self.of(job)
-            .filter(|deed| deed.what == What::Began && deed.at > at)
+            .filter(|deed| deed.what == PayloadMark::Began && deed.at > at)
             .count()
     }
 }
 
-fn deed(line: &str) -> Option<Deed> {
+fn deed(line: &str) -> Option<PayloadLine> {
     let mut words = line.split(' ');
     let what = match words.next()? {
-        "begin" => What::Began,
-        "beside" => What::Beside,
-        "end" => What::Ended,
+        "begin" => PayloadMark::Began,
+        "beside" => PayloadMark::Beside,
+        "end" => PayloadMark::Ended,
         _ => return None,
     };
     let (tag, round, at) = (words.next()?, words.next()?, words.next()?);
     let mut numbers = tag.rsplitn(4, '-');
     let (attempt, component, job) = (numbers.next()?, numbers.next()?, numbers.next()?);
-    Some(Deed {
+    Some(PayloadLine {
         what,
         job: job.parse().ok()?,
         component: component.parse().ok()?,
@@ -289,12 +293,15 @@ mod tests {
         assert!(lasting.wait().unwrap().success());
         let all = Payloads::read(&log).unwrap().0;
         let did = |attempt| all.iter().filter(move |deed| deed.turn.1 == attempt);
-        let what: Vec<Vec<What>> = (1..4)
+        let what: Vec<Vec<PayloadMark>> = (1..4)
             .map(|attempt| did(attempt).map(|deed| deed.what).collect())
             .collect();
-        let alone = vec![What::Began, What::Ended];
+        let alone = vec![PayloadMark::Began, PayloadMark::Ended];
         assert_eq!(what[..2], [alone.clone(), alone]);
-        assert_eq!(what[2], [What::Beside, What::Began, What::Ended]);
+        assert_eq!(
+            what[2],
+            [PayloadMark::Beside, PayloadMark::Began, PayloadMark::Ended]
+        );
     }
 
     #[test]

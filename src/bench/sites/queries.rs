@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::clusters::ALPHA;
-use super::ground::{Ground, Part};
+use super::ground::{BenchComponent, BenchGround};
 
 /// Queries of alpha a minute while nothing is there.
-pub(super) fn idle(ground: &Ground, length: Duration) -> Result<f64> {
+pub(super) fn idle(ground: &BenchGround, length: Duration) -> Result<f64> {
     crate::cli::progress("queries while nothing runs");
     // What ended just now is still being tidied up.
     std::thread::sleep(length / 2);
@@ -19,11 +19,11 @@ pub(super) fn idle(ground: &Ground, length: Duration) -> Result<f64> {
 }
 
 /// The same while jobs come and go.
-pub(super) fn busy(ground: &Ground, length: Duration) -> Result<f64> {
+pub(super) fn busy(ground: &BenchGround, length: Duration) -> Result<f64> {
     crate::cli::progress("queries while jobs come and go");
     rate(ground, || {
         let begin = Instant::now();
-        let part = Part {
+        let part = BenchComponent {
             site: Some(ALPHA.name),
             processors: 2,
         };
@@ -38,7 +38,7 @@ pub(super) fn busy(ground: &Ground, length: Duration) -> Result<f64> {
     })
 }
 
-fn rate(ground: &Ground, work: impl Fn() -> Result<()>) -> Result<f64> {
+fn rate(ground: &BenchGround, work: impl Fn() -> Result<()>) -> Result<f64> {
     let (begin, before) = (Instant::now(), ground.queries()?);
     work()?;
     let queries = ground.queries()? - before;

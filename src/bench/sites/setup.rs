@@ -8,21 +8,21 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::ground::Part;
-use crate::testbed::{Account, Cluster, Testbed};
+use super::ground::BenchComponent;
+use crate::testbed::{Account, Testbed, TestbedCluster};
 
 /// Commands that ask Slurm something; `sbatch` and `scancel` do something.
 const QUERIES: [&str; 4] = ["squeue", "sinfo", "scontrol", "sacct"];
 
 /// A job file.
-pub(super) fn document(parts: &[Part], script: &str, more: &str) -> String {
+pub(super) fn document(parts: &[BenchComponent], script: &str, more: &str) -> String {
     let request = if parts.iter().all(|part| part.site.is_some()) {
         "fixed"
     } else {
         "non-fixed"
     };
     let mut text = format!("wall_time = \"10m\"\nrequest = \"{request}\"\n{more}\n");
-    for (number, Part { site, processors }) in parts.iter().enumerate() {
+    for (number, BenchComponent { site, processors }) in parts.iter().enumerate() {
         let site = site.map_or_else(String::new, |site| format!("site = \"{site}\"\n"));
         text += &format!(
             "[[component]]\nname = \"part{number}\"\nprocessors = {processors}\n{site}\
@@ -37,7 +37,7 @@ pub(super) fn document(parts: &[Part], script: &str, more: &str) -> String {
 pub(super) fn prepare(
     place: &Path,
     testbed: &Testbed,
-    clusters: &[Cluster],
+    clusters: &[TestbedCluster],
     ssh: Option<&Path>,
     port: u16,
 ) -> Result<()> {
@@ -68,7 +68,7 @@ pub(super) fn prepare(
 fn configuration(
     place: &Path,
     testbed: &Testbed,
-    clusters: &[Cluster],
+    clusters: &[TestbedCluster],
     ssh: Option<&Path>,
     port: u16,
 ) -> String {
@@ -76,7 +76,7 @@ fn configuration(
         "[server]\ndata_directory = {:?}\nlisten = [\"127.0.0.1:{port}\"]\n",
         place.join("data")
     );
-    for Cluster {
+    for TestbedCluster {
         name, processors, ..
     } in clusters
     {

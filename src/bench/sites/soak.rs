@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::clusters::{ALPHA, BETA};
-use super::ground::{Ground, Part};
+use super::ground::{BenchComponent, BenchGround};
 use super::payloads::CameTo;
-use crate::testbed::Cluster;
+use crate::testbed::TestbedCluster;
 
 /// Between two troubles.
 const TROUBLE_EVERY: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ pub(super) struct Soak {
 }
 
 /// Goes on for so long, then waits until all is well.
-pub(super) fn measure(ground: &Ground, length: Duration) -> Result<Soak> {
+pub(super) fn measure(ground: &BenchGround, length: Duration) -> Result<Soak> {
     let begin = Instant::now();
     let (mut jobs, mut alive) = (Vec::new(), Vec::new());
     let mut troubles = 0;
@@ -61,10 +61,10 @@ pub(super) fn measure(ground: &Ground, length: Duration) -> Result<Soak> {
 }
 
 /// One to three components, here, there or anywhere.
-fn parts(number: usize) -> Vec<Part> {
+fn parts(number: usize) -> Vec<BenchComponent> {
     let sites = [ALPHA.name, BETA.name];
     let anywhere = number.is_multiple_of(4);
-    let part = |at: usize| Part {
+    let part = |at: usize| BenchComponent {
         site: (!anywhere).then_some(sites[(number + at) % sites.len()]),
         processors: 1 + (number + at) as u32 % 4,
     };
@@ -72,14 +72,14 @@ fn parts(number: usize) -> Vec<Part> {
 }
 
 /// A job of somebody else's. It may be refused while things are broken.
-fn others_work(ground: &Ground) {
+fn others_work(ground: &BenchGround) {
     for cluster in [ALPHA, BETA] {
         let work = ["sbatch", "-o", "/dev/null", "-n", "4", "--wrap", "sleep 5"];
         let _refused = ground.slurm(cluster, &work);
     }
 }
 
-fn trouble(ground: &Ground, number: usize) -> Result<()> {
+fn trouble(ground: &BenchGround, number: usize) -> Result<()> {
     let cluster = if number.is_multiple_of(2) {
         ALPHA
     } else {
@@ -102,7 +102,7 @@ fn trouble(ground: &Ground, number: usize) -> Result<()> {
     Ok(())
 }
 
-fn judge(ground: &Ground, jobs: &[u64]) -> Result<Soak> {
+fn judge(ground: &BenchGround, jobs: &[u64]) -> Result<Soak> {
     crate::cli::progress("soak: all is mended, the last jobs end");
     let ended = ground.await_ends(jobs, &[ALPHA, BETA])?;
     let payloads = ground.payloads()?;
@@ -124,7 +124,7 @@ fn judge(ground: &Ground, jobs: &[u64]) -> Result<Soak> {
 }
 
 /// What a cluster's controller says of its nodes and jobs, for whoever looks for the cause.
-fn tell_queue(ground: &Ground, cluster: Cluster) {
+fn tell_queue(ground: &BenchGround, cluster: TestbedCluster) {
     for words in [
         &["sinfo"][..],
         &["squeue", "-t", "all", "-o", "%i %T %r %C %j"],

@@ -3,13 +3,13 @@
 use anyhow::{Context, Result};
 
 use super::clusters::{ALPHA, BETA};
-use super::ground::{Ground, Part, now};
+use super::ground::{BenchComponent, BenchGround, now};
 use crate::api::v1::job::JobReport;
-use crate::testbed::Cluster;
+use crate::testbed::TestbedCluster;
 
 /// What was measured; seconds.
 #[derive(Debug, Default)]
-pub(super) struct Together {
+pub(super) struct TogetherFigures {
     /// From submission until the last payload began, less what Slurm alone takes: medians.
     pub(super) start: f64,
     /// What Slurm alone takes from submission to the beginning: the median.
@@ -21,8 +21,8 @@ pub(super) struct Together {
 }
 
 /// So many jobs of three components, one after the other, and as many jobs of Slurm's own.
-pub(super) fn measure(ground: &Ground, jobs: u32) -> Result<Together> {
-    let part = |cluster: Cluster| Part {
+pub(super) fn measure(ground: &BenchGround, jobs: u32) -> Result<TogetherFigures> {
+    let part = |cluster: TestbedCluster| BenchComponent {
         site: Some(cluster.name),
         processors: 4,
     };
@@ -53,7 +53,7 @@ pub(super) fn measure(ground: &Ground, jobs: u32) -> Result<Together> {
         seen.push(started.0.0 as f64 / 1_000.0 - last);
     }
     let raw = quantile(&mut raw, 0.5);
-    Ok(Together {
+    Ok(TogetherFigures {
         start: quantile(&mut start, 0.5) - raw,
         raw,
         spread: quantile(&mut spread, 0.95),
@@ -61,7 +61,7 @@ pub(super) fn measure(ground: &Ground, jobs: u32) -> Result<Together> {
     })
 }
 
-fn raw_start(ground: &Ground, number: u32) -> Result<f64> {
+fn raw_start(ground: &BenchGround, number: u32) -> Result<f64> {
     let marker = ground.directory("raw")?.join(number.to_string());
     let work = format!("date +%s.%N > {0}.part; mv {0}.part {0}", marker.display());
     let submitted = now();

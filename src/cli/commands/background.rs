@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::data_directory;
-use crate::serve::running::Running;
+use crate::serve::running::RunningProcess;
 
 /// Its log, in the data directory.
 const LOG: &str = "server.log";
@@ -28,7 +28,7 @@ const STOP_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Starts the server as a process that outlives the terminal, and waits until it answers.
-pub(crate) fn start(context: &mut Context, data: &Path) -> Result<Exit, CliError> {
+pub(crate) fn start(context: &mut CommandContext, data: &Path) -> Result<CliExit, CliError> {
     data_directory::prepare(data)
         .map_err(|error| CliError::usage(error.to_string(), "`cospan doctor` tells more"))?;
     if let Some(running) = look(data)? {
@@ -74,7 +74,7 @@ pub(crate) fn start(context: &mut Context, data: &Path) -> Result<Exit, CliError
 
 /// Waits a little for the first word of each site: whoever lists them next is not to find them
 /// unknown. One that does not answer keeps nobody.
-fn hear_sites(context: &Context) {
+fn hear_sites(context: &CommandContext) {
     if context.names_server() {
         return;
     }
@@ -128,23 +128,23 @@ fn still_alive(child: &mut Child, log: &mut File, begin: u64) -> Result<(), CliE
         said.trim_end()
     );
     Err(CliError {
-        exit: Exit::Usage,
+        exit: CliExit::Usage,
         message,
         remedy: None,
         quiet: false,
     })
 }
 
-fn look(data: &Path) -> Result<Option<Running>, CliError> {
-    Running::look(data).map_err(|error| CliError::file("look into", data, &error))
+fn look(data: &Path) -> Result<Option<RunningProcess>, CliError> {
+    RunningProcess::look(data).map_err(|error| CliError::file("look into", data, &error))
 }
 
 fn told(
-    context: &mut Context,
+    context: &mut CommandContext,
     data: &Path,
-    running: &Running,
+    running: &RunningProcess,
     what: &str,
-) -> Result<Exit, CliError> {
+) -> Result<CliExit, CliError> {
     let (process, log): (u32, PathBuf) = (running.process, data.join(LOG));
     let answer = json!({ "process": process, "addresses": running.addresses, "log": log });
     context.out.answer(&answer, |_| {
@@ -154,14 +154,14 @@ fn told(
             log.display()
         )
     })?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Has the server end that works with the configured data directory, and waits for it.
-pub(crate) fn stop(context: &mut Context) -> Result<Exit, CliError> {
+pub(crate) fn stop(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
-    let Some(Running { process, .. }) = look(&data)? else {
+    let Some(RunningProcess { process, .. }) = look(&data)? else {
         let remedy = "name its configuration with --config or COSPAN_CONFIG";
         let message = format!(
             "no server runs here with the data directory {}",
@@ -169,7 +169,7 @@ pub(crate) fn stop(context: &mut Context) -> Result<Exit, CliError> {
         );
         let remedy = Some(remedy.to_owned());
         return Err(CliError {
-            exit: Exit::Unreachable,
+            exit: CliExit::Unreachable,
             message,
             remedy,
             quiet: false,
@@ -192,7 +192,7 @@ pub(crate) fn stop(context: &mut Context) -> Result<Exit, CliError> {
     context.out.answer(&json!({ "stopped": process }), |_| {
         format!("the server (process {process}) has ended; what runs at the sites runs on\n")
     })?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn end(process: u32) -> Result<(), CliError> {

@@ -2,13 +2,16 @@
 
 use std::fmt::Write;
 
-use crate::bench::{self, Bench, CallsPlan, ClusterLog, Figure, Plan, Report};
+use crate::bench::{self, Bench, BenchFigure, BenchPlan, BenchReport, CallsPlan, ClusterLog};
 use crate::cli::args_bench::{BenchArgs, BenchCommand, LogBenchArgs};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 
 /// Runs a bench and prints its report.
-pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    command: &BenchCommand,
+) -> Result<CliExit, CliError> {
     let (bench, args) = match command {
         BenchCommand::Submit(args) => (Bench::Submit, args),
         BenchCommand::Crowd(args) => (Bench::Crowd, args),
@@ -18,7 +21,7 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
         BenchCommand::Reserve(args) => (Bench::Reserve(log_of(args)), &args.every),
         BenchCommand::Simulate(args) => (Bench::Simulate(log_of(args)), &args.every),
         BenchCommand::Sites { full } => {
-            let plan = Plan {
+            let plan = BenchPlan {
                 bench: Bench::Sites { full: *full },
                 directory: ".".into(),
                 quick: false,
@@ -44,26 +47,26 @@ pub(crate) fn run(context: &mut Context, command: &BenchCommand) -> Result<Exit,
             };
             let calls = bench::measure_calls(&plan).map_err(failed)?;
             context.out.answer(&calls, |calls| format!("{calls:?}\n"))?;
-            return Ok(Exit::Done);
+            return Ok(CliExit::Done);
         }
         BenchCommand::FloorServer { port, directory } => {
             bench::serve_floor(directory, *port).map_err(failed)?;
-            return Ok(Exit::Done);
+            return Ok(CliExit::Done);
         }
         BenchCommand::ForgeStore { directory } => {
             bench::forge_store(directory).map_err(failed)?;
-            return Ok(Exit::Done);
+            return Ok(CliExit::Done);
         }
     };
     let BenchArgs { directory, quick } = args;
-    let plan = Plan {
+    let plan = BenchPlan {
         bench,
         directory: directory.clone(),
         quick: *quick,
     };
     let report = bench::run(&plan).map_err(failed)?;
     context.out.answer(&report, table)?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn log_of(args: &LogBenchArgs) -> Option<ClusterLog> {
@@ -74,14 +77,14 @@ fn log_of(args: &LogBenchArgs) -> Option<ClusterLog> {
 }
 
 /// What was slow is only told; what was wrong is an error.
-fn without_mistakes(report: &Report) -> Result<Exit, CliError> {
-    let told = |figure: &&Figure| format!("{} is {}", figure.name, figure.value);
+fn without_mistakes(report: &BenchReport) -> Result<CliExit, CliError> {
+    let told = |figure: &&BenchFigure| format!("{} is {}", figure.name, figure.value);
     let mistakes: Vec<String> = report.mistakes().iter().map(told).collect();
     if mistakes.is_empty() {
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     }
     Err(CliError {
-        exit: Exit::JobFailed,
+        exit: CliExit::JobFailed,
         message: format!("{}, and must be 0", mistakes.join(", ")),
         remedy: Some(
             "lines above name the jobs; servers' logs and what payloads wrote stay below \
@@ -94,17 +97,17 @@ fn without_mistakes(report: &Report) -> Result<Exit, CliError> {
 
 fn failed(error: anyhow::Error) -> CliError {
     CliError {
-        exit: Exit::JobFailed,
+        exit: CliExit::JobFailed,
         message: format!("the bench did not come to its end: {error:#}"),
         remedy: Some("its directory must be on a disk, with some GB free".into()),
         quiet: false,
     }
 }
 
-fn table(report: &Report) -> String {
+fn table(report: &BenchReport) -> String {
     let mut text = String::from("FIGURE\tVALUE\tUNIT\tTARGET\n");
-    let line = |text: &mut String, figure: &Figure| {
-        let Figure {
+    let line = |text: &mut String, figure: &BenchFigure| {
+        let BenchFigure {
             name,
             value,
             unit,
@@ -125,9 +128,9 @@ fn table(report: &Report) -> String {
 mod tests {
     use super::*;
 
-    fn report(value: f64, target: &'static str) -> Report {
-        let figures = vec![Figure::new("slurm_kill_lost", value, "jobs", target)];
-        Report {
+    fn report(value: f64, target: &'static str) -> BenchReport {
+        let figures = vec![BenchFigure::new("slurm_kill_lost", value, "jobs", target)];
+        BenchReport {
             bench: "sites",
             figures,
             floors: Vec::new(),

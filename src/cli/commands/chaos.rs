@@ -12,13 +12,16 @@ use crate::api::v1::chaos::{
 };
 use crate::chaos::plan;
 use crate::cli::args_chaos::{ChaosCommand, ChaosInjectArgs};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{bold, columns, fields, note, state};
 use crate::cli::when::clock;
 
 /// Runs `chaos ...`.
-pub(crate) fn run(context: &mut Context, command: &ChaosCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    command: &ChaosCommand,
+) -> Result<CliExit, CliError> {
     match command {
         ChaosCommand::Inject(args) => inject(context, args),
         ChaosCommand::Status => status(context),
@@ -28,7 +31,7 @@ pub(crate) fn run(context: &mut Context, command: &ChaosCommand) -> Result<Exit,
 }
 
 /// Injects the faults of a plan.
-fn inject(context: &mut Context, args: &ChaosInjectArgs) -> Result<Exit, CliError> {
+fn inject(context: &mut CommandContext, args: &ChaosInjectArgs) -> Result<CliExit, CliError> {
     let (name, text) = read_plan(&args.plan)?;
     let client = context.client()?;
     let status = client.chaos()?;
@@ -48,7 +51,7 @@ fn inject(context: &mut Context, args: &ChaosInjectArgs) -> Result<Exit, CliErro
             );
             let message = format!("the plan has {count} {noun}\n\n{problems}");
             CliError {
-                exit: Exit::Usage,
+                exit: CliExit::Usage,
                 message,
                 remedy: None,
                 quiet: false,
@@ -62,7 +65,7 @@ fn inject(context: &mut Context, args: &ChaosInjectArgs) -> Result<Exit, CliErro
             "faults are being injected; `cospan chaos stop` ends them at once, `cospan chaos report` tells what they came to"
         }
     });
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn read_plan(file: &Path) -> Result<(String, String), CliError> {
@@ -80,7 +83,7 @@ fn read_plan(file: &Path) -> Result<(String, String), CliError> {
 fn not_allowed() -> CliError {
     let remedy = "set allowed = true in [chaos] of its configuration, and restart it";
     CliError {
-        exit: Exit::Refused,
+        exit: CliExit::Refused,
         message: "this server does not let anybody inject faults".into(),
         remedy: Some(remedy.into()),
         quiet: false,
@@ -88,24 +91,24 @@ fn not_allowed() -> CliError {
 }
 
 /// Says what is allowed, and what runs.
-fn status(context: &mut Context) -> Result<Exit, CliError> {
+fn status(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let status = context.client()?.chaos()?;
     context.out.answer(&status, status_text)?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Ends all faults at once.
-fn stop(context: &mut Context) -> Result<Exit, CliError> {
+fn stop(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let report = context.client()?.stop_chaos()?;
     context.out.answer(&report, report_text)?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Says what was injected, and what the control plane did.
-fn report(context: &mut Context) -> Result<Exit, CliError> {
+fn report(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let report = context.client()?.chaos_report()?;
     context.out.answer(&report, report_text)?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn status_text(status: &ChaosStatus) -> String {

@@ -2,16 +2,19 @@
 
 use serde_json::json;
 
-use crate::cli::args::Format;
+use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::ConfigCommand;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{note, warning_word};
-use crate::config::{Located, reference, show};
+use crate::config::{LocatedConfig, reference, show};
 use crate::roots;
 
 /// Checks and shows the configuration.
-pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    command: &ConfigCommand,
+) -> Result<CliExit, CliError> {
     match command {
         ConfigCommand::Check => {
             let located = context.config()?;
@@ -38,11 +41,11 @@ pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit
             warn(&located);
             let text = show(&located.loaded.config, !brief);
             match context.out.format() {
-                Format::Table => {
+                OutputFormat::Table => {
                     let text = format!("# In effect, from {}.\n\n{text}", place(&located));
                     context.out.bytes(text.as_bytes())?;
                 }
-                Format::Json | Format::Yaml => {
+                OutputFormat::Json | OutputFormat::Yaml => {
                     let value: toml::Table = toml::from_str(&text).map_err(|error| {
                         CliError::usage(error.to_string(), "print it without -o")
                     })?;
@@ -52,25 +55,25 @@ pub(crate) fn run(context: &mut Context, command: &ConfigCommand) -> Result<Exit
         }
         ConfigCommand::Reference => context.out.bytes(reference().as_bytes())?,
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Roots that are none, as far as this account can tell: the server's may be another.
-pub(super) fn wrong_roots(context: &Context, located: &Located) -> Vec<String> {
+pub(super) fn wrong_roots(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
     let config = &located.loaded.config;
     let wrong = roots::wrong(config, &config.data_directory(&context.environment));
     let certain = wrong.iter().filter(|wrong| !wrong.depends_on_account());
     certain.map(ToString::to_string).collect()
 }
 
-fn place(located: &Located) -> String {
+fn place(located: &LocatedConfig) -> String {
     located.file.as_ref().map_or_else(
         || "the defaults (no file was found)".into(),
         |f| f.display().to_string(),
     )
 }
 
-fn warn(located: &Located) {
+fn warn(located: &LocatedConfig) {
     let warnings = &located.loaded.warnings;
     if !warnings.is_empty() {
         note(&format!(
@@ -82,7 +85,7 @@ fn warn(located: &Located) {
 
 /// Keys for which a site is, and which there are not. Whoever may not read the keys is told
 /// nothing of them; nor is anybody where the server has not made its first one yet.
-fn keys_of_nobody(context: &Context, located: &Located) -> Vec<String> {
+fn keys_of_nobody(context: &CommandContext, located: &LocatedConfig) -> Vec<String> {
     let known = context.keys(located).list().unwrap_or_default();
     if known.is_empty() {
         return Vec::new();

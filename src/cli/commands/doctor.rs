@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use super::configuration::wrong_roots;
 use crate::cli::args_operate::DoctorArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{columns, note, state};
 use crate::client::Client;
-use crate::config::Located;
+use crate::config::LocatedConfig;
 use crate::data_directory::{self, DataDirectoryError};
 use crate::file_system::{existing, is_in_memory};
-use crate::serve::running::Running;
+use crate::serve::running::RunningProcess;
 
 /// Less than this is too little for a store that grows.
 const LITTLE_DISK_BYTES: u64 = 1_000_000_000;
@@ -25,7 +25,7 @@ const MOST_SKEW_S: u64 = 5;
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum CheckVerdict {
     Good,
     Odd,
     Bad,
@@ -33,19 +33,19 @@ pub(super) enum Verdict {
 
 /// One check.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Check {
+pub(super) struct DoctorCheck {
     pub(super) what: &'static str,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CheckVerdict,
     pub(super) found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<String>,
 }
 
-impl Check {
+impl DoctorCheck {
     fn good(what: &'static str, found: impl Into<String>) -> Self {
         Self {
             what,
-            verdict: Verdict::Good,
+            verdict: CheckVerdict::Good,
             found: found.into(),
             remedy: None,
         }
@@ -55,7 +55,7 @@ impl Check {
         let remedy = Some(remedy.into());
         Self {
             what,
-            verdict: Verdict::Odd,
+            verdict: CheckVerdict::Odd,
             found: found.into(),
             remedy,
         }
@@ -63,7 +63,7 @@ impl Check {
 
     fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            verdict: Verdict::Bad,
+            verdict: CheckVerdict::Bad,
             ..Self::odd(what, found, remedy)
         }
     }
@@ -79,14 +79,14 @@ impl Check {
 
 /// What was found, and how it ends.
 struct Examination {
-    checks: Vec<Check>,
-    exit: Exit,
-    located: Option<Located>,
+    checks: Vec<DoctorCheck>,
+    exit: CliExit,
+    located: Option<LocatedConfig>,
     client: Option<Client>,
 }
 
 /// Checks the installation.
-pub(crate) fn run(context: &mut Context, args: &DoctorArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &DoctorArgs) -> Result<CliExit, CliError> {
     let examination = examine(context);
     if let Some(file) = &args.bundle {
         bundle::write(file, context, &examination)?;
@@ -103,10 +103,10 @@ pub(crate) fn run(context: &mut Context, args: &DoctorArgs) -> Result<Exit, CliE
     Ok(examination.exit)
 }
 
-fn examine(context: &Context) -> Examination {
+fn examine(context: &CommandContext) -> Examination {
     let mut all = Examination {
         checks: Vec::new(),
-        exit: Exit::Done,
+        exit: CliExit::Done,
         located: None,
         client: None,
     };
@@ -116,7 +116,8 @@ fn examine(context: &Context) -> Examination {
             all.located = Some(located);
         }
         Err(error) => {
-            all.checks.push(Check::failed("configuration", &error));
+            all.checks
+                .push(DoctorCheck::failed("configuration", &error));
             all.exit = error.exit;
         }
     }
@@ -127,23 +128,28 @@ fn examine(context: &Context) -> Examination {
         all.checks.push(key(context, located));
     }
     server(context, &mut all);
-    if all.exit == Exit::Done && all.checks.iter().any(|check| check.verdict == Verdict::Bad) {
-        all.exit = Exit::Usage;
+    if all.exit == CliExit::Done
+        && all
+            .checks
+            .iter()
+            .any(|check| check.verdict == CheckVerdict::Bad)
+    {
+        all.exit = CliExit::Usage;
     }
     all
 }
 
-fn configuration(located: &Located) -> Check {
+fn configuration(located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "configuration";
     let file = located.file.as_ref().map(|file| file.display().to_string());
     match (file, located.loaded.warnings.len()) {
-        (None, _) => Check::odd(
+        (None, _) => DoctorCheck::odd(
             WHAT,
             "no file was found: everything is at its default, and there are no sites",
             "name one with --config or COSPAN_CONFIG; `cospan config show` prints a first one",
         ),
-        (Some(file), 0) => Check::good(WHAT, file),
-        (Some(file), n) => Check::odd(
+        (Some(file), 0) => DoctorCheck::good(WHAT, file),
+        (Some(file), n) => DoctorCheck::odd(
             WHAT,
             format!("{file} has {n} warnings"),
             "see `cospan config check`",
@@ -151,21 +157,21 @@ fn configuration(located: &Located) -> Check {
     }
 }
 
-fn roots(context: &Context, located: &Located) -> Vec<Check> {
+fn roots(context: &CommandContext, located: &LocatedConfig) -> Vec<DoctorCheck> {
     let wrong = wrong_roots(context, located).into_iter();
     wrong
-        .map(|wrong| Check::bad("root", wrong, "no server starts before that"))
+        .map(|wrong| DoctorCheck::bad("root", wrong, "no server starts before that"))
         .collect()
 }
 
-fn disk(directory: &Path) -> Check {
+fn disk(directory: &Path) -> DoctorCheck {
     const WHAT: &str = "data directory";
     let name = directory.display();
     match data_directory::check(directory) {
         // Whoever asks need not be the server's user.
         Ok(()) | Err(DataDirectoryError::Foreign { .. }) => {}
         Err(error) => {
-            return Check::bad(
+            return DoctorCheck::bad(
                 WHAT,
                 error.to_string(),
                 "mend it as it says: no server starts on it",
@@ -176,7 +182,7 @@ fn disk(directory: &Path) -> Check {
     let free = match rustix::fs::statvfs(place) {
         Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
         Err(error) => {
-            return Check::bad(
+            return DoctorCheck::bad(
                 WHAT,
                 format!("cannot look at {}: {error}", place.display()),
                 "check that its disk is there",
@@ -185,45 +191,45 @@ fn disk(directory: &Path) -> Check {
     };
     let shown = cospan_domain::units::Bytes(free);
     if is_in_memory(place) {
-        return Check::bad(
+        return DoctorCheck::bad(
             WHAT,
             format!("{name} lies in memory: a power cut would take everything"),
             "set server.data_directory to a place on a disk",
         );
     }
     match free < LITTLE_DISK_BYTES {
-        true => Check::odd(
+        true => DoctorCheck::odd(
             WHAT,
             format!("{name} has {shown} left"),
             "make room on its disk",
         ),
-        false => Check::good(WHAT, format!("{name}, {shown} left")),
+        false => DoctorCheck::good(WHAT, format!("{name}, {shown} left")),
     }
 }
 
-fn key(context: &Context, located: &Located) -> Check {
+fn key(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "key";
     if context.environment.token.is_some() {
-        return Check::good(WHAT, "in COSPAN_TOKEN");
+        return DoctorCheck::good(WHAT, "in COSPAN_TOKEN");
     }
     let keys = context.keys(located);
     match keys.local_token() {
-        Ok(Some(_)) => Check::good(WHAT, keys.token_file().display().to_string()),
-        Ok(None) => Check::odd(
+        Ok(Some(_)) => DoctorCheck::good(WHAT, keys.token_file().display().to_string()),
+        Ok(None) => DoctorCheck::odd(
             WHAT,
             "there is none in COSPAN_TOKEN nor beside the store",
             "start the server once as this user, or ask its operator for `cospan key add`",
         ),
-        Err(error) => Check::failed(WHAT, &error.into()),
+        Err(error) => DoctorCheck::failed(WHAT, &error.into()),
     }
 }
 
-fn server(context: &Context, all: &mut Examination) {
+fn server(context: &CommandContext, all: &mut Examination) {
     let client = match context.client() {
         Ok(client) => client,
         Err(error) => {
             // Configuration and key have been told already.
-            if all.exit == Exit::Done {
+            if all.exit == CliExit::Done {
                 all.exit = error.exit;
             }
             return;
@@ -233,7 +239,7 @@ fn server(context: &Context, all: &mut Examination) {
     match client.server_clock() {
         Ok(seconds) => {
             all.checks
-                .push(Check::good(WHAT, client.address().to_string()));
+                .push(DoctorCheck::good(WHAT, client.address().to_string()));
             all.checks.push(clock(seconds));
             all.checks.push(access(&client));
             all.checks.extend(sites(&client));
@@ -252,13 +258,18 @@ fn server(context: &Context, all: &mut Examination) {
 }
 
 /// The server that is not reached, and what was looked at here to find out why.
-fn silent(error: &CliError, here: bool, before: &[Check], looked: Option<&[Check; 2]>) -> Check {
-    let mut check = Check::failed("server", error);
-    if error.exit != Exit::Unreachable {
+fn silent(
+    error: &CliError,
+    here: bool,
+    before: &[DoctorCheck],
+    looked: Option<&[DoctorCheck; 2]>,
+) -> DoctorCheck {
+    let mut check = DoctorCheck::failed("server", error);
+    if error.exit != CliExit::Unreachable {
         return check;
     }
     let mut all = before.iter().chain(looked.into_iter().flatten());
-    check.remedy = Some(match all.find(|check| check.verdict == Verdict::Bad) {
+    check.remedy = Some(match all.find(|check| check.verdict == CheckVerdict::Bad) {
         Some(bad) => format!("{} is bad, which is told below: mend that first", bad.what),
         None if here => {
             "nothing that was looked at here keeps it from starting: `cospan serve`, or `cospan \
@@ -274,12 +285,12 @@ fn silent(error: &CliError, here: bool, before: &[Check], looked: Option<&[Check
 }
 
 /// Whether a server runs with the data directory all the same.
-fn process(context: &Context, located: &Located) -> Check {
+fn process(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "process";
     let data = located.loaded.config.data_directory(&context.environment);
-    match Running::look(&data) {
-        Ok(None) => Check::good(WHAT, format!("no server runs with {}", data.display())),
-        Ok(Some(Running { process, addresses })) => Check::bad(
+    match RunningProcess::look(&data) {
+        Ok(None) => DoctorCheck::good(WHAT, format!("no server runs with {}", data.display())),
+        Ok(Some(RunningProcess { process, addresses })) => DoctorCheck::bad(
             WHAT,
             format!(
                 "process {process} serves {} at {}",
@@ -288,48 +299,48 @@ fn process(context: &Context, located: &Located) -> Check {
             ),
             "name that address with --server or COSPAN_SERVER; if it hangs there, `cospan stop` it",
         ),
-        Err(error) => Check::odd(WHAT, error.to_string(), "check the data directory"),
+        Err(error) => DoctorCheck::odd(WHAT, error.to_string(), "check the data directory"),
     }
 }
 
 /// What keeps a server from its store, if that is why it is not up.
-fn store(context: &Context, located: &Located) -> Check {
+fn store(context: &CommandContext, located: &LocatedConfig) -> DoctorCheck {
     const WHAT: &str = "store";
     let config = &located.loaded.config;
     let data = config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(config, &data);
     match cospan_storage::look(&path, &options) {
-        Ok(()) => Check::good(
+        Ok(()) => DoctorCheck::good(
             WHAT,
             format!("{}: nothing keeps a server from it", path.display()),
         ),
         Err(error) => {
             let remedy = "`cospan serve` does not start before this is mended";
-            Check::bad(WHAT, error.to_string(), remedy)
+            DoctorCheck::bad(WHAT, error.to_string(), remedy)
         }
     }
 }
 
-fn clock(server_s: Option<u64>) -> Check {
+fn clock(server_s: Option<u64>) -> DoctorCheck {
     const WHAT: &str = "clock";
     let Some(theirs) = server_s else {
-        return Check::good(WHAT, "the server does not tell its time");
+        return DoctorCheck::good(WHAT, "the server does not tell its time");
     };
     let apart = (crate::cli::when::now().0 / 1_000).abs_diff(theirs);
     match apart > MOST_SKEW_S {
-        true => Check::odd(
+        true => DoctorCheck::odd(
             WHAT,
             format!("the server's clock and ours are {apart} s apart"),
             "set both by NTP",
         ),
-        false => Check::good(WHAT, "agrees with the server's"),
+        false => DoctorCheck::good(WHAT, "agrees with the server's"),
     }
 }
 
-fn access(client: &Client) -> Check {
+fn access(client: &Client) -> DoctorCheck {
     const WHAT: &str = "access";
     match client.text("/readyz").and_then(|_| client.store()) {
-        Ok(store) => Check::good(
+        Ok(store) => DoctorCheck::good(
             WHAT,
             format!(
                 "{} jobs, store {} ({})",
@@ -338,17 +349,17 @@ fn access(client: &Client) -> Check {
                 store.engine
             ),
         ),
-        Err(error) => Check::failed(WHAT, &error.into()),
+        Err(error) => DoctorCheck::failed(WHAT, &error.into()),
     }
 }
 
-fn sites(client: &Client) -> Vec<Check> {
+fn sites(client: &Client) -> Vec<DoctorCheck> {
     const WHAT: &str = "site";
     let Ok(list) = client.sites() else {
         return Vec::new();
     };
     if list.sites.is_empty() {
-        return vec![Check::odd(
+        return vec![DoctorCheck::odd(
             WHAT,
             "there are no sites",
             "add a [[site]] to the configuration",
@@ -362,22 +373,22 @@ fn sites(client: &Client) -> Vec<Check> {
             .unwrap_or_default();
         let found = format!("{} is {}{reason}", site.name, site.state);
         match site.state.as_str() {
-            "usable" => Check::good(WHAT, found),
-            _ => Check::odd(WHAT, found, format!("see `cospan site show {}`", site.name)),
+            "usable" => DoctorCheck::good(WHAT, found),
+            _ => DoctorCheck::odd(WHAT, found, format!("see `cospan site show {}`", site.name)),
         }
     };
     list.sites.iter().map(check).collect()
 }
 
 /// Checks for people: a line each, then what to do.
-pub(super) fn text(checks: &[Check]) -> String {
+pub(super) fn text(checks: &[DoctorCheck]) -> String {
     let rows: Vec<Vec<String>> = checks
         .iter()
         .map(|check| {
             let verdict = match check.verdict {
-                Verdict::Good => state("usable").replace("usable", "good"),
-                Verdict::Odd => state("unknown").replace("unknown", "odd"),
-                Verdict::Bad => state("failed").replace("failed", "BAD"),
+                CheckVerdict::Good => state("usable").replace("usable", "good"),
+                CheckVerdict::Odd => state("unknown").replace("unknown", "odd"),
+                CheckVerdict::Bad => state("failed").replace("failed", "BAD"),
             };
             let found = check.found.lines().next().unwrap_or_default().to_owned();
             vec![verdict, check.what.to_owned(), found]

@@ -6,21 +6,21 @@ use super::{last_words, map, ranking};
 use crate::api::v1::explain::{
     CostReport, ExplainReport, TransferReport, VerdictGroup, VerdictReport,
 };
-use crate::cli::args::Format;
+use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ExplainArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{bold, columns, line, note, state, warning_word};
 use crate::cli::when::clock;
 use crate::client::{Client, ClientError};
 
 /// Says why jobs are where they are.
-pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &ExplainArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
     let (after, limit) = (args.after, args.limit);
     let is_page = after.is_some() || limit.is_some();
-    let is_for_people = context.out.format() == Format::Table;
+    let is_for_people = context.out.format() == OutputFormat::Table;
     let explain = |id| match is_page || is_for_people {
         true => client.explain_page(id, after, limit),
         false => whole(&client, id),
@@ -30,7 +30,7 @@ pub(crate) fn run(context: &mut Context, args: &ExplainArgs) -> Result<Exit, Cli
         let texts = reports.iter().map(|report| told(report, is_page));
         texts.collect::<Vec<String>>().join("\n")
     })?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// All pages of an explanation; says so if they are not of one state of the job.

@@ -3,22 +3,25 @@
 use cospan_domain::ids::InvalidId;
 use cospan_domain::units::Bytes;
 
-use super::upload::{Wish, upload};
+use super::upload::{UploadWish, upload};
 use crate::api::v1::file::{FilePage, FileRegistration, FileReport};
 use crate::api::v1::upload::{UploadPage, UploadReport, UploadState};
-use crate::cli::args_operate::FileCommand;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::args_operate::FileSubcommand;
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{bold, columns, fields};
 use crate::client::Client;
 
 /// Registers input files and looks at them.
-pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    command: &FileSubcommand,
+) -> Result<CliExit, CliError> {
     let client = context.client()?;
     match command {
-        FileCommand::List => context.out.answer(&every_page(&client)?, list)?,
-        FileCommand::Show { name } => context.out.answer(&client.file(name)?, show)?,
-        FileCommand::Add {
+        FileSubcommand::List => context.out.answer(&every_page(&client)?, list)?,
+        FileSubcommand::Show { name } => context.out.answer(&client.file(name)?, show)?,
+        FileSubcommand::Add {
             name,
             site,
             path,
@@ -33,7 +36,7 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
             };
             context.out.answer(&client.add_file(&file)?, show)?;
         }
-        FileCommand::Upload {
+        FileSubcommand::Upload {
             path,
             name,
             site,
@@ -41,7 +44,7 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
         } => {
             let wrong = |error: InvalidId| CliError::usage(error.to_string(), "correct the name");
             let own = path.file_name().and_then(|name| name.to_str());
-            let wish = Wish {
+            let wish = UploadWish {
                 name: name
                     .as_deref()
                     .or(own)
@@ -54,10 +57,10 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
             let name = upload(&client, path, &wish)?;
             context.out.answer(&client.file(name.as_str())?, show)?;
         }
-        FileCommand::Uploads { give_up: None } => {
+        FileSubcommand::Uploads { give_up: None } => {
             context.out.answer(&unfinished(&client)?, uploads)?
         }
-        FileCommand::Uploads { give_up: Some(id) } => {
+        FileSubcommand::Uploads { give_up: Some(id) } => {
             let upload = begun(&client, id)?;
             client.give_up_upload(upload.id.as_deref().unwrap_or(id))?;
             context.out.answer(&upload, |upload| {
@@ -67,7 +70,7 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
                 )
             })?;
         }
-        FileCommand::Remove { name, site, force } => {
+        FileSubcommand::Remove { name, site, force } => {
             client.remove_file(name, site.as_deref(), *force)?;
             let what = site
                 .as_ref()
@@ -78,7 +81,7 @@ pub(crate) fn run(context: &mut Context, command: &FileCommand) -> Result<Exit, 
                 .answer(&done, |_| format!("file {name}{what} forgotten\n"))?;
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn every_page(client: &Client) -> Result<FilePage, CliError> {

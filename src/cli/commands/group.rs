@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::list;
 use crate::api::v1::job::{JobPage, JobRow};
 use crate::api::v1::runner::TaskReport;
-use crate::cli::context::{Context, PAGE};
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::{CommandContext, PAGE};
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{bold, fields, state};
 use crate::client::{Client, JobFilter};
 
@@ -28,10 +28,14 @@ struct GroupShown {
 }
 
 /// Shows a sweep.
-pub(super) fn show(context: &mut Context, client: &Client, group: u64) -> Result<Exit, CliError> {
+pub(super) fn show(
+    context: &mut CommandContext,
+    client: &Client,
+    group: u64,
+) -> Result<CliExit, CliError> {
     let ids = context.runs(client, group)?;
     let Some(first) = ids.first() else {
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     };
     let one = client.job(*first)?;
     let filter = JobFilter {
@@ -53,7 +57,7 @@ pub(super) fn show(context: &mut Context, client: &Client, group: u64) -> Result
         jobs,
     };
     context.out.answer(&shown, text)?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn text(shown: &GroupShown) -> String {

@@ -5,14 +5,14 @@ use serde_json::json;
 
 use crate::api::v1::Instant;
 use crate::cli::args_operate::{KeyCommand, KeyRoleArgs};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{columns, note};
 use crate::cli::when::{clock, now};
 use crate::keys::{KeyDirectory, KeyInfo, Roles};
 
 /// Makes, lists and removes keys.
-pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, command: &KeyCommand) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let keys = context.keys(&located);
     match command {
@@ -36,7 +36,7 @@ pub(crate) fn run(context: &mut Context, command: &KeyCommand) -> Result<Exit, C
             })?;
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn named(name: &str) -> Result<KeyName, CliError> {
@@ -44,7 +44,7 @@ fn named(name: &str) -> Result<KeyName, CliError> {
 }
 
 fn set_role(
-    context: &mut Context,
+    context: &mut CommandContext,
     keys: &KeyDirectory,
     args: &KeyRoleArgs,
     given: bool,
@@ -61,7 +61,7 @@ fn words(roles: &Roles) -> Vec<String> {
     roles.iter().map(|role| role.to_string()).collect()
 }
 
-fn list(context: &mut Context, keys: &[KeyInfo]) -> std::io::Result<()> {
+fn list(context: &mut CommandContext, keys: &[KeyInfo]) -> std::io::Result<()> {
     let answer = keys.iter().map(|key| {
         let (name, created) = (key.name.to_string(), Instant(key.created));
         let print = key.fingerprint();

@@ -2,14 +2,14 @@
 
 use crate::api::v1::job::{JobPage, JobRow};
 use crate::cli::args_job::ListArgs;
-use crate::cli::context::{Context, PAGE};
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::{CommandContext, PAGE};
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{columns, note, state};
 use crate::cli::when::{age, now};
 use crate::client::{Client, JobFilter};
 
 /// Lists jobs.
-pub(crate) fn run(context: &mut Context, args: &ListArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &ListArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let limit = if args.all { PAGE } else { args.limit };
     let filter = args.only.filter(args.after, limit);
@@ -24,7 +24,7 @@ pub(crate) fn run(context: &mut Context, args: &ListArgs) -> Result<Exit, CliErr
             "there are more: cospan list --after {next}, or --all"
         ));
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// A page as full as asked for: the server may send less although there is more.

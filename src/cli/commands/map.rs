@@ -6,13 +6,13 @@ use std::fs;
 
 use crate::api::v1::explain::{BidReport, ExplainReport};
 use crate::cli::args_job::MapArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{columns, line};
 use crate::simulate::report::{MapPoint, virtual_map};
 
 /// Draws the sites as they are to a job.
-pub(crate) fn run(context: &mut Context, args: &MapArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &MapArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let report = super::explain::whole(&client, context.resolve_one(&client, &args.id)?)?;
     if report.bids.is_empty() {
@@ -35,7 +35,7 @@ pub(crate) fn run(context: &mut Context, args: &MapArgs) -> Result<Exit, CliErro
         let plot = terminal::plot(&points(&report));
         format!("{}\n{by}\n{plot}\n{}", title(&report), table(bids))
     })?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn title(report: &ExplainReport) -> String {

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::api::v1::job::{JobReport, OutputReport};
 use crate::cli::args_job::OutputArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_half_written;
 use crate::cli::out::{columns, note, state};
 use crate::client::Client;
@@ -34,10 +34,10 @@ struct Fetched {
 }
 
 /// Fetches the outputs of jobs.
-pub(crate) fn run(context: &mut Context, args: &OutputArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &OutputArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
-    let (mut all, mut exit) = (Vec::new(), Exit::Done);
+    let (mut all, mut exit) = (Vec::new(), CliExit::Done);
     for &id in &ids {
         let job = client.job(id)?;
         let to = directory(args.to.as_deref(), id, ids.len() > 1);
@@ -114,7 +114,7 @@ fn fetch(
             "do not trust this server",
         ))
     } else {
-        let way = Way {
+        let way = OutputDownload {
             client,
             job: job.id,
             component,
@@ -151,7 +151,7 @@ struct Arrived {
 }
 
 /// An output on its way to a file.
-struct Way<'w> {
+struct OutputDownload<'w> {
     client: &'w Client,
     job: u64,
     component: &'w str,
@@ -159,7 +159,7 @@ struct Way<'w> {
     file: &'w Path,
 }
 
-impl Way<'_> {
+impl OutputDownload<'_> {
     /// Fetches it, whether it is a file or a directory.
     fn bring(&self, overwrite: bool) -> Result<Arrived, CliError> {
         // Of a directory that was fetched before nothing is read as a file.
@@ -172,7 +172,7 @@ impl Way<'_> {
         match fetched {
             // The server tells of no file: most that are missing are no directories either, and
             // then what it said of the file is what counts.
-            Err(error) if was_there || error.exit == Exit::Refused => {
+            Err(error) if was_there || error.exit == CliExit::Refused => {
                 let listed = self
                     .client
                     .tree(self.job, self.component, &self.output.path);
@@ -323,7 +323,7 @@ fn whole(
         _ => return Ok(()),
     };
     Err(CliError {
-        exit: Exit::Unreachable,
+        exit: CliExit::Unreachable,
         message: problem,
         remedy: Some("fetch it again".into()),
         quiet: false,

@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 use crate::api::v1::JobDocument;
 use crate::api::v1::job::{JobReport, SubmittedReport};
 use crate::api::v1::reservation::{HeldReport, ReservationReport};
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{note, warning_word};
 use crate::cli::when::local;
 use crate::client::Client;
@@ -114,7 +114,7 @@ fn tell_one(job: &JobReport) -> Result<(), CliError> {
             });
             let message = format!("job {id} was refused its start: {why}");
             Err(CliError {
-                exit: Exit::Refused,
+                exit: CliExit::Refused,
                 message,
                 remedy,
                 quiet: false,

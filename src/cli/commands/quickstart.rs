@@ -1,23 +1,26 @@
 //! `cospan quickstart`
 
-use crate::cli::args::Format;
+use crate::cli::args::OutputFormat;
 use crate::cli::args_operate::QuickstartArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::note;
-use crate::quickstart::{Options, QuickstartError, run as demonstrate, testbed};
+use crate::quickstart::{QuickstartError, QuickstartOptions, run as demonstrate, testbed};
 
 /// Does the main job before the user's eyes.
-pub(crate) fn run(context: &mut Context, args: &QuickstartArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    args: &QuickstartArgs,
+) -> Result<CliExit, CliError> {
     if args.remove {
         testbed::remove()?;
         note("nothing of the testbed is left");
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     }
-    let options = Options {
+    let options = QuickstartOptions {
         directory: args.directory.clone(),
         keep: args.keep,
-        silent: context.out.format() != Format::Table,
+        silent: context.out.format() != OutputFormat::Table,
         corrupt_output: args.corrupt_output,
     };
     // People have read it already.
@@ -30,7 +33,11 @@ pub(crate) fn run(context: &mut Context, args: &QuickstartArgs) -> Result<Exit, 
         context.out.answer(&report, |_| String::new())?;
         report.right
     };
-    Ok(if right { Exit::Done } else { Exit::JobFailed })
+    Ok(if right {
+        CliExit::Done
+    } else {
+        CliExit::JobFailed
+    })
 }
 
 impl From<QuickstartError> for CliError {
@@ -41,7 +48,7 @@ impl From<QuickstartError> for CliError {
             QuickstartError::JobEnded { .. } => {
                 let message = error.to_string();
                 Self {
-                    exit: Exit::JobFailed,
+                    exit: CliExit::JobFailed,
                     message,
                     remedy: None,
                     quiet: false,
@@ -50,14 +57,14 @@ impl From<QuickstartError> for CliError {
             QuickstartError::ServerEnded { .. } | QuickstartError::TooSlow { .. } => {
                 let message = error.to_string();
                 Self {
-                    exit: Exit::Unreachable,
+                    exit: CliExit::Unreachable,
                     message,
                     remedy: None,
                     quiet: false,
                 }
             }
             error => Self {
-                exit: Exit::Usage,
+                exit: CliExit::Usage,
                 message: error.to_string(),
                 remedy: None,
                 quiet: false,

@@ -3,11 +3,11 @@
 use std::io;
 
 use crate::api::v1::accounting::{AccountPage, AccountRow};
-use crate::cli::args::Format;
+use crate::cli::args::OutputFormat;
 use crate::cli::args_job::ReportArgs;
-use crate::cli::context::{Context, PAGE};
-use crate::cli::exit::{CliError, Exit};
-use crate::csv_file::{CsvFile, Field};
+use crate::cli::context::{CommandContext, PAGE};
+use crate::cli::exit::{CliError, CliExit};
+use crate::csv_file::{CsvField, CsvFile};
 
 /// Heads of the columns, in their order.
 pub(crate) const COLUMNS: [&str; 27] = [
@@ -41,14 +41,14 @@ pub(crate) const COLUMNS: [&str; 27] = [
 ];
 
 /// Writes what jobs cost, page after page, so that any number of them can be written.
-pub(crate) fn run(context: &mut Context, args: &ReportArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &ReportArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let mut filter = args.only.filter(args.after, PAGE);
-    let structured = context.out.format() != Format::Table;
+    let structured = context.out.format() != OutputFormat::Table;
     let mut whole = AccountPage::default();
     let mut page = client.accounts(&filter)?;
     if !structured {
-        context.out.bytes(&lines([COLUMNS.map(Field::text)])?)?;
+        context.out.bytes(&lines([COLUMNS.map(CsvField::text)])?)?;
     }
     loop {
         match structured {
@@ -64,10 +64,10 @@ pub(crate) fn run(context: &mut Context, args: &ReportArgs) -> Result<Exit, CliE
     if structured {
         context.out.answer(&whole, |_| String::new())?;
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn lines(rows: impl IntoIterator<Item = [Field; COLUMNS.len()]>) -> io::Result<Vec<u8>> {
+fn lines(rows: impl IntoIterator<Item = [CsvField; COLUMNS.len()]>) -> io::Result<Vec<u8>> {
     let mut file = CsvFile::new();
     for row in rows {
         file.row(row)?;
@@ -75,42 +75,42 @@ fn lines(rows: impl IntoIterator<Item = [Field; COLUMNS.len()]>) -> io::Result<V
     Ok(file.finish()?)
 }
 
-fn cells(row: &AccountRow) -> [Field; COLUMNS.len()] {
+fn cells(row: &AccountRow) -> [CsvField; COLUMNS.len()] {
     fn or_empty(value: Option<impl ToString>) -> String {
         value.map_or_else(String::new, |value| value.to_string())
     }
-    fn number(value: Option<impl ToString>) -> Field {
-        Field::number(or_empty(value))
+    fn number(value: Option<impl ToString>) -> CsvField {
+        CsvField::number(or_empty(value))
     }
     let cost = &row.accounting;
     [
-        Field::number(row.id),
-        Field::text(or_empty(row.name.as_ref())),
-        Field::text(&row.owner),
-        Field::text(&row.state),
-        Field::text(row.priority.to_string()),
-        Field::text(or_empty(row.policy.as_ref())),
-        Field::number(row.components),
-        Field::number(row.processors),
-        Field::text(row.submitted_at.to_string()),
-        Field::text(or_empty(row.placed_at)),
-        Field::text(or_empty(row.started_at)),
-        Field::text(or_empty(row.ended_at)),
-        Field::number(row.rounds),
-        Field::number(row.attempts),
+        CsvField::number(row.id),
+        CsvField::text(or_empty(row.name.as_ref())),
+        CsvField::text(&row.owner),
+        CsvField::text(&row.state),
+        CsvField::text(row.priority.to_string()),
+        CsvField::text(or_empty(row.policy.as_ref())),
+        CsvField::number(row.components),
+        CsvField::number(row.processors),
+        CsvField::text(row.submitted_at.to_string()),
+        CsvField::text(or_empty(row.placed_at)),
+        CsvField::text(or_empty(row.started_at)),
+        CsvField::text(or_empty(row.ended_at)),
+        CsvField::number(row.rounds),
+        CsvField::number(row.attempts),
         number(cost.placement_time_ms),
-        Field::number(cost.total_placement_time_ms),
+        CsvField::number(cost.total_placement_time_ms),
         number(cost.queue_time_ms),
         number(cost.wait_time_ms),
         number(cost.start_overhead_ms),
         number(cost.start_delay_ms),
         number(cost.gained_time_ms),
-        Field::number(cost.gained_processor_ms),
-        Field::number(cost.wasted_processor_ms),
+        CsvField::number(cost.gained_processor_ms),
+        CsvField::number(cost.wasted_processor_ms),
         number(cost.execution_time_ms),
         number(cost.response_time_ms),
-        Field::number(cost.sites_combined),
-        Field::number(cost.transfer_volume_bytes),
+        CsvField::number(cost.sites_combined),
+        CsvField::number(cost.transfer_volume_bytes),
     ]
 }
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_cell_stands_below_the_name_that_the_structured_report_has_for_it() {
-        let written = lines([COLUMNS.map(Field::text), cells(&row())]).unwrap();
+        let written = lines([COLUMNS.map(CsvField::text), cells(&row())]).unwrap();
         let mut reader = csv::Reader::from_reader(&written[..]);
         let heads = reader.headers().unwrap().clone();
         let cells = reader.records().next().unwrap().unwrap();

@@ -9,9 +9,9 @@ use crate::api::v1::reservation::{
 };
 use crate::api::v1::shared::SharedExtension;
 use crate::cli::args_job::OnlyArgs;
-use crate::cli::args_reserve::{ReservationCommand, Reserved};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::args_reserve::{ReservationCommand, ReservationTarget};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{bold, columns, fields, line, note, state};
 use crate::cli::when::local;
 use crate::client::Client;
@@ -24,7 +24,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Looks at starts that are promised, gives them back, or moves them.
-pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    command: &ReservationCommand,
+) -> Result<CliExit, CliError> {
     let client = context.client()?;
     match command {
         ReservationCommand::List { only } => {
@@ -32,14 +35,14 @@ pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result
             context.out.answer(&page, list)?;
         }
         ReservationCommand::Show {
-            ids: Reserved::Shared(name),
+            ids: ReservationTarget::Shared(name),
         } => {
             context
                 .out
                 .answer(&client.shared_reservation(name.as_str())?, shared::show)?;
         }
         ReservationCommand::Show {
-            ids: Reserved::Jobs(ids),
+            ids: ReservationTarget::Jobs(ids),
         } => {
             for id in context.resolve(&client, ids)? {
                 context.out.answer(&client.reservation(id)?, show)?;
@@ -59,12 +62,12 @@ pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result
             shared::extend(context, &client, name.as_str(), &to)?;
         }
         ReservationCommand::Cancel {
-            ids: Reserved::Shared(name),
+            ids: ReservationTarget::Shared(name),
         } => {
             shared::cancel(context, &client, name.as_str())?;
         }
         ReservationCommand::Cancel {
-            ids: Reserved::Jobs(ids),
+            ids: ReservationTarget::Jobs(ids),
         } => {
             for id in context.resolve(&client, ids)? {
                 client.cancel_reservation(id)?;
@@ -87,7 +90,7 @@ pub(crate) fn run(context: &mut Context, command: &ReservationCommand) -> Result
             }
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn all(client: &Client, only: &OnlyArgs) -> Result<ReservationPage, CliError> {
@@ -138,7 +141,7 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
                 )
             });
             Err(CliError {
-                exit: Exit::Refused,
+                exit: CliExit::Refused,
                 message,
                 remedy,
                 quiet: false,
@@ -152,7 +155,7 @@ fn told(row: &ReservationRow) -> Result<(), CliError> {
             Ok(())
         }
         ("refused", ..) => Err(CliError {
-            exit: Exit::Refused,
+            exit: CliExit::Refused,
             message: format!("job {id} was refused its start"),
             remedy: Some(format!("see: cospan show {id}")),
             quiet: false,

@@ -6,11 +6,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::background;
 use crate::cli::args::{LogFormatArg, ServeArgs};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::version;
 use crate::config::sections::LogFormat;
-use crate::config::{Config, Located};
+use crate::config::{Config, LocatedConfig};
 use crate::file_system::is_in_memory;
 use crate::http::Malformed;
 use crate::serve;
@@ -18,7 +18,7 @@ use crate::terminal;
 use crate::terminal::log::{JsonEntries, SeenFields};
 
 /// Serves until a signal ends it.
-pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &ServeArgs) -> Result<CliExit, CliError> {
     plan_chaos(args)?;
     let located = context.config()?;
     if args.background {
@@ -57,17 +57,17 @@ pub(crate) fn run(context: &mut Context, args: &ServeArgs) -> Result<Exit, CliEr
         );
     }
     serve::serve(config, &data, signals, || reread(context, config)).map_err(|error| CliError {
-        exit: Exit::Usage,
+        exit: CliExit::Usage,
         message: format!("the server did not start: {error}"),
         remedy: Some("`cospan doctor` checks what usually goes wrong".into()),
         quiet: false,
     })?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// Says what has become of the configuration since the start. It holds as a whole or not at all, so
 /// only a restart takes it over; what runs at sites goes on meanwhile.
-fn reread(context: &Context, running: &Config) {
+fn reread(context: &CommandContext, running: &Config) {
     match context.config() {
         Ok(located) if located.loaded.config == *running => {
             tracing::info!("SIGHUP: the configuration is as it was");
@@ -82,7 +82,7 @@ fn reread(context: &Context, running: &Config) {
 }
 
 /// Writes the log to standard error. Colours reach terminals only.
-fn log_to_stderr(context: &Context, located: &Located) -> Result<(), CliError> {
+fn log_to_stderr(context: &CommandContext, located: &LocatedConfig) -> Result<(), CliError> {
     let log = &located.loaded.config.log;
     let filter = context.environment.log.as_ref().unwrap_or(&log.filter);
     let filter = EnvFilter::try_new(filter).map_err(|error| {

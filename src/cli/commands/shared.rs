@@ -6,8 +6,8 @@ use crate::api::v1::shared::{
     SharedAccess, SharedDocument, SharedExtension, SharedPart, SharedPartReport, SharedReport,
 };
 use crate::cli::args_reserve::{AllowArgs, CreateArgs};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{columns, fields, note};
 use crate::cli::when::local;
 use crate::client::Client;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// # Errors
 /// The site said no, or the server was not reached.
 pub(super) fn create(
-    context: &mut Context,
+    context: &mut CommandContext,
     client: &Client,
     args: &CreateArgs,
 ) -> Result<(), CliError> {
@@ -87,7 +87,7 @@ fn refused(message: String, report: &SharedReport) -> CliError {
         false => format!("sites may grant it from {next} on: --start \"{next}\", --within"),
     });
     CliError {
-        exit: Exit::Refused,
+        exit: CliExit::Refused,
         message,
         remedy,
         quiet: false,
@@ -112,7 +112,7 @@ fn decided(client: &Client, name: &str) -> Result<SharedReport, CliError> {
 /// # Errors
 /// The site said no, or the server was not reached.
 pub(super) fn extend(
-    context: &mut Context,
+    context: &mut CommandContext,
     client: &Client,
     name: &str,
     to: &SharedExtension,
@@ -139,7 +139,7 @@ pub(super) fn extend(
 /// # Errors
 /// There is none, or the change leaves it as it is, or the server was not reached.
 pub(super) fn allow(
-    context: &mut Context,
+    context: &mut CommandContext,
     client: &Client,
     args: &AllowArgs,
 ) -> Result<(), CliError> {
@@ -163,7 +163,11 @@ pub(super) fn allow(
 ///
 /// # Errors
 /// There is none, or the server was not reached.
-pub(super) fn cancel(context: &mut Context, client: &Client, name: &str) -> Result<(), CliError> {
+pub(super) fn cancel(
+    context: &mut CommandContext,
+    client: &Client,
+    name: &str,
+) -> Result<(), CliError> {
     let before = client.cancel_shared(name)?;
     let report = decided(client, name)?;
     context.out.answer(&report, show)?;

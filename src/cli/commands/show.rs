@@ -12,15 +12,15 @@ use crate::api::v1::last_words::LastWordsReport;
 use crate::api::v1::reservation::{HeldReport, ReservationReport};
 use crate::api::v1::runner::TaskReport;
 use crate::cli::args_job::ShowArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::ids::IdItem;
 use crate::cli::out::{bold, columns, dim, fields, line, state};
 use crate::cli::when::{age, clock, now};
 
 /// A job with its history.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct ShownJob {
     #[serde(flatten)]
     job: JobReport,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +34,7 @@ struct Shown {
 }
 
 /// Shows jobs in full.
-pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &ShowArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     if let [IdItem::Group(JobId(group))] = args.ids.0.as_slice() {
         return group::show(context, &client, *group);
@@ -57,7 +57,7 @@ pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliErr
         };
         let waits = (job.phase.state == "queued").then_some(report.summary);
         let waits = waits.filter(|why| !why.is_empty());
-        shown.push(Shown {
+        shown.push(ShownJob {
             job,
             history,
             waits,
@@ -68,10 +68,10 @@ pub(crate) fn run(context: &mut Context, args: &ShowArgs) -> Result<Exit, CliErr
         let texts: Vec<String> = shown.iter().map(text).collect();
         texts.join("\n")
     })?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn text(shown: &Shown) -> String {
+fn text(shown: &ShownJob) -> String {
     let job = &shown.job;
     let mut text = header(job, shown.waits.clone());
     text.push('\n');

@@ -16,15 +16,15 @@ use cospan_simulator::world::batch::Discipline;
 
 use crate::cli::args_job::ClassArg;
 use crate::cli::args_simulate::{
-    EstimatesArg, ModelArg, OnBadArg, RunArgs, SchedulerArg, SimulateArgs, YesNoArg,
+    EstimatesArg, ModelArg, OnBadArg, SchedulerArg, SimulateArgs, SimulateRunArgs, YesNoArg,
 };
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt;
 use crate::config::Config;
 use crate::simulate::grid::{Grid, GridError};
-use crate::simulate::report::{Report, ReportError, write_report};
-use crate::simulate::workload::{Estimates, OwnFiles, Source, WorkloadOptions};
+use crate::simulate::report::{ReportError, ReportFiles, write_report};
+use crate::simulate::workload::{Estimates, OwnFiles, WorkloadOptions, WorkloadSource};
 use crate::simulate::{self, Copies, FLEXCO, Rival, SimulateError, Study, Variant, Watcher};
 use progress::Display;
 
@@ -36,7 +36,7 @@ const JOBS_OF_EXAMPLE: u32 = 500;
 const COMPLAINTS_KEPT: usize = 3;
 
 /// Simulates, and reports.
-pub(crate) fn run(context: &mut Context, args: &SimulateArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &SimulateArgs) -> Result<CliExit, CliError> {
     interrupt::set_hint("the simulation was ended; nothing was written");
     let study = study(context, args)?;
     writable(&args.to)?;
@@ -49,10 +49,10 @@ pub(crate) fn run(context: &mut Context, args: &SimulateArgs) -> Result<Exit, Cl
     context
         .out
         .answer(&report.summary, |_| text(&report, &args.to))?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn text(report: &Report, to: &Path) -> String {
+fn text(report: &ReportFiles, to: &Path) -> String {
     let mut text = format!("{}\n", report.text.trim_end());
     text.push_str(&format!("\n{} tells more:\n", to.display()));
     for file in &report.files {
@@ -61,7 +61,7 @@ fn text(report: &Report, to: &Path) -> String {
     text
 }
 
-fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
+fn study(context: &CommandContext, args: &SimulateArgs) -> Result<Study, CliError> {
     let settings = settings(context)?;
     let grid = Grid::load(&grid_file(args)?).map_err(|error| match error {
         GridError::Unreadable { .. } => CliError::usage(
@@ -73,14 +73,14 @@ fn study(context: &Context, args: &SimulateArgs) -> Result<Study, CliError> {
             let noun = if count == 1 { "problem" } else { "problems" };
             let message = format!("the grid file has {count} {noun}\n\n{problems}\n");
             CliError {
-                exit: Exit::Usage,
+                exit: CliExit::Usage,
                 message,
                 remedy: None,
                 quiet: false,
             }
         }
     })?;
-    let RunArgs {
+    let SimulateRunArgs {
         seed,
         seeds,
         until,
@@ -133,7 +133,7 @@ fn grid_file(args: &SimulateArgs) -> Result<PathBuf, CliError> {
 
 /// Of the configuration that was named, else the defaults: what lies about on this
 /// machine must not change what a simulation gives.
-fn settings(context: &Context) -> Result<Settings, CliError> {
+fn settings(context: &CommandContext) -> Result<Settings, CliError> {
     let loaded = match &context.global.config {
         Some(file) => Config::load(file)?,
         None => Config::parse(Path::new("no configuration file"), "")?,
@@ -154,10 +154,10 @@ fn workload(args: &SimulateArgs, seed: u64) -> Result<WorkloadOptions, CliError>
         .or(example.then_some(JOBS_OF_EXAMPLE))
         .map(|jobs| jobs as usize);
     let source = match (&args.log, args.model, jobs) {
-        (Some(log), _, _) => Source::Log(log.clone()),
-        (None, None, Some(jobs)) if example => Source::Lublin { jobs },
-        (None, Some(ModelArg::Lublin), Some(jobs)) => Source::Lublin { jobs },
-        (None, Some(ModelArg::Poisson), Some(jobs)) => Source::Poisson {
+        (Some(log), _, _) => WorkloadSource::Log(log.clone()),
+        (None, None, Some(jobs)) if example => WorkloadSource::Lublin { jobs },
+        (None, Some(ModelArg::Lublin), Some(jobs)) => WorkloadSource::Lublin { jobs },
+        (None, Some(ModelArg::Poisson), Some(jobs)) => WorkloadSource::Poisson {
             jobs,
             mean_interarrival: args.interarrival.0,
             sizes: args.sizes.clone(),
@@ -209,7 +209,7 @@ fn priority(class: ClassArg) -> Priority {
 }
 
 /// Every combination of the values given. A label names what differs, or else the policy.
-fn variants(args: &RunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliError> {
+fn variants(args: &SimulateRunArgs, default: &PolicyName) -> Result<Vec<Variant>, CliError> {
     for policy in &args.policy {
         if Rival::named(policy.as_str()).is_none() && flexco(policy).is_none() {
             find_policy(policy)
@@ -328,9 +328,9 @@ fn writable(to: &Path) -> Result<(), CliError> {
 
 fn broken(error: SimulateError) -> CliError {
     let exit = match &error {
-        SimulateError::Run { .. } => Exit::JobFailed,
+        SimulateError::Run { .. } => CliExit::JobFailed,
         SimulateError::NoSuchFile { .. } | SimulateError::Workload(_) | SimulateError::Grid(_) => {
-            Exit::Usage
+            CliExit::Usage
         }
     };
     CliError {
@@ -343,7 +343,7 @@ fn broken(error: SimulateError) -> CliError {
 
 fn unwritten(error: ReportError) -> CliError {
     CliError {
-        exit: Exit::Usage,
+        exit: CliExit::Usage,
         message: error.to_string(),
         remedy: None,
         quiet: false,

@@ -10,9 +10,9 @@ use crate::api::v1::site::{
     Counts, ForceOrder, FreeStep, LinkReport, SiteList, SiteReport, TimelineReport, WindowEnd,
     WindowReport,
 };
-use crate::cli::args_operate::{SiteCommand, VerdictArg};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::args_operate::{SiteSubcommand, VerdictArg};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{bold, columns, fields, line, state};
 use crate::cli::when::{age, clock, local, now, rough};
 use crate::client::{Client, SiteAction};
@@ -23,35 +23,38 @@ const AHEAD: Length = Length(DurationMs::from_secs(86_400));
 const BAR: u64 = 32;
 
 /// Looks at sites and steers them.
-pub(crate) fn run(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    command: &SiteSubcommand,
+) -> Result<CliExit, CliError> {
     match command {
-        SiteCommand::Add(args) => cluster::add::run(context, args),
-        SiteCommand::Check(args) => cluster::check::run(context, args),
-        SiteCommand::Clean(args) => cluster::clean::run(context, args),
+        SiteSubcommand::Add(args) => cluster::add::run(context, args),
+        SiteSubcommand::Check(args) => cluster::check::run(context, args),
+        SiteSubcommand::Clean(args) => cluster::clean::run(context, args),
         command => steer(context, command),
     }
 }
 
 /// What a server does, or tells.
-fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError> {
+fn steer(context: &mut CommandContext, command: &SiteSubcommand) -> Result<CliExit, CliError> {
     let client = context.client()?;
     match command {
         // They need no server.
-        SiteCommand::Add(_) | SiteCommand::Check(_) | SiteCommand::Clean(_) => {}
-        SiteCommand::List => context.out.answer(&client.sites()?, list)?,
-        SiteCommand::Show(arg) => {
+        SiteSubcommand::Add(_) | SiteSubcommand::Check(_) | SiteSubcommand::Clean(_) => {}
+        SiteSubcommand::List => context.out.answer(&client.sites()?, list)?,
+        SiteSubcommand::Show(arg) => {
             let within = arg.ahead.unwrap_or(AHEAD);
             context
                 .out
                 .answer(&client.site_and_timeline(&arg.site, within)?, show)?;
         }
-        SiteCommand::Drain(arg) => order(context, &client, &arg.site, SiteAction::Drain)?,
-        SiteCommand::Undrain(arg) => order(context, &client, &arg.site, SiteAction::Undrain)?,
-        SiteCommand::Freeze(arg) => order(context, &client, &arg.site, SiteAction::Freeze)?,
-        SiteCommand::Thaw(arg) => order(context, &client, &arg.site, SiteAction::Thaw)?,
-        SiteCommand::Reset(arg) => order(context, &client, &arg.site, SiteAction::Reset)?,
-        SiteCommand::Unforce(arg) => order(context, &client, &arg.site, SiteAction::Unforce)?,
-        SiteCommand::Maintenance {
+        SiteSubcommand::Drain(arg) => order(context, &client, &arg.site, SiteAction::Drain)?,
+        SiteSubcommand::Undrain(arg) => order(context, &client, &arg.site, SiteAction::Undrain)?,
+        SiteSubcommand::Freeze(arg) => order(context, &client, &arg.site, SiteAction::Freeze)?,
+        SiteSubcommand::Thaw(arg) => order(context, &client, &arg.site, SiteAction::Thaw)?,
+        SiteSubcommand::Reset(arg) => order(context, &client, &arg.site, SiteAction::Reset)?,
+        SiteSubcommand::Unforce(arg) => order(context, &client, &arg.site, SiteAction::Unforce)?,
+        SiteSubcommand::Maintenance {
             site,
             from,
             until,
@@ -72,13 +75,13 @@ fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError>
             };
             order(context, &client, site, SiteAction::Maintenance(window))?;
         }
-        SiteCommand::EndMaintenance { site, from } => {
+        SiteSubcommand::EndMaintenance { site, from } => {
             let end = SiteAction::EndMaintenance(WindowEnd {
                 from: Instant(from.0),
             });
             order(context, &client, site, end)?;
         }
-        SiteCommand::Force {
+        SiteSubcommand::Force {
             site,
             verdict,
             lasting,
@@ -93,11 +96,11 @@ fn steer(context: &mut Context, command: &SiteCommand) -> Result<Exit, CliError>
             )?;
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn order(
-    context: &mut Context,
+    context: &mut CommandContext,
     client: &Client,
     site: &str,
     action: SiteAction,

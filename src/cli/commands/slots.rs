@@ -3,14 +3,14 @@
 use crate::api::v1::Instant;
 use crate::api::v1::slots::{SiteSlots, SlotsReport};
 use crate::cli::args_reserve::SlotsArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::columns;
 use crate::cli::when::local;
 use crate::client::SlotsRequest;
 
 /// Tells when a job could start.
-pub(crate) fn run(context: &mut Context, args: &SlotsArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &SlotsArgs) -> Result<CliExit, CliError> {
     let wanted = SlotsRequest {
         processors: args.processors,
         wall_time: args.wall_time,
@@ -22,7 +22,7 @@ pub(crate) fn run(context: &mut Context, args: &SlotsArgs) -> Result<Exit, CliEr
     };
     let slots = context.client()?.slots(&wanted)?;
     context.out.answer(&slots, |slots| shown(slots, args))?;
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn shown(slots: &SlotsReport, args: &SlotsArgs) -> String {

@@ -5,17 +5,17 @@ use cospan_domain::ids::{KeyName, SiteName};
 use crate::api::v1::control::{JobSelection, OrderReport, OutcomeName, OutcomeReport};
 use crate::api::v1::document::PriorityName;
 use crate::cli::args_job::CancelArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::ids::IdList;
 use crate::cli::out::line;
-use crate::client::{Client, Order};
+use crate::client::{BulkOrder, Client};
 
 /// Most jobs that one request may name.
 const MOST_IDS: usize = 10_000;
 
 /// Cancels jobs.
-pub(crate) fn cancel(context: &mut Context, args: &CancelArgs) -> Result<Exit, CliError> {
+pub(crate) fn cancel(context: &mut CommandContext, args: &CancelArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let report = match &args.ids {
         Some(ids) => {
@@ -23,7 +23,7 @@ pub(crate) fn cancel(context: &mut Context, args: &CancelArgs) -> Result<Exit, C
                 abandon: args.abandon,
                 ..JobSelection::default()
             };
-            by_ids(context, &client, Order::Cancel, ids, &what)?
+            by_ids(context, &client, BulkOrder::Cancel, ids, &what)?
         }
         None => {
             let wrong = |name: &str, error: cospan_domain::ids::InvalidId| {
@@ -38,19 +38,19 @@ pub(crate) fn cancel(context: &mut Context, args: &CancelArgs) -> Result<Exit, C
                 abandon: args.abandon,
                 ..JobSelection::default()
             };
-            to_the_end(&client, Order::Cancel, selection)?
+            to_the_end(&client, BulkOrder::Cancel, selection)?
         }
     };
-    tell(context, Order::Cancel, &report)
+    tell(context, BulkOrder::Cancel, &report)
 }
 
 /// Gives another order about jobs.
 pub(crate) fn steer(
-    context: &mut Context,
-    order: Order,
+    context: &mut CommandContext,
+    order: BulkOrder,
     ids: &IdList,
     priority: Option<PriorityName>,
-) -> Result<Exit, CliError> {
+) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let what = JobSelection {
         priority,
@@ -61,9 +61,9 @@ pub(crate) fn steer(
 }
 
 fn by_ids(
-    context: &Context,
+    context: &CommandContext,
     client: &Client,
-    order: Order,
+    order: BulkOrder,
     ids: &IdList,
     what: &JobSelection,
 ) -> Result<OrderReport, CliError> {
@@ -83,7 +83,7 @@ fn by_ids(
 /// Repeats an order about many jobs until it has reached the last of them.
 fn to_the_end(
     client: &Client,
-    order: Order,
+    order: BulkOrder,
     mut selection: JobSelection,
 ) -> Result<OrderReport, CliError> {
     let mut report = client.order(order, &selection)?;
@@ -96,7 +96,11 @@ fn to_the_end(
     Ok(report)
 }
 
-fn tell(context: &mut Context, order: Order, report: &OrderReport) -> Result<Exit, CliError> {
+fn tell(
+    context: &mut CommandContext,
+    order: BulkOrder,
+    report: &OrderReport,
+) -> Result<CliExit, CliError> {
     context
         .out
         .answer(report, |report| match report.jobs.as_slice() {
@@ -106,19 +110,19 @@ fn tell(context: &mut Context, order: Order, report: &OrderReport) -> Result<Exi
     let refused =
         |job: &OutcomeReport| matches!(job.outcome, OutcomeName::Refused | OutcomeName::NotFound);
     Ok(if report.jobs.iter().any(refused) {
-        Exit::Refused
+        CliExit::Refused
     } else {
-        Exit::Done
+        CliExit::Done
     })
 }
 
-fn told(order: Order, job: &OutcomeReport) -> String {
+fn told(order: BulkOrder, job: &OutcomeReport) -> String {
     let done = match order {
-        Order::Cancel => "is being cancelled",
-        Order::Freeze => "frozen",
-        Order::Thaw => "thawed",
-        Order::Release => "released",
-        Order::Priority => "has the new priority",
+        BulkOrder::Cancel => "is being cancelled",
+        BulkOrder::Freeze => "frozen",
+        BulkOrder::Thaw => "thawed",
+        BulkOrder::Release => "released",
+        BulkOrder::Priority => "has the new priority",
     };
     let what = match job.outcome {
         OutcomeName::Done => done,

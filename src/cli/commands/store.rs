@@ -8,14 +8,17 @@ use cospan_domain::units::Bytes;
 
 use crate::api::v1::store::StoreReport;
 use crate::cli::args_operate::StoreCommand;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_half_written;
 use crate::cli::out::{fields, note};
 use crate::client::Client;
 
 /// Looks at the store, or exports it.
-pub(crate) fn run(context: &mut Context, command: &StoreCommand) -> Result<Exit, CliError> {
+pub(crate) fn run(
+    context: &mut CommandContext,
+    command: &StoreCommand,
+) -> Result<CliExit, CliError> {
     match command {
         StoreCommand::Import { file } => return import(context, file),
         StoreCommand::Check => return check(context),
@@ -37,19 +40,19 @@ pub(crate) fn run(context: &mut Context, command: &StoreCommand) -> Result<Exit,
             note(&format!("{} written to {}", Bytes(size), file.display()));
         }
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn offline(error: impl std::fmt::Display) -> CliError {
     CliError {
-        exit: Exit::Refused,
+        exit: CliExit::Refused,
         message: error.to_string(),
         remedy: None,
         quiet: false,
     }
 }
 
-fn import(context: &Context, file: &Path) -> Result<Exit, CliError> {
+fn import(context: &CommandContext, file: &Path) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
@@ -72,10 +75,10 @@ fn import(context: &Context, file: &Path) -> Result<Exit, CliError> {
             imported.damaged
         ));
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
-fn check(context: &mut Context) -> Result<Exit, CliError> {
+fn check(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
@@ -87,13 +90,13 @@ fn check(context: &mut Context) -> Result<Exit, CliError> {
         note(&damage.to_string());
     }
     Ok(if report.damage.is_empty() {
-        Exit::Done
+        CliExit::Done
     } else {
-        Exit::JobFailed
+        CliExit::JobFailed
     })
 }
 
-fn accept_loss(context: &mut Context) -> Result<Exit, CliError> {
+fn accept_loss(context: &mut CommandContext) -> Result<CliExit, CliError> {
     let located = context.config()?;
     let data = located.loaded.config.data_directory(&context.environment);
     let (path, options) = crate::serve::store_options(&located.loaded.config, &data);
@@ -102,7 +105,7 @@ fn accept_loss(context: &mut Context) -> Result<Exit, CliError> {
             "nothing is missing of the store at {}",
             path.display()
         ));
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     };
     note(&accepted.gap.to_string());
     let (epoch, live, next) = (accepted.epoch, accepted.live_jobs, accepted.next_job);
@@ -110,7 +113,7 @@ fn accept_loss(context: &mut Context) -> Result<Exit, CliError> {
         "given up: the store goes on with {live} live jobs in epoch {epoch}, and the next job is \
          {next} or later"
     ));
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 fn show(store: &StoreReport) -> String {

@@ -14,23 +14,23 @@ use super::wait::{Until, wait_for};
 use crate::api::v1::job::{CheckedReport, SubmittedReport, SubmittedRow};
 use crate::api::v1::mistakes;
 use crate::api::v1::reservation::{ReservationDocument, Wanted};
-use crate::api::v1::{Format, JobDocument};
+use crate::api::v1::{JobDocument, JobFormat};
 use crate::cli::args_job::SubmitArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::{note, warning_word};
 use crate::client::{Client, ClientError, SubmitOptions};
 use crate::sbatch;
 use crate::terminal::cell;
 
 /// Where a job is from.
-struct Origin {
+struct JobOrigin {
     name: String,
     /// What its relative paths are below.
     folder: PathBuf,
 }
 
-impl Origin {
+impl JobOrigin {
     fn here(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -45,11 +45,11 @@ const TRIES: u32 = 5;
 const LONGEST_PAUSE_S: u64 = 10;
 
 /// Submits jobs from files.
-pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &SubmitArgs) -> Result<CliExit, CliError> {
     let (mut jobs, origins) = match args.files.is_empty() {
         true => (
             vec![line::job(&args.line, &args.words)?],
-            vec![Origin::here("the command line")],
+            vec![JobOrigin::here("the command line")],
         ),
         false => read_jobs(context, &args.files, &args.words)?,
     };
@@ -77,7 +77,7 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
         let checked = client.check(&jobs, &options);
         let checked = checked.map_err(|error| at_its_file(error, &origins))?;
         context.out.answer(&checked, checked_text)?;
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     }
     let submitted = submit(&client, &jobs, &options);
     let submitted = submitted.map_err(|error| at_its_file(error, &origins))?;
@@ -94,7 +94,7 @@ pub(crate) fn run(context: &mut Context, args: &SubmitArgs) -> Result<Exit, CliE
     if !args.wait {
         context.out.answer(&submitted, submitted_text)?;
         promise::tell(&client, &jobs, &submitted)?;
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     }
     note(submitted_text(&submitted).trim_end());
     promise::tell(&client, &jobs, &submitted)?;
@@ -185,7 +185,7 @@ fn drawn_key() -> Result<String, CliError> {
 }
 
 /// Names the file of the job that was refused: the server knows only its place in the request.
-fn at_its_file(error: ClientError, origins: &[Origin]) -> CliError {
+fn at_its_file(error: ClientError, origins: &[JobOrigin]) -> CliError {
     let ClientError::Refused(mut problem) = error else {
         return error.into();
     };
@@ -196,7 +196,7 @@ fn at_its_file(error: ClientError, origins: &[Origin]) -> CliError {
     let origin = index.and_then(|index| origins.get(index));
     let refused = CliError::from(ClientError::Refused(problem));
     match origin {
-        Some(Origin { name, .. }) => CliError {
+        Some(JobOrigin { name, .. }) => CliError {
             message: format!("{name}: {}", refused.message),
             ..refused
         },
@@ -206,10 +206,10 @@ fn at_its_file(error: ClientError, origins: &[Origin]) -> CliError {
 
 /// The jobs of all files, and where each is from. Only one that is a script takes arguments.
 fn read_jobs(
-    context: &Context,
+    context: &CommandContext,
     files: &[PathBuf],
     arguments: &[String],
-) -> Result<(Vec<JobDocument>, Vec<Origin>), CliError> {
+) -> Result<(Vec<JobDocument>, Vec<JobOrigin>), CliError> {
     let (mut jobs, mut origins) = (Vec::new(), Vec::new());
     for file in files {
         let (name, bytes) = read_file(file)?;
@@ -236,12 +236,13 @@ fn read_jobs(
         let parsed = match is_script {
             true => vec![read_script(context, file, &name, &text, arguments)?],
             false => {
-                let format = Format::of_file_name(&name).unwrap_or_else(|| Format::guess(&text));
+                let format =
+                    JobFormat::of_file_name(&name).unwrap_or_else(|| JobFormat::guess(&text));
                 mistakes::read(&text, format).map_err(|errors| parse_errors(&name, &errors))?
             }
         };
         let folder = file.parent().unwrap_or(Path::new("")).to_path_buf();
-        origins.extend((1..=parsed.len()).map(|n| Origin {
+        origins.extend((1..=parsed.len()).map(|n| JobOrigin {
             name: match parsed.len() {
                 1 => name.clone(),
                 count => format!("{name}, job {n} of {count}"),
@@ -255,7 +256,7 @@ fn read_jobs(
 
 /// The job of a batch script.
 fn read_script(
-    context: &Context,
+    context: &CommandContext,
     file: &Path,
     shown: &str,
     text: &str,

@@ -30,7 +30,7 @@ const QUIET: u64 = 8 << 20;
 
 /// How a file is to be registered.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wish {
+pub(crate) struct UploadWish {
     /// Under this name, or one of its own.
     pub(crate) name: Option<LogicalName>,
     /// At this site, or any that can hold it.
@@ -40,7 +40,11 @@ pub(crate) struct Wish {
 }
 
 /// Sends a file, and gives the logical name that it has then.
-pub(crate) fn upload(client: &Client, path: &Path, wish: &Wish) -> Result<LogicalName, CliError> {
+pub(crate) fn upload(
+    client: &Client,
+    path: &Path,
+    wish: &UploadWish,
+) -> Result<LogicalName, CliError> {
     let unread = |error: std::io::Error| CliError::file("read", path, &error);
     // Looked at before it is opened: a pipe would be waited for.
     if !std::fs::metadata(path).map_err(unread)?.is_file() {

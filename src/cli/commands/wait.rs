@@ -13,8 +13,8 @@ use crate::api::v1::Length;
 use crate::api::v1::job::PhaseReport;
 use crate::api::v1::last_words::LastWordsReport;
 use crate::cli::args_job::WaitArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_hint;
 use crate::cli::out::{line, note, state};
 use crate::client::{ChangeStream, Client, ClientError, StreamEvent};
@@ -39,7 +39,7 @@ pub(crate) struct Until {
 
 /// How a job ended, or where it stood.
 #[derive(Debug, Clone, Serialize)]
-struct Outcome {
+struct WaitOutcome {
     id: u64,
     state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ struct Outcome {
 }
 
 /// Waits for jobs.
-pub(crate) fn run(context: &mut Context, args: &WaitArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &WaitArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
     wait_for(
@@ -66,11 +66,11 @@ pub(crate) fn run(context: &mut Context, args: &WaitArgs) -> Result<Exit, CliErr
 
 /// Waits for these jobs, tells how they ended, and gives the exit code.
 pub(crate) fn wait_for(
-    context: &mut Context,
+    context: &mut CommandContext,
     client: &Client,
     ids: &[u64],
     until: &Until,
-) -> Result<Exit, CliError> {
+) -> Result<CliExit, CliError> {
     set_hint(match ids {
         [id] => format!("job {id} goes on; wait again with: cospan wait {id}"),
         _ => format!(
@@ -81,17 +81,17 @@ pub(crate) fn wait_for(
     let deadline = until
         .timeout
         .map(|Length(length)| Instant::now() + Duration::from_millis(length.0));
-    let mut watch = Watch {
+    let mut watch = JobWatch {
         client,
         only: if let [id] = ids { Some(*id) } else { None },
         phases: BTreeMap::new(),
         stream: None,
         deadline,
         reached: Instant::now(),
-        many: (ids.len() > many::MANY).then(|| many::Progress::new(ids.len())),
+        many: (ids.len() > many::MANY).then(|| many::WaitProgress::new(ids.len())),
     };
     let in_time = watch.until_ended(ids, until.any)?;
-    let mut outcomes: Vec<Outcome> = ids.iter().filter_map(|id| watch.outcome(*id)).collect();
+    let mut outcomes: Vec<WaitOutcome> = ids.iter().filter_map(|id| watch.outcome(*id)).collect();
     let failed = outcomes
         .iter_mut()
         .filter(|outcome| outcome.state == "failed");
@@ -106,7 +106,7 @@ pub(crate) fn wait_for(
         })?;
     if !in_time {
         note("the time is over; the jobs go on");
-        return Ok(Exit::TimedOut);
+        return Ok(CliExit::TimedOut);
     }
     Ok(exit_of(
         outcomes.iter().map(|outcome| outcome.state.as_str()),
@@ -114,17 +114,17 @@ pub(crate) fn wait_for(
 }
 
 /// Failed before cancelled before done; what has not ended does not count.
-fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> Exit {
+fn exit_of<'s>(states: impl Iterator<Item = &'s str> + Clone) -> CliExit {
     if states.clone().any(|state| state == "failed") {
-        Exit::JobFailed
+        CliExit::JobFailed
     } else if states.clone().any(|state| state == "cancelled") {
-        Exit::Cancelled
+        CliExit::Cancelled
     } else {
-        Exit::Done
+        CliExit::Done
     }
 }
 
-fn outcome_text(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &WaitOutcome) -> String {
     let reason = outcome
         .reason
         .as_ref()
@@ -138,7 +138,7 @@ fn outcome_text(outcome: &Outcome) -> String {
     )) + &words
 }
 
-struct Watch<'c> {
+struct JobWatch<'c> {
     client: &'c Client,
     /// The only job, if it is one.
     only: Option<u64>,
@@ -147,10 +147,10 @@ struct Watch<'c> {
     deadline: Option<Instant>,
     reached: Instant,
     /// Of many jobs it is told together how far they are.
-    many: Option<many::Progress>,
+    many: Option<many::WaitProgress>,
 }
 
-impl Watch<'_> {
+impl JobWatch<'_> {
     /// Whether they ended before the deadline.
     fn until_ended(&mut self, ids: &[u64], any: bool) -> Result<bool, CliError> {
         let mut first = true;
@@ -214,7 +214,7 @@ impl Watch<'_> {
     /// The jobs to look at next, once something happened to one, or it is time.
     fn next_due(&mut self, ids: &[u64]) -> Vec<u64> {
         let Some(stream) = &mut self.stream else {
-            let rest = self.many.as_ref().map_or(POLL, many::Progress::rest);
+            let rest = self.many.as_ref().map_or(POLL, many::WaitProgress::rest);
             std::thread::sleep(self.remaining().unwrap_or(rest).min(rest));
             return ids.to_vec();
         };
@@ -246,10 +246,10 @@ impl Watch<'_> {
         }
     }
 
-    fn outcome(&self, id: u64) -> Option<Outcome> {
+    fn outcome(&self, id: u64) -> Option<WaitOutcome> {
         let phase = self.phases.get(&id)?;
         let (state, reason) = (phase.state.clone(), phase.reason.clone());
-        Some(Outcome {
+        Some(WaitOutcome {
             id,
             state,
             reason,
@@ -265,9 +265,9 @@ mod tests {
     #[test]
     fn a_failure_weighs_more_than_a_cancellation() {
         let exit = |states: &[&str]| exit_of(states.iter().copied());
-        assert_eq!(exit(&["finished", "finished"]), Exit::Done);
-        assert_eq!(exit(&["finished", "cancelled"]), Exit::Cancelled);
-        assert_eq!(exit(&["cancelled", "failed"]), Exit::JobFailed);
-        assert_eq!(exit(&["finished", "running"]), Exit::Done);
+        assert_eq!(exit(&["finished", "finished"]), CliExit::Done);
+        assert_eq!(exit(&["finished", "cancelled"]), CliExit::Cancelled);
+        assert_eq!(exit(&["cancelled", "failed"]), CliExit::JobFailed);
+        assert_eq!(exit(&["finished", "running"]), CliExit::Done);
     }
 }

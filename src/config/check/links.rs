@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Check;
+use super::ConfigCheck;
 use crate::config::problem::nearest;
 use crate::config::sections::Site;
 
 /// Of more pairs without a link, only the number is told.
 const NAMED: usize = 3;
 
-impl Check<'_> {
+impl ConfigCheck<'_> {
     /// Links between sites that there are, each once.
     pub(super) fn links(&mut self) {
         let names: Vec<&str> = self

@@ -2,7 +2,7 @@
 
 use cospan_domain::bid::Weights;
 use cospan_domain::ids::{KeyName, RunnerName};
-use cospan_domain::placement::History;
+use cospan_domain::placement::PairHistory;
 use cospan_domain::placement::network::DEFAULT_MESSAGE;
 use cospan_domain::placement::policy::{DEFAULT_FLEXIBLE_POLICY, DEFAULT_POLICY};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, PerMillion};
@@ -50,7 +50,7 @@ section! {
         /// Pairs that `close-to-files` considers from the start, each `"SITE<FILE_SITE"`. It
         /// learns others from what it places, until the server is restarted. `"all"`: every
         /// pair, also of sites that join later.
-        "history_seed" => history_seed: HistorySeed = HistorySeed(History::All), since "0.1.0";
+        "history_seed" => history_seed: HistorySeed = HistorySeed(PairHistory::All), since "0.1.0";
         /// What the `quota` of a site is compared with. `level`: the site is never filled beyond
         /// it by us, whoever uses the rest. `share`: we never hold more than it ourselves.
         "quota_basis" => quota_basis: Basis = Basis::Level, since "0.1.0";

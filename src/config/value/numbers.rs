@@ -5,11 +5,11 @@ use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::units::{Mflops, PerMillion};
 use toml::de::DeValue;
 
-use super::{Value, entries, kind};
+use super::{OptionValue, entries, kind};
 
 macro_rules! whole_number {
     ($($type:ty),*) => {$(
-        impl Value for $type {
+        impl OptionValue for $type {
             fn form() -> String {
                 "a whole number".into()
             }
@@ -33,7 +33,7 @@ macro_rules! whole_number {
 whole_number!(u16, u32, u64);
 
 /// A ratio, kept to the millionth.
-impl Value for PerMillion {
+impl OptionValue for PerMillion {
     fn form() -> String {
         "a ratio like 0.75".into()
     }
@@ -60,7 +60,7 @@ fn decimal(value: &DeValue<'_>) -> Option<f64> {
 }
 
 /// In GFLOPS, kept to the thousandth.
-impl Value for Mflops {
+impl OptionValue for Mflops {
     fn form() -> String {
         "a number like 38.4".into()
     }
@@ -88,7 +88,7 @@ pub(super) fn score(value: &DeValue<'_>) -> Result<Score, String> {
 }
 
 /// Factors by dimension: `{ compute = 0.5 }`.
-impl Value for Weights {
+impl OptionValue for Weights {
     fn form() -> String {
         "a table like { compute = 0.5 }".into()
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cospan_domain::acquire::ReservationWish;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use cospan_domain::job::state::{Component, Run, Wish};
+use cospan_domain::job::state::{AttemptState, Component, TermsChange};
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::api::v1::event::ChangeReport;
 use crate::api::v1::file::{FilePage, FileReport};
 use crate::api::v1::job::JobPage;
 use crate::api::v1::upload::UploadReport;
-use crate::http::access::{Needs, RULES, Rule};
+use crate::http::access::{AccessNeed, AccessRule, RULES};
 use crate::keys::Role;
 
 /// In everything that is of the job and the file of a key.
@@ -32,7 +32,7 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
     document["component"][0]["environment"] = serde_json::json!({ "SECRET": marked(owner) });
     let id = served.submit_as(token, &document.to_string());
     served.fake.change(id, |job| {
-        let run = Run::Running {
+        let run = AttemptState::Running {
             lrm_id: LrmId::new("1").unwrap(),
             host: "node".into(),
             since: Timestamp(1),
@@ -44,11 +44,11 @@ fn give_job(served: &Served, token: &str, owner: &str) -> u64 {
         };
         job.components = vec![component(), component()];
         let window = StartWindow::exactly(Timestamp(1));
-        let wish = ReservationWish {
+        let wish = ReservationTerms {
             window,
-            ..ReservationWish::default()
+            ..ReservationTerms::default()
         };
-        job.wish = Wish::Changed(wish);
+        job.wish = TermsChange::Changed(wish);
     });
     for file in [
         "stdout".to_owned(),
@@ -113,7 +113,7 @@ fn give_file(served: &Served, owner: &str) {
 
 /// A request to an address about the job, the file and the uploads of a key.
 fn request(
-    rule: &Rule,
+    rule: &AccessRule,
     job: u64,
     uploads: &BTreeMap<&'static str, String>,
     owner: &str,
@@ -181,7 +181,7 @@ fn request(
 
 /// What the table says of a request.
 #[derive(Debug, PartialEq, Eq)]
-enum Said {
+enum ExpectedAccess {
     /// The role that is missing.
     Missing(Role),
     /// Another's: as if it were not there.
@@ -191,15 +191,19 @@ enum Said {
     Allowed,
 }
 
-fn said(rule: &Rule, roles: &[Role], is_own: bool) -> Said {
+fn said(rule: &AccessRule, roles: &[Role], is_own: bool) -> ExpectedAccess {
     let rank = roles.iter().filter(|role| role.is_rank()).max();
     let has = |role: Role| roles.contains(&role) || (role.is_rank() && rank >= Some(&role));
     match (rule.needs, rule.others) {
-        (Needs::Role(role), _) if !has(role) => Said::Missing(role),
+        (AccessNeed::Role(role), _) if !has(role) => ExpectedAccess::Missing(role),
         (_, Some(others)) if !is_own && !has(others) => {
             let is_rowless = rule.path == "/v1/files" || rule.path.starts_with("/v1/uploads");
             let seen = has(Role::Operator) && !is_rowless;
-            if seen { Said::Anothers } else { Said::Hidden }
+            if seen {
+                ExpectedAccess::Anothers
+            } else {
+                ExpectedAccess::Hidden
+            }
         }
         // A job may name only files that its key sees.
         _ if rule.path == "/v1/jobs"
@@ -207,23 +211,29 @@ fn said(rule: &Rule, roles: &[Role], is_own: bool) -> Said {
             && !is_own
             && !has(Role::Operator) =>
         {
-            Said::Hidden
+            ExpectedAccess::Hidden
         }
-        _ => Said::Allowed,
+        _ => ExpectedAccess::Allowed,
     }
 }
 
-fn check(reply: &Reply, said: &Said, (rule, path): (&Rule, &str), asked: &[String], owner: &str) {
+fn check(
+    reply: &Reply,
+    said: &ExpectedAccess,
+    (rule, path): (&AccessRule, &str),
+    asked: &[String],
+    owner: &str,
+) {
     let text = String::from_utf8_lossy(&reply.body);
     let place = format!("{} {path}: {said:?}: {} {text}", rule.method, reply.status);
     match said {
-        Said::Missing(role) => {
+        ExpectedAccess::Missing(role) => {
             let problem = reply.problem(403, "C2002");
             assert_eq!(problem.role.as_deref(), Some(role.as_str()), "{place}");
             assert!(problem.remedy.unwrap().contains(role.as_str()), "{place}");
             assert!(asked.is_empty(), "{place}: {asked:?}");
         }
-        Said::Hidden | Said::Anothers => {
+        ExpectedAccess::Hidden | ExpectedAccess::Anothers => {
             // What was asked for may be repeated; nothing else of it is.
             let told = text.replace(&file_of(owner), "");
             assert!(
@@ -234,7 +244,7 @@ fn check(reply: &Reply, said: &Said, (rule, path): (&Rule, &str), asked: &[Strin
             assert!(asked.is_empty(), "{place}: {asked:?}");
         }
         // Nothing is injected here, whoever may.
-        Said::Allowed if rule.path.starts_with("/v1/chaos") => {
+        ExpectedAccess::Allowed if rule.path.starts_with("/v1/chaos") => {
             assert!(
                 matches!(reply.status, 200 | 400)
                     || text.contains("C2004")
@@ -243,20 +253,20 @@ fn check(reply: &Reply, said: &Said, (rule, path): (&Rule, &str), asked: &[Strin
             );
         }
         // Nobody reserved anything that is shared, whoever may look.
-        Said::Allowed if rule.path.starts_with("/v1/shared-reservations") => {
+        ExpectedAccess::Allowed if rule.path.starts_with("/v1/shared-reservations") => {
             assert!(
                 matches!(reply.status, 200 | 201) || text.contains("C3001"),
                 "{place}"
             );
         }
-        Said::Allowed => assert!(matches!(reply.status, 200 | 201), "{place}"),
+        ExpectedAccess::Allowed => assert!(matches!(reply.status, 200 | 201), "{place}"),
     }
 }
 
-fn refused_as(reply: &Reply, said: &Said, rule: &Rule, place: &str) {
+fn refused_as(reply: &Reply, said: &ExpectedAccess, rule: &AccessRule, place: &str) {
     let is_order = rule.path.starts_with("/v1/jobs:");
     let is_list = rule.method == "GET" && !rule.path.contains('{');
-    let is_hidden = *said == Said::Hidden;
+    let is_hidden = *said == ExpectedAccess::Hidden;
     match rule.path {
         _ if is_order => {
             let outcome = reply.json::<OrderReport>().jobs[0].outcome;

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use cospan_domain::job::state::{Component, Run};
+use cospan_domain::job::state::{AttemptState, Component};
 
 use super::*;
 use crate::api::v1::upload::{UploadReport, UploadState};
@@ -62,7 +62,7 @@ fn running_job(served: &Served, token: &str) {
     served.submit_as(token, &job().to_string());
     served.fake.change(1, |job| {
         let (lrm_id, host) = (LrmId::new("1").unwrap(), "node".into());
-        let run = Run::Running {
+        let run = AttemptState::Running {
             lrm_id,
             host,
             since: Timestamp(1),

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use cospan_domain::ids::{ComponentIndex, JobId, LrmId, Round};
-use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::state::{AbortCause, AfterAbort, Component, Run};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::state::{AbortCause, AfterAbort, AttemptState, Component};
 use cospan_domain::placed::Placement;
 use cospan_domain::units::{DurationMs, Timestamp};
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn a_job_is_shown_whole() {
                     sources: Vec::new(),
                     transfer_time: DurationMs(1500),
                 }),
-                run: Run::AtGate {
+                run: AttemptState::AtGate {
                     lrm_id: LrmId::new("77").unwrap(),
                     host: "node1".into(),
                     since: Timestamp(5000),
@@ -126,7 +126,7 @@ fn the_accounts_hold_every_job_page_by_page_also_those_that_are_archived() {
 fn a_history_begins_with_the_submission_and_says_who_did_what() {
     let served = Served::start();
     served.submit(&job().to_string());
-    let frozen = Happened::JobFrozen {
+    let frozen = JobEventKind::JobFrozen {
         by: "alice".parse().unwrap(),
     };
     let events = vec![JobEvent {
@@ -152,19 +152,19 @@ fn a_history_calls_components_by_their_names_and_says_what_each_time_is() {
     served.submit(&job().to_string());
     let component = ComponentIndex(0);
     let happened = [
-        Happened::GoDecided {
+        JobEventKind::GoDecided {
             start_at: Timestamp(7000),
             start_by: None,
         },
-        Happened::ComponentBegan {
+        JobEventKind::ComponentBegan {
             component,
             began_at: None,
         },
-        Happened::ComponentsClaimed {
+        JobEventKind::ComponentsClaimed {
             components: vec![component],
             preempting: vec![],
         },
-        Happened::RoundAborted {
+        JobEventKind::RoundAborted {
             why: AbortCause::Unreachable { component },
             then: AfterAbort::Requeue {
                 not_before: Timestamp(9000),

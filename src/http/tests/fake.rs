@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use actix_web::web::Bytes;
 use async_trait::async_trait;
-use cospan_actors::api::command::{Ask, JobOutcome};
+use cospan_actors::api::command::{ApiRequest, JobOutcome};
 use cospan_actors::api::{
-    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, SiteStarts, Startable, StartsToCompute,
+    ApiAnswer, ApiCommand, ApiRefusal, FreeLater, SiteStarts, StartOverview, StartsToCompute,
     Submission, SubmittedJob, View,
 };
 use cospan_domain::ids::{
@@ -17,10 +17,10 @@ use cospan_domain::ids::{
 };
 use cospan_domain::job::event::JobEvent;
 use cospan_domain::job::spec::SpecLimits;
-use cospan_domain::job::state::{Job, Phase, Setbacks};
-use cospan_domain::reserve::{Parts, PossibleStarts, StartWindow};
+use cospan_domain::job::state::{Job, JobPhase, Setbacks};
+use cospan_domain::reserve::{EqualParts, PossibleStarts, StartWindow};
 use cospan_domain::units::{DurationMs, Timestamp};
-use cospan_sites::files::listing::{Leaf, LeafKind, Listing};
+use cospan_sites::files::listing::{LeafKind, ListedLeaf, Listing};
 use cospan_sites::port::{UPLOADS, UploadStep};
 use futures_util::{StreamExt, stream};
 use tokio::sync::broadcast;
@@ -31,8 +31,8 @@ use crate::api::v1::site::{LinkReport, NeedsReport, SiteList, SiteReport};
 use crate::api::v1::store::StoreReport;
 use crate::chaos::Rehearsals;
 use crate::http::backend::{
-    Backend, Change, Changes, ExplainPage, Followed, History, JobFacts, ListOrder, Piece, Pieces,
-    ReadOrder, Wanted,
+    Backend, Changes, ExplainPage, FollowedChange, JobChange, JobFacts, JobHistory, ListOrder,
+    Pieces, ReadOrder, ServedPiece, WantedFile,
 };
 
 /// What there is of a component's streams and outputs.
@@ -63,7 +63,7 @@ pub(in crate::http) struct Fake {
     pub(in crate::http) explanations_wait: AtomicBool,
     /// So many looks at the sites find them unknown.
     pub(in crate::http) unheard: AtomicUsize,
-    changes: broadcast::Sender<Change>,
+    changes: broadcast::Sender<JobChange>,
     rehearsals: Rehearsals,
 }
 
@@ -104,7 +104,7 @@ impl Fake {
         view.seq.0 += 1;
         let (seq, owner) = (view.seq, view.jobs[&JobId(id)].owner.clone());
         drop(view);
-        let change = Change {
+        let change = JobChange {
             seq,
             job: JobId(id),
             owner,
@@ -142,7 +142,7 @@ impl Fake {
         view.jobs.insert(id, Arc::new(new_job(id, submission, by)));
         drop(view);
         let (owner, events) = (by.clone(), Vec::new());
-        let _ = self.changes.send(Change {
+        let _ = self.changes.send(JobChange {
             seq,
             job: id,
             owner,
@@ -180,7 +180,7 @@ fn new_job(id: JobId, submission: Submission, by: &ApiCommandBy) -> Job {
         submitted_at: Timestamp(1_700_000_000_000),
         frozen_by: None,
         held: None,
-        phase: Phase::Queued {
+        phase: JobPhase::Queued {
             since: Timestamp(1),
             not_before: Timestamp(0),
         },
@@ -211,7 +211,7 @@ impl Backend for Fake {
             return Err(refusal);
         }
         let ApiCommand { by, what } = command;
-        if let Ask::Submit(jobs) = what {
+        if let ApiRequest::Submit(jobs) = what {
             for (index, job) in jobs.iter().enumerate() {
                 let problem = |e: cospan_domain::job::spec::SpecError| e.to_string();
                 job.spec
@@ -226,14 +226,14 @@ impl Backend for Fake {
         }
         self.asked.lock().unwrap().push(format!("{by}: {what:?}"));
         Ok(match what {
-            Ask::Cancel(ids)
-            | Ask::Abandon(ids)
-            | Ask::Freeze(ids)
-            | Ask::Thaw(ids)
-            | Ask::Release(ids) => self.orders(ids),
-            Ask::SetPriority { jobs: ids, .. } => self.orders(ids),
-            Ask::ChangeReservation { job, .. } => self.orders(vec![job]),
-            Ask::AddFile {
+            ApiRequest::Cancel(ids)
+            | ApiRequest::Abandon(ids)
+            | ApiRequest::Freeze(ids)
+            | ApiRequest::Thaw(ids)
+            | ApiRequest::Release(ids) => self.orders(ids),
+            ApiRequest::SetPriority { jobs: ids, .. } => self.orders(ids),
+            ApiRequest::ChangeReservation { job, .. } => self.orders(vec![job]),
+            ApiRequest::AddFile {
                 name, site, path, ..
             } => {
                 let uploaded = self.uploaded.lock().unwrap().get(path.as_str()).cloned();
@@ -252,12 +252,12 @@ impl Backend for Fake {
                 self.files.lock().unwrap().insert(name, report);
                 ApiAnswer::Done
             }
-            Ask::RemoveFile { name, .. } => match self.files.lock().unwrap().remove(&name) {
+            ApiRequest::RemoveFile { name, .. } => match self.files.lock().unwrap().remove(&name) {
                 Some(_) => ApiAnswer::Done,
                 None => return Err(ApiRefusal::NotFound("no such file".into())),
             },
-            Ask::Site(..) => ApiAnswer::Done,
-            Ask::Submit(_) => unreachable!("answered above"),
+            ApiRequest::Site(..) => ApiAnswer::Done,
+            ApiRequest::Submit(_) => unreachable!("answered above"),
         })
     }
 
@@ -353,7 +353,7 @@ impl Backend for Fake {
     async fn startable(
         &self,
         site: Option<&SiteName>,
-        parts: &Parts,
+        parts: &EqualParts,
         window: StartWindow,
     ) -> StartsToCompute {
         let starts = PossibleStarts {
@@ -371,7 +371,7 @@ impl Backend for Fake {
         let sites = told
             .filter(|(name, _)| site.is_none_or(|site| site == name))
             .collect();
-        Box::new(|| Startable {
+        Box::new(|| StartOverview {
             sites,
             together: Vec::new(),
         })
@@ -397,7 +397,7 @@ impl Backend for Fake {
         Ok(self.archive.lock().unwrap().get(&id).cloned())
     }
 
-    async fn history(&self, id: JobId) -> Result<Option<History>, ApiRefusal> {
+    async fn history(&self, id: JobId) -> Result<Option<JobHistory>, ApiRefusal> {
         let events = self
             .history
             .lock()
@@ -405,7 +405,7 @@ impl Backend for Fake {
             .get(&id)
             .cloned()
             .unwrap_or_default();
-        Ok(Some(History {
+        Ok(Some(JobHistory {
             events,
             shortened: false,
         }))
@@ -438,11 +438,11 @@ impl Backend for Fake {
         })
     }
 
-    async fn read(&self, what: &ReadOrder) -> Result<Piece, ApiRefusal> {
+    async fn read(&self, what: &ReadOrder) -> Result<ServedPiece, ApiRefusal> {
         let file = match &what.file {
-            Wanted::Stdout => "stdout".to_owned(),
-            Wanted::Stderr => "stderr".to_owned(),
-            Wanted::Output(path) => path.to_string(),
+            WantedFile::Stdout => "stdout".to_owned(),
+            WantedFile::Stderr => "stderr".to_owned(),
+            WantedFile::Output(path) => path.to_string(),
         };
         let contents = self.contents.lock().unwrap();
         let key = (what.job.id, what.component, file);
@@ -452,7 +452,7 @@ impl Backend for Fake {
         let from = bytes.len().min(what.offset as usize);
         let until = bytes.len().min(from + what.limit as usize);
         let piece = Bytes::copy_from_slice(&bytes[from..until]);
-        Ok(Piece {
+        Ok(ServedPiece {
             bytes: piece,
             size: bytes.len() as u64,
         })
@@ -464,13 +464,13 @@ impl Backend for Fake {
         let files = contents
             .iter()
             .filter(|((job, component, _), _)| (*job, *component) == (what.job.id, what.component));
-        let leaves: Vec<Leaf> = files
+        let leaves: Vec<ListedLeaf> = files
             .filter_map(|((.., path), bytes)| {
                 let kind = LeafKind::File {
                     executable: false,
                     size: bytes.len() as u64,
                 };
-                Some(Leaf {
+                Some(ListedLeaf {
                     path: path.strip_prefix(&below)?.into(),
                     kind,
                 })
@@ -515,8 +515,10 @@ impl Backend for Fake {
     fn subscribe(&self) -> Changes {
         stream::unfold(self.changes.subscribe(), |mut changes| async move {
             match changes.recv().await {
-                Ok(change) => Some((Followed::Change(change), changes)),
-                Err(broadcast::error::RecvError::Lagged(_)) => Some((Followed::Lost, changes)),
+                Ok(change) => Some((FollowedChange::Change(change), changes)),
+                Err(broadcast::error::RecvError::Lagged(_)) => {
+                    Some((FollowedChange::Lost, changes))
+                }
                 Err(broadcast::error::RecvError::Closed) => None,
             }
         })

@@ -1,6 +1,6 @@
 //! Orders about many jobs at once.
 
-use cospan_domain::job::state::Phase;
+use cospan_domain::job::state::JobPhase;
 use cospan_domain::units::Timestamp;
 
 use super::*;
@@ -12,7 +12,7 @@ fn jobs_named_by_number_are_ordered_and_each_is_answered() {
     served.submit_many(3);
     served
         .fake
-        .change(2, |job| job.phase = Phase::Finished { at: Timestamp(9) });
+        .change(2, |job| job.phase = JobPhase::Finished { at: Timestamp(9) });
     served
         .fake
         .change(3, |job| job.held = Some("after a panic".into()));
@@ -65,7 +65,7 @@ fn all_jobs_of_a_site_are_meant_and_none_that_has_ended() {
     }
     served
         .fake
-        .change(4, |job| job.phase = Phase::Finished { at: Timestamp(9) });
+        .change(4, |job| job.phase = JobPhase::Finished { at: Timestamp(9) });
     let report: OrderReport = served
         .post("/v1/jobs:cancel", r#"{"all":true,"site":"delft"}"#)
         .json();

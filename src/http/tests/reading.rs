@@ -4,26 +4,26 @@ use std::io::Read;
 use std::sync::atomic::Ordering;
 
 use cospan_domain::ids::{Attempt, ComponentIndex, JobId, LrmId};
-use cospan_domain::job::state::{Component, Ending, Phase, Run};
+use cospan_domain::job::state::{AttemptEnding, AttemptState, Component, JobPhase};
 use cospan_domain::units::Timestamp;
 
 use super::*;
 use crate::api::v1::tree::{TreeEntry, TreeReport};
 
-fn running() -> Run {
-    Run::Running {
+fn running() -> AttemptState {
+    AttemptState::Running {
         lrm_id: LrmId::new("1").unwrap(),
         host: "node".into(),
         since: Timestamp(1),
     }
 }
 
-fn with_attempt(served: &Served, run: Run) {
+fn with_attempt(served: &Served, run: AttemptState) {
     served.submit(&job().to_string());
     begin(served, run);
 }
 
-fn begin(served: &Served, run: Run) {
+fn begin(served: &Served, run: AttemptState) {
     served.fake.change(1, |job| {
         let component = || Component {
             attempt: Attempt(1),
@@ -116,14 +116,14 @@ fn an_archived_job_is_looked_up_once_however_many_pieces_are_read() {
     let served = Served::start();
     with_attempt(
         &served,
-        Run::Ended {
-            how: Ending::Succeeded,
+        AttemptState::Ended {
+            how: AttemptEnding::Succeeded,
             at: Timestamp(2),
         },
     );
     served
         .fake
-        .change(1, |job| job.phase = Phase::Finished { at: Timestamp(2) });
+        .change(1, |job| job.phase = JobPhase::Finished { at: Timestamp(2) });
     let archived = served
         .fake
         .view
@@ -204,8 +204,8 @@ fn a_followed_log_waits_for_the_attempt_and_ends_with_it() {
     put(&served, "stdout", b"second");
     begin(
         &served,
-        Run::Ended {
-            how: Ending::Succeeded,
+        AttemptState::Ended {
+            how: AttemptEnding::Succeeded,
             at: Timestamp(2),
         },
     );

@@ -1,7 +1,7 @@
 //! Starts that are promised: when they could be, which there are, and orders about them.
 
-use cospan_domain::acquire::ReservationWish;
-use cospan_domain::job::state::Wish;
+use cospan_domain::acquire::ReservationTerms;
+use cospan_domain::job::state::TermsChange;
 use cospan_domain::reserve::StartWindow;
 use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -14,7 +14,7 @@ use crate::api::v1::slots::SlotsReport;
 fn promise(served: &Served, id: u64) {
     served.fake.change(id, |job| {
         let window = StartWindow::new(Timestamp(1_000), Timestamp(5_000));
-        job.wish = Wish::Changed(ReservationWish {
+        job.wish = TermsChange::Changed(ReservationTerms {
             window,
             tolerance: DurationMs::ZERO,
             ..Default::default()

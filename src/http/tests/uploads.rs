@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cospan_domain::catalogue::state::{Entry, FileRecord};
+use cospan_domain::catalogue::state::{CatalogueEntry, FileRecord};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath};
 use cospan_domain::transfer::place::FilePlace;
@@ -58,7 +58,7 @@ fn a_file_that_was_registered_before_a_kill_is_not_written_again() {
     let id = sent(&served, &token, "mesh");
     let place = FilePlace::User(RelPath::new(&format!("uploads/{id}")).unwrap());
     let mut record = FileRecord::new("mesh".parse().unwrap());
-    record.entry = Some(Entry {
+    record.entry = Some(CatalogueEntry {
         content: Content {
             digest: digest(),
             size: Bytes(6),

@@ -7,16 +7,16 @@ use std::process::Command;
 
 use super::super::demo_directory::{DemoDirectory, DemoSites, quoted};
 use super::super::error::QuickstartError;
-use crate::testbed::{Account, Cluster, Testbed, said};
+use crate::testbed::{Account, Testbed, TestbedCluster, said};
 
 /// The clusters. Neither can hold the whole job.
-pub(super) const CLUSTERS: [Cluster; 2] = [
-    Cluster {
+pub(super) const CLUSTERS: [TestbedCluster; 2] = [
+    TestbedCluster {
         name: "alpha",
         processors: 8,
         port: 27_610,
     },
-    Cluster {
+    TestbedCluster {
         name: "beta",
         processors: 8,
         port: 27_620,
@@ -43,7 +43,7 @@ impl SlurmClusters {
     }
 
     /// Starts what of one does not run.
-    pub(super) fn start(&self, cluster: Cluster) -> Result<(), QuickstartError> {
+    pub(super) fn start(&self, cluster: TestbedCluster) -> Result<(), QuickstartError> {
         Ok(self.testbed.up(cluster)?)
     }
 
@@ -144,7 +144,7 @@ fn config_text(demo: &DemoDirectory, port: u16, conf: impl Fn(&str) -> PathBuf) 
         "{CONFIG_HEAD}\n{}{CONFIG_SETTINGS}",
         demo.server_section(port)
     );
-    for Cluster {
+    for TestbedCluster {
         name, processors, ..
     } in CLUSTERS
     {

@@ -1,7 +1,7 @@
 //! The job of the demonstration: two components that no cluster can hold together.
 
 use crate::api::v1::JobDocument;
-use crate::api::v1::parse::{Format, ParseError, parse_all};
+use crate::api::v1::parse::{JobFormat, ParseError, parse_all};
 
 /// Parts that each component goes through, a second each.
 pub(super) const PARTS: usize = 30;
@@ -36,7 +36,7 @@ wall_time = "5m"
 
 /// The job as it is submitted.
 pub(super) fn documents() -> Result<Vec<JobDocument>, ParseError> {
-    parse_all(&text(), Format::Toml)
+    parse_all(&text(), JobFormat::Toml)
 }
 
 /// What a component printed.

@@ -8,11 +8,11 @@ mod story;
 use serde::Serialize;
 
 use super::demo_directory::DemoDirectory;
-use super::server::Shared;
+use super::server::DemoShared;
 use super::tell::Teller;
-use super::{EndOnDrop, Options, QuickstartError, end_on_signals};
+use super::{EndOnDrop, QuickstartError, QuickstartOptions, end_on_signals};
 use clusters::SlurmClusters;
-use story::Story;
+use story::TestbedStory;
 
 /// What was done and what came of it.
 #[derive(Debug, Clone, Serialize)]
@@ -58,14 +58,14 @@ pub struct PartReport {
 /// # Errors
 /// It could not be done. That a component did not do all of its work is no error, but in the
 /// report.
-pub fn run(options: &Options) -> Result<TestbedReport, QuickstartError> {
+pub fn run(options: &QuickstartOptions) -> Result<TestbedReport, QuickstartError> {
     let clusters = SlurmClusters::prepare()?;
     let demo = DemoDirectory::prepare(Some(&clusters.directory()?))?;
-    let shared = Shared::new(demo.clone(), Box::new(clusters.clone()));
+    let shared = DemoShared::new(demo.clone(), Box::new(clusters.clone()));
     end_on_signals(shared.clone())?;
     let mut unwatched = EndOnDrop(Some(shared.clone()));
     let teller = Teller::new(options.silent);
-    let report = Story {
+    let report = TestbedStory {
         demo,
         clusters,
         keep: options.keep,

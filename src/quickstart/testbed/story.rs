@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::demo_directory::DemoDirectory;
 use super::super::error::QuickstartError;
 use super::super::follow::{Follow, site_of};
-use super::super::server::{Server, Shared};
+use super::super::server::{DemoServer, DemoShared};
 use super::super::story::ms;
 use super::super::tell::{Teller, bad, columns, good};
 use super::clusters::{CLUSTERS, SlurmClusters};
@@ -19,16 +19,19 @@ use crate::client::SubmitOptions;
 const DEAD_MAX: Duration = Duration::from_secs(20);
 
 /// Everything that is needed to tell it.
-pub(super) struct Story {
+pub(super) struct TestbedStory {
     pub(super) demo: DemoDirectory,
     pub(super) clusters: SlurmClusters,
     pub(super) keep: bool,
     pub(super) teller: Teller,
 }
 
-impl Story {
+impl TestbedStory {
     /// Tells it from the beginning to the end.
-    pub(super) fn tell(mut self, shared: &Arc<Shared>) -> Result<TestbedReport, QuickstartError> {
+    pub(super) fn tell(
+        mut self,
+        shared: &Arc<DemoShared>,
+    ) -> Result<TestbedReport, QuickstartError> {
         self.start_clusters()?;
         let server = self.start_server(shared)?;
         let mut report = self.run(&server)?;
@@ -62,7 +65,7 @@ impl Story {
         Ok(())
     }
 
-    fn start_server(&mut self, shared: &Arc<Shared>) -> Result<Server, QuickstartError> {
+    fn start_server(&mut self, shared: &Arc<DemoShared>) -> Result<DemoServer, QuickstartError> {
         let user = self.clusters.user();
         self.teller.step(
             "A control plane, as an ordinary user",
@@ -72,7 +75,7 @@ impl Story {
             ),
         )?;
         self.clusters.hand_over(&self.demo)?;
-        let server = Server::start(shared.clone())?;
+        let server = DemoServer::start(shared.clone())?;
         let sites = server.usable_sites(CLUSTERS.len())?;
         let pid = server.pid().unwrap_or_default();
         let address = server.client.address();
@@ -92,7 +95,7 @@ impl Story {
         Ok(server)
     }
 
-    fn run(&mut self, server: &Server) -> Result<TestbedReport, QuickstartError> {
+    fn run(&mut self, server: &DemoServer) -> Result<TestbedReport, QuickstartError> {
         DemoDirectory::write(&self.demo.job_file(), job::text().as_bytes())?;
         self.teller.step(
             "One job over both",
@@ -146,7 +149,7 @@ impl Story {
 
     fn kill_controller(
         &mut self,
-        server: &Server,
+        server: &DemoServer,
         follow: &mut Follow<'_>,
         cluster: &str,
     ) -> Result<(), QuickstartError> {
@@ -181,7 +184,7 @@ impl Story {
     /// Compares what the components printed with what they must have.
     fn check(
         &mut self,
-        server: &Server,
+        server: &DemoServer,
         follow: &Follow<'_>,
         job: &JobReport,
         (start_ms, hurt): (u64, &str),

@@ -12,10 +12,10 @@ use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops, Timestamp};
 pub use cospan_simulator::world::cluster::LocalJob;
 use thiserror::Error;
 
-use super::{Grid, GridSite};
+use super::{DescribedSite, Grid};
 use crate::simulate::workload::{SourceError, SourceNotes};
 use cospan_simulator::logs::OnBad;
-use cospan_simulator::models::ParameterError;
+use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
 use cospan_simulator::world::batch::Discipline;
 
@@ -150,7 +150,7 @@ pub enum BuildError {
         /// The site.
         site: SiteName,
         /// Which one.
-        cause: ParameterError,
+        cause: ModelParameterError,
     },
     /// No estimates could be drawn.
     #[error("site {site}: cannot draw estimates: {cause}; or set estimates = \"exact\"")]
@@ -224,7 +224,7 @@ impl Grid {
         let sites = || self.sites.iter();
         let pairs = sites().flat_map(|from| sites().map(move |to| (from, to)));
         let other = pairs.filter(|(from, to)| from.name != to.name);
-        let link = |(from, to): (&GridSite, &GridSite)| {
+        let link = |(from, to): (&DescribedSite, &DescribedSite)| {
             let known = given.get(&(&from.name, &to.name)).copied();
             let ends = from.upload.zip(to.download).filter(|_| known.is_none());
             let of_ends = ends.map(|(up, down)| (up.min(down), up.min(down), common.latency));
@@ -245,7 +245,7 @@ impl Grid {
 }
 
 /// A site at which nothing happens.
-fn quiet(site: &GridSite) -> BuiltSite {
+fn quiet(site: &DescribedSite) -> BuiltSite {
     BuiltSite {
         name: site.name.clone(),
         nodes: site.nodes,

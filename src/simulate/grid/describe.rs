@@ -2,7 +2,9 @@
 
 use cospan_domain::units::{BitsPerSecond, Mflops};
 
-use super::{BlackHoles, Failures, Grid, GridSite, Level, LocalLoad, LocalModel, LocalSource};
+use super::{
+    BlackHoles, DescribedSite, Failures, Grid, LoadLevel, LocalLoad, LocalModel, LocalSource,
+};
 use cospan_simulator::world::batch::Discipline;
 
 impl Grid {
@@ -21,7 +23,7 @@ impl Grid {
     }
 }
 
-impl GridSite {
+impl DescribedSite {
     /// One line: size, scheduler, local load, failures, files.
     pub fn describe(&self) -> String {
         let mut parts = vec![format!(
@@ -56,7 +58,7 @@ impl LocalLoad {
             LocalSource::Model { model, utilization } => {
                 format!("{} at {:.1} %", model.name(), utilization * 100.0)
             }
-            LocalSource::Level(Level { least, most, .. }) => {
+            LocalSource::Level(LoadLevel { least, most, .. }) => {
                 format!("held at {:.1} to {:.1} %", least * 100.0, most * 100.0)
             }
         };

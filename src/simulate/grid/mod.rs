@@ -26,7 +26,7 @@ use cospan_domain::ids::{LogicalName, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 use thiserror::Error;
 
-use crate::simulate::reservations::Reservations;
+use crate::simulate::reservations::ReservationWorkload;
 use crate::simulate::workload::Estimates;
 use cospan_simulator::world::batch::Discipline;
 
@@ -34,7 +34,7 @@ pub use build::{
     BuildError, BuildOptions, BuiltGrid, BuiltLink, BuiltSite, EVENTS_PER_SITE_MAX, FailureNotes,
     LocalJob, NodeDown, SiteNotes,
 };
-pub use problems::{Problem, Problems};
+pub use problems::{GridProblem, GridProblems};
 
 /// The largest number of sites in a grid; each pair of them has links.
 pub const SITES_MAX: usize = 1000;
@@ -47,18 +47,18 @@ pub const PROCESSORS_PER_NODE_MAX: u32 = 1024;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     /// The sites, at least one, in the order of the file.
-    pub sites: Vec<GridSite>,
+    pub sites: Vec<DescribedSite>,
     /// The links that are given, in the order of the file.
     pub links: Vec<GridLink>,
     /// What holds between sites without a link of their own.
     pub network: NetworkDefaults,
     /// Which jobs are to be promised a start.
-    pub reservations: Option<Reservations>,
+    pub reservations: Option<ReservationWorkload>,
 }
 
 /// A site.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GridSite {
+pub struct DescribedSite {
     /// Its name, unlike that of any other site.
     pub name: SiteName,
     /// Its nodes, 1 to [`NODES_MAX`].
@@ -120,13 +120,13 @@ pub enum LocalSource {
         utilization: f64,
     },
     /// Dummy jobs that hold the load of the site at a level.
-    Level(Level),
+    Level(LoadLevel),
 }
 
 /// A level of local load: `least` of the processors are in use all the time; of those
 /// between `least` and `most` each node is, in turn, in use and free.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Level {
+pub struct LoadLevel {
     /// Share of the processors, 0 to 1.
     pub least: f64,
     /// Share of the processors, from `least` to 1.
@@ -235,10 +235,10 @@ pub enum GridError {
     },
     /// Its content is wrong; all problems at once.
     #[error("{0}")]
-    Wrong(Problems),
+    Wrong(GridProblems),
 }
 
-impl GridSite {
+impl DescribedSite {
     /// All its processors.
     pub fn processors(&self) -> u32 {
         self.nodes.saturating_mul(self.processors_per_node)
@@ -264,13 +264,13 @@ impl Grid {
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub fn parse(file: &Path, text: &str) -> Result<Self, Problems> {
+    pub fn parse(file: &Path, text: &str) -> Result<Self, GridProblems> {
         read::grid(file, text)
     }
 
     /// The processors of each site, in the order of the sites.
     pub fn processors_by_site(&self) -> Vec<u32> {
-        self.sites.iter().map(GridSite::processors).collect()
+        self.sites.iter().map(DescribedSite::processors).collect()
     }
 
     /// All processors.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct GridProblem {
     /// The line it is on, from 1.
     pub line: usize,
     /// What is wrong.
@@ -19,23 +19,23 @@ pub struct Problem {
 /// All that is wrong with one file, in the order of its lines. Its `Display`
 /// has a line for each problem, with file and line in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problems {
+pub struct GridProblems {
     file: PathBuf,
-    list: Vec<Problem>,
+    list: Vec<GridProblem>,
 }
 
-impl Problems {
+impl GridProblems {
     /// The problems by line.
-    pub fn list(&self) -> &[Problem] {
+    pub fn list(&self) -> &[GridProblem] {
         &self.list
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for GridProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (
             place,
-            Problem {
+            GridProblem {
                 line,
                 message,
                 remedy,
@@ -56,7 +56,7 @@ impl fmt::Display for Problems {
 /// Collects problems while a text is read.
 pub(super) struct Collector<'t> {
     text: &'t str,
-    list: Vec<Problem>,
+    list: Vec<GridProblem>,
 }
 
 impl<'t> Collector<'t> {
@@ -76,7 +76,7 @@ impl<'t> Collector<'t> {
         remedy: impl Into<String>,
     ) {
         let line = self.line(at);
-        self.list.push(Problem {
+        self.list.push(GridProblem {
             line,
             message: message.into(),
             remedy: remedy.into(),
@@ -94,9 +94,9 @@ impl<'t> Collector<'t> {
     }
 
     /// All of them, as problems of `file`.
-    pub(super) fn finish(mut self, file: &Path) -> Problems {
+    pub(super) fn finish(mut self, file: &Path) -> GridProblems {
         self.list.sort_by_key(|problem| problem.line);
-        Problems {
+        GridProblems {
             file: file.into(),
             list: self.list,
         }

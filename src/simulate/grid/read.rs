@@ -13,11 +13,11 @@ use cospan_domain::units::Bytes;
 use toml::de::DeTable;
 
 use super::problems::Collector;
-use super::table::{Placed, Table};
-use super::{Grid, GridSite, Problems, SITES_MAX};
+use super::table::{GridTable, Placed};
+use super::{DescribedSite, Grid, GridProblems, SITES_MAX};
 
 /// Reads the text; the directory of `file` is where its logs are.
-pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, Problems> {
+pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, GridProblems> {
     let mut problems = Collector::new(text);
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in errors {
@@ -33,7 +33,7 @@ pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, Problems> {
         return Err(problems.finish(file));
     }
     let problems = RefCell::new(problems);
-    let grid = Reading::new(file).read(&Table::root(&root, &problems));
+    let grid = GridReading::new(file).read(&GridTable::root(&root, &problems));
     let problems = problems.into_inner();
     match grid {
         Some(grid) if problems.is_empty() => Ok(grid),
@@ -42,7 +42,7 @@ pub(super) fn grid(file: &Path, text: &str) -> Result<Grid, Problems> {
 }
 
 /// What is known while a file is read.
-struct Reading<'f> {
+struct GridReading<'f> {
     /// Where logs are looked for.
     directory: &'f Path,
     /// The names of sites, also of those that have problems, with their lines.
@@ -51,7 +51,7 @@ struct Reading<'f> {
     files: BTreeMap<LogicalName, (Bytes, usize)>,
 }
 
-impl<'f> Reading<'f> {
+impl<'f> GridReading<'f> {
     fn new(file: &'f Path) -> Self {
         let directory = file.parent().unwrap_or(Path::new(""));
         Self {
@@ -61,7 +61,7 @@ impl<'f> Reading<'f> {
         }
     }
 
-    fn read(&mut self, root: &Table<'_, '_>) -> Option<Grid> {
+    fn read(&mut self, root: &GridTable<'_, '_>) -> Option<Grid> {
         root.only(&["site", "link", "network", "reservations"]);
         let tables = root.tables("site");
         let count = tables.as_ref().map(Vec::len);
@@ -70,7 +70,7 @@ impl<'f> Reading<'f> {
             let remedy = format!("describe 1 to {SITES_MAX} sites, each in a [[site]]");
             root.wrong(root.at(), message, remedy);
         }
-        let sites: Vec<Option<GridSite>> = tables
+        let sites: Vec<Option<DescribedSite>> = tables
             .iter()
             .flatten()
             .map(|table| self.site(table))
@@ -86,7 +86,7 @@ impl<'f> Reading<'f> {
         })
     }
 
-    fn site(&mut self, table: &Table<'_, '_>) -> Option<GridSite> {
+    fn site(&mut self, table: &GridTable<'_, '_>) -> Option<DescribedSite> {
         let name = table.required("name", super::table::parsed::<SiteName>);
         if let Some(Placed { value, at }) = &name {
             let line = table.line(at);
@@ -101,7 +101,7 @@ impl<'f> Reading<'f> {
     }
 
     /// One logical file is one file: its replicas have one size.
-    fn compare_files(&mut self, table: &Table<'_, '_>, site: &GridSite) {
+    fn compare_files(&mut self, table: &GridTable<'_, '_>, site: &DescribedSite) {
         let line = table.line(table.at());
         for (name, size) in &site.files {
             let (first_size, first) = *self.files.entry(name.clone()).or_insert((*size, line));

@@ -16,14 +16,14 @@ pub(super) struct Placed<T> {
 }
 
 /// A table being read.
-pub(super) struct Table<'r, 't> {
+pub(super) struct GridTable<'r, 't> {
     title: String,
     at: Range<usize>,
     entries: &'r DeTable<'t>,
     problems: &'r RefCell<Collector<'t>>,
 }
 
-impl<'r, 't> Table<'r, 't> {
+impl<'r, 't> GridTable<'r, 't> {
     /// The whole file.
     pub(super) fn root(
         entries: &'r Spanned<DeTable<'t>>,
@@ -136,14 +136,14 @@ impl<'r, 't> Table<'r, 't> {
     }
 
     /// A table inside of this one.
-    pub(super) fn table(&self, key: &str, title: String) -> Option<Table<'r, 't>> {
+    pub(super) fn table(&self, key: &str, title: String) -> Option<GridTable<'r, 't>> {
         let (name, value) = self.entries.get_key_value(key)?;
         self.inside(name.span(), value, title, key)
     }
 
     /// A list of tables, `[[key]]`, empty if it is not given; each is called by
     /// its number. `None` if it is something else, which is noted.
-    pub(super) fn tables(&self, key: &str) -> Option<Vec<Table<'r, 't>>> {
+    pub(super) fn tables(&self, key: &str) -> Option<Vec<GridTable<'r, 't>>> {
         let Some((name, value)) = self.entries.get_key_value(key) else {
             return Some(Vec::new());
         };
@@ -166,13 +166,13 @@ impl<'r, 't> Table<'r, 't> {
         value: &'r Spanned<DeValue<'t>>,
         title: String,
         key: &str,
-    ) -> Option<Table<'r, 't>> {
+    ) -> Option<GridTable<'r, 't>> {
         let DeValue::Table(entries) = value.get_ref() else {
             let message = format!("{title} is {}", kind(value.get_ref()));
             self.wrong(&at, message, format!("write {key:?} as a table"));
             return None;
         };
-        Some(Table {
+        Some(GridTable {
             title,
             at,
             entries,

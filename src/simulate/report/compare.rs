@@ -37,7 +37,7 @@ pub enum Metric {
 /// What a paired difference shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Significance {
     /// Better than the baseline: the interval lies on the good side of zero.
     Better,
     /// Worse than the baseline: the interval lies on the bad side of zero.
@@ -50,11 +50,11 @@ pub enum Verdict {
 
 /// All labels of a report against each other.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct LabelComparison {
     /// The first label.
     pub baseline: String,
     /// Labels that differ in one thing, in the order of the differences of each metric.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<LabelPair>,
     /// All labels, in the order in which they first occur.
     pub labels: Vec<String>,
     /// A row for each metric.
@@ -63,7 +63,7 @@ pub struct Comparison {
 
 /// Two labels that differ in one thing alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Pair {
+pub struct LabelPair {
     /// The label that is looked at.
     pub label: String,
     /// The label that it is held against.
@@ -81,7 +81,7 @@ pub struct MetricRow {
     pub metric: Metric,
     /// For each label, its mean over seeds; `None` if no run has a value.
     pub means: Vec<Option<Interval>>,
-    /// For each of [`Comparison::pairs`], how the one differs from the other.
+    /// For each of [`LabelComparison::pairs`], how the one differs from the other.
     pub differences: Vec<Difference>,
 }
 
@@ -91,7 +91,7 @@ pub struct Difference {
     /// Mean of the differences; `None` without a seed in common.
     pub interval: Option<Interval>,
     /// What they show.
-    pub verdict: Verdict,
+    pub verdict: Significance,
 }
 
 impl Metric {
@@ -141,14 +141,14 @@ impl Metric {
     }
 }
 
-impl Verdict {
+impl Significance {
     /// The verdict in words.
     pub fn words(self) -> &'static str {
         match self {
-            Verdict::Better => "better",
-            Verdict::Worse => "worse",
-            Verdict::NoDifferenceShown => "no difference shown",
-            Verdict::TooFewSeeds => "too few seeds",
+            Significance::Better => "better",
+            Significance::Worse => "worse",
+            Significance::NoDifferenceShown => "no difference shown",
+            Significance::TooFewSeeds => "too few seeds",
         }
     }
 
@@ -158,17 +158,17 @@ impl Verdict {
             Some(interval) if interval.half_width.is_some() => {
                 let more = interval.mean > 0.0;
                 match (interval.excludes_zero(), more == metric.more_is_better()) {
-                    (false, _) => Verdict::NoDifferenceShown,
-                    (true, true) => Verdict::Better,
-                    (true, false) => Verdict::Worse,
+                    (false, _) => Significance::NoDifferenceShown,
+                    (true, true) => Significance::Better,
+                    (true, false) => Significance::Worse,
                 }
             }
-            _ => Verdict::TooFewSeeds,
+            _ => Significance::TooFewSeeds,
         }
     }
 }
 
-impl Comparison {
+impl LabelComparison {
     /// Of all runs of a report; a label and a seed occur together once at most.
     pub fn of(runs: &[RunSummary]) -> Self {
         let labels = labels(runs.iter().map(|run| run.label.as_str()));
@@ -184,7 +184,7 @@ impl Comparison {
     }
 }
 
-impl Pair {
+impl LabelPair {
     /// What is compared, in words.
     pub fn words(&self) -> String {
         match self.common.as_str() {
@@ -199,7 +199,7 @@ const BETWEEN: &str = ", ";
 
 /// Every label with each that has the first value in one place and else the same values. Labels
 /// that do not name equally many values are held against the first, as they are.
-fn pairs(labels: &[String]) -> Vec<Pair> {
+fn pairs(labels: &[String]) -> Vec<LabelPair> {
     let values = |label: &String| {
         label
             .split(BETWEEN)
@@ -216,7 +216,7 @@ fn pairs(labels: &[String]) -> Vec<Pair> {
             .map(|label| pair(&[&labels[0]], &[label], 0))
             .collect();
     }
-    let of = |one: &Vec<String>| -> Vec<Pair> {
+    let of = |one: &Vec<String>| -> Vec<LabelPair> {
         let differs = (0..first.len()).filter(|at| one[*at] != first[*at]);
         let held = differs.filter_map(|at| {
             let mut against = one.clone();
@@ -229,7 +229,7 @@ fn pairs(labels: &[String]) -> Vec<Pair> {
 }
 
 /// Of two labels with these values, which differ in one place.
-fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> Pair {
+fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> LabelPair {
     let join = |values: &[T]| {
         values
             .iter()
@@ -238,7 +238,7 @@ fn pair<T: AsRef<str>>(against: &[T], one: &[T], at: usize) -> Pair {
             .join(BETWEEN)
     };
     let common = one.iter().enumerate().filter(|(place, _)| *place != at);
-    Pair {
+    LabelPair {
         label: join(one),
         against: join(against),
         changed: format!("{} less {}", one[at].as_ref(), against[at].as_ref()),
@@ -258,14 +258,14 @@ pub(super) fn labels<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// One metric over all labels.
-fn row(metric: Metric, labels: &[String], pairs: &[Pair], runs: &[RunSummary]) -> MetricRow {
+fn row(metric: Metric, labels: &[String], pairs: &[LabelPair], runs: &[RunSummary]) -> MetricRow {
     let by_label: BTreeMap<&str, BTreeMap<u64, f64>> = labels
         .iter()
         .map(|label| (label.as_str(), by_seed(metric, label, runs)))
         .collect();
     let mean =
         |values: &BTreeMap<u64, f64>| Interval::of(&values.values().copied().collect::<Vec<f64>>());
-    let difference = |pair: &Pair| {
+    let difference = |pair: &LabelPair| {
         let (one, against) = (
             &by_label[pair.label.as_str()],
             &by_label[pair.against.as_str()],
@@ -276,7 +276,7 @@ fn row(metric: Metric, labels: &[String], pairs: &[Pair], runs: &[RunSummary]) -
         let interval = Interval::of(&pairs.collect::<Vec<f64>>());
         Difference {
             interval,
-            verdict: Verdict::of(metric, interval),
+            verdict: Significance::of(metric, interval),
         }
     };
     MetricRow {

@@ -3,11 +3,11 @@
 //! From these rows capacity and use of every site can be worked out anew.
 
 use super::ReportError;
-use super::jobs_csv::{Column, column, csv, since_began, words};
+use super::jobs_csv::{CsvColumn, column, csv, since_began, words};
 use super::record::{AttemptRow, RunRecord};
 
 /// All columns, from left to right.
-pub const COMPONENT_COLUMNS: [Column<AttemptRow>; 13] = [
+pub const COMPONENT_COLUMNS: [CsvColumn<AttemptRow>; 13] = [
     words("run", "label of the run, such as its policy", |run, _| {
         run.label.clone()
     }),

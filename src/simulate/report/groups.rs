@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::record::{Ending, JobRow};
+use super::record::{JobEnding, RunJob};
 use super::stats::Distribution;
 
 /// Upper ends of the classes of sizes, in processors; the last class has none.
@@ -37,8 +37,8 @@ impl GroupSummary {
         }
     }
 
-    fn of(least: u32, most: Option<u32>, jobs: &[&JobRow]) -> Self {
-        let done = jobs.iter().filter(|job| job.ending == Ending::Done);
+    fn of(least: u32, most: Option<u32>, jobs: &[&RunJob]) -> Self {
+        let done = jobs.iter().filter(|job| job.ending == JobEnding::Done);
         let waits = jobs.iter().filter_map(|job| job.wait());
         Self {
             least,
@@ -54,21 +54,21 @@ impl GroupSummary {
 }
 
 /// Jobs by the processors of all their components; classes without jobs are left out.
-pub(super) fn by_processors(jobs: &[JobRow]) -> Vec<GroupSummary> {
+pub(super) fn by_processors(jobs: &[RunJob]) -> Vec<GroupSummary> {
     classes(jobs, &SIZES, |job| job.processors)
 }
 
 /// Jobs by their number of components, likewise.
-pub(super) fn by_components(jobs: &[JobRow]) -> Vec<GroupSummary> {
+pub(super) fn by_components(jobs: &[RunJob]) -> Vec<GroupSummary> {
     classes(jobs, &COMPONENTS, |job| job.components)
 }
 
-fn classes(jobs: &[JobRow], ends: &[u32], value: fn(&JobRow) -> u32) -> Vec<GroupSummary> {
+fn classes(jobs: &[RunJob], ends: &[u32], value: fn(&RunJob) -> u32) -> Vec<GroupSummary> {
     let beginnings = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
     let ends = ends.iter().copied().map(Some).chain([None]);
     let class = |(least, most): (u32, Option<u32>)| {
-        let within = |job: &&JobRow| (least..=most.unwrap_or(u32::MAX)).contains(&value(job));
-        let jobs: Vec<&JobRow> = jobs.iter().filter(within).collect();
+        let within = |job: &&RunJob| (least..=most.unwrap_or(u32::MAX)).contains(&value(job));
+        let jobs: Vec<&RunJob> = jobs.iter().filter(within).collect();
         (!jobs.is_empty()).then(|| GroupSummary::of(least.max(1), most, &jobs))
     };
     beginnings.zip(ends).filter_map(class).collect()

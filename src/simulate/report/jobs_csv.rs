@@ -6,12 +6,12 @@
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::ReportError;
-use super::record::{JobRow, RunRecord};
-use crate::csv_file::{CsvFile, Field};
+use super::record::{RunJob, RunRecord};
+use crate::csv_file::{CsvField, CsvFile};
 
 /// A column of the file.
 #[derive(Debug, Clone, Copy)]
-pub struct Column<Row> {
+pub struct CsvColumn<Row> {
     /// Its header, with the unit where it has one.
     pub name: &'static str,
     /// What it says.
@@ -23,7 +23,7 @@ pub struct Column<Row> {
 }
 
 /// All columns, from left to right.
-pub const COLUMNS: [Column<JobRow>; 33] = [
+pub const COLUMNS: [CsvColumn<RunJob>; 33] = [
     words("run", "label of the run, such as its policy", |run, _| {
         run.label.clone()
     }),
@@ -171,7 +171,7 @@ pub fn jobs_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
 
 /// A file with a header and the rows of all runs.
 pub(super) fn csv<Row>(
-    columns: &[Column<Row>],
+    columns: &[CsvColumn<Row>],
     runs: &[RunRecord],
     rows: fn(&RunRecord) -> &[Row],
 ) -> Result<Vec<u8>, ReportError> {
@@ -185,13 +185,13 @@ pub(super) fn csv<Row>(
     Ok(file.finish()?)
 }
 
-impl<Row> Column<Row> {
-    fn field(&self, run: &RunRecord, row: &Row) -> Field {
+impl<Row> CsvColumn<Row> {
+    fn field(&self, run: &RunRecord, row: &Row) -> CsvField {
         let value = (self.value)(run, row);
         if self.is_number {
-            Field::number(value)
+            CsvField::number(value)
         } else {
-            Field::text(value)
+            CsvField::text(value)
         }
     }
 }
@@ -201,8 +201,8 @@ pub(super) const fn column<Row>(
     name: &'static str,
     meaning: &'static str,
     value: fn(&RunRecord, &Row) -> String,
-) -> Column<Row> {
-    Column {
+) -> CsvColumn<Row> {
+    CsvColumn {
         name,
         meaning,
         is_number: true,
@@ -215,8 +215,8 @@ pub(super) const fn words<Row>(
     name: &'static str,
     meaning: &'static str,
     value: fn(&RunRecord, &Row) -> String,
-) -> Column<Row> {
-    Column {
+) -> CsvColumn<Row> {
+    CsvColumn {
         name,
         meaning,
         is_number: false,
@@ -244,7 +244,7 @@ fn seconds(length: Option<DurationMs>) -> String {
 }
 
 /// Which part of the processors' time went into waiting at the gate.
-fn held_share(job: &JobRow) -> Option<f64> {
+fn held_share(job: &RunJob) -> Option<f64> {
     let held = job.held_processor_ms as f64;
     let ran = job.run_time()?.0 as f64 * f64::from(job.processors);
     (held + ran > 0.0).then(|| held / (held + ran))

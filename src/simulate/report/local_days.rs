@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ReportError;
 use super::record::{RunRecord, SLOWDOWN_THRESHOLD};
-use crate::csv_file::{CsvFile, Field};
+use crate::csv_file::{CsvField, CsvFile};
 
 const DAY: DurationMs = DurationMs::from_secs(86_400);
 const HEADER: [&str; 7] = [
@@ -78,13 +78,13 @@ pub(super) fn local_csv(runs: &[RunRecord]) -> Result<Vec<u8>, ReportError> {
             {
                 let each = 1.0 / *jobs as f64;
                 file.row([
-                    Field::text(&run.label),
-                    Field::number(run.seed),
-                    Field::text(&site.name),
-                    Field::number(day),
-                    Field::number(jobs),
-                    Field::number(format!("{:.3}", *wait_ms as f64 / 1e3 * each)),
-                    Field::number(format!("{:.4}", slowdown * each)),
+                    CsvField::text(&run.label),
+                    CsvField::number(run.seed),
+                    CsvField::text(&site.name),
+                    CsvField::number(day),
+                    CsvField::number(jobs),
+                    CsvField::number(format!("{:.3}", *wait_ms as f64 / 1e3 * each)),
+                    CsvField::number(format!("{:.4}", slowdown * each)),
                 ])?;
             }
         }

@@ -28,16 +28,16 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Comparison, Difference, Metric, MetricRow, Pair, Verdict};
+pub use compare::{Difference, LabelComparison, LabelPair, Metric, MetricRow, Significance};
 pub use components_csv::{COMPONENT_COLUMNS, components_csv};
 pub(crate) use figures::round_up as map_scale;
 pub use figures::{Figure, MapPoint, virtual_map};
 pub use groups::GroupSummary;
-pub use jobs_csv::{COLUMNS, Column, jobs_csv};
+pub use jobs_csv::{COLUMNS, CsvColumn, jobs_csv};
 pub use local_days::LocalDay;
-pub use output::{OutputFile, Report, ReportError, render, write_report};
+pub use output::{OutputFile, ReportError, ReportFiles, render, write_report};
 pub use record::{
-    AttemptRow, Bar, BookingBar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord,
+    AttemptRow, Bar, BookingBar, JobEnding, LoadKind, LoadRecord, QueueStep, RunJob, RunRecord,
     SLOWDOWN_THRESHOLD, SiteTrace,
 };
 pub use stats::{Distribution, Interval, mean, quantile, t_975};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::compare::Comparison;
+use super::compare::LabelComparison;
 use super::components_csv::components_csv;
 use super::figures::{self, Figure};
 use super::jobs_csv::jobs_csv;
@@ -32,7 +32,7 @@ pub struct OutputFile {
 
 /// A finished report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct ReportFiles {
     /// What `summary.json` holds.
     pub summary: serde_json::Value,
     /// Its files.
@@ -88,7 +88,7 @@ struct Summary<'a> {
     format: u32,
     setup: &'a [String],
     runs: &'a [RunSummary],
-    comparison: &'a Comparison,
+    comparison: &'a LabelComparison,
 }
 
 /// Makes all files of a report on these runs. `setup` says in lines for people
@@ -98,10 +98,10 @@ struct Summary<'a> {
 ///
 /// [`ReportError`] if there is no run, if two share label and seed, or if one
 /// ends before it begins.
-pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportError> {
+pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<ReportFiles, ReportError> {
     check(runs)?;
     let summaries: Vec<RunSummary> = runs.iter().map(RunSummary::of).collect();
-    let comparison = Comparison::of(&summaries);
+    let comparison = LabelComparison::of(&summaries);
     let figures = figures::all(runs);
     let format = SUMMARY_FORMAT;
     let summary = Summary {
@@ -137,7 +137,7 @@ pub fn render(setup: &[String], runs: &[RunRecord]) -> Result<Report, ReportErro
     ];
     files.extend(figures.iter().map(figure_file));
     let text = terminal_summary(&summaries, &comparison);
-    Ok(Report {
+    Ok(ReportFiles {
         summary: serde_json::to_value(&summary)?,
         files,
         text,
@@ -154,7 +154,7 @@ pub fn write_report(
     folder: &Path,
     setup: &[String],
     runs: &[RunRecord],
-) -> Result<Report, ReportError> {
+) -> Result<ReportFiles, ReportError> {
     let report = render(setup, runs)?;
     let figures = folder.join("figures");
     fs::create_dir_all(&figures)

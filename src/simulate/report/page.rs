@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 
 use super::ReportError;
-use super::compare::{Comparison, Difference, Metric, Pair, Verdict};
+use super::compare::{Difference, LabelComparison, LabelPair, Metric, Significance};
 use super::components_csv::COMPONENT_COLUMNS;
 use super::figures::{Figure, STYLE};
 use super::groups::GroupSummary;
-use super::jobs_csv::{COLUMNS, Column};
-use super::record::{AttemptRow, JobRow};
+use super::jobs_csv::{COLUMNS, CsvColumn};
+use super::record::{AttemptRow, RunJob};
 use super::show;
 use super::stats::{Interval, mean};
 use super::summary::{LoadShares, RunSummary, SiteSummary};
@@ -24,7 +24,7 @@ const RUNS_UNFOLDED: usize = 12;
 struct Page<'a> {
     lead: String,
     setup: &'a [String],
-    comparison: &'a Comparison,
+    comparison: &'a LabelComparison,
     titles: Vec<(&'static str, &'static str)>,
     means: Vec<LabelRow>,
     differences: Vec<PairRow>,
@@ -36,8 +36,8 @@ struct Page<'a> {
     runs_unfolded: bool,
     sites: Vec<SiteRow>,
     counters: Vec<CounterRow>,
-    columns: &'static [Column<JobRow>],
-    component_columns: &'static [Column<AttemptRow>],
+    columns: &'static [CsvColumn<RunJob>],
+    component_columns: &'static [CsvColumn<AttemptRow>],
 }
 
 /// A label: the mean of each metric.
@@ -102,7 +102,7 @@ struct CounterRow {
 pub(super) fn html(
     setup: &[String],
     runs: &[RunSummary],
-    comparison: &Comparison,
+    comparison: &LabelComparison,
     figures: &[Figure],
 ) -> Result<String, ReportError> {
     let page = Page {
@@ -156,7 +156,7 @@ pub(super) fn html(
 }
 
 /// What was simulated, in a sentence.
-fn lead(runs: &[RunSummary], comparison: &Comparison) -> String {
+fn lead(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
     let sites = runs.iter().map(|run| run.sites.len()).max().unwrap_or(0);
     let processors = runs.iter().map(|run| run.processors).max().unwrap_or(0);
@@ -183,7 +183,7 @@ fn title(metric: Metric) -> (&'static str, &'static str) {
 }
 
 /// What a label came to.
-fn means(at: usize, label: &str, comparison: &Comparison) -> LabelRow {
+fn means(at: usize, label: &str, comparison: &LabelComparison) -> LabelRow {
     let shown = |mean: &Option<Interval>| mean.as_ref().map_or("–".into(), show::interval);
     let means = comparison
         .metrics
@@ -197,7 +197,7 @@ fn means(at: usize, label: &str, comparison: &Comparison) -> LabelRow {
 }
 
 /// How the labels of a pair differ.
-fn differences(at: usize, pair: &Pair, comparison: &Comparison) -> PairRow {
+fn differences(at: usize, pair: &LabelPair, comparison: &LabelComparison) -> PairRow {
     let cells = comparison
         .metrics
         .iter()
@@ -213,7 +213,7 @@ fn group_table(
     title: &'static str,
     kind: &'static str,
     runs: &[RunSummary],
-    comparison: &Comparison,
+    comparison: &LabelComparison,
     of: fn(&RunSummary) -> &Vec<GroupSummary>,
 ) -> GroupTable {
     let mut rows = Vec::new();
@@ -261,9 +261,9 @@ fn difference_cell(difference: &Difference) -> DifferenceCell {
             .map_or("–".into(), show::difference),
         verdict: difference.verdict.words(),
         class: match difference.verdict {
-            Verdict::Better => "better",
-            Verdict::Worse => "worse",
-            Verdict::NoDifferenceShown | Verdict::TooFewSeeds => "open",
+            Significance::Better => "better",
+            Significance::Worse => "worse",
+            Significance::NoDifferenceShown | Significance::TooFewSeeds => "open",
         },
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::local_days::LocalDay;
 use super::millis;
-use super::steps::{Span, Step};
+use super::steps::{ReportSpan, StepValue};
 
 /// Run times below this count as this much in the bounded slowdown, as is
 /// usual since Feitelson and Rudolph, "Metrics and Benchmarking for Parallel
@@ -40,7 +40,7 @@ pub struct RunRecord {
     /// Jobs that wait for placement, as steps in order of time.
     pub queue: Vec<QueueStep>,
     /// Every job that was submitted.
-    pub jobs: Vec<JobRow>,
+    pub jobs: Vec<RunJob>,
     /// Whatever else was counted: messages, journal records, faults.
     pub counters: BTreeMap<String, u64>,
 }
@@ -53,7 +53,7 @@ pub struct SiteTrace {
     /// Processors that the site has, working or not.
     pub processors: u32,
     /// Its load, as steps in order of time.
-    pub load: Vec<LoadStep>,
+    pub load: Vec<LoadRecord>,
     /// What ran where, for the Gantt chart.
     pub bars: Vec<Bar>,
     /// Bars that the run did not keep, to save memory.
@@ -68,7 +68,7 @@ pub struct SiteTrace {
 
 /// Use of a site's processors from an instant until the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoadStep {
+pub struct LoadRecord {
     /// From when.
     #[serde(with = "millis")]
     pub at: Timestamp,
@@ -182,7 +182,7 @@ pub struct AttemptRow {
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum JobEnding {
     /// All components ended well.
     Done,
     /// It failed for good.
@@ -195,7 +195,7 @@ pub enum Ending {
 
 /// One job of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobRow {
+pub struct RunJob {
     /// Number of the job.
     pub id: u64,
     /// Name given by its user.
@@ -224,7 +224,7 @@ pub struct JobRow {
     #[serde(with = "millis::optional")]
     pub finished: Option<Timestamp>,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: JobEnding,
     /// Milliseconds that it waited to be placed, in all its rounds together.
     pub total_placement_time_ms: u64,
     /// Its start as estimated at its last placement less that at its first, in milliseconds.
@@ -258,8 +258,8 @@ pub struct JobRow {
 
 impl RunRecord {
     /// The time that the run covers.
-    pub(super) fn span(&self) -> Span {
-        Span {
+    pub(super) fn span(&self) -> ReportSpan {
+        ReportSpan {
             from: self.began,
             to: self.ended,
         }
@@ -294,38 +294,38 @@ impl LoadKind {
     }
 }
 
-impl LoadStep {
+impl LoadRecord {
     /// Processors by kind, in the order of [`LoadKind::STACKED`].
     pub(super) fn stacked(&self) -> [u32; 4] {
         [self.running, self.held, self.local, self.down]
     }
 }
 
-impl Step for LoadStep {
+impl StepValue for LoadRecord {
     fn at(&self) -> Timestamp {
         self.at
     }
 }
 
-impl Step for QueueStep {
+impl StepValue for QueueStep {
     fn at(&self) -> Timestamp {
         self.at
     }
 }
 
-impl Ending {
+impl JobEnding {
     /// The ending in one word.
     pub fn word(self) -> &'static str {
         match self {
-            Ending::Done => "done",
-            Ending::Failed => "failed",
-            Ending::Cancelled => "cancelled",
-            Ending::Unfinished => "unfinished",
+            JobEnding::Done => "done",
+            JobEnding::Failed => "failed",
+            JobEnding::Cancelled => "cancelled",
+            JobEnding::Unfinished => "unfinished",
         }
     }
 }
 
-impl JobRow {
+impl RunJob {
     /// From submission to the start of the last run.
     pub fn wait(&self) -> Option<DurationMs> {
         Some(self.started?.since(self.submitted))

@@ -4,23 +4,23 @@ use cospan_domain::units::Timestamp;
 
 /// A stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct ReportSpan {
     /// First instant.
     pub(super) from: Timestamp,
     /// End, not included.
     pub(super) to: Timestamp,
 }
 
-impl Span {
+impl ReportSpan {
     /// Its length in milliseconds; 0 if it ends before it begins.
     pub(super) fn length_ms(self) -> u64 {
         self.to.since(self.from).0
     }
 
     /// The part that lies in both, perhaps empty.
-    pub(super) fn within(self, outer: Span) -> Span {
+    pub(super) fn within(self, outer: ReportSpan) -> ReportSpan {
         let from = self.from.max(outer.from);
-        Span {
+        ReportSpan {
             from,
             to: self.to.min(outer.to).max(from),
         }
@@ -28,17 +28,20 @@ impl Span {
 }
 
 /// A value that holds from an instant until that of the next step.
-pub(super) trait Step {
+pub(super) trait StepValue {
     /// From when.
     fn at(&self) -> Timestamp;
 }
 
 /// The steps with the time that each holds within `span`; those that do not
 /// hold at all are left out. Before the first step there is nothing.
-pub(super) fn segments<S: Step>(steps: &[S], span: Span) -> impl Iterator<Item = (Span, &S)> {
+pub(super) fn segments<S: StepValue>(
+    steps: &[S],
+    span: ReportSpan,
+) -> impl Iterator<Item = (ReportSpan, &S)> {
     steps.iter().enumerate().filter_map(move |(index, step)| {
-        let to = steps.get(index + 1).map_or(span.to, Step::at);
-        let held = Span {
+        let to = steps.get(index + 1).map_or(span.to, StepValue::at);
+        let held = ReportSpan {
             from: step.at(),
             to,
         }
@@ -48,9 +51,9 @@ pub(super) fn segments<S: Step>(steps: &[S], span: Span) -> impl Iterator<Item =
 }
 
 /// Mean over time of each part of a step function, taken over all of `span`.
-pub(super) fn means<const N: usize, S: Step>(
+pub(super) fn means<const N: usize, S: StepValue>(
     steps: &[S],
-    span: Span,
+    span: ReportSpan,
     parts: impl Fn(&S) -> [u32; N],
 ) -> [f64; N] {
     let mut means = [0.0; N];
@@ -63,14 +66,14 @@ pub(super) fn means<const N: usize, S: Step>(
 
 /// Mean over time in each of `columns` equal columns of `span`. Areas stay
 /// what they were, however many steps fall into a column.
-pub(super) fn column_means<const N: usize, S: Step>(
+pub(super) fn column_means<const N: usize, S: StepValue>(
     steps: &[S],
-    span: Span,
+    span: ReportSpan,
     columns: usize,
     parts: impl Fn(&S) -> [u32; N],
 ) -> Vec<[f64; N]> {
     let mut means = vec![[0.0; N]; columns];
-    let scale = Columns { span, columns };
+    let scale = TimeColumns { span, columns };
     for (held, step) in segments(steps, span) {
         let (from, to) = (scale.position(held.from), scale.position(held.to));
         let last = (to.ceil() as usize).min(columns);
@@ -101,13 +104,13 @@ pub(super) struct ColumnLine {
 
 /// The line of a step function in those of `columns` equal columns of `span`
 /// in which it is defined and its value is new.
-pub(super) fn column_lines<S: Step>(
+pub(super) fn column_lines<S: StepValue>(
     steps: &[S],
-    span: Span,
+    span: ReportSpan,
     columns: usize,
     value: impl Fn(&S) -> u32,
 ) -> Vec<ColumnLine> {
-    let scale = Columns { span, columns };
+    let scale = TimeColumns { span, columns };
     let mut lines: Vec<ColumnLine> = Vec::new();
     for (held, step) in segments(steps, span) {
         let column = scale.column(held.from);
@@ -131,12 +134,12 @@ pub(super) fn column_lines<S: Step>(
 }
 
 /// A span of time cut into equal columns.
-struct Columns {
-    span: Span,
+struct TimeColumns {
+    span: ReportSpan,
     columns: usize,
 }
 
-impl Columns {
+impl TimeColumns {
     /// The column that an instant falls into.
     fn column(&self, at: Timestamp) -> usize {
         let offset = u128::from(at.since(self.span.from).0) * self.columns as u128;

@@ -6,7 +6,7 @@ use cospan_domain::units::DurationMs;
 use serde::Serialize;
 
 use super::groups::{self, GroupSummary};
-use super::record::{Ending, JobRow, LoadKind, LoadStep, RunRecord, SiteTrace};
+use super::record::{JobEnding, LoadKind, LoadRecord, RunJob, RunRecord, SiteTrace};
 use super::stats::Distribution;
 use super::steps::means;
 
@@ -106,9 +106,9 @@ pub struct SiteSummary {
 impl RunSummary {
     /// Of this run.
     pub fn of(run: &RunRecord) -> Self {
-        let done = || run.jobs.iter().filter(|job| job.ending == Ending::Done);
+        let done = || run.jobs.iter().filter(|job| job.ending == JobEnding::Done);
         let sum =
-            |count: fn(&JobRow) -> u64| run.jobs.iter().map(count).fold(0, u64::saturating_add);
+            |count: fn(&RunJob) -> u64| run.jobs.iter().map(count).fold(0, u64::saturating_add);
         let held_ms: f64 = run
             .jobs
             .iter()
@@ -121,11 +121,11 @@ impl RunSummary {
             processors: run.processors(),
             jobs: JobCounts::of(&run.jobs),
             wait_s: waits(&run.jobs),
-            placement_s: of_seconds(run.jobs.iter().filter_map(JobRow::placement_time)),
-            response_s: of_seconds(done().filter_map(JobRow::response)),
-            run_s: of_seconds(done().filter_map(JobRow::run_time)),
+            placement_s: of_seconds(run.jobs.iter().filter_map(RunJob::placement_time)),
+            response_s: of_seconds(done().filter_map(RunJob::response)),
+            run_s: of_seconds(done().filter_map(RunJob::run_time)),
             bounded_slowdown: Distribution::of(
-                done().filter_map(JobRow::bounded_slowdown).collect(),
+                done().filter_map(RunJob::bounded_slowdown).collect(),
             ),
             by_processors: groups::by_processors(&run.jobs),
             by_components: groups::by_components(&run.jobs),
@@ -150,16 +150,16 @@ impl RunSummary {
 
 impl JobCounts {
     /// Of these jobs.
-    fn of(jobs: &[JobRow]) -> Self {
+    fn of(jobs: &[RunJob]) -> Self {
         let mut counts = Self::default();
         for job in jobs {
             counts.submitted += 1;
             counts.over_several_sites += u64::from(job.sites > 1);
             match job.ending {
-                Ending::Done => counts.done += 1,
-                Ending::Failed => counts.failed += 1,
-                Ending::Cancelled => counts.cancelled += 1,
-                Ending::Unfinished => counts.unfinished += 1,
+                JobEnding::Done => counts.done += 1,
+                JobEnding::Failed => counts.failed += 1,
+                JobEnding::Cancelled => counts.cancelled += 1,
+                JobEnding::Unfinished => counts.unfinished += 1,
             }
         }
         counts
@@ -183,9 +183,9 @@ impl LoadShares {
     pub(super) fn of_all(run: &RunRecord) -> Self {
         let mut sums = [0.0; LoadKind::STACKED.len()];
         for site in &run.sites {
-            for (sum, part) in sums
-                .iter_mut()
-                .zip(means(&site.load, run.span(), LoadStep::stacked))
+            for (sum, part) in
+                sums.iter_mut()
+                    .zip(means(&site.load, run.span(), LoadRecord::stacked))
             {
                 *sum += part;
             }
@@ -200,7 +200,7 @@ fn sites(run: &RunRecord) -> Vec<SiteSummary> {
         name: site.name.clone(),
         processors: site.processors,
         load: LoadShares::of(
-            means(&site.load, run.span(), LoadStep::stacked),
+            means(&site.load, run.span(), LoadRecord::stacked),
             u64::from(site.processors),
         ),
     };
@@ -208,8 +208,8 @@ fn sites(run: &RunRecord) -> Vec<SiteSummary> {
 }
 
 /// Waits of the jobs that started.
-fn waits(jobs: &[JobRow]) -> Distribution {
-    of_seconds(jobs.iter().filter_map(JobRow::wait))
+fn waits(jobs: &[RunJob]) -> Distribution {
+    of_seconds(jobs.iter().filter_map(RunJob::wait))
 }
 
 /// Of lengths of time, in seconds.

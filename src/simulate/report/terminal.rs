@@ -1,6 +1,6 @@
 //! The few lines that `cospan simulate` prints.
 
-use super::compare::{Comparison, MetricRow};
+use super::compare::{LabelComparison, MetricRow};
 use super::show;
 use super::stats::Interval;
 use super::summary::RunSummary;
@@ -9,7 +9,7 @@ use super::summary::RunSummary;
 const LABEL_CHARS: usize = 28;
 
 /// The figures by label, then how labels that differ in one thing do so.
-pub fn terminal_summary(runs: &[RunSummary], comparison: &Comparison) -> String {
+pub fn terminal_summary(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     let mut table = vec![header(comparison)];
     table.extend(comparison.metrics.iter().map(means));
     let mut text = format!("{}\n\n{}", headline(runs, comparison), aligned(&table));
@@ -26,7 +26,7 @@ pub fn terminal_summary(runs: &[RunSummary], comparison: &Comparison) -> String 
 }
 
 /// What was simulated.
-fn headline(runs: &[RunSummary], comparison: &Comparison) -> String {
+fn headline(runs: &[RunSummary], comparison: &LabelComparison) -> String {
     let jobs = runs.iter().map(|run| run.jobs.submitted).sum();
     let done = runs.iter().map(|run| run.jobs.done).sum();
     let means = match runs.len() > comparison.labels.len() {
@@ -42,7 +42,7 @@ fn headline(runs: &[RunSummary], comparison: &Comparison) -> String {
 }
 
 /// The first row.
-fn header(comparison: &Comparison) -> Vec<String> {
+fn header(comparison: &LabelComparison) -> Vec<String> {
     let labels = comparison.labels.iter().map(|label| one_line(label));
     std::iter::once(String::new()).chain(labels).collect()
 }

@@ -76,14 +76,14 @@ fn told(parts: &[String]) -> String {
 
 /// A job whose components can never run at the same time, even on an empty grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unplaceable {
+pub struct UnplaceableJob {
     /// Its number in the log, or from 1 where it comes from a model.
     pub job: u64,
     /// Its components.
     pub components: Vec<u32>,
 }
 
-impl Unplaceable {
+impl UnplaceableJob {
     pub(super) fn new(job: &RawJob, components: Vec<u32>) -> Self {
         Self {
             job: job.number,
@@ -92,7 +92,7 @@ impl Unplaceable {
     }
 }
 
-impl fmt::Display for Unplaceable {
+impl fmt::Display for UnplaceableJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.components.len();
         let most = self.components.first().copied().unwrap_or(0);
@@ -118,7 +118,7 @@ pub struct WorkloadComplaints {
     /// How many jobs were left out because they can never be placed.
     pub unplaceable: u64,
     /// The first of them, as many as complaints of one kind are kept.
-    pub unplaceable_kept: Vec<Unplaceable>,
+    pub unplaceable_kept: Vec<UnplaceableJob>,
 }
 
 impl WorkloadComplaints {

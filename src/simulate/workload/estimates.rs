@@ -3,7 +3,7 @@
 use cospan_domain::units::DurationMs;
 use rand::rngs::StdRng;
 
-use super::source::Estimate;
+use super::source::LogEstimate;
 use super::{RawJob, SHORTEST_RUN_TIME, SourceNotes};
 use cospan_simulator::models::tsafrir::{
     EstimateCount, EstimateError, EstimateModel, LONGEST_MIN, assign_estimates,
@@ -97,15 +97,15 @@ pub(crate) fn stretched(times: Vec<Times>, by: f64) -> Vec<Times> {
 
 fn as_given(job: &RawJob, exact: Times, notes: &mut SourceNotes) -> Times {
     match job.estimate {
-        Estimate::Given(estimate) if estimate > DurationMs::ZERO => {
+        LogEstimate::Given(estimate) if estimate > DurationMs::ZERO => {
             notes.estimates_too_short += u64::from(estimate < exact.run_time);
             Times { estimate, ..exact }
         }
-        Estimate::Given(_) | Estimate::Missing => {
+        LogEstimate::Given(_) | LogEstimate::Missing => {
             notes.estimates_missing += 1;
             exact
         }
-        Estimate::NotModelled => exact,
+        LogEstimate::NotModelled => exact,
     }
 }
 

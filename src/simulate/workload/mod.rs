@@ -26,16 +26,16 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use thiserror::Error;
 
 use cospan_simulator::logs::OnBad;
-use cospan_simulator::models::ParameterError;
+use cospan_simulator::models::ModelParameterError;
 use cospan_simulator::models::tsafrir::EstimateError;
 
-pub use complaints::{SourceNotes, Unplaceable, WorkloadComplaints};
+pub use complaints::{SourceNotes, UnplaceableJob, WorkloadComplaints};
 pub use estimates::Estimates;
 pub(crate) use estimates::{Times, settle, stretched};
-pub use own_files::{OwnFiles, Replica};
+pub use own_files::{OwnFiles, OwnReplica};
 pub(crate) use source::{RawJob, log_jobs, open, reading};
 pub use source::{SHORTEST_RUN_TIME, SourceError};
-pub use split::{COMPONENTS_MAX, JobSize, Split};
+pub use split::{COMPONENTS_MAX, JobSize, WorkloadSplit};
 
 /// The largest number of jobs that a model may be asked for.
 pub const JOBS_MAX: usize = 1_000_000;
@@ -47,7 +47,7 @@ pub const ESTIMATES_TIMES_MAX: f64 = 100.0;
 
 /// Where jobs come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum WorkloadSource {
     /// A job log in Standard Workload Format, plain or compressed with gzip or
     /// xz; jobs count from the start of the log.
     Log(PathBuf),
@@ -76,14 +76,14 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadOptions {
     /// Where the jobs come from.
-    pub source: Source,
+    pub source: WorkloadSource,
     /// At most this many jobs: the first that can be placed.
     pub jobs_max: Option<usize>,
     /// Divides all times between arrivals: 2 doubles the load. From 1/1000 to
     /// [`LOAD_SCALE_MAX`].
     pub load_scale: f64,
     /// How a job becomes components.
-    pub split: Split,
+    pub split: WorkloadSplit,
     /// Input files; each job draws one of them. Empty: jobs have no input.
     pub inputs: Vec<LogicalName>,
     /// Instead of `inputs`: each job reads a file that no other reads.
@@ -106,7 +106,7 @@ pub struct WorkloadOptions {
 
 /// A job that will be submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedJob {
+pub struct WorkloadJob {
     /// When it is submitted.
     pub at: Timestamp,
     /// Processors of each component, largest first; at least one component,
@@ -130,7 +130,7 @@ pub struct PlannedJob {
 pub struct Workload {
     /// The jobs in the order of their submission; those at the same time in the
     /// order of the source.
-    pub jobs: Vec<PlannedJob>,
+    pub jobs: Vec<WorkloadJob>,
     /// What was left out or changed.
     pub complaints: WorkloadComplaints,
 }
@@ -153,19 +153,19 @@ pub enum WorkloadError {
     },
     /// A model's parameter is outside its range.
     #[error(transparent)]
-    Model(#[from] ParameterError),
+    Model(#[from] ModelParameterError),
     /// No estimates could be drawn.
     #[error("cannot draw estimates: {0}; or use exact ones")]
     Estimates(#[from] EstimateError),
     /// A job can never be placed, and such jobs are refused.
     #[error("{0}; choose a larger grid or another split, or allow such jobs to be skipped")]
-    Unplaceable(Unplaceable),
+    Unplaceable(UnplaceableJob),
     /// No job is left.
     #[error("no job can be used ({0}); choose a larger grid, another split or another source")]
     NoJobs(WorkloadComplaints),
 }
 
-impl PlannedJob {
+impl WorkloadJob {
     /// All its processors.
     pub fn processors(&self) -> u64 {
         self.components
@@ -187,7 +187,7 @@ impl PlannedJob {
 ///
 /// `None` for fewer than two jobs, for jobs submitted all at once, or for no
 /// processors.
-pub fn load(jobs: &[PlannedJob], processors: u64) -> Option<f64> {
+pub fn load(jobs: &[WorkloadJob], processors: u64) -> Option<f64> {
     let (first, last) = (jobs.first()?, jobs.last()?);
     let span_ms = last.at.since(first.at).0 as f64;
     if span_ms <= 0.0 || processors == 0 {
@@ -201,7 +201,7 @@ pub fn load(jobs: &[PlannedJob], processors: u64) -> Option<f64> {
     Some(asked / (processors as f64 * span_ms * count / (count - 1.0)))
 }
 
-impl Source {
+impl WorkloadSource {
     /// Part of a line: what it is.
     pub fn describe(&self) -> String {
         match self {
@@ -228,12 +228,12 @@ impl Source {
 impl WorkloadOptions {
     /// All jobs of `source` as they are, in one component each, without input;
     /// ten complaints of each kind are kept.
-    pub fn new(source: Source, seed: u64) -> Self {
+    pub fn new(source: WorkloadSource, seed: u64) -> Self {
         Self {
             source,
             jobs_max: None,
             load_scale: 1.0,
-            split: Split::None,
+            split: WorkloadSplit::None,
             inputs: Vec::new(),
             own_files: None,
             slowdown_per_mille: 0,

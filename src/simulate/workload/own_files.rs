@@ -5,7 +5,7 @@ use cospan_domain::units::Bytes;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
-use super::PlannedJob;
+use super::WorkloadJob;
 use crate::api::v1::Size;
 use crate::simulate::streams::stream;
 
@@ -20,7 +20,7 @@ pub struct OwnFiles {
 
 /// A file at a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replica {
+pub struct OwnReplica {
     /// Which file.
     pub name: LogicalName,
     /// How large it is.
@@ -37,10 +37,10 @@ impl OwnFiles {
     /// Never: the names of jobs make names of files.
     pub fn give(
         &self,
-        jobs: &mut [PlannedJob],
+        jobs: &mut [WorkloadJob],
         sites: usize,
         seed: u64,
-    ) -> Result<Vec<Replica>, InvalidId> {
+    ) -> Result<Vec<OwnReplica>, InvalidId> {
         let mut rng = stream(seed, "own files", "workload");
         let mut order: Vec<usize> = (0..sites).collect();
         let mut replicas = Vec::new();
@@ -50,7 +50,7 @@ impl OwnFiles {
             order.sort();
             order.shuffle(&mut rng);
             let at = order.iter().take(self.replicas as usize);
-            replicas.extend(at.map(|site| Replica {
+            replicas.extend(at.map(|site| OwnReplica {
                 name: name.clone(),
                 size,
                 site: *site,

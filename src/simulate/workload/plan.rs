@@ -8,8 +8,9 @@ use rand::rngs::StdRng;
 use super::fit::fits;
 use super::source::{lublin_jobs, poisson_jobs};
 use super::{
-    JOBS_MAX, LOAD_SCALE_MAX, PlannedJob, RawJob, Source, SourceNotes, Split, Times, Unplaceable,
-    Workload, WorkloadComplaints, WorkloadError, WorkloadOptions, log_jobs, settle, stretched,
+    JOBS_MAX, LOAD_SCALE_MAX, RawJob, SourceNotes, Times, UnplaceableJob, Workload,
+    WorkloadComplaints, WorkloadError, WorkloadJob, WorkloadOptions, WorkloadSource, WorkloadSplit,
+    log_jobs, settle, stretched,
 };
 use crate::simulate::streams::stream;
 use cospan_simulator::logs::OnBad;
@@ -54,9 +55,11 @@ impl WorkloadOptions {
     fn raw_jobs(&self, processors: u32) -> Result<(Vec<RawJob>, SourceNotes), WorkloadError> {
         let mut rng = self.stream("jobs");
         let raw = match &self.source {
-            Source::Log(file) => return Ok(log_jobs(file, self.on_bad, processors, ALWAYS)?),
-            Source::Lublin { jobs } => lublin_jobs(*jobs, processors, &mut rng)?,
-            Source::Poisson { .. } => poisson_jobs(&self.source, &mut rng)?,
+            WorkloadSource::Log(file) => {
+                return Ok(log_jobs(file, self.on_bad, processors, ALWAYS)?);
+            }
+            WorkloadSource::Lublin { jobs } => lublin_jobs(*jobs, processors, &mut rng)?,
+            WorkloadSource::Poisson { .. } => poisson_jobs(&self.source, &mut rng)?,
         };
         Ok((raw, SourceNotes::default()))
     }
@@ -75,13 +78,13 @@ impl WorkloadOptions {
             if placeable.len() == most {
                 break;
             }
-            let split = job.components.map_or(self.split, Split::Into);
+            let split = job.components.map_or(self.split, WorkloadSplit::Into);
             let components = split.components(job.processors, &mut rng);
             if fits(&components, sites) {
                 placeable.push(Placeable { job, components });
                 continue;
             }
-            let unplaceable = Unplaceable::new(&job, components);
+            let unplaceable = UnplaceableJob::new(&job, components);
             let OnBad::Skip { kept_per_kind_max } = self.on_bad else {
                 return Err(WorkloadError::Unplaceable(unplaceable));
             };
@@ -98,12 +101,12 @@ impl WorkloadOptions {
         placeable: Vec<Placeable>,
         notes: &mut SourceNotes,
         begin: Timestamp,
-    ) -> Result<Vec<PlannedJob>, WorkloadError> {
+    ) -> Result<Vec<WorkloadJob>, WorkloadError> {
         let jobs = placeable.iter().map(|placeable| &placeable.job);
         let times = settle(jobs, self.estimates, notes, &mut self.stream("estimates"))?;
         let times = stretched(times, self.estimates_times);
         let (mut inputs, mut priorities) = (self.stream("inputs"), self.stream("priorities"));
-        let plan = |(Placeable { job, components }, times): (Placeable, Times)| PlannedJob {
+        let plan = |(Placeable { job, components }, times): (Placeable, Times)| WorkloadJob {
             at: begin + scaled(job.submitted, self.load_scale),
             components,
             run_time: times.run_time,
@@ -125,19 +128,19 @@ impl WorkloadOptions {
             &scale,
             "give a number from 0.001 to 1000",
         )?;
-        if let Split::Into(0) | Split::LargerThan(0) = self.split {
+        if let WorkloadSplit::Into(0) | WorkloadSplit::LargerThan(0) = self.split {
             check(false, "the split", &0, "give a number above 0")?;
         }
         let jobs_range = format!("give a number from 1 to {JOBS_MAX}");
         match &self.source {
-            Source::Log(_) => Ok(()),
-            Source::Lublin { jobs } => check(
+            WorkloadSource::Log(_) => Ok(()),
+            WorkloadSource::Lublin { jobs } => check(
                 (1..=JOBS_MAX).contains(jobs),
                 "the number of jobs",
                 jobs,
                 &jobs_range,
             ),
-            Source::Poisson {
+            WorkloadSource::Poisson {
                 jobs,
                 sizes,
                 shortest,

@@ -9,11 +9,11 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use thiserror::Error;
 
-use super::{Source, SourceNotes};
-use cospan_simulator::logs::{LogError, OnBad, Reading, SwfJob, read_swf};
+use super::{SourceNotes, WorkloadSource};
+use cospan_simulator::logs::{LogError, LogReading, OnBad, SwfJob, read_swf};
 use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
-use cospan_simulator::models::{GeneratedJob, ParameterError};
+use cospan_simulator::models::{GeneratedJob, ModelParameterError};
 
 /// Shorter run times are raised to this one, and counted: logs hold jobs of no
 /// time at all, and a simulated job must end after it started.
@@ -43,14 +43,14 @@ pub(crate) struct RawJob {
     pub(crate) submitted: DurationMs,
     pub(crate) processors: u32,
     pub(crate) run_time: DurationMs,
-    pub(crate) estimate: Estimate,
+    pub(crate) estimate: LogEstimate,
     /// How many components, if its source says so.
     pub(crate) components: Option<u32>,
 }
 
 /// What a source says about an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Estimate {
+pub(crate) enum LogEstimate {
     /// A log has it.
     Given(DurationMs),
     /// A log should have it.
@@ -67,7 +67,7 @@ impl RawJob {
             processors,
             ..
         } = *job;
-        let (estimate, components) = (Estimate::NotModelled, None);
+        let (estimate, components) = (LogEstimate::NotModelled, None);
         Self {
             number,
             submitted,
@@ -87,7 +87,7 @@ impl RawJob {
             run_time: job.run_time,
             estimate: job
                 .requested_time
-                .map_or(Estimate::Missing, Estimate::Given),
+                .map_or(LogEstimate::Missing, LogEstimate::Given),
             components: None,
         }
     }
@@ -102,8 +102,8 @@ pub(crate) fn open(file: &Path) -> Result<File, SourceError> {
 }
 
 /// How to read a file of this name.
-pub(crate) fn reading(file: &Path, on_bad: OnBad) -> Reading {
-    Reading {
+pub(crate) fn reading(file: &Path, on_bad: OnBad) -> LogReading {
+    LogReading {
         file: file.display().to_string(),
         on_bad,
     }
@@ -140,7 +140,7 @@ pub(super) fn lublin_jobs(
     jobs: usize,
     processors: u32,
     rng: &mut StdRng,
-) -> Result<Vec<RawJob>, ParameterError> {
+) -> Result<Vec<RawJob>, ModelParameterError> {
     let parameters = LublinParameters::default().for_system(processors);
     let jobs = LublinGenerator::new(&parameters)?.jobs(jobs, rng);
     Ok((1..)
@@ -151,10 +151,10 @@ pub(super) fn lublin_jobs(
 
 /// The jobs of a Poisson source; none for any other.
 pub(super) fn poisson_jobs(
-    source: &Source,
+    source: &WorkloadSource,
     rng: &mut StdRng,
-) -> Result<Vec<RawJob>, ParameterError> {
-    let Source::Poisson {
+) -> Result<Vec<RawJob>, ModelParameterError> {
+    let WorkloadSource::Poisson {
         jobs,
         mean_interarrival,
         sizes,

@@ -12,7 +12,7 @@ pub const COMPONENTS_MAX: u32 = 1000;
 /// How a job becomes components, at most [`COMPONENTS_MAX`]. They are as equal as can be: their sizes
 /// differ by at most one processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Split {
+pub enum WorkloadSplit {
     /// One component.
     None,
     /// This many components, at least 1; fewer for jobs that have fewer
@@ -28,9 +28,9 @@ pub enum Split {
 /// The size of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobSize {
-    /// Processors in all, which a [`Split`] makes components of.
+    /// Processors in all, which a [`WorkloadSplit`] makes components of.
     Whole(u32),
-    /// Components that are given, whatever the [`Split`].
+    /// Components that are given, whatever the [`WorkloadSplit`].
     Parts {
         /// How many, at least 1.
         count: u32,
@@ -93,7 +93,7 @@ impl FromStr for JobSize {
     }
 }
 
-impl Split {
+impl WorkloadSplit {
     /// The components of a job of at least one processor, largest first.
     pub(super) fn components(self, processors: u32, rng: &mut StdRng) -> Vec<u32> {
         let wanted = match self {

@@ -4,14 +4,14 @@ mod shape;
 
 use cospan_domain::units::{DurationMs, Timestamp};
 
-use super::{JobSize, PlannedJob, Source, Split, Workload, WorkloadOptions, load};
+use super::{JobSize, Workload, WorkloadJob, WorkloadOptions, WorkloadSource, WorkloadSplit, load};
 
 const BEGIN: Timestamp = Timestamp(1_000_000_000);
 /// A grid like the DAS-2.
 const SITES: [u32; 5] = [144, 64, 64, 64, 64];
 
 fn poisson(jobs: usize, sizes: &[u32]) -> WorkloadOptions {
-    let source = Source::Poisson {
+    let source = WorkloadSource::Poisson {
         jobs,
         mean_interarrival: DurationMs::from_secs(30),
         sizes: sizes.iter().map(|size| JobSize::from(*size)).collect(),
@@ -30,8 +30,8 @@ fn refused(options: &WorkloadOptions) -> String {
 }
 
 /// With its load, run time and estimate in seconds.
-fn job(at: u64, components: &[u32], run_time: u64, estimate: u64) -> PlannedJob {
-    PlannedJob {
+fn job(at: u64, components: &[u32], run_time: u64, estimate: u64) -> WorkloadJob {
+    WorkloadJob {
         at: BEGIN + DurationMs::from_secs(at),
         components: components.to_vec(),
         run_time: DurationMs::from_secs(run_time),

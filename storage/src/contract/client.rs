@@ -9,29 +9,31 @@ use std::time::Duration;
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
 
 use super::Subject;
-use crate::port::{Change, Journal, Key, Outcome, Report, Sink, Stored, Token, Unit, Version};
+use crate::port::{
+    AppendOutcome, CommitReport, Journal, Key, KeyChange, Sink, Stored, Unit, UnitToken, Version,
+};
 
 /// Longest time that anything may take before the case fails.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An opened store and what it reported.
-pub struct Client {
+pub struct ContractClient {
     pub journal: Arc<dyn Journal>,
     pub epoch: Epoch,
     pub instance: InstanceId,
     /// What was shown while opening.
     pub loaded: Vec<Stored>,
-    reports: Receiver<Report>,
-    decided: BTreeMap<Token, Outcome>,
+    reports: Receiver<CommitReport>,
+    decided: BTreeMap<UnitToken, AppendOutcome>,
     /// Tokens in the order of their outcomes.
-    pub order: Vec<Token>,
+    pub order: Vec<UnitToken>,
     next: u64,
 }
 
 /// A sink that puts reports into a channel.
-pub fn channel_sink() -> (Sink, Receiver<Report>) {
+pub fn channel_sink() -> (Sink, Receiver<CommitReport>) {
     let (sender, reports) = channel();
-    let sender: Mutex<Sender<Report>> = Mutex::new(sender);
+    let sender: Mutex<Sender<CommitReport>> = Mutex::new(sender);
     // A client that is gone wants no reports.
     (
         Arc::new(move |report| drop(sender.lock().unwrap().send(report))),
@@ -39,7 +41,7 @@ pub fn channel_sink() -> (Sink, Receiver<Report>) {
     )
 }
 
-impl Client {
+impl ContractClient {
     pub fn open(subject: &dyn Subject) -> Self {
         let (sink, reports) = channel_sink();
         let mut loaded = Vec::new();
@@ -66,20 +68,20 @@ impl Client {
     }
 
     /// Appends without waiting.
-    pub fn append(&mut self, changes: Vec<Change>) -> Token {
+    pub fn append(&mut self, changes: Vec<KeyChange>) -> UnitToken {
         let epoch = self.epoch;
         self.append_as(epoch, changes)
     }
 
-    pub fn append_as(&mut self, epoch: Epoch, changes: Vec<Change>) -> Token {
+    pub fn append_as(&mut self, epoch: Epoch, changes: Vec<KeyChange>) -> UnitToken {
         self.next += 1;
-        let token = Token(self.next);
+        let token = UnitToken(self.next);
         self.journal.append(epoch, token, Unit { changes });
         token
     }
 
     /// Waits for the outcome of a unit.
-    pub fn outcome(&mut self, token: Token) -> Outcome {
+    pub fn outcome(&mut self, token: UnitToken) -> AppendOutcome {
         while !self.decided.contains_key(&token) {
             let report = self
                 .reports
@@ -105,40 +107,40 @@ impl Client {
                 .recv_timeout(DEADLINE)
                 .expect("no failure in time")
             {
-                Report::Fatal(reason) => return reason,
+                CommitReport::Fatal(reason) => return reason,
                 report => self.take(report),
             }
         }
     }
 
-    fn take(&mut self, report: Report) {
+    fn take(&mut self, report: CommitReport) {
         match report {
-            Report::Group(group) => {
+            CommitReport::Group(group) => {
                 for (token, outcome) in group.outcomes {
                     self.order.push(token);
                     let twice = self.decided.insert(token, outcome);
                     assert_eq!(twice, None, "{token:?} was decided twice");
                 }
             }
-            Report::Fatal(reason) => panic!("the store failed: {reason}"),
+            CommitReport::Fatal(reason) => panic!("the store failed: {reason}"),
         }
     }
 
     /// What is decided so far.
-    pub fn decided(&self, token: Token) -> Option<&Outcome> {
+    pub fn decided(&self, token: UnitToken) -> Option<&AppendOutcome> {
         self.decided.get(&token)
     }
 
     /// Appends and waits.
-    pub fn run(&mut self, changes: Vec<Change>) -> Outcome {
+    pub fn run(&mut self, changes: Vec<KeyChange>) -> AppendOutcome {
         let token = self.append(changes);
         self.outcome(token)
     }
 
     /// Appends, waits, and expects it to be committed.
-    pub fn commit(&mut self, changes: Vec<Change>) -> Seq {
+    pub fn commit(&mut self, changes: Vec<KeyChange>) -> Seq {
         match self.run(changes) {
-            Outcome::Committed(seq) => seq,
+            AppendOutcome::Committed(seq) => seq,
             outcome => panic!("not committed but {outcome:?}"),
         }
     }
@@ -163,8 +165,8 @@ impl Client {
 }
 
 /// Puts a value, whatever the version is.
-pub fn put(key: &str, value: &str) -> Change {
-    Change {
+pub fn put(key: &str, value: &str) -> KeyChange {
+    KeyChange {
         key: Key::from(key),
         expected: None,
         value: Some(value.as_bytes().into()),
@@ -172,16 +174,16 @@ pub fn put(key: &str, value: &str) -> Change {
 }
 
 /// Puts a value if the key has this version.
-pub fn put_if(key: &str, version: u64, value: &str) -> Change {
-    Change {
+pub fn put_if(key: &str, version: u64, value: &str) -> KeyChange {
+    KeyChange {
         expected: Some(Version(version)),
         ..put(key, value)
     }
 }
 
 /// Deletes a key if it has this version.
-pub fn delete_if(key: &str, version: u64) -> Change {
-    Change {
+pub fn delete_if(key: &str, version: u64) -> KeyChange {
+    KeyChange {
         value: None,
         ..put_if(key, version, "")
     }

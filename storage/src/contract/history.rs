@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use cospan_domain::ids::{Epoch, Seq};
 
 use super::Subject;
-use super::client::{Client, channel_sink, put, put_if, shown};
-use crate::port::{Change, Journal, Key, Outcome, Report, Token, Unit};
+use super::client::{ContractClient, channel_sink, put, put_if, shown};
+use crate::port::{AppendOutcome, CommitReport, Journal, Key, KeyChange, Unit, UnitToken};
 
 pub fn outcomes_come_in_the_order_of_append(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let mut tokens = Vec::new();
     for i in 0..1_500 {
         // Committed, refused by version, refused by bound, and barrier in turn.
@@ -26,7 +26,7 @@ pub fn outcomes_come_in_the_order_of_append(subject: &dyn Subject) {
 }
 
 pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let Seq(first) = client.commit(vec![put("j/1", "a")]);
     let tokens: Vec<_> = (0..100)
         .map(|_| client.append(vec![put("j/1", "b")]))
@@ -36,15 +36,21 @@ pub fn positions_rise_by_one_with_every_committed_unit(subject: &dyn Subject) {
     for (i, token) in tokens.into_iter().enumerate() {
         assert_eq!(
             client.outcome(token),
-            Outcome::Committed(Seq(first + 1 + i as u64))
+            AppendOutcome::Committed(Seq(first + 1 + i as u64))
         );
     }
-    assert_eq!(client.outcome(refused), Outcome::Conflict(Key::from("j/1")));
-    assert_eq!(client.outcome(last), Outcome::Committed(Seq(first + 101)));
+    assert_eq!(
+        client.outcome(refused),
+        AppendOutcome::Conflict(Key::from("j/1"))
+    );
+    assert_eq!(
+        client.outcome(last),
+        AppendOutcome::Committed(Seq(first + 101))
+    );
 }
 
 pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let tokens: Vec<_> = (0..700)
         .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
         .collect();
@@ -61,7 +67,7 @@ pub fn a_barrier_is_answered_after_everything_before_it(subject: &dyn Subject) {
 
 pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &dyn Subject) {
     const EACH: u64 = 500;
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let (journal, epoch) = (Arc::clone(&client.journal), client.epoch);
     std::thread::scope(|scope| {
         for thread in 1..=4_u64 {
@@ -72,16 +78,16 @@ pub fn units_of_many_threads_are_decided_once_each_and_in_their_order(subject: &
                     let unit = Unit {
                         changes: vec![put_if(&key, i, "a")],
                     };
-                    journal.append(epoch, Token(thread * 1_000_000 + i), unit);
+                    journal.append(epoch, UnitToken(thread * 1_000_000 + i), unit);
                 }
             });
         }
     });
     for thread in 1..=4_u64 {
         for i in 0..EACH {
-            let outcome = client.outcome(Token(thread * 1_000_000 + i));
+            let outcome = client.outcome(UnitToken(thread * 1_000_000 + i));
             assert!(
-                matches!(outcome, Outcome::Committed(_)),
+                matches!(outcome, AppendOutcome::Committed(_)),
                 "{thread} {i} {outcome:?}"
             );
         }
@@ -103,8 +109,8 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = {
         let (target, seen) = (Arc::clone(&target), Arc::clone(&seen));
-        Arc::new(move |report: Report| {
-            let Report::Group(group) = &report else {
+        Arc::new(move |report: CommitReport| {
+            let CommitReport::Group(group) = &report else {
                 panic!("{report:?}")
             };
             let (journal, epoch) = target.wait();
@@ -114,7 +120,7 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
                     let unit = Unit {
                         changes: vec![next(token.0)],
                     };
-                    journal.append(*epoch, Token(token.0 + 1), unit);
+                    journal.append(*epoch, UnitToken(token.0 + 1), unit);
                 }
             }
             if group.outcomes.iter().any(|(token, _)| token.0 == LAST) {
@@ -127,7 +133,7 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
     assert!(known.is_ok());
     opened.journal.append(
         opened.epoch,
-        Token(1),
+        UnitToken(1),
         Unit {
             changes: vec![next(0)],
         },
@@ -138,9 +144,12 @@ pub fn a_sink_may_append(subject: &dyn Subject) {
     assert_eq!(*seen.lock().unwrap(), (1..=LAST).collect::<Vec<_>>());
     opened.journal.close();
     drop(opened);
-    assert_eq!(Client::open(subject).texts(""), [shown("j/1", LAST, "a")]);
+    assert_eq!(
+        ContractClient::open(subject).texts(""),
+        [shown("j/1", LAST, "a")]
+    );
 }
 
-fn next(version: u64) -> Change {
+fn next(version: u64) -> KeyChange {
     put_if("j/1", version, "a")
 }

@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use cospan_domain::ids::{Epoch, Seq};
 
 use super::Subject;
-use super::client::{Client, put, put_if, shown};
-use crate::port::{Outcome, StoreError};
+use super::client::{ContractClient, put, put_if, shown};
+use crate::port::{AppendOutcome, StoreError};
 
 pub fn an_append_of_another_epoch_is_fenced(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let mut client = {
         client.commit(vec![put("j/1", "a")]);
         client.reopen(subject)
@@ -17,14 +17,14 @@ pub fn an_append_of_another_epoch_is_fenced(subject: &dyn Subject) {
     let old = client.append_as(Epoch(client.epoch.0 - 1), vec![put("j/1", "old")]);
     let new = client.append(vec![put_if("j/1", 1, "new")]);
     let unborn = client.append_as(Epoch(client.epoch.0 + 1), vec![put("j/1", "unborn")]);
-    assert_eq!(client.outcome(old), Outcome::Fenced);
-    assert!(matches!(client.outcome(new), Outcome::Committed(_)));
-    assert_eq!(client.outcome(unborn), Outcome::Fenced);
+    assert_eq!(client.outcome(old), AppendOutcome::Fenced);
+    assert!(matches!(client.outcome(new), AppendOutcome::Committed(_)));
+    assert_eq!(client.outcome(unborn), AppendOutcome::Fenced);
     assert_eq!(client.texts(""), [shown("j/1", 2, "new")]);
 }
 
 pub fn reopening_keeps_everything_and_raises_the_epoch(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let (instance, mut epoch) = (client.instance, client.epoch);
     let mut expected = Vec::new();
     for i in 0..5 {
@@ -40,14 +40,14 @@ pub fn reopening_keeps_everything_and_raises_the_epoch(subject: &dyn Subject) {
 }
 
 pub fn positions_go_on_after_reopening(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let Seq(last) = client.commit(vec![put("j/1", "a")]);
     let mut client = client.reopen(subject);
     assert!(client.commit(vec![put("j/1", "b")]) > Seq(last));
 }
 
 pub fn loading_shows_what_a_scan_shows(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     for i in 0..300 {
         client.append(vec![put(&format!("j/{i}"), "a")]);
     }
@@ -58,7 +58,7 @@ pub fn loading_shows_what_a_scan_shows(subject: &dyn Subject) {
 }
 
 pub fn closing_decides_everything_that_was_appended(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let tokens: Vec<_> = (0..1_200)
         .map(|i| client.append(vec![put(&format!("j/{i}"), "a")]))
         .collect();
@@ -66,11 +66,11 @@ pub fn closing_decides_everything_that_was_appended(subject: &dyn Subject) {
     client.take_all();
     assert_eq!(client.order, tokens);
     drop(client);
-    assert_eq!(Client::open(subject).scan("j/").len(), tokens.len());
+    assert_eq!(ContractClient::open(subject).scan("j/").len(), tokens.len());
 }
 
 pub fn a_closed_journal_takes_nothing_and_says_so_when_read(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     client.commit(vec![put("j/1", "a")]);
     client.journal.close();
     let late = client.append(vec![put("j/1", "late")]);
@@ -84,5 +84,8 @@ pub fn a_closed_journal_takes_nothing_and_says_so_when_read(subject: &dyn Subjec
     assert!(matches!(error, StoreError::Io { .. }), "{error}");
     assert!(error.to_string().contains("closed"), "{error}");
     drop(client);
-    assert_eq!(Client::open(subject).texts(""), [shown("j/1", 1, "a")]);
+    assert_eq!(
+        ContractClient::open(subject).texts(""),
+        [shown("j/1", 1, "a")]
+    );
 }

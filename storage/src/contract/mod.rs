@@ -20,7 +20,7 @@ mod units;
 
 use std::path::Path;
 
-pub use client::Client;
+pub use client::ContractClient;
 pub use history::*;
 pub use lifecycle::*;
 pub use model::*;

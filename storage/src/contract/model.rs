@@ -6,17 +6,17 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::Subject;
-use super::client::Client;
-use crate::port::{Change, Key, Outcome, Version};
+use super::client::ContractClient;
+use crate::port::{AppendOutcome, Key, KeyChange, Version};
 
-type Model = BTreeMap<Key, (u64, Box<[u8]>)>;
+type StoreModel = BTreeMap<Key, (u64, Box<[u8]>)>;
 
 const SEED: u64 = 20_081;
 
 pub fn any_history_leaves_what_the_model_says(subject: &dyn Subject) {
     let mut random = StdRng::seed_from_u64(SEED);
-    let mut client = Client::open(subject);
-    let mut model = Model::new();
+    let mut client = ContractClient::open(subject);
+    let mut model = StoreModel::new();
     for _ in 0..8 {
         let mut expected = Vec::new();
         for _ in 0..random.random_range(1..300) {
@@ -26,8 +26,8 @@ pub fn any_history_leaves_what_the_model_says(subject: &dyn Subject) {
         }
         for (token, conflict) in expected {
             match (client.outcome(token), conflict) {
-                (Outcome::Committed(_), None) => {}
-                (Outcome::Conflict(key), Some(expected)) => assert_eq!(key, expected),
+                (AppendOutcome::Committed(_), None) => {}
+                (AppendOutcome::Conflict(key), Some(expected)) => assert_eq!(key, expected),
                 other => panic!("{other:?}"),
             }
         }
@@ -39,7 +39,7 @@ pub fn any_history_leaves_what_the_model_says(subject: &dyn Subject) {
     }
 }
 
-fn draw_unit(random: &mut StdRng, model: &Model) -> Vec<Change> {
+fn draw_unit(random: &mut StdRng, model: &StoreModel) -> Vec<KeyChange> {
     let mut unit = BTreeMap::new();
     for _ in 0..random.random_range(0..6) {
         let key = Key::from(format!("j/{}", random.random_range(0..40)).as_str());
@@ -55,7 +55,7 @@ fn draw_unit(random: &mut StdRng, model: &Model) -> Vec<Change> {
         });
         unit.insert(
             key.clone(),
-            Change {
+            KeyChange {
                 key,
                 expected,
                 value,
@@ -66,8 +66,8 @@ fn draw_unit(random: &mut StdRng, model: &Model) -> Vec<Change> {
 }
 
 /// The key in conflict, else the unit is applied.
-fn apply(model: &mut Model, unit: &[Change]) -> Option<Key> {
-    let version = |model: &Model, key: &Key| Version(model.get(key).map_or(0, |(v, _)| *v));
+fn apply(model: &mut StoreModel, unit: &[KeyChange]) -> Option<Key> {
+    let version = |model: &StoreModel, key: &Key| Version(model.get(key).map_or(0, |(v, _)| *v));
     let wrong = unit.iter().find(|change| {
         change
             .expected
@@ -86,8 +86,8 @@ fn apply(model: &mut Model, unit: &[Change]) -> Option<Key> {
     None
 }
 
-fn compare(client: &Client, model: &Model) {
-    let found: Model = client
+fn compare(client: &ContractClient, model: &StoreModel) {
+    let found: StoreModel = client
         .scan("")
         .into_iter()
         .map(|stored| (stored.key, (stored.version.0, stored.value)))

@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::Subject;
-use super::client::{Client, delete_if, put, put_if, shown};
-use crate::port::{Key, Token, Unit};
+use super::client::{ContractClient, delete_if, put, put_if, shown};
+use crate::port::{Key, Unit, UnitToken};
 
 pub fn a_scan_shows_a_prefix_in_order(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     for key in ["j/2", "j/10", "i/9", "k/0", "j/1", "j", "j0"] {
         client.append(vec![put(key, "a")]);
     }
@@ -35,7 +35,7 @@ pub fn a_scan_of_everything_stops_when_it_is_told_to(subject: &dyn Subject) {
 }
 
 fn stops(subject: &dyn Subject, prefix: &str) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     for i in 0..1_000 {
         client.append(vec![put(&format!("j/{i:04}"), "a")]);
     }
@@ -65,7 +65,7 @@ pub fn a_scan_of_everything_shows_one_moment_while_writing_goes_on(subject: &dyn
 /// While a scan stands at its first key, every kind of change happens behind it.
 fn shows_one_moment(subject: &dyn Subject, prefix: &str) {
     const KEYS: usize = 1_000;
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     for i in 0..KEYS {
         client.append(vec![put(&format!("j/{i:04}"), "old")]);
     }
@@ -91,11 +91,11 @@ fn shows_one_moment(subject: &dyn Subject, prefix: &str) {
     assert_eq!(client.texts("j/0400"), [shown("j/0400", 3, "newer")]);
     client
         .journal
-        .append(client.epoch, Token(u64::MAX), Unit::default());
+        .append(client.epoch, UnitToken(u64::MAX), Unit::default());
 }
 
 pub fn the_size_counts_the_keys(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     assert_eq!(client.journal.size().keys, 0);
     client.commit((0..10).map(|i| put(&format!("j/{i}"), "a")).collect());
     client.commit(vec![delete_if("j/3", 1), put("j/4", "b")]);

@@ -1,13 +1,13 @@
 //! What a single unit does.
 
 use super::Subject;
-use super::client::{Client, delete_if, put, put_if, shown};
+use super::client::{ContractClient, delete_if, put, put_if, shown};
 use crate::port::{
-    Change, Key, MAX_CHANGES, MAX_KEY_BYTES, MAX_VALUE_BYTES, Outcome, UnitError, Version,
+    AppendOutcome, Key, KeyChange, MAX_CHANGES, MAX_KEY_BYTES, MAX_VALUE_BYTES, UnitError, Version,
 };
 
 pub fn the_version_of_a_key_counts_its_writes(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a")]);
     client.commit(vec![put_if("j/1", 1, "b")]);
     client.commit(vec![put("j/1", "c")]);
@@ -15,14 +15,14 @@ pub fn the_version_of_a_key_counts_its_writes(subject: &dyn Subject) {
 }
 
 pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
     let outcome = client.run(vec![
         put_if("j/1", 1, "b"),
         put_if("j/2", 7, "b"),
         put("j/3", "b"),
     ]);
-    assert_eq!(outcome, Outcome::Conflict(Key::from("j/2")));
+    assert_eq!(outcome, AppendOutcome::Conflict(Key::from("j/2")));
     assert_eq!(
         client.texts(""),
         [shown("j/1", 1, "a"), shown("j/2", 1, "a")]
@@ -30,25 +30,25 @@ pub fn a_wrong_version_refuses_the_whole_unit(subject: &dyn Subject) {
 }
 
 pub fn a_key_that_must_be_new_is_refused_if_it_is_there(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a")]);
     assert_eq!(
         client.run(vec![put_if("j/1", 0, "b")]),
-        Outcome::Conflict(Key::from("j/1"))
+        AppendOutcome::Conflict(Key::from("j/1"))
     );
     assert_eq!(
         client.run(vec![put_if("j/2", 1, "b")]),
-        Outcome::Conflict(Key::from("j/2"))
+        AppendOutcome::Conflict(Key::from("j/2"))
     );
     assert_eq!(client.texts(""), [shown("j/1", 1, "a")]);
 }
 
 pub fn a_key_without_expectation_goes_with_the_guard_of_its_unit(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1/h", 0, "a"), put("j/1/e1", "a")]);
     client.commit(vec![put("j/1/e1", "b"), put_if("j/1/h", 1, "b")]);
     let outcome = client.run(vec![put("j/1/e1", "c"), put_if("j/1/h", 1, "c")]);
-    assert_eq!(outcome, Outcome::Conflict(Key::from("j/1/h")));
+    assert_eq!(outcome, AppendOutcome::Conflict(Key::from("j/1/h")));
     assert_eq!(
         client.texts(""),
         [shown("j/1/e1", 2, "b"), shown("j/1/h", 2, "b")]
@@ -57,15 +57,18 @@ pub fn a_key_without_expectation_goes_with_the_guard_of_its_unit(subject: &dyn S
 
 pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn Subject) {
     const WRITES: u64 = 2_000;
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let tokens: Vec<_> = (0..WRITES)
         .map(|version| client.append(vec![put_if("j/1", version, &version.to_string())]))
         .collect();
     let late = client.append(vec![put_if("j/1", 3, "late")]);
     for token in tokens {
-        assert!(matches!(client.outcome(token), Outcome::Committed(_)));
+        assert!(matches!(client.outcome(token), AppendOutcome::Committed(_)));
     }
-    assert_eq!(client.outcome(late), Outcome::Conflict(Key::from("j/1")));
+    assert_eq!(
+        client.outcome(late),
+        AppendOutcome::Conflict(Key::from("j/1"))
+    );
     assert_eq!(
         client.texts(""),
         [shown("j/1", WRITES, &(WRITES - 1).to_string())]
@@ -73,11 +76,11 @@ pub fn units_see_what_their_predecessors_in_the_group_wrote(subject: &dyn Subjec
 }
 
 pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     client.commit(vec![put_if("j/1", 0, "a"), put_if("j/2", 0, "a")]);
     assert_eq!(
         client.run(vec![delete_if("j/1", 2)]),
-        Outcome::Conflict(Key::from("j/1"))
+        AppendOutcome::Conflict(Key::from("j/1"))
     );
     client.commit(vec![delete_if("j/1", 1)]);
     assert_eq!(client.texts(""), [shown("j/2", 1, "a")]);
@@ -86,7 +89,7 @@ pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn Subject) {
     let deleted = client.append(vec![delete_if("j/1", 1)]);
     let again = client.append(vec![put_if("j/1", 0, "c")]);
     for token in [made, deleted, again] {
-        assert!(matches!(client.outcome(token), Outcome::Committed(_)));
+        assert!(matches!(client.outcome(token), AppendOutcome::Committed(_)));
     }
     let mut client = client.reopen(subject);
     assert_eq!(
@@ -98,7 +101,7 @@ pub fn a_deleted_key_is_gone_and_starts_anew(subject: &dyn Subject) {
 }
 
 pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let before = client.append(vec![put("j/1", "a")]);
     let large = "x".repeat(MAX_VALUE_BYTES + 1);
     let long = "k".repeat(MAX_KEY_BYTES + 1);
@@ -106,7 +109,7 @@ pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject)
         .map(|i| put(&format!("j/{i}"), ""))
         .collect();
     let (j2, own) = (Key::from("j/2"), Key::from("m/store/epoch"));
-    let cases: Vec<(Vec<Change>, UnitError)> = vec![
+    let cases: Vec<(Vec<KeyChange>, UnitError)> = vec![
         (
             vec![put("j/2", &large)],
             UnitError::ValueTooLarge {
@@ -132,15 +135,18 @@ pub fn a_unit_beyond_the_bounds_is_refused_with_the_bound(subject: &dyn Subject)
         .collect();
     let after = client.append(vec![put("j/1", "b")]);
     for (token, error) in cases {
-        assert_eq!(client.outcome(token), Outcome::Refused(error));
+        assert_eq!(client.outcome(token), AppendOutcome::Refused(error));
     }
-    assert!(matches!(client.outcome(before), Outcome::Committed(_)));
-    assert!(matches!(client.outcome(after), Outcome::Committed(_)));
+    assert!(matches!(
+        client.outcome(before),
+        AppendOutcome::Committed(_)
+    ));
+    assert!(matches!(client.outcome(after), AppendOutcome::Committed(_)));
     assert_eq!(client.texts(""), [shown("j/1", 2, "b")]);
 }
 
 pub fn a_unit_at_the_bounds_is_kept_whole(subject: &dyn Subject) {
-    let mut client = Client::open(subject);
+    let mut client = ContractClient::open(subject);
     let value = "v".repeat(MAX_VALUE_BYTES);
     let key = |i: usize| format!("{i:0width$}", width = MAX_KEY_BYTES);
     client.commit(

@@ -20,7 +20,7 @@ pub(crate) struct Header {
 
 /// The last line.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct End {
+pub(crate) struct ExportEnd {
     /// Number of values.
     pub(crate) end: u64,
     #[serde(default)]
@@ -32,23 +32,23 @@ pub(crate) struct End {
 /// Bytes as they are read best.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Bytes {
+enum ExportBytes {
     Text(String),
     Base64(String),
 }
 
-impl Bytes {
+impl ExportBytes {
     fn of(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Bytes::Text(text.into()),
-            Err(_) => Bytes::Base64(BASE64_STANDARD.encode(bytes)),
+            Ok(text) => ExportBytes::Text(text.into()),
+            Err(_) => ExportBytes::Base64(BASE64_STANDARD.encode(bytes)),
         }
     }
 
     fn decode(self) -> Result<Vec<u8>, String> {
         match self {
-            Bytes::Text(text) => Ok(text.into_bytes()),
-            Bytes::Base64(text) => BASE64_STANDARD
+            ExportBytes::Text(text) => Ok(text.into_bytes()),
+            ExportBytes::Base64(text) => BASE64_STANDARD
                 .decode(text)
                 .map_err(|error| error.to_string()),
         }
@@ -57,18 +57,18 @@ impl Bytes {
 
 /// One value.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Line {
-    key: Bytes,
+pub(crate) struct ExportLine {
+    key: ExportBytes,
     version: u64,
-    value: Bytes,
+    value: ExportBytes,
 }
 
-impl Line {
+impl ExportLine {
     pub(crate) fn of(stored: &Stored) -> Self {
         Self {
-            key: Bytes::of(&stored.key.0),
+            key: ExportBytes::of(&stored.key.0),
             version: stored.version.0,
-            value: Bytes::of(&stored.value),
+            value: ExportBytes::of(&stored.value),
         }
     }
 

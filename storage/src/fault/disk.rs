@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::memory::Values;
+use crate::memory::MemoryValues;
 
 /// What strikes one commit. All but `Slow` end the journal that is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum DiskFault {
     /// The write fails after a share of it (in 1/256) has reached the disk.
     WriteError {
         /// That share.
@@ -38,34 +38,34 @@ pub enum Fault {
 
 /// A disk. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub struct FaultDisk(Arc<Mutex<State>>);
+pub struct FaultDisk(Arc<Mutex<DiskState>>);
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct DiskState {
     /// What was read at the last opening, so that nothing is read twice.
-    pub(super) read: Values,
+    pub(super) read: MemoryValues,
     /// How long the log of that was.
     pub(super) read_bytes: usize,
     /// Frames since then that survive anything.
     pub(super) durable: Vec<u8>,
     /// Bytes that survive the process, but not the power.
     pub(super) written: Vec<u8>,
-    faults: BTreeMap<u64, Fault>,
+    faults: BTreeMap<u64, DiskFault>,
     always_us: u64,
     capacity_bytes: Option<usize>,
     commits: u64,
-    struck: Vec<Fault>,
+    struck: Vec<DiskFault>,
     /// Raised by every opening: a journal of an earlier one writes no more.
     pub(super) opening: u64,
 }
 
 impl FaultDisk {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets a fault strike the commit that comes after `commits` more.
-    pub fn strike_after(&self, commits: u64, fault: Fault) {
+    pub fn strike_after(&self, commits: u64, fault: DiskFault) {
         let mut state = self.state();
         let at = state.commits + commits;
         state.faults.insert(at, fault);
@@ -77,17 +77,17 @@ impl FaultDisk {
         let mut random = StdRng::seed_from_u64(seed);
         for ahead in 0..commits {
             let fault = match random.random_range(0..5) {
-                0 => Fault::WriteError {
+                0 => DiskFault::WriteError {
                     written: random.random(),
                 },
-                1 => Fault::SyncError {
+                1 => DiskFault::SyncError {
                     kept: random.random(),
                 },
-                2 => Fault::PowerCut {
+                2 => DiskFault::PowerCut {
                     kept: random.random(),
                 },
-                3 => Fault::Full,
-                _ => Fault::Slow {
+                3 => DiskFault::Full,
+                _ => DiskFault::Slow {
                     us: random.random_range(1..5_000),
                 },
             };
@@ -115,7 +115,7 @@ impl FaultDisk {
     }
 
     /// Faults that struck so far.
-    pub fn struck(&self) -> Vec<Fault> {
+    pub fn struck(&self) -> Vec<DiskFault> {
         self.state().struck.clone()
     }
 
@@ -125,14 +125,14 @@ impl FaultDisk {
     }
 }
 
-impl State {
+impl DiskState {
     pub(super) fn cut_power(&mut self, kept: u8) {
         self.written.truncate(share(self.written.len(), kept));
         self.opening += 1;
     }
 
     /// What happens to the next commit, of so many bytes.
-    pub(super) fn next_fault(&mut self, bytes: usize) -> Option<Fault> {
+    pub(super) fn next_fault(&mut self, bytes: usize) -> Option<DiskFault> {
         let fault = self.faults.remove(&self.commits);
         self.commits += 1;
         let used = self.read_bytes + self.durable.len() + self.written.len();
@@ -140,8 +140,8 @@ impl State {
             .capacity_bytes
             .is_none_or(|capacity| used + bytes <= capacity);
         let fault = match fault {
-            _ if !fits => Some(Fault::Full),
-            None if self.always_us > 0 => Some(Fault::Slow { us: self.always_us }),
+            _ if !fits => Some(DiskFault::Full),
+            None if self.always_us > 0 => Some(DiskFault::Slow { us: self.always_us }),
             fault => fault,
         };
         self.struck.extend(fault);

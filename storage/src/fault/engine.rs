@@ -4,9 +4,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::disk::{Fault, FaultDisk, State, share};
-use crate::engine::{Engine, Reader, See, Txn, Visit, Writes};
-use crate::memory::{Values, apply, show};
+use super::disk::{DiskFault, DiskState, FaultDisk, share};
+use crate::engine::{Engine, EngineReader, See, Txn, Visit, Writes};
+use crate::memory::{MemoryValues, apply, show};
 use crate::port::{Key, StoreError, StoreSize};
 
 /// How the disk is called in messages.
@@ -15,7 +15,7 @@ pub(super) const PLACE: &str = "the fault disk";
 /// One user of a [`FaultDisk`].
 pub(super) struct FaultEngine {
     disk: FaultDisk,
-    values: Arc<Mutex<Values>>,
+    values: Arc<Mutex<MemoryValues>>,
     opening: u64,
     waits: bool,
 }
@@ -25,7 +25,7 @@ impl FaultEngine {
     /// the power went; an incomplete commit at its end is cut off.
     pub(super) fn open(disk: &FaultDisk, waits: bool) -> Result<Self, StoreError> {
         let mut state = disk.state();
-        let State {
+        let DiskState {
             read,
             read_bytes,
             durable,
@@ -58,23 +58,23 @@ impl FaultEngine {
         }
         match state.next_fault(frame.len()) {
             None => state.durable.extend_from_slice(frame),
-            Some(Fault::Slow { us }) => {
+            Some(DiskFault::Slow { us }) => {
                 state.durable.extend_from_slice(frame);
                 return Ok(us);
             }
-            Some(Fault::Full) => return Err(StoreError::Full { path: PLACE.into() }),
-            Some(Fault::WriteError { written }) => {
+            Some(DiskFault::Full) => return Err(StoreError::Full { path: PLACE.into() }),
+            Some(DiskFault::WriteError { written }) => {
                 let written = share(frame.len(), written);
                 state.written.extend_from_slice(&frame[..written]);
                 return Err(failed("written", "input/output error"));
             }
-            Some(Fault::SyncError { kept }) => {
+            Some(DiskFault::SyncError { kept }) => {
                 state
                     .written
                     .extend_from_slice(if kept { frame } else { &[] });
                 return Err(failed("made durable", "input/output error"));
             }
-            Some(Fault::PowerCut { kept }) => {
+            Some(DiskFault::PowerCut { kept }) => {
                 state.written.extend_from_slice(frame);
                 state.cut_power(kept);
                 return Err(failed("made durable", "the disk is gone"));
@@ -100,7 +100,7 @@ impl Engine for FaultEngine {
         work(self)
     }
 
-    fn reader(&self) -> Arc<dyn Reader> {
+    fn reader(&self) -> Arc<dyn EngineReader> {
         Arc::new(FaultReader {
             disk: self.disk.clone(),
             values: Arc::clone(&self.values),
@@ -129,10 +129,10 @@ impl Txn for FaultEngine {
 
 struct FaultReader {
     disk: FaultDisk,
-    values: Arc<Mutex<Values>>,
+    values: Arc<Mutex<MemoryValues>>,
 }
 
-impl Reader for FaultReader {
+impl EngineReader for FaultReader {
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
         let found = self
             .values

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use cospan_domain::ids::InstanceId;
 
-pub use disk::{Fault, FaultDisk};
+pub use disk::{DiskFault, FaultDisk};
 use engine::FaultEngine;
 
-use crate::floor::Known;
+use crate::floor::KnownFloor;
 use crate::found;
 use crate::grouped::{GroupLimits, Grouped, Unattended};
 use crate::inline::Inline;
@@ -34,7 +34,7 @@ pub fn open(
     let begun = found::begin(
         &mut engine,
         engine::PLACE,
-        &Known::default(),
+        &KnownFloor::default(),
         instance,
         load,
     )?;
@@ -58,7 +58,7 @@ pub fn open_threaded(
     let begun = found::begin(
         &mut engine,
         engine::PLACE,
-        &Known::default(),
+        &KnownFloor::default(),
         instance,
         load,
     )?;

@@ -5,24 +5,24 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::GroupLimits;
-use crate::judge::Pending;
+use crate::judge::PendingUnit;
 
 /// Units in the order of append. How many may wait is the business of those who
 /// append: each has its own bound.
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct AppendQueue {
+    state: Mutex<AppendQueueState>,
     wake: Condvar,
     limits: GroupLimits,
     idle: Duration,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Pending>,
+struct AppendQueueState {
+    waiting: VecDeque<PendingUnit>,
     closed: bool,
 }
 
-impl Queue {
+impl AppendQueue {
     pub(super) fn new(limits: GroupLimits, idle: Duration) -> Self {
         Self {
             state: Mutex::default(),
@@ -32,11 +32,11 @@ impl Queue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AppendQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, pending: Pending) {
+    pub(super) fn push(&self, pending: PendingUnit) {
         let mut state = self.state();
         if state.closed {
             return;
@@ -52,7 +52,7 @@ impl Queue {
 
     /// The next group, an empty one if none comes for a while; `None` once the queue is closed
     /// and empty.
-    pub(super) fn take(&self) -> Option<Vec<Pending>> {
+    pub(super) fn take(&self) -> Option<Vec<PendingUnit>> {
         let mut state = self.state();
         while state.waiting.is_empty() {
             if state.closed {

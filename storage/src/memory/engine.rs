@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Values;
-use crate::engine::{Engine, Reader, See, Txn, Visit, Writes};
+use super::MemoryValues;
+use crate::engine::{Engine, EngineReader, See, Txn, Visit, Writes};
 use crate::port::{Key, StoreError, StoreSize};
 
 /// What outlives a journal in memory.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryDisk(Arc<Mutex<Values>>);
+pub struct MemoryDisk(Arc<Mutex<MemoryValues>>);
 
 impl MemoryDisk {
     /// A disk of its own with what this one has now.
@@ -16,7 +16,7 @@ impl MemoryDisk {
         Self(Arc::new(Mutex::new(self.values().clone())))
     }
 
-    fn values(&self) -> MutexGuard<'_, Values> {
+    fn values(&self) -> MutexGuard<'_, MemoryValues> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -39,12 +39,12 @@ impl Engine for MemoryEngine {
         work(&mut MemoryTxn(&mut self.0.values()))
     }
 
-    fn reader(&self) -> Arc<dyn Reader> {
+    fn reader(&self) -> Arc<dyn EngineReader> {
         Arc::new(self.0.clone())
     }
 }
 
-struct MemoryTxn<'a>(&'a mut Values);
+struct MemoryTxn<'a>(&'a mut MemoryValues);
 
 impl Txn for MemoryTxn<'_> {
     fn is_memory(&self) -> bool {
@@ -62,7 +62,7 @@ impl Txn for MemoryTxn<'_> {
 }
 
 /// Applies writes to values in memory.
-pub(crate) fn apply(values: &mut Values, writes: Writes) {
+pub(crate) fn apply(values: &mut MemoryValues, writes: Writes) {
     for (key, bytes) in writes {
         match bytes {
             Some(bytes) => values.insert(&key.0, bytes.into()),
@@ -80,7 +80,7 @@ pub(crate) fn show(found: Vec<(Key, Box<[u8]>)>, visit: Visit<'_>) {
     }
 }
 
-impl Reader for MemoryDisk {
+impl EngineReader for MemoryDisk {
     fn is_memory(&self) -> bool {
         true
     }

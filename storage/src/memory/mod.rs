@@ -11,9 +11,9 @@ use cospan_domain::ids::InstanceId;
 pub use engine::MemoryDisk;
 pub(crate) use engine::MemoryEngine;
 pub(crate) use engine::{apply, show};
-pub(crate) use values::Values;
+pub(crate) use values::MemoryValues;
 
-use crate::floor::Known;
+use crate::floor::KnownFloor;
 use crate::found;
 use crate::inline::Inline;
 use crate::port::{Opened, Sink, StoreError, Stored};
@@ -42,7 +42,13 @@ pub fn open_and_load(
     load: &mut dyn FnMut(Stored),
 ) -> Result<Opened, StoreError> {
     let mut engine = MemoryEngine::new(disk.clone());
-    let begun = found::begin(&mut engine, "memory", &Known::default(), instance, load)?;
+    let begun = found::begin(
+        &mut engine,
+        "memory",
+        &KnownFloor::default(),
+        instance,
+        load,
+    )?;
     let journal = Arc::new(Inline::new(engine, "memory", MAX_UNITS, sink));
     Ok(Opened::new(journal, begun))
 }

@@ -33,13 +33,13 @@ fn beginning(key: &[u8]) -> Beginning {
 /// The rest of a key. Nearly all are short, and lie where they are compared, as numbers: to
 /// follow a pointer for each would take longer than all else.
 #[derive(Debug, Clone)]
-enum End {
+enum KeyTail {
     /// Filled up with zeros, as a number in the order of the bytes, and how long it is.
     Short(u128, u8),
     Long(Box<[u8]>),
 }
 
-impl End {
+impl KeyTail {
     const SHORT: usize = 16;
 
     fn of(key: &[u8]) -> Self {
@@ -48,23 +48,23 @@ impl End {
         match bytes.get_mut(..end.len()) {
             Some(place) => {
                 place.copy_from_slice(end);
-                End::Short(u128::from_be_bytes(bytes), end.len() as u8)
+                KeyTail::Short(u128::from_be_bytes(bytes), end.len() as u8)
             }
-            None => End::Long(end.into()),
+            None => KeyTail::Long(end.into()),
         }
     }
 
     fn with_bytes<R>(&self, by: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            End::Short(number, length) => by(&number.to_be_bytes()[..usize::from(*length)]),
-            End::Long(bytes) => by(bytes),
+            KeyTail::Short(number, length) => by(&number.to_be_bytes()[..usize::from(*length)]),
+            KeyTail::Long(bytes) => by(bytes),
         }
     }
 
     /// The order of the bytes.
     fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (End::Short(ours, length), End::Short(theirs, other)) => {
+            (KeyTail::Short(ours, length), KeyTail::Short(theirs, other)) => {
                 (ours, length).cmp(&(theirs, other))
             }
             _ => self.with_bytes(|ours| other.with_bytes(|theirs| ours.cmp(theirs))),
@@ -73,7 +73,7 @@ impl End {
 }
 
 /// Where an end is among those that begin alike, or would be.
-fn place(alike: &[(End, Box<[u8]>)], end: &End) -> Result<usize, usize> {
+fn place(alike: &[(KeyTail, Box<[u8]>)], end: &KeyTail) -> Result<usize, usize> {
     alike.binary_search_by(|(other, _)| other.compare(end))
 }
 
@@ -85,7 +85,7 @@ fn bytes_of((high, low, length): Beginning) -> Vec<u8> {
 }
 
 /// The ends of keys that begin alike, in order, with what is stored under them.
-type Alike = Vec<(End, Box<[u8]>)>;
+type Alike = Vec<(KeyTail, Box<[u8]>)>;
 
 /// Mixes the few numbers of a beginning: nobody chooses keys to do harm.
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,17 +124,17 @@ impl Hasher for Mixer {
 
 /// Bytes by key.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Values {
+pub(crate) struct MemoryValues {
     alike: HashMap<Beginning, Alike, BuildHasherDefault<Mixer>>,
     /// How they begin, in order: only who reads many asks for that.
     order: BTreeSet<Beginning>,
 }
 
-impl Values {
+impl MemoryValues {
     /// What is stored under a key.
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         let alike = self.alike.get(&beginning(key))?;
-        let at = place(alike, &End::of(key)).ok()?;
+        let at = place(alike, &KeyTail::of(key)).ok()?;
         alike.get(at).map(|(_, bytes)| &**bytes)
     }
 
@@ -145,7 +145,7 @@ impl Values {
         if alike.is_empty() {
             self.order.insert(beginning);
         }
-        let end = End::of(key);
+        let end = KeyTail::of(key);
         match place(alike, &end) {
             Ok(at) => alike[at].1 = bytes,
             Err(at) => alike.insert(at, (end, bytes)),
@@ -158,7 +158,7 @@ impl Values {
         let Some(alike) = self.alike.get_mut(&beginning) else {
             return;
         };
-        if let Ok(at) = place(alike, &End::of(key)) {
+        if let Ok(at) = place(alike, &KeyTail::of(key)) {
             alike.remove(at);
         }
         if alike.is_empty() {
@@ -176,9 +176,9 @@ impl Values {
             let goes_on = begin.starts_with(head);
             if goes_on {
                 let alike = self.alike.get(number).into_iter().flatten();
-                let is_below = |end: &End| end.with_bytes(|end| end.starts_with(tail));
+                let is_below = |end: &KeyTail| end.with_bytes(|end| end.starts_with(tail));
                 let alike = alike.filter(|(end, _)| is_below(end));
-                let key = |end: &End| Key(end.with_bytes(|end| [&begin, end].concat().into()));
+                let key = |end: &KeyTail| Key(end.with_bytes(|end| [&begin, end].concat().into()));
                 found.extend(alike.map(|(end, bytes)| (key(end), bytes.clone())));
             }
             goes_on
@@ -215,7 +215,7 @@ mod tests {
             acts in proptest::collection::vec((keys(), proptest::option::of(0_u8..9)), 0..60),
             prefixes in proptest::collection::vec(keys(), 1..9),
         ) {
-            let (mut values, mut model) = (Values::default(), BTreeMap::new());
+            let (mut values, mut model) = (MemoryValues::default(), BTreeMap::new());
             for (key, value) in acts {
                 match value {
                     Some(value) => {

@@ -14,12 +14,12 @@ pub(super) const LOCK_FILE: &str = "lock";
 
 /// A directory that no other process has; the lock goes when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub(crate) struct LockedDirectory {
     path: PathBuf,
     _lock: File,
 }
 
-impl Directory {
+impl LockedDirectory {
     /// Makes the directory if it is missing, keeps others out, and locks it.
     pub(crate) fn prepare(path: &Path, lock_wait: Duration) -> Result<Self, StoreError> {
         create(path)?;

@@ -15,7 +15,7 @@ use cospan_domain::ids::{Epoch, InstanceId, JobId, Seq};
 use serde::{Deserialize, Serialize};
 
 use super::{io_error, patiently, sync_directory};
-use crate::floor::{Floor, Known};
+use crate::floor::{KnownFloor, StoreFloor};
 use crate::port::StoreError;
 
 /// The shape of the file that this program writes.
@@ -54,8 +54,8 @@ impl Half {
         crc32fast::hash(text.as_bytes())
     }
 
-    fn floor(&self) -> Floor {
-        Floor {
+    fn floor(&self) -> StoreFloor {
+        StoreFloor {
             epoch: Epoch(self.epoch),
             seq: Seq(self.seq),
             next_job: JobId(self.next_job),
@@ -66,9 +66,9 @@ impl Half {
 
 /// What the file says of a store.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct KeptFloor {
     pub(crate) instance: InstanceId,
-    pub(crate) known: Known,
+    pub(crate) known: KnownFloor,
     written: u64,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct FloorFile {
     file: File,
     path: PathBuf,
     written: u64,
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<KeptFloor>,
 }
 
 impl FloorFile {
@@ -111,7 +111,7 @@ impl FloorFile {
     }
 
     /// What the file says, if there is one; whoever uses it goes on.
-    pub(crate) fn look(path: &Path) -> Result<Option<Kept>, StoreError> {
+    pub(crate) fn look(path: &Path) -> Result<Option<KeptFloor>, StoreError> {
         match File::open(path) {
             Ok(file) => read(path, &file),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -120,7 +120,11 @@ impl FloorFile {
     }
 
     /// Makes it the floor of another store, or of one that goes on from another place; durable.
-    pub(crate) fn reset(&mut self, instance: InstanceId, floor: Floor) -> Result<(), StoreError> {
+    pub(crate) fn reset(
+        &mut self,
+        instance: InstanceId,
+        floor: StoreFloor,
+    ) -> Result<(), StoreError> {
         self.advance(instance, floor)?;
         self.sync()?;
         self.advance(instance, floor)?;
@@ -138,7 +142,11 @@ impl FloorFile {
     }
 
     /// Goes forward.
-    pub(crate) fn advance(&mut self, instance: InstanceId, floor: Floor) -> Result<(), StoreError> {
+    pub(crate) fn advance(
+        &mut self,
+        instance: InstanceId,
+        floor: StoreFloor,
+    ) -> Result<(), StoreError> {
         self.written = self.written.wrapping_add(1);
         let mut half = Half {
             cospan_floor: SHAPE,
@@ -169,7 +177,7 @@ impl FloorFile {
 }
 
 /// The newer of the halves that are whole; `None` if nothing was ever written.
-fn read(path: &Path, file: &File) -> Result<Option<Kept>, StoreError> {
+fn read(path: &Path, file: &File) -> Result<Option<KeptFloor>, StoreError> {
     let damaged = |problem: String| StoreError::FloorDamaged {
         path: path.display().to_string(),
         problem,
@@ -197,11 +205,11 @@ fn read(path: &Path, file: &File) -> Result<Option<Kept>, StoreError> {
         .instance
         .parse()
         .map_err(|error| damaged(format!("{error}")))?;
-    let known = Known {
+    let known = KnownFloor {
         floor: half.floor(),
         by: path.display().to_string(),
     };
-    Ok(Some(Kept {
+    Ok(Some(KeptFloor {
         instance,
         known,
         written: half.written,
@@ -225,8 +233,8 @@ fn read_up_to(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
 
-    fn floor(seq: u64) -> Floor {
-        Floor {
+    fn floor(seq: u64) -> StoreFloor {
+        StoreFloor {
             epoch: Epoch(2),
             seq: Seq(seq),
             next_job: JobId(65),

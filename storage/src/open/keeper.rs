@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::ids::Seq;
 
-use super::places::Places;
-use super::{Directory, EngineKind, FloorFile, Marker};
-use crate::floor::Tally;
+use super::places::StorePlaces;
+use super::{EngineKind, FloorFile, LockedDirectory, Marker};
+use crate::floor::JobTally;
 use crate::grouped::Attendant;
 use crate::port::StoreError;
 
@@ -16,11 +16,11 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(super) struct Keeper {
-    directory: Directory,
+    directory: LockedDirectory,
     marker: Marker,
     floor: Option<FloorFile>,
-    places: Places,
-    tally: Tally,
+    places: StorePlaces,
+    tally: JobTally,
     synced_at: Instant,
     is_synced: bool,
 }
@@ -28,14 +28,14 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Of a store that was just opened; writes marker and floor.
     pub(super) fn begin(
-        directory: Directory,
+        directory: LockedDirectory,
         marker: Marker,
         floor: Option<FloorFile>,
         engine: EngineKind,
-        tally: Tally,
+        tally: JobTally,
     ) -> Result<Self, StoreError> {
         marker.write(&directory)?;
-        let places = Places::of(directory.path(), engine)?;
+        let places = StorePlaces::of(directory.path(), engine)?;
         let synced_at = Instant::now();
         let mut keeper = Self {
             directory,
@@ -69,7 +69,7 @@ impl Attendant for Keeper {
         self.places.look()
     }
 
-    fn committed(&mut self, seq: Seq, tally: Tally) -> Result<(), StoreError> {
+    fn committed(&mut self, seq: Seq, tally: JobTally) -> Result<(), StoreError> {
         let reserved = tally.next_job > self.tally.next_job;
         (self.marker.seq, self.tally) = (seq, tally);
         let (instance, at) = (self.marker.instance, tally.at(self.marker.epoch, seq));

@@ -13,8 +13,8 @@ use std::path::Path;
 use cospan_domain::ids::{Epoch, InstanceId, Seq};
 use serde::{Deserialize, Serialize};
 
-use super::{Directory, EngineKind, io_error};
-use crate::floor::{Floor, Known};
+use super::{EngineKind, LockedDirectory, io_error};
+use crate::floor::{KnownFloor, StoreFloor};
 use crate::meta::FORMAT;
 use crate::port::StoreError;
 
@@ -57,7 +57,7 @@ impl File {
 
 impl Marker {
     /// Reads it; `None` if the directory has no store yet.
-    pub(crate) fn read(directory: &Directory) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn read(directory: &LockedDirectory) -> Result<Option<Self>, StoreError> {
         let path = directory.path().join(FILE);
         let damaged = |problem: String| StoreError::Damaged {
             place: path.display().to_string(),
@@ -127,13 +127,13 @@ impl Marker {
     }
 
     /// What it knows of the store.
-    pub(crate) fn known(&self, directory: &Directory) -> Known {
-        let floor = Floor {
+    pub(crate) fn known(&self, directory: &LockedDirectory) -> KnownFloor {
+        let floor = StoreFloor {
             epoch: self.epoch,
             seq: self.seq,
-            ..Floor::default()
+            ..StoreFloor::default()
         };
-        Known {
+        KnownFloor {
             floor,
             by: directory.path().join(FILE).display().to_string(),
         }
@@ -142,7 +142,7 @@ impl Marker {
     /// Removes what an engine left that was being made for the first time when its process died, or
     /// the power was cut: nothing was ever in it, and it may be half a store. Not if anybody knows
     /// better: the marker may be an old one, and the store long in use.
-    pub(crate) fn discard_unused(&self, directory: &Directory, known: Option<Epoch>) {
+    pub(crate) fn discard_unused(&self, directory: &LockedDirectory, known: Option<Epoch>) {
         if self.epoch == Epoch(0) && known.unwrap_or_default() == Epoch(0) {
             directory.clear(is_of_engine);
         }
@@ -155,7 +155,7 @@ impl Marker {
 
     /// Writes the first one, before the engine has anything.
     pub(crate) fn create(
-        directory: &Directory,
+        directory: &LockedDirectory,
         engine: EngineKind,
         instance: InstanceId,
     ) -> Result<Self, StoreError> {
@@ -166,7 +166,7 @@ impl Marker {
     }
 
     /// Replaces the file, durably.
-    pub(crate) fn write(&self, directory: &Directory) -> Result<(), StoreError> {
+    pub(crate) fn write(&self, directory: &LockedDirectory) -> Result<(), StoreError> {
         let mut file = File {
             cospan_store: FORMAT,
             engine: self.engine.clone(),
@@ -186,7 +186,7 @@ impl Marker {
     /// Whether the store is of this engine.
     pub(crate) fn expect_engine(
         &self,
-        directory: &Directory,
+        directory: &LockedDirectory,
         engine: EngineKind,
     ) -> Result<(), StoreError> {
         if self.engine == engine.as_str() {
@@ -202,7 +202,7 @@ impl Marker {
     /// Whether marker and engine speak of the same store.
     pub(crate) fn check_instance(
         &self,
-        directory: &Directory,
+        directory: &LockedDirectory,
         found: InstanceId,
     ) -> Result<(), StoreError> {
         if self.instance == found {

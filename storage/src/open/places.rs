@@ -12,21 +12,21 @@ use crate::port::StoreError;
 type Identity = (u64, u64);
 
 /// The directory and the files of a store, as they were at its opening.
-pub(super) struct Places {
-    each: Vec<Place>,
+pub(super) struct StorePlaces {
+    each: Vec<StorePlace>,
     /// What the directory lies in: a store that is gone is told from one that cannot be reached
     /// by whether this is there.
     above: Option<PathBuf>,
 }
 
-struct Place {
+struct StorePlace {
     path: PathBuf,
     identity: Identity,
     /// Tells whether it still has a name anywhere.
     file: File,
 }
 
-impl Places {
+impl StorePlaces {
     pub(super) fn of(directory: &Path, engine: EngineKind) -> Result<Self, StoreError> {
         let names = [LOCK_FILE, engine.file()].map(|name| directory.join(name));
         let places = std::iter::once(directory.to_path_buf()).chain(names);
@@ -34,7 +34,7 @@ impl Places {
             let failed = |source| io_error(&path, "looked at", source);
             let file = File::open(&path).map_err(failed)?;
             let identity = identity(file.metadata()).map_err(failed)?;
-            Ok(Place {
+            Ok(StorePlace {
                 path,
                 identity,
                 file,
@@ -69,12 +69,12 @@ impl Places {
     /// Whether what gave this error is certainly not there, rather than out of reach.
     fn is_gone(&self, error: &io::Error) -> bool {
         let is_reached = || self.above.as_ref().is_some_and(|above| above.exists());
-        self.each.iter().any(Place::is_removed)
+        self.each.iter().any(StorePlace::is_removed)
             || error.kind() == ErrorKind::NotFound && is_reached()
     }
 }
 
-impl Place {
+impl StorePlace {
     fn is_removed(&self) -> bool {
         self.file.metadata().is_ok_and(|found| found.nlink() == 0)
     }

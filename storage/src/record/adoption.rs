@@ -3,7 +3,7 @@
 
 use cospan_domain::ids::InstanceId;
 
-use super::frame::{self, Parts};
+use super::frame::{self, FrameParts};
 use super::job::{Archived, Block};
 use super::keys::{self, JobPart};
 use crate::port::{Stored, Version};
@@ -49,7 +49,7 @@ impl Adoption {
 
     fn signed(&self, record: &[Stored]) -> Option<Vec<Stored>> {
         let (base, _) = keys::split(&record.first()?.key)?;
-        let mut parts = Parts::default();
+        let mut parts = FrameParts::default();
         for stored in record {
             let (_, chunk) = keys::split(&stored.key)?;
             parts.take(&stored.key, chunk, &stored.value).ok()?;
@@ -99,7 +99,7 @@ fn has_attempts(stored: &Stored) -> bool {
 #[cfg(test)]
 mod tests {
     use cospan_domain::ids::{Attempt, JobId, SiteName};
-    use cospan_domain::job::state::{Component, Ending, Run};
+    use cospan_domain::job::state::{AttemptEnding, AttemptState, Component};
     use cospan_domain::placed::Placement;
     use cospan_domain::units::{DurationMs, Timestamp};
 
@@ -108,10 +108,10 @@ mod tests {
 
     /// Components whose records take more than one value together.
     fn record(attempt: u32) -> Vec<Stored> {
-        let how = Ending::Failed("x".repeat(2_000).into());
+        let how = AttemptEnding::Failed("x".repeat(2_000).into());
         let component = Component {
             attempt: Attempt(attempt),
-            run: Run::Ended {
+            run: AttemptState::Ended {
                 how,
                 at: Timestamp(1),
             },
@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn read(values: &[Stored]) -> Vec<Component> {
-        let mut parts = Parts::default();
+        let mut parts = FrameParts::default();
         for (chunk, stored) in values.iter().enumerate() {
             parts.take(&stored.key, chunk, &stored.value).unwrap();
         }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::RecordError;
 use super::common::Commons;
-use super::frame::{self, Parts, damaged_record};
+use super::frame::{self, FrameParts, damaged_record};
 use super::job::{SpecTexts, submission_by};
 use super::keys;
 use crate::port::{MAX_CHANGES, StoreError, Stored, Unit};
 
 #[derive(Serialize, Deserialize)]
-struct Open {
+struct OpenJobs {
     jobs: u64,
 }
 
@@ -56,7 +56,7 @@ pub fn submissions<'a>(
     frame::write(
         &mut all,
         &marker,
-        &Open {
+        &OpenJobs {
             jobs: jobs.len() as u64,
         },
         0,
@@ -78,9 +78,9 @@ pub(super) fn read(stored: &Stored) -> Result<OpenBatch, StoreError> {
     let what = format!("{:?}", stored.key);
     let first = keys::split(&stored.key).and_then(|(base, _)| keys::batch_first(base));
     let first = first.ok_or_else(|| damaged_record(&what, "it names no job".into()))?;
-    let mut parts = Parts::default();
+    let mut parts = FrameParts::default();
     parts.take(&stored.key, 0, &stored.value)?;
-    let open: Open = parts.read(&what)?;
+    let open: OpenJobs = parts.read(&what)?;
     Ok(OpenBatch {
         first,
         jobs: open.jobs,

@@ -8,13 +8,13 @@ use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Job;
 
-use super::frame::{self, Parts, damaged_record};
+use super::frame::{self, FrameParts, damaged_record};
 use super::job::each;
 use super::v1::spec::JobSpec as Wire;
-use super::v1::word::Word;
-use super::v1::{Convert, Problem};
+use super::v1::word::StoredWord;
+use super::v1::{Convert, RecordProblem};
 use super::{RecordError, keys};
-use crate::port::{Change, Journal, Key, StoreError, Stored};
+use crate::port::{Journal, Key, KeyChange, StoreError, Stored};
 
 /// The texts that several jobs of a request share, or one job repeats.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Commons {
     }
 
     /// Adds what keeps them.
-    pub(super) fn write(&self, to: &mut Vec<Change>) -> Result<(), RecordError> {
+    pub(super) fn write(&self, to: &mut Vec<KeyChange>) -> Result<(), RecordError> {
         (0..).zip(&self.texts).try_for_each(|(number, text)| {
             frame::write(to, &keys::common(self.first, number), text, 0, None)
         })
@@ -77,11 +77,11 @@ impl Commons {
         }
         let (mut wire, mut bytes): (Wire, usize) = (spec.to_wire(), 0);
         wire.each_word(&mut |word| {
-            if let Word::Text(text) = word
+            if let StoredWord::Text(text) = word
                 && let Some(number) = self.numbers.get(&text.as_ptr())
             {
                 bytes += text.len();
-                *word = Word::Common(*number);
+                *word = StoredWord::Common(*number);
             }
         });
         Some((wire, self.first, bytes))
@@ -91,7 +91,7 @@ impl Commons {
 /// Texts as they were found, for whoever reads jobs that have them.
 #[derive(Debug, Default)]
 pub(super) struct CommonTexts {
-    parts: BTreeMap<(JobId, u32), Parts>,
+    parts: BTreeMap<(JobId, u32), FrameParts>,
     texts: BTreeMap<(JobId, u32), Arc<str>>,
 }
 
@@ -105,7 +105,7 @@ impl CommonTexts {
     ) -> Result<Self, StoreError> {
         let mut numbers = BTreeSet::new();
         wire.each_word(&mut |word| {
-            if let Word::Common(number) = word {
+            if let StoredWord::Common(number) = word {
                 numbers.insert(*number);
             }
         });
@@ -133,9 +133,9 @@ impl CommonTexts {
     pub(super) fn put_into(&mut self, wire: &mut Wire, first: JobId) -> Result<(), StoreError> {
         let mut problem = None;
         wire.each_word(&mut |word| {
-            if let Word::Common(number) = word {
+            if let StoredWord::Common(number) = word {
                 match self.text(first, *number) {
-                    Ok(text) => *word = Word::Text(text),
+                    Ok(text) => *word = StoredWord::Text(text),
                     Err(error) => problem = Some(error),
                 }
             }
@@ -149,7 +149,8 @@ impl CommonTexts {
         }
         let what = keys::common(first, number);
         let parts = self.parts.remove(&(first, number));
-        let parts = parts.ok_or_else(|| damaged_record(&what, Problem::from("it is missing")))?;
+        let parts =
+            parts.ok_or_else(|| damaged_record(&what, RecordProblem::from("it is missing")))?;
         let text: Arc<str> = parts.read(&what)?;
         self.texts.insert((first, number), text.clone());
         Ok(text)

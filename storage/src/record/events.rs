@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::RecordError;
-use super::frame::{self, Parts, damaged_record};
+use super::frame::{self, FrameParts, damaged_record};
 use super::job::{cut_spec, each, from_wire, to_wire};
 use super::keys;
 use super::spec_text::CutSpec;
 use super::v1;
-use crate::port::{Change, Journal, StoreError};
+use crate::port::{Journal, KeyChange, StoreError};
 
 /// Most values that the events of one unit take.
 pub(super) const MAX_VALUES: usize = 4;
@@ -48,7 +48,7 @@ impl EventTexts {
 /// The events of one unit. What stood in their slot before may have had more
 /// values: those stay, and are passed over.
 pub(super) fn write(
-    to: &mut Vec<Change>,
+    to: &mut Vec<KeyChange>,
     new: &Job,
     events: &[JobEvent],
 ) -> Result<(), RecordError> {
@@ -129,12 +129,12 @@ fn events_text(record: &[u8]) -> Option<(u64, &str)> {
 }
 
 /// The events of all units of a job that are kept, unread.
-fn events(journal: &dyn Journal, id: JobId) -> Result<Vec<(String, Parts)>, StoreError> {
-    let mut records: Vec<(String, Parts)> = Vec::new();
+fn events(journal: &dyn Journal, id: JobId) -> Result<Vec<(String, FrameParts)>, StoreError> {
+    let mut records: Vec<(String, FrameParts)> = Vec::new();
     each(journal, &keys::history(id), &mut |stored, base, chunk| {
         // In order: the values of one record follow each other.
         if records.last().is_none_or(|(last, _)| last != base) {
-            records.push((base.into(), Parts::default()));
+            records.push((base.into(), FrameParts::default()));
         }
         let Some((_, parts)) = records.last_mut() else {
             return Ok(());

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, json, keys};
-use crate::port::{Change, Key, StoreError, Version};
+use crate::port::{Key, KeyChange, StoreError, Version};
 
 /// The version that is written.
 const SCHEMA: u32 = 1;
@@ -81,7 +81,7 @@ fn cut(base: &str, alone: &[u8], take: &mut dyn FnMut(Box<[u8]>)) -> Result<(), 
 /// Adds what writes a record in place of one that had `before` values; the first is
 /// written if it has the version `expected`.
 pub(super) fn write(
-    to: &mut Vec<Change>,
+    to: &mut Vec<KeyChange>,
     base: &str,
     record: &impl Serialize,
     before: usize,
@@ -91,7 +91,7 @@ pub(super) fn write(
     each_value(base, record, &mut |value| {
         let i = to.len() - begin;
         let (key, expected) = (keys::chunk(base, i), expected.filter(|_| i == 0));
-        to.push(Change {
+        to.push(KeyChange {
             key,
             expected,
             value: Some(value),
@@ -103,14 +103,14 @@ pub(super) fn write(
 }
 
 /// Removes a record of `count` values.
-pub(super) fn remove(base: &str, count: usize, expected: Option<Version>) -> Vec<Change> {
+pub(super) fn remove(base: &str, count: usize, expected: Option<Version>) -> Vec<KeyChange> {
     (0..count)
         .map(|i| delete(keys::chunk(base, i), expected.filter(|_| i == 0)))
         .collect()
 }
 
-fn delete(key: Key, expected: Option<Version>) -> Change {
-    Change {
+fn delete(key: Key, expected: Option<Version>) -> KeyChange {
+    KeyChange {
         key,
         expected,
         value: None,
@@ -119,13 +119,13 @@ fn delete(key: Key, expected: Option<Version>) -> Change {
 
 /// The values of a record that is being read, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct FrameParts {
     json: Vec<u8>,
     /// Values still to come.
     missing: usize,
 }
 
-impl Parts {
+impl FrameParts {
     /// Takes the next value. `chunk` is its number.
     pub(super) fn take(&mut self, key: &Key, chunk: usize, value: &[u8]) -> Result<(), StoreError> {
         let (schema, count, json) =

@@ -14,14 +14,14 @@ use serde_json::value::RawValue;
 use super::RecordError;
 use super::common::{CommonTexts, Commons};
 use super::events::{self, EventTexts};
-use super::frame::{self, Parts, damaged_record};
-use super::json::Written;
+use super::frame::{self, FrameParts, damaged_record};
+use super::json::WrittenJson;
 use super::keys::{self, BLOCK, HISTORY, JobPart};
 pub use super::spec_text::SpecTexts;
 use super::spec_text::{CutSpec, LastSpec, read_spec, spec_text};
-use super::v1::head::Head;
-use super::v1::{self, Convert, Problem};
-use crate::port::{Change, Journal, MAX_CHANGES, StoreError, Stored, Version};
+use super::v1::head::JobHead;
+use super::v1::{self, Convert, RecordProblem};
+use crate::port::{Journal, KeyChange, MAX_CHANGES, StoreError, Stored, Version};
 
 /// Largest specification that is taken, in bytes as written: what a job needs
 /// when it is placed, and the event of that, must fit into one unit.
@@ -31,7 +31,7 @@ pub const MAX_SPEC_BYTES: usize = 2 << 20;
 #[derive(Serialize, Deserialize)]
 pub(super) struct Birth {
     pub(super) spec: v1::spec::JobSpec,
-    pub(super) head: Head,
+    pub(super) head: JobHead,
     /// The first job of the request whose texts the specification has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     common: Option<u64>,
@@ -42,7 +42,7 @@ pub(super) struct Birth {
 struct BirthText<'a> {
     #[serde(borrow)]
     spec: &'a RawValue,
-    head: Head,
+    head: JobHead,
     #[serde(default)]
     common: Option<u64>,
 }
@@ -50,8 +50,8 @@ struct BirthText<'a> {
 /// The same around a specification that is text already: equal ones are written once.
 #[derive(Serialize)]
 struct BirthWritten<'a> {
-    spec: Written<'a>,
-    head: Head,
+    spec: WrittenJson<'a>,
+    head: JobHead,
     #[serde(skip_serializing_if = "Option::is_none")]
     common: Option<u64>,
 }
@@ -61,7 +61,7 @@ pub(super) fn cut_spec(journal: &dyn Journal, job: &Job) -> Result<Option<CutSpe
     if job.spec.long_texts().next().is_none() {
         return Ok(None);
     }
-    let (what, mut parts) = (keys::spec(job.id), Parts::default());
+    let (what, mut parts) = (keys::spec(job.id), FrameParts::default());
     each(journal, &what, &mut |stored, _, chunk| {
         parts.take(&stored.key, chunk, &stored.value)
     })?;
@@ -89,12 +89,12 @@ pub(super) struct Archived {
 /// The same around events that are, or stay, text: they are kept as they were written.
 #[derive(Serialize)]
 struct ArchivedText<'a> {
-    spec: Written<'a>,
-    head: &'a Head,
+    spec: WrittenJson<'a>,
+    head: &'a JobHead,
     #[serde(skip_serializing_if = "Option::is_none")]
     common: Option<u64>,
     components: Vec<v1::run::Component>,
-    events: Written<'a>,
+    events: WrittenJson<'a>,
 }
 
 /// A job that left the live state.
@@ -110,7 +110,7 @@ pub struct ArchivedJob {
 ///
 /// # Errors
 /// It is larger than [`MAX_SPEC_BYTES`].
-pub fn submission(job: &Job) -> Result<Vec<Change>, RecordError> {
+pub fn submission(job: &Job) -> Result<Vec<KeyChange>, RecordError> {
     let mut changes = Vec::new();
     submission_by(
         &mut changes,
@@ -131,7 +131,7 @@ fn unwritable(job: &Job) -> impl Fn(serde_json::Error) -> RecordError {
 
 /// Adds the same for one of many, without the texts that it has in common with them.
 pub(super) fn submission_by(
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<KeyChange>,
     job: &Job,
     texts: &mut SpecTexts,
     commons: &Commons,
@@ -145,10 +145,10 @@ pub(super) fn submission_by(
     };
     let birth = BirthWritten {
         spec: match &cut {
-            Some(cut) => Written(&cut.text),
+            Some(cut) => WrittenJson(&cut.text),
             None => texts.write(&job.spec).map_err(unwritable(job))?,
         },
-        head: Head::of(job),
+        head: JobHead::of(job),
         common: cut.as_ref().map(|cut| cut.common),
     };
     let begin = changes.len();
@@ -175,14 +175,14 @@ pub(super) fn submission_by(
 ///
 /// # Errors
 /// More than fits into one unit.
-pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<Change>, RecordError> {
+pub fn update(old: &Job, new: &Job, events: &[JobEvent]) -> Result<Vec<KeyChange>, RecordError> {
     let expected = Some(head_version(old));
     // Most often the head, one block and the events.
     let mut changes = Vec::with_capacity(3);
     frame::write(
         &mut changes,
         &keys::head(new.id),
-        &Head::of(new),
+        &JobHead::of(new),
         1,
         expected,
     )?;
@@ -221,7 +221,7 @@ fn is_untouched(block: &[Component]) -> bool {
 }
 
 fn write_block(
-    to: &mut Vec<Change>,
+    to: &mut Vec<KeyChange>,
     base: &str,
     before: &[Component],
     after: &[Component],
@@ -265,14 +265,14 @@ pub(super) fn to_wire<T: Convert<W>, W>(values: &[T]) -> Vec<W> {
     values.iter().map(T::to_wire).collect()
 }
 
-pub(super) fn from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, Problem> {
+pub(super) fn from_wire<T: Convert<W>, W>(values: Vec<W>) -> Result<Vec<T>, RecordProblem> {
     values.into_iter().map(T::from_wire).collect()
 }
 
 fn within_unit(
     what: impl FnOnce() -> String,
-    changes: Vec<Change>,
-) -> Result<Vec<Change>, RecordError> {
+    changes: Vec<KeyChange>,
+) -> Result<Vec<KeyChange>, RecordError> {
     if changes.len() > MAX_CHANGES {
         let (what, changes) = (what(), changes.len());
         return Err(RecordError::TooLarge {
@@ -290,7 +290,7 @@ fn within_unit(
 ///
 /// # Errors
 /// More than fits into one unit.
-pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, RecordError> {
+pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<KeyChange>>, RecordError> {
     let (whole, common) = match events.cut_spec() {
         Some(cut) => (None, Some(cut.common)),
         None => (
@@ -299,16 +299,16 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, Recor
         ),
     };
     let cut = events.cut_spec().map(|cut| cut.text.as_str());
-    let spec = || Written(whole.as_deref().or(cut).unwrap_or_default());
+    let spec = || WrittenJson(whole.as_deref().or(cut).unwrap_or_default());
     let birth = BirthWritten {
         spec: spec(),
-        head: Head::of(job),
+        head: JobHead::of(job),
         common,
     };
     let mut components: Vec<v1::run::Component> = to_wire(&job.components);
     components.iter_mut().for_each(v1::run::Component::shorten);
     let events = events.list();
-    let (head, events) = (&birth.head, Written(&events));
+    let (head, events) = (&birth.head, WrittenJson(&events));
     let archived = ArchivedText {
         spec: spec(),
         head,
@@ -324,7 +324,7 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, Recor
         _ => frame::values(&keys::spec(job.id), &birth)?.len(),
     };
     let version = head_version(job);
-    first.push(Change {
+    first.push(KeyChange {
         key: keys::chunk(&keys::head(job.id), 0),
         expected: Some(version),
         value: None,
@@ -336,12 +336,12 @@ pub fn archive(job: &Job, events: &EventTexts) -> Result<Vec<Vec<Change>>, Recor
     let mut rest = rest(job);
     let later = rest.split_off(rest.len().min(MAX_CHANGES - first.len()));
     first.append(&mut rest);
-    let later = later.chunks(MAX_CHANGES).map(<[Change]>::to_vec);
+    let later = later.chunks(MAX_CHANGES).map(<[KeyChange]>::to_vec);
     Ok(std::iter::once(first).chain(later).collect())
 }
 
 /// Deletes blocks and events, whether they are there or not.
-fn rest(job: &Job) -> Vec<Change> {
+fn rest(job: &Job) -> Vec<KeyChange> {
     let blocks = (0..job.components.len().div_ceil(BLOCK)).flat_map(|index| {
         let base = keys::block(job.id, index);
         let count = count_values(&base, block(&job.components, index)).unwrap_or(1);
@@ -384,7 +384,7 @@ pub fn read(journal: &dyn Journal, id: JobId) -> Result<Option<Job>, StoreError>
 /// # Errors
 /// The store cannot be read, or what it has is not a job.
 pub fn read_archived(journal: &dyn Journal, id: JobId) -> Result<Option<ArchivedJob>, StoreError> {
-    let (what, mut parts, mut found) = (keys::archived(id), Parts::default(), false);
+    let (what, mut parts, mut found) = (keys::archived(id), FrameParts::default(), false);
     each(journal, &what, &mut |stored, _, chunk| {
         found = true;
         parts.take(&stored.key, chunk, &stored.value)
@@ -438,9 +438,9 @@ pub(super) fn each(
 /// The parts of one job that is being loaded.
 #[derive(Default)]
 pub(super) struct Assembly {
-    spec: Option<Parts>,
-    head: Option<(Parts, Version)>,
-    blocks: BTreeMap<usize, Parts>,
+    spec: Option<FrameParts>,
+    head: Option<(FrameParts, Version)>,
+    blocks: BTreeMap<usize, FrameParts>,
 }
 
 impl Assembly {
@@ -456,7 +456,7 @@ impl Assembly {
             JobPart::Head => {
                 &mut self
                     .head
-                    .get_or_insert((Parts::default(), stored.version))
+                    .get_or_insert((FrameParts::default(), stored.version))
                     .0
             }
             JobPart::Block(index) => self.blocks.entry(index).or_default(),
@@ -532,7 +532,7 @@ fn is_cut(birth: &[u8]) -> bool {
 fn fill(
     components: &mut [Component],
     index: usize,
-    parts: &Parts,
+    parts: &FrameParts,
     id: JobId,
 ) -> Result<(), StoreError> {
     let what = keys::block(id, index);

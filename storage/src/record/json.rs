@@ -22,9 +22,9 @@ pub(super) fn append(to: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Er
 }
 
 /// Text that is JSON already.
-pub(super) struct Written<'a>(pub(super) &'a str);
+pub(super) struct WrittenJson<'a>(pub(super) &'a str);
 
-impl Serialize for Written<'_> {
+impl Serialize for WrittenJson<'_> {
     fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut text = serializer.serialize_struct(RAW, 1)?;
         text.serialize_field(RAW, self.0)?;
@@ -380,11 +380,11 @@ mod tests {
     use crate::record::v1::convert::Text;
 
     #[derive(Serialize)]
-    enum Shape {
+    enum JsonShape {
         Unit,
         Newtype(Option<i64>),
         Tuple(u8, String),
-        Struct { a: Vec<Shape>, b: (bool, char) },
+        Struct { a: Vec<JsonShape>, b: (bool, char) },
     }
 
     #[derive(Serialize)]
@@ -398,7 +398,7 @@ mod tests {
 
     #[derive(Serialize)]
     struct All {
-        shapes: Vec<Shape>,
+        shapes: Vec<JsonShape>,
         #[serde(skip_serializing_if = "Option::is_none")]
         left_out: Option<u32>,
         map: BTreeMap<String, Newtype>,
@@ -418,17 +418,17 @@ mod tests {
 
     fn all(text: String, number: i64, float: f64) -> All {
         let shape = |depth: usize| {
-            let tuple = Shape::Tuple(number as u8, text.repeat(depth));
-            Shape::Struct {
-                a: vec![Shape::Unit, tuple],
+            let tuple = JsonShape::Tuple(number as u8, text.repeat(depth));
+            JsonShape::Struct {
+                a: vec![JsonShape::Unit, tuple],
                 b: (depth > 0, '"'),
             }
         };
         All {
             shapes: vec![
                 shape(0),
-                Shape::Newtype(Some(number)),
-                Shape::Newtype(None),
+                JsonShape::Newtype(Some(number)),
+                JsonShape::Newtype(None),
                 shape(3),
             ],
             left_out: None,

@@ -18,11 +18,11 @@ use super::frame::damaged_record;
 use super::job::{Assembly, submission};
 use super::{keys, object, v1};
 use crate::port::{Key, StoreError, Stored};
-use workers::{Decoded, Decoder, Part, Room, Workers};
+use workers::{Decoded, Decoder, JobValues, MemoryRoom, Workers};
 
 /// Everything that is live in a store.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct LoadedRecords {
     /// Jobs, by id.
     pub jobs: Vec<Job>,
     /// Copies, by digest and site.
@@ -44,12 +44,12 @@ pub struct Loaded {
 /// Builds the state from values, shown in the order of their keys.
 #[derive(Default)]
 pub struct Loader {
-    loaded: Loaded,
-    current: Option<Part>,
+    loaded: LoadedRecords,
+    current: Option<JobValues>,
     decoder: Decoder,
     decoded: Decoded,
     workers: Option<Workers>,
-    room: Arc<Room>,
+    room: Arc<MemoryRoom>,
     /// Texts that jobs have in common which are here.
     texts: CommonTexts,
     /// Whose texts these jobs have.
@@ -61,7 +61,7 @@ impl Loader {
     /// is wrong with a job is then told at the end. Where jobs would take more than `most` of
     /// memory, as it is estimated, it keeps no more of them, and the end is an error.
     pub fn with_threads(count: usize, most: Bytes) -> Self {
-        let room = Arc::new(Room::new(most));
+        let room = Arc::new(MemoryRoom::new(most));
         Self {
             workers: Some(Workers::start(count, &room)),
             room,
@@ -115,7 +115,7 @@ impl Loader {
         if self.current.as_ref().is_none_or(|current| current.id != id) {
             self.finish_job()?;
         }
-        let current = self.current.get_or_insert_with(|| Part {
+        let current = self.current.get_or_insert_with(|| JobValues {
             id,
             assembly: Assembly::default(),
             keys: Vec::new(),
@@ -167,7 +167,7 @@ impl Loader {
     ///
     /// # Errors
     /// A job is damaged, or they are more than there is memory for.
-    pub fn finish(mut self) -> Result<Loaded, StoreError> {
+    pub fn finish(mut self) -> Result<LoadedRecords, StoreError> {
         self.decode_rest()?;
         for (_, part) in std::mem::take(&mut self.decoded.waiting) {
             self.decoder
@@ -179,7 +179,7 @@ impl Loader {
             self.loaded.jobs.sort_by_key(|job| job.id);
         }
         self.loaded.remains.extend(self.decoded.remains);
-        let Loaded {
+        let LoadedRecords {
             jobs,
             remains,
             batches,

@@ -19,7 +19,7 @@ mod v1;
 
 use thiserror::Error;
 
-pub use load::{Loaded, Loader};
+pub use load::{LoadedRecords, Loader};
 
 /// Why a record cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -9,10 +9,10 @@ use cospan_domain::transfer::state::CopyRecord;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::frame::{self, Parts, damaged_record};
+use super::frame::{self, FrameParts, damaged_record};
 use super::v1::{self, Convert};
 use super::{RecordError, keys};
-use crate::port::{Change, StoreError, Stored, Version};
+use crate::port::{KeyChange, StoreError, Stored, Version};
 
 #[derive(Serialize, Deserialize)]
 struct NextJob {
@@ -23,7 +23,7 @@ struct NextJob {
 ///
 /// # Errors
 /// It is larger than a value.
-pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<Change, RecordError> {
+pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::copy::CopyRecord = copy.to_wire();
     put(
         &keys::copy(&copy.content.digest, &copy.site),
@@ -33,7 +33,7 @@ pub fn put_copy(copy: &CopyRecord, expected: Option<Version>) -> Result<Change, 
 }
 
 /// Removes a copy's record.
-pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<Version>) -> Change {
+pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<Version>) -> KeyChange {
     remove(&keys::copy(digest, site), expected)
 }
 
@@ -41,7 +41,7 @@ pub fn remove_copy(digest: &Digest, site: &SiteName, expected: Option<Version>) 
 ///
 /// # Errors
 /// It is larger than a value.
-pub fn put_site(site: &SiteRecord, expected: Option<Version>) -> Result<Change, RecordError> {
+pub fn put_site(site: &SiteRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::site::SiteRecord = site.to_wire();
     put(&keys::site(&site.site), &record, expected)
 }
@@ -50,13 +50,13 @@ pub fn put_site(site: &SiteRecord, expected: Option<Version>) -> Result<Change, 
 ///
 /// # Errors
 /// It is larger than a value.
-pub fn put_file(file: &FileRecord, expected: Option<Version>) -> Result<Change, RecordError> {
+pub fn put_file(file: &FileRecord, expected: Option<Version>) -> Result<KeyChange, RecordError> {
     let record: v1::catalogue::FileRecord = file.to_wire();
     put(&keys::file(&file.name), &record, expected)
 }
 
 /// Removes a logical file's record.
-pub fn remove_file(name: &LogicalName, expected: Option<Version>) -> Change {
+pub fn remove_file(name: &LogicalName, expected: Option<Version>) -> KeyChange {
     remove(&keys::file(name), expected)
 }
 
@@ -64,7 +64,7 @@ pub fn remove_file(name: &LogicalName, expected: Option<Version>) -> Change {
 ///
 /// # Errors
 /// None in practice: a number fits.
-pub fn put_next_job(next: JobId) -> Result<Change, RecordError> {
+pub fn put_next_job(next: JobId) -> Result<KeyChange, RecordError> {
     put(keys::NEXT_JOB, &NextJob { next_job: next.0 }, None)
 }
 
@@ -79,7 +79,7 @@ fn put(
     key: &str,
     record: &impl Serialize,
     expected: Option<Version>,
-) -> Result<Change, RecordError> {
+) -> Result<KeyChange, RecordError> {
     let mut changes = Vec::with_capacity(1);
     frame::write(&mut changes, key, record, 0, expected)?;
     let count = changes.len();
@@ -93,8 +93,8 @@ fn put(
     }
 }
 
-fn remove(key: &str, expected: Option<Version>) -> Change {
-    Change {
+fn remove(key: &str, expected: Option<Version>) -> KeyChange {
+    KeyChange {
         key: keys::chunk(key, 0),
         expected,
         value: None,
@@ -114,7 +114,7 @@ pub(crate) fn read_next_job(stored: &Stored) -> Result<JobId, StoreError> {
 }
 
 fn parse<W: DeserializeOwned>(stored: &Stored, what: &str) -> Result<W, StoreError> {
-    let mut parts = Parts::default();
+    let mut parts = FrameParts::default();
     parts.take(&stored.key, 0, &stored.value)?;
     parts.read(what)
 }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::common::CommonTexts;
 use super::frame::damaged_record;
-use super::json::{self, Written};
+use super::json::{self, WrittenJson};
 use super::keys;
 use super::v1::Convert;
 use super::v1::spec::JobSpec as Wire;
@@ -72,7 +72,7 @@ impl SpecTexts {
     /// Longer ones are not.
     const MOST_BYTES: usize = 16 * 1_024;
 
-    pub(super) fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<Written<'_>> {
+    pub(super) fn write(&mut self, spec: &Arc<JobSpec>) -> serde_json::Result<WrittenJson<'_>> {
         let known = self
             .0
             .iter()
@@ -87,7 +87,7 @@ impl SpecTexts {
                 0
             }
         };
-        Ok(Written(&self.0[at].1))
+        Ok(WrittenJson(&self.0[at].1))
     }
 }
 

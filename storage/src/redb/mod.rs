@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use redb::{Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
 
-use crate::engine::{Engine, Reader, See, Txn, Visit, Writes};
+use crate::engine::{Engine, EngineReader, See, Txn, Visit, Writes};
 use crate::open::io_error;
 use crate::port::{StoreError, StoreSize};
 
@@ -14,9 +14,9 @@ const FILE: &str = "redb";
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("values");
 
 /// An open redb database.
-pub(crate) struct RedbEngine(Arc<Shared>);
+pub(crate) struct RedbEngine(Arc<RedbShared>);
 
-struct Shared {
+struct RedbShared {
     db: Database,
     path: PathBuf,
 }
@@ -37,7 +37,7 @@ impl RedbEngine {
             Ok(db)
         };
         let db = opened().map_err(|error| store_error(&path, "opened", error))?;
-        Ok(Self(Arc::new(Shared { db, path })))
+        Ok(Self(Arc::new(RedbShared { db, path })))
     }
 }
 
@@ -53,16 +53,16 @@ impl Engine for RedbEngine {
         })
     }
 
-    fn reader(&self) -> Arc<dyn Reader> {
-        Arc::clone(&self.0) as Arc<dyn Reader>
+    fn reader(&self) -> Arc<dyn EngineReader> {
+        Arc::clone(&self.0) as Arc<dyn EngineReader>
     }
 }
 
-type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
+type RedbTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
 struct RedbTxn<'a> {
-    shared: &'a Shared,
-    table: Table,
+    shared: &'a RedbShared,
+    table: RedbTable,
 }
 
 impl Txn for RedbTxn<'_> {
@@ -95,10 +95,10 @@ impl Txn for RedbTxn<'_> {
     }
 }
 
-impl Shared {
-    fn table(&self) -> Result<Table, StoreError> {
+impl RedbShared {
+    fn table(&self) -> Result<RedbTable, StoreError> {
         let open =
-            || -> Result<Table, redb::Error> { Ok(self.db.begin_read()?.open_table(TABLE)?) };
+            || -> Result<RedbTable, redb::Error> { Ok(self.db.begin_read()?.open_table(TABLE)?) };
         open().map_err(|error| self.error("read", error))
     }
 
@@ -107,7 +107,7 @@ impl Shared {
     }
 }
 
-impl Reader for Shared {
+impl EngineReader for RedbShared {
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
         let table = self.table()?;
         let entries = table

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::engine::{Engine, Reader, See, Txn, Writes};
+use crate::engine::{Engine, EngineReader, See, Txn, Writes};
 use crate::open::io_error;
 use crate::port::StoreError;
-use snapshot::Shared;
+use snapshot::SledShared;
 
 /// sled's unit of space on disk. sled puts a page that is larger than a quarter
 /// of this into a file of its own, which it never syncs. A page has at most 17
@@ -23,7 +23,7 @@ const SEGMENT_BYTES: usize = 8 << 20;
 
 /// An open sled database.
 pub(crate) struct SledEngine {
-    shared: Arc<Shared>,
+    shared: Arc<SledShared>,
     file: File,
     path: PathBuf,
 }
@@ -48,7 +48,7 @@ impl SledEngine {
         };
         sync("conf").map_err(|source| io_error(path, "made durable", source))?;
         let file = sync("db").map_err(|source| io_error(path, "made durable", source))?;
-        let shared = Arc::new(Shared::new(db, path));
+        let shared = Arc::new(SledShared::new(db, path));
         Ok(Self {
             shared,
             file,
@@ -65,8 +65,8 @@ impl Engine for SledEngine {
         work(self)
     }
 
-    fn reader(&self) -> Arc<dyn Reader> {
-        Arc::clone(&self.shared) as Arc<dyn Reader>
+    fn reader(&self) -> Arc<dyn EngineReader> {
+        Arc::clone(&self.shared) as Arc<dyn EngineReader>
     }
 }
 

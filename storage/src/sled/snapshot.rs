@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use sled::{Db, IVec};
 
 use super::store_error;
-use crate::engine::{Reader, Visit, Writes};
+use crate::engine::{EngineReader, Visit, Writes};
 use crate::port::{Key, StoreError, StoreSize};
 
 /// Values that a walk reads before it lets the writer in again.
@@ -24,31 +24,31 @@ const AHEAD: usize = 2;
 type From = Bound<Vec<u8>>;
 
 /// Keys and what is stored under them, in order.
-type Values = Vec<(IVec, IVec)>;
+type SnapshotValues = Vec<(IVec, IVec)>;
 
 /// Values, and where to read on; `None` at the end.
-type Chunk = (Values, Option<From>);
+type SnapshotChunk = (SnapshotValues, Option<From>);
 
 /// What was under a key when a walk began; `None` if it was not there.
 type Before = BTreeMap<Key, Option<IVec>>;
 
 /// The database, for its writer and its readers.
-pub(super) struct Shared {
+pub(super) struct SledShared {
     pub(super) db: Db,
     path: PathBuf,
     /// Held by the writer until what it writes is durable, so that nobody reads
     /// what may yet be lost.
-    gate: RwLock<Gate>,
+    gate: RwLock<SnapshotGate>,
     walks: Mutex<Vec<Weak<Mutex<Before>>>>,
 }
 
 #[derive(Default)]
-struct Gate {
+struct SnapshotGate {
     /// A write failed: what the database shows may not be on disk.
     failed: bool,
 }
 
-impl Shared {
+impl SledShared {
     pub(super) fn new(db: Db, path: &Path) -> Self {
         Self {
             db,
@@ -102,7 +102,12 @@ impl Shared {
 
     /// The next values after `from`, as they were when the walk began, and
     /// where to go on; `None` at the end.
-    fn chunk(&self, walk: &Mutex<Before>, prefix: &[u8], from: From) -> Result<Chunk, StoreError> {
+    fn chunk(
+        &self,
+        walk: &Mutex<Before>,
+        prefix: &[u8],
+        from: From,
+    ) -> Result<SnapshotChunk, StoreError> {
         let gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         if gate.failed {
             let source = std::io::Error::other("a write to it failed");
@@ -138,7 +143,7 @@ impl Shared {
         &'a self,
         walk: &'a Mutex<Before>,
         prefix: &'a [u8],
-    ) -> impl Iterator<Item = Result<Values, StoreError>> + use<'a> {
+    ) -> impl Iterator<Item = Result<SnapshotValues, StoreError>> + use<'a> {
         let mut next = Some(Bound::Included(prefix.to_vec()));
         std::iter::from_fn(move || {
             let chunk = self.chunk(walk, prefix, next.take()?);
@@ -181,7 +186,7 @@ impl Shared {
     }
 }
 
-fn show(found: Values, visit: Visit<'_>) -> ControlFlow<()> {
+fn show(found: SnapshotValues, visit: Visit<'_>) -> ControlFlow<()> {
     found
         .into_iter()
         .try_for_each(|(key, stored)| visit(&key, &stored))
@@ -222,7 +227,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Reader for Shared {
+impl EngineReader for SledShared {
     fn walk(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
         let walk = self.begin_walk();
         if prefix.is_empty() {

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use cospan_storage::port::{Key, Outcome, Report, Stored, Token};
-use cospan_storage::{EngineKind, Options, open_and_load};
+use cospan_storage::port::{AppendOutcome, CommitReport, Key, Stored, UnitToken};
+use cospan_storage::{EngineKind, StoreOptions, open_and_load};
 
 use crate::history::unit;
 
@@ -28,12 +28,15 @@ fn append_and_tell() {
     let (done, decided) = channel();
     let done = Mutex::new(done);
     let sink = Arc::new(move |report| {
-        let Report::Group(group) = report else {
+        let CommitReport::Group(group) = report else {
             panic!("{report:?}")
         };
         let mut line = String::from("\nack");
         for (token, outcome) in &group.outcomes {
-            assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
+            assert!(
+                matches!(outcome, AppendOutcome::Committed(_)),
+                "{outcome:?}"
+            );
             line.push_str(&format!(" {}", token.0));
         }
         line.push('\n');
@@ -51,11 +54,11 @@ fn append_and_tell() {
             last = std::str::from_utf8(&stored.value).unwrap().parse().unwrap();
         }
     };
-    let opened = open_and_load(&directory, &Options::new(engine), sink, &mut load).unwrap();
+    let opened = open_and_load(&directory, &StoreOptions::new(engine), sink, &mut load).unwrap();
     let mut next = last + 1;
     let mut append = |count: u64| {
         for k in next..next + count {
-            opened.journal.append(opened.epoch, Token(k), unit(k));
+            opened.journal.append(opened.epoch, UnitToken(k), unit(k));
         }
         next += count;
     };

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use cospan_storage::contract::{client::channel_sink, file_system_of};
 use cospan_storage::port::{
-    Change, Key, Outcome, Report, StoreError, Stored, Token, Unit, Version,
+    AppendOutcome, CommitReport, Key, KeyChange, StoreError, Stored, Unit, UnitToken, Version,
 };
-use cospan_storage::{EngineKind, Opened, Options, open_and_load};
+use cospan_storage::{EngineKind, Opened, StoreOptions, open_and_load};
 use tempfile::TempDir;
 
 /// Units whose value stays.
@@ -29,7 +29,7 @@ pub(crate) fn on_disk() -> TempDir {
 
 /// Unit number `k`, from 1.
 pub(crate) fn unit(k: u64) -> Unit {
-    let put = |key: String, expected: u64, value: Box<[u8]>| Change {
+    let put = |key: String, expected: u64, value: Box<[u8]>| KeyChange {
         key: Key::from(key.as_str()),
         expected: Some(Version(expected)),
         value: Some(value),
@@ -40,7 +40,7 @@ pub(crate) fn unit(k: u64) -> Unit {
     ];
     if k > KEPT {
         let key = Key::from(format!("n/{:08}", k - KEPT).as_str());
-        changes.push(Change {
+        changes.push(KeyChange {
             key,
             expected: Some(Version(1)),
             value: None,
@@ -88,7 +88,7 @@ pub(crate) struct Store {
     pub(crate) opened: Opened,
     /// The last unit that it holds.
     pub(crate) last: u64,
-    reports: Arc<Mutex<std::sync::mpsc::Receiver<Report>>>,
+    reports: Arc<Mutex<std::sync::mpsc::Receiver<CommitReport>>>,
 }
 
 impl Store {
@@ -99,7 +99,7 @@ impl Store {
             values.insert(stored.key, (stored.version, stored.value));
         };
         let (sink, reports) = channel_sink();
-        let opened = open_and_load(path, &Options::new(engine), sink, &mut load)?;
+        let opened = open_and_load(path, &StoreOptions::new(engine), sink, &mut load)?;
         let count = |(_, value): &(Version, Box<[u8]>)| {
             std::str::from_utf8(value)
                 .ok()
@@ -124,16 +124,19 @@ impl Store {
     pub(crate) fn append(&mut self, units: u64) {
         let epoch = self.opened.epoch;
         for k in self.last + 1..=self.last + units {
-            self.opened.journal.append(epoch, Token(k), unit(k));
+            self.opened.journal.append(epoch, UnitToken(k), unit(k));
         }
         let mut waiting = units;
         while waiting > 0 {
             let report = self.reports.lock().unwrap().recv().unwrap();
-            let Report::Group(group) = report else {
+            let CommitReport::Group(group) = report else {
                 panic!("{report:?}")
             };
             for (_, outcome) in group.outcomes {
-                assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
+                assert!(
+                    matches!(outcome, AppendOutcome::Committed(_)),
+                    "{outcome:?}"
+                );
                 waiting -= 1;
             }
         }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cospan_storage::port::StoreError;
-use cospan_storage::{EngineKind, FORMAT, Options, open};
+use cospan_storage::{EngineKind, FORMAT, StoreOptions, open};
 
 use crate::history::{Store, on_disk};
 
 fn refusal(path: &Path, engine: EngineKind) -> StoreError {
-    let options = Options {
+    let options = StoreOptions {
         lock_wait: Duration::from_millis(50),
-        ..Options::new(engine)
+        ..StoreOptions::new(engine)
     };
     match open(path, &options, Arc::new(|_| {})) {
         Ok(_) => panic!("{} was opened", path.display()),

@@ -11,17 +11,17 @@ use cospan_domain::content::{Chunk, Content};
 use cospan_domain::ids::{
     Attempt, ComponentIndex, Digest, InstanceId, JobId, LogicalName, RelPath, Round,
 };
-use cospan_domain::job::event::{Happened, JobEvent};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
 use cospan_domain::job::spec::{
     Collect, ComponentSpec, Executable, Feed, FileRef, Flexible, Input, JobSpec, OnUnreachable,
-    Output, Override, Priority, Program, Request, Where,
+    OutputSpec, Override, OverrideScope, Priority, Program, RequestType,
 };
 use cospan_domain::job::state::{
-    AbortCause, AfterAbort, Began, Charge, Collected, Component, Ending, Idempotency, Instants,
-    Job, Origin, Phase, Restart, RestartStep, Run, Setbacks,
+    AbortCause, AfterAbort, AttemptEnding, AttemptOrigin, AttemptState, Began, Collected,
+    Component, Idempotency, Instants, Job, JobPhase, Restart, RestartStep, Setbacks, SiteCharge,
 };
-use cospan_domain::labels::{Constraint, Rule};
-use cospan_domain::placed::{Placement, Source};
+use cospan_domain::labels::{Constraint, LabelRule};
+use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{Bytes, ClockSkew, DurationMs, Timestamp};
 use rand::rngs::StdRng;
@@ -110,11 +110,11 @@ impl Draw {
         }
     }
 
-    fn request(&mut self) -> Request {
+    fn request(&mut self) -> RequestType {
         match self.n32() % 3 {
-            0 => Request::Fixed,
-            1 => Request::NonFixed,
-            _ => Request::Flexible(Flexible {
+            0 => RequestType::Fixed,
+            1 => RequestType::NonFixed,
+            _ => RequestType::Flexible(Flexible {
                 min_component_size: self.n32(),
                 max_components: self.maybe(Self::n32),
                 splits: self.some(|draw| draw.some(Self::n32)),
@@ -164,7 +164,7 @@ impl Draw {
                 path: draw.path(),
                 feed: draw.one(&[Feed::Whole, Feed::Chunk]),
             }),
-            outputs: self.some(|draw| Output {
+            outputs: self.some(|draw| OutputSpec {
                 path: draw.path(),
                 collect: draw.collect(),
             }),
@@ -180,10 +180,10 @@ impl Draw {
 
     fn constraint(&mut self) -> Constraint {
         let rule = match self.below(4) {
-            0 => Rule::Is(self.text()),
-            1 => Rule::IsNot(self.text()),
-            2 => Rule::AtLeast(self.below(100) as u64),
-            _ => Rule::OneOf(self.some(Self::text)),
+            0 => LabelRule::Is(self.text()),
+            1 => LabelRule::IsNot(self.text()),
+            2 => LabelRule::AtLeast(self.below(100) as u64),
+            _ => LabelRule::OneOf(self.some(Self::text)),
         };
         Constraint {
             key: self.text(),
@@ -223,10 +223,10 @@ impl Draw {
         }
     }
 
-    fn place(&mut self) -> Where {
+    fn place(&mut self) -> OverrideScope {
         match self.coin() {
-            true => Where::Label(self.text(), self.text()),
-            false => Where::Site(self.name()),
+            true => OverrideScope::Label(self.text(), self.text()),
+            false => OverrideScope::Site(self.name()),
         }
     }
 
@@ -255,7 +255,7 @@ impl Draw {
             priority: self.one(&Priority::ALL),
             frozen_by: None,
             held: None,
-            phase: Phase::Queued {
+            phase: JobPhase::Queued {
                 since: self.at(),
                 not_before: self.at(),
             },
@@ -338,32 +338,32 @@ impl Draw {
         }
     }
 
-    fn phase(&mut self) -> Phase {
+    fn phase(&mut self) -> JobPhase {
         let (at, since) = (self.at(), self.at());
         match self.below(10) {
-            0 => Phase::Queued {
+            0 => JobPhase::Queued {
                 since,
                 not_before: at,
             },
-            1 => Phase::Placed {
+            1 => JobPhase::Placed {
                 at,
                 start_estimate: since,
             },
-            2 => Phase::Claiming { since },
-            3 => Phase::Starting { since },
-            4 => Phase::Running { since },
-            5 => Phase::Collecting { since },
-            6 => Phase::Aborting {
+            2 => JobPhase::Claiming { since },
+            3 => JobPhase::Starting { since },
+            4 => JobPhase::Running { since },
+            5 => JobPhase::Collecting { since },
+            6 => JobPhase::Aborting {
                 since,
                 why: self.cause(),
                 then: self.after(),
             },
-            7 => Phase::Finished { at },
-            8 => Phase::Failed {
+            7 => JobPhase::Finished { at },
+            8 => JobPhase::Failed {
                 at,
                 reason: self.text(),
             },
-            _ => Phase::Cancelled {
+            _ => JobPhase::Cancelled {
                 at,
                 by: self.name(),
             },
@@ -430,15 +430,15 @@ impl Draw {
                 tries: draw.n32(),
                 not_before: draw.at(),
             }),
-            origins: self.some(|draw| Origin {
+            origins: self.some(|draw| AttemptOrigin {
                 instance: InstanceId::from_random(draw.n64()),
                 last: Attempt(draw.n32()),
             }),
         }
     }
 
-    fn charge(&mut self) -> Charge {
-        Charge {
+    fn charge(&mut self) -> SiteCharge {
+        SiteCharge {
             site: self.name(),
             attempt: Attempt(self.n32()),
             detail: self.text(),
@@ -448,7 +448,7 @@ impl Draw {
     pub(crate) fn placement(&mut self) -> Placement {
         Placement {
             site: self.name(),
-            sources: self.some(|draw| Source {
+            sources: self.some(|draw| ContentSource {
                 content: draw.content(),
                 from: draw.name(),
                 chunk: draw.maybe(Self::chunk),
@@ -459,17 +459,17 @@ impl Draw {
         }
     }
 
-    fn run(&mut self) -> Run {
+    fn run(&mut self) -> AttemptState {
         let (at, host, absences) = (self.at(), self.text(), self.below(256) as u8);
         match self.below(8) {
-            0 => Run::Idle,
-            1 => Run::Intended { at },
-            2 => Run::Uncertain {
+            0 => AttemptState::Idle,
+            1 => AttemptState::Intended { at },
+            2 => AttemptState::Uncertain {
                 settled_at: at,
                 absences,
                 look_at: self.at(),
             },
-            3 => Run::Submitted {
+            3 => AttemptState::Submitted {
                 lrm_id: self.name(),
                 at,
                 absences,
@@ -477,38 +477,38 @@ impl Draw {
             },
             4 => {
                 let clock = self.maybe(|draw| ClockSkew(i64::from(draw.n32()) - 1_000_000));
-                Run::AtGate {
+                AttemptState::AtGate {
                     lrm_id: self.name(),
                     host,
                     since: at,
                     clock,
                 }
             }
-            5 => Run::Opened {
+            5 => AttemptState::Opened {
                 lrm_id: self.name(),
                 host,
                 at,
             },
-            6 => Run::Running {
+            6 => AttemptState::Running {
                 lrm_id: self.name(),
                 host,
                 since: at,
             },
-            _ => Run::Ended {
+            _ => AttemptState::Ended {
                 how: self.ending(),
                 at,
             },
         }
     }
 
-    fn ending(&mut self) -> Ending {
+    fn ending(&mut self) -> AttemptEnding {
         match self.below(6) {
-            0 => Ending::Succeeded,
-            1 => Ending::Failed(self.text()),
-            2 => Ending::NeverRan(self.text()),
-            3 => Ending::Lost(self.text()),
-            4 => Ending::Killed,
-            _ => Ending::Abandoned,
+            0 => AttemptEnding::Succeeded,
+            1 => AttemptEnding::Failed(self.text()),
+            2 => AttemptEnding::NeverRan(self.text()),
+            3 => AttemptEnding::Lost(self.text()),
+            4 => AttemptEnding::Killed,
+            _ => AttemptEnding::Abandoned,
         }
     }
 
@@ -519,135 +519,135 @@ impl Draw {
         })
     }
 
-    fn happened(&mut self) -> Happened {
+    fn happened(&mut self) -> JobEventKind {
         let (component, at) = (self.index(), self.at());
         match self.below(46) {
-            0 => Happened::JobPlaced {
+            0 => JobEventKind::JobPlaced {
                 round: Round(self.n32()),
                 placements: self.some(Self::placement),
                 start_estimate: at,
                 by: None,
             },
-            1 => Happened::StartPostponed {
+            1 => JobEventKind::StartPostponed {
                 start_estimate: at,
                 next_claim: self.at(),
             },
-            2 => Happened::InputsArrived,
-            3 => Happened::ClaimBegun,
-            4 => Happened::AttemptRenewed { component },
-            5 => Happened::AttemptSubmitted {
+            2 => JobEventKind::InputsArrived,
+            3 => JobEventKind::ClaimBegun,
+            4 => JobEventKind::AttemptRenewed { component },
+            5 => JobEventKind::AttemptSubmitted {
                 component,
                 lrm_id: self.name(),
             },
-            6 => Happened::SubmissionUncertain {
+            6 => JobEventKind::SubmissionUncertain {
                 component,
                 settled_at: at,
             },
-            7 => Happened::AttemptAbsent {
+            7 => JobEventKind::AttemptAbsent {
                 component,
                 counts: self.coin(),
                 look_at: at,
             },
-            8 => Happened::AttemptSeen { component },
+            8 => JobEventKind::AttemptSeen { component },
             9 => {
                 let clock = self.maybe(|draw| ClockSkew(i64::from(draw.n32()) - 1_000_000));
                 let held_for = self.maybe(|draw| DurationMs(draw.n64()));
-                Happened::ComponentReady {
+                JobEventKind::ComponentReady {
                     component,
                     host: self.text(),
                     clock,
                     held_for,
                 }
             }
-            10 => Happened::GoDecided {
+            10 => JobEventKind::GoDecided {
                 start_at: at,
                 start_by: self.maybe(Self::at),
             },
-            11 => Happened::GateOpened { component },
-            12 => Happened::ComponentBegan {
+            11 => JobEventKind::GateOpened { component },
+            12 => JobEventKind::ComponentBegan {
                 component,
                 began_at: self.maybe(Self::at),
             },
-            13 => Happened::JobStarted,
+            13 => JobEventKind::JobStarted,
             14 => {
                 let attempt = Attempt(self.n32());
-                Happened::AttemptEnded {
+                JobEventKind::AttemptEnded {
                     component,
                     attempt,
                     how: self.ending(),
                 }
             }
-            15 => Happened::SiteCharged {
+            15 => JobEventKind::SiteCharged {
                 component,
                 charge: self.charge(),
             },
-            16 => Happened::ChargeRecorded { component },
-            17 => Happened::PayloadsSucceeded,
-            18 => Happened::OutputFound {
+            16 => JobEventKind::ChargeRecorded { component },
+            17 => JobEventKind::PayloadsSucceeded,
+            18 => JobEventKind::OutputFound {
                 component,
                 output: self.n32(),
                 content: self.content(),
             },
-            19 => Happened::OutputCollected {
+            19 => JobEventKind::OutputCollected {
                 component,
                 output: self.n32(),
             },
-            20 => Happened::RoundAborted {
+            20 => JobEventKind::RoundAborted {
                 why: self.cause(),
                 then: self.after(),
             },
-            21 => Happened::AbortRedirected { then: self.after() },
-            22 => Happened::JobRequeued { not_before: at },
+            21 => JobEventKind::AbortRedirected { then: self.after() },
+            22 => JobEventKind::JobRequeued { not_before: at },
             23 => {
                 let to = self.one(&Priority::ALL);
-                Happened::PriorityChanged {
+                JobEventKind::PriorityChanged {
                     to,
                     by: self.maybe(Self::name),
                 }
             }
-            24 => Happened::JobFrozen { by: self.name() },
-            25 => Happened::JobThawed { by: self.name() },
-            26 => Happened::JobHeld {
+            24 => JobEventKind::JobFrozen { by: self.name() },
+            25 => JobEventKind::JobThawed { by: self.name() },
+            26 => JobEventKind::JobHeld {
                 reason: self.text(),
             },
-            27 => Happened::JobReleased { by: self.name() },
-            28 => Happened::JobFinished,
-            29 => Happened::JobFailed {
+            27 => JobEventKind::JobReleased { by: self.name() },
+            28 => JobEventKind::JobFinished,
+            29 => JobEventKind::JobFailed {
                 reason: self.text(),
             },
-            30 => Happened::AvoidanceLapsed,
-            31 => Happened::ComponentsClaimed {
+            30 => JobEventKind::AvoidanceLapsed,
+            31 => JobEventKind::ComponentsClaimed {
                 components: self.some(Self::index),
                 preempting: self.some(|draw| JobId(draw.n64())),
             },
-            32 => Happened::ComponentMoved {
+            32 => JobEventKind::ComponentMoved {
                 component,
                 placement: self.placement(),
             },
-            33 => Happened::ClaimMissed {
+            33 => JobEventKind::ClaimMissed {
                 next_claim: at,
                 detail: self.text(),
             },
-            34 => Happened::ClaimGivenBack { component },
-            35 => Happened::ClaimReturned,
-            36 => Happened::ComponentFailed {
+            34 => JobEventKind::ClaimGivenBack { component },
+            35 => JobEventKind::ClaimReturned,
+            36 => JobEventKind::ComponentFailed {
                 component,
                 why: self.cause(),
                 next_claim: self.at(),
             },
-            37 => Happened::ComponentAvoidanceLapsed { component },
-            38 => Happened::SiteAvoided { component },
-            39 => Happened::ReadinessDoubted { component },
-            40 => Happened::StartDeferred {
+            37 => JobEventKind::ComponentAvoidanceLapsed { component },
+            38 => JobEventKind::SiteAvoided { component },
+            39 => JobEventKind::ReadinessDoubted { component },
+            40 => JobEventKind::StartDeferred {
                 component,
                 not_before: at,
             },
-            41 => Happened::WaitingAtSite {
+            41 => JobEventKind::WaitingAtSite {
                 component,
                 expected_start: self.maybe(Self::at),
             },
             42..45 => self.of_reservation(),
-            _ => Happened::JobCancelled { by: self.name() },
+            _ => JobEventKind::JobCancelled { by: self.name() },
         }
     }
 }

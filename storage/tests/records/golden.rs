@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Job;
-use cospan_storage::port::{Change, Key, Stored, Version};
+use cospan_storage::port::{Key, KeyChange, Stored, Version};
 use cospan_storage::record::Loader;
 use cospan_storage::record::job::{submission, update};
 use cospan_storage::record::object::{put_copy, put_file, put_next_job, put_site};
@@ -42,7 +42,7 @@ fn written_now() -> BTreeMap<String, (u64, String)> {
         site.site = format!("site{seed}").parse().unwrap();
         let mut file = draw.file();
         file.name = format!("file {seed}").parse().unwrap();
-        let objects: Vec<Change> = vec![
+        let objects: Vec<KeyChange> = vec![
             put_copy(&draw.copy(), None).unwrap(),
             put_site(&site, None).unwrap(),
             put_file(&file, None).unwrap(),

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, Epoch, JobId, Round};
-use cospan_domain::job::event::{Happened, JobEvent};
-use cospan_domain::job::spec::{Override, Where};
+use cospan_domain::job::event::{JobEvent, JobEventKind};
+use cospan_domain::job::spec::{Override, OverrideScope};
 use cospan_domain::job::state::{Component, Job};
-use cospan_domain::placed::{DominantRefusal, PlacedBy, ReasonCode, Rule, Source};
+use cospan_domain::placed::{ContentSource, DominantRefusal, PlacedBy, PlacementRule, ReasonCode};
 use cospan_domain::units::{Bytes, Timestamp};
 use cospan_storage::port::{
-    Change, Journal, Key, Outcome, StoreError, StoreSize, Stored, Token, Unit,
+    AppendOutcome, Journal, Key, KeyChange, StoreError, StoreSize, Stored, Unit, UnitToken,
 };
 use cospan_storage::record::events::{EventTexts, history, history_texts};
 use cospan_storage::record::job::{
@@ -72,7 +72,7 @@ fn threads_load_what_one_loads() {
     }
     let value = Some(b"1 1 {".as_slice().into());
     let key = Key::from(keys::head(JobId(500)).as_str());
-    place.commit(vec![cospan_storage::port::Change {
+    place.commit(vec![cospan_storage::port::KeyChange {
         key,
         expected: None,
         value,
@@ -164,7 +164,7 @@ proptest! {
     }
 }
 
-fn written(changes: &[cospan_storage::port::Change]) -> Vec<String> {
+fn written(changes: &[cospan_storage::port::KeyChange]) -> Vec<String> {
     changes
         .iter()
         .map(|change| format!("{:?}", change.key))
@@ -245,14 +245,14 @@ fn a_stale_revision_is_a_conflict() {
     let again = place.run(submission(&job).unwrap());
     assert_eq!(
         again,
-        Outcome::Conflict(Key::from(keys::spec(job.id).as_str()))
+        AppendOutcome::Conflict(Key::from(keys::spec(job.id).as_str()))
     );
     let (one, other) = (draw.next(&job), draw.next(&job));
     place.commit(update(&job, &one, &[]).unwrap());
     let outcome = place.run(update(&job, &other, &[]).unwrap());
     assert_eq!(
         outcome,
-        Outcome::Conflict(Key::from(keys::head(job.id).as_str()))
+        AppendOutcome::Conflict(Key::from(keys::head(job.id).as_str()))
     );
     assert_eq!(head_version(&one).0, 1);
     assert_eq!(place.load().jobs, [one]);
@@ -268,7 +268,7 @@ fn the_history_keeps_the_latest_units() {
         let next = draw.next(&job);
         let events = [JobEvent {
             at: Timestamp(next.revision),
-            what: Happened::ClaimBegun,
+            what: JobEventKind::ClaimBegun,
         }];
         place.commit(update(&job, &next, &events).unwrap());
         job = next;
@@ -310,7 +310,7 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
             let mut placement = draw.placement();
             let from = placement.site.clone();
             placement.sources = (0..10)
-                .map(|j| Source {
+                .map(|j| ContentSource {
                     content: content(i + j),
                     from: from.clone(),
                     chunk: None,
@@ -326,7 +326,7 @@ fn the_largest_job_goes_through_its_life_and_a_larger_one_is_refused() {
         .filter_map(|component| component.placement.clone())
         .collect();
     let start_estimate = Timestamp(1);
-    let what = Happened::JobPlaced {
+    let what = JobEventKind::JobPlaced {
         round: Round(1),
         placements,
         start_estimate,
@@ -386,7 +386,7 @@ fn of_equal_jobs_in_a_row_each_is_written_as_if_it_were_alone() {
 fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
     let refusals = ReasonCode::ALL.map(|code| Some(DominantRefusal { code, sites: 3 }));
     let refusals = refusals.into_iter().chain([None]);
-    for (id, (refused, rule)) in (0..).zip(refusals.zip(Rule::ALL.into_iter().cycle())) {
+    for (id, (refused, rule)) in (0..).zip(refusals.zip(PlacementRule::ALL.into_iter().cycle())) {
         let place = Place::new();
         let mut draw = Draw::new(id);
         let job = draw.submitted(JobId(id), 1);
@@ -403,7 +403,7 @@ fn what_placed_a_job_is_kept_with_it_and_in_its_history() {
         };
         let (round, start_estimate) = (Round(1), Timestamp(1));
         let placements = vec![draw.placement()];
-        let what = Happened::JobPlaced {
+        let what = JobEventKind::JobPlaced {
             round,
             placements,
             start_estimate,
@@ -443,7 +443,7 @@ fn runs(draw: &mut Draw, count: u64) -> Vec<Job> {
             ..Override::default()
         };
         component.restart = Some(change.clone().into());
-        component.at = [(Where::Site("delft".parse().unwrap()), change)].into();
+        component.at = [(OverrideScope::Site("delft".parse().unwrap()), change)].into();
     }
     jobs
 }
@@ -510,7 +510,7 @@ fn what_they_have_in_common_outlives_them_for_the_archive() {
 struct Noting<'a>(&'a dyn Journal, std::sync::Mutex<Vec<Key>>);
 
 impl Journal for Noting<'_> {
-    fn append(&self, epoch: Epoch, token: Token, unit: Unit) {
+    fn append(&self, epoch: Epoch, token: UnitToken, unit: Unit) {
         self.0.append(epoch, token, unit);
     }
 
@@ -575,7 +575,7 @@ fn a_text_in_common_that_is_lost_is_damage_and_no_other_text() {
     }
     let lost = place.keys("t/").into_iter();
     let lost: Vec<_> = lost
-        .map(|key| Change {
+        .map(|key| KeyChange {
             key: Key::from(key.as_str()),
             expected: None,
             value: None,
@@ -607,7 +607,7 @@ fn texts_of_a_request_that_was_never_acknowledged_are_swept_with_it() {
     assert_eq!(loaded.jobs.len(), 0);
     let deleted = loaded.remains.into_iter();
     let deleted: Vec<_> = deleted
-        .map(|key| Change {
+        .map(|key| KeyChange {
             key,
             expected: None,
             value: None,

@@ -1,7 +1,7 @@
 //! Copies, sites, files, ids.
 
 use cospan_domain::ids::JobId;
-use cospan_storage::port::{Change, Key, Outcome, Version};
+use cospan_storage::port::{AppendOutcome, Key, KeyChange, Version};
 use cospan_storage::record::object::{
     put_copy, put_file, put_next_job, put_site, remove_copy, remove_file,
 };
@@ -47,7 +47,7 @@ fn a_record_that_has_moved_on_is_a_conflict() {
     let outcome = place.run(vec![put_site(&site, Some(Version(0))).unwrap()]);
     assert_eq!(
         outcome,
-        Outcome::Conflict(Key::from(format!("s/{}", site.site).as_str()))
+        AppendOutcome::Conflict(Key::from(format!("s/{}", site.site).as_str()))
     );
 }
 
@@ -66,7 +66,7 @@ fn a_key_or_a_version_that_nobody_writes_yet_is_refused_with_the_remedy() {
     ] {
         let place = Place::new();
         let value = Some(value.as_bytes().into());
-        place.commit(vec![Change {
+        place.commit(vec![KeyChange {
             key: Key::from(key),
             expected: None,
             value,

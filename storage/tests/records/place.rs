@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use cospan_domain::ids::InstanceId;
 use cospan_storage::Opened;
 use cospan_storage::memory::{self, MemoryDisk};
-use cospan_storage::port::{Change, Outcome, Report, Stored, Token, Unit};
-use cospan_storage::record::{Loaded, Loader};
+use cospan_storage::port::{AppendOutcome, CommitReport, KeyChange, Stored, Unit, UnitToken};
+use cospan_storage::record::{LoadedRecords, Loader};
 
 pub(crate) struct Place {
     pub(crate) disk: MemoryDisk,
     pub(crate) opened: Opened,
-    outcomes: Arc<Mutex<Vec<Outcome>>>,
+    outcomes: Arc<Mutex<Vec<AppendOutcome>>>,
 }
 
 impl Place {
@@ -20,7 +20,7 @@ impl Place {
         let outcomes = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&outcomes);
         let sink = Arc::new(move |report| {
-            let Report::Group(group) = report else {
+            let CommitReport::Group(group) = report else {
                 panic!("{report:?}")
             };
             seen.lock()
@@ -35,24 +35,27 @@ impl Place {
         }
     }
 
-    pub(crate) fn run(&self, changes: Vec<Change>) -> Outcome {
+    pub(crate) fn run(&self, changes: Vec<KeyChange>) -> AppendOutcome {
         self.opened
             .journal
-            .append(self.opened.epoch, Token(0), Unit { changes });
+            .append(self.opened.epoch, UnitToken(0), Unit { changes });
         self.outcomes.lock().unwrap().pop().unwrap()
     }
 
-    pub(crate) fn commit(&self, changes: Vec<Change>) {
+    pub(crate) fn commit(&self, changes: Vec<KeyChange>) {
         let outcome = self.run(changes);
-        assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
+        assert!(
+            matches!(outcome, AppendOutcome::Committed(_)),
+            "{outcome:?}"
+        );
     }
 
     /// What an opening would load.
-    pub(crate) fn load(&self) -> Loaded {
+    pub(crate) fn load(&self) -> LoadedRecords {
         self.load_by(Loader::default())
     }
 
-    pub(crate) fn load_by(&self, mut loader: Loader) -> Loaded {
+    pub(crate) fn load_by(&self, mut loader: Loader) -> LoadedRecords {
         let mut load = |stored: Stored| loader.take(stored).unwrap();
         memory::open_and_load(
             &self.disk.copy(),

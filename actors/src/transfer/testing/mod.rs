@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use actix::{Actor, System};
-use cospan_domain::catalogue::state::{Entry, FileRecord};
+use cospan_domain::catalogue::state::{CatalogueEntry, FileRecord};
 use cospan_domain::content::Content;
 use cospan_domain::ids::{
     Attempt, ComponentName, Digest, InstanceId, JobId, KeyName, LogicalName, RelPath, Round,
     SiteName,
 };
 use cospan_domain::job::spec::{
-    Collect, ComponentSpec, Executable, Feed, FileRef, Input, JobSpec, OnUnreachable, Output,
-    Priority, Program, Request,
+    Collect, ComponentSpec, Executable, Feed, FileRef, Input, JobSpec, OnUnreachable, OutputSpec,
+    Priority, Program, RequestType,
 };
-use cospan_domain::job::state::{Collected, Component, Job, Phase, Run, Setbacks};
-use cospan_domain::placed::{Placement, Source};
+use cospan_domain::job::state::{AttemptState, Collected, Component, Job, JobPhase, Setbacks};
+use cospan_domain::placed::{ContentSource, Placement};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::state::SiteRecord;
 use cospan_domain::transfer::place::FilePlace;
@@ -29,17 +29,17 @@ use cospan_storage::memory::{self, MemoryDisk};
 use cospan_storage::record::Loader;
 use prometheus::Registry;
 
-use super::{CopyKey, DataManager, Transfer, blank_of};
-use crate::actor_registry::{Directory, Dirty, Look, RegisteredActor};
+use super::{CopyKey, DataManager, TransferActor, blank_of};
+use crate::actor_registry::{ActorDirectory, Dirty, LookAgain, RegisteredActor};
 use crate::clock::RuntimeClock;
-use crate::cluster::Cluster;
-use crate::information::Information;
-use crate::journal::{Append, Change, Journal, view_of};
+use crate::cluster::ClusterActor;
+use crate::information::InformationActor;
+use crate::journal::{Append, JournalActor, JournalChange, view_of};
 use crate::metrics::Metrics;
 use crate::notifier::tests::Letters;
 use crate::settings::{Settings, Staging};
-use crate::shared::{Parts, Shared};
-use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, Verdict};
+use crate::shared::{Shared, SharedParts};
+use crate::supervision::{ActorId, Builder, LifeGuard, Supervisor, SupervisorVerdict};
 use crate::wiring::{self, report_channel};
 pub(crate) use site::FakeSite;
 
@@ -77,7 +77,7 @@ pub(crate) fn key() -> KeyName {
     KeyName::new("alice").expect("a key's name")
 }
 
-/// Content that takes ten seconds over the links of [`World`].
+/// Content that takes ten seconds over the links of [`MemoryWorld`].
 pub(crate) fn content(seed: u8) -> Content {
     Content {
         digest: Digest([seed; 32]),
@@ -88,10 +88,10 @@ pub(crate) fn content(seed: u8) -> Content {
 /// Builds the actors that move files; the others have no part in this world.
 struct Workshop(Arc<Shared>);
 
-fn enter<K, A>(directory: &Directory<K, A>, key: K, make: impl FnOnce(Dirty) -> A)
+fn enter<K, A>(directory: &ActorDirectory<K, A>, key: K, make: impl FnOnce(Dirty) -> A)
 where
     K: Ord + Clone,
-    A: Actor<Context = actix::Context<A>> + actix::Handler<Look>,
+    A: Actor<Context = actix::Context<A>> + actix::Handler<LookAgain>,
 {
     let dirty = Dirty::default();
     directory.enter(
@@ -106,7 +106,7 @@ impl Builder for Workshop {
         match id {
             ActorId::Information => {
                 enter(&actors.information, (), |dirty| {
-                    Information::new(shared, dirty, guard)
+                    InformationActor::new(shared, dirty, guard)
                 });
             }
             ActorId::DataManager => {
@@ -118,7 +118,7 @@ impl Builder for Workshop {
                 let site = shared.sites[name].clone();
                 let record = Arc::new(SiteRecord::new(name.clone()));
                 enter(&actors.clusters, name.clone(), |dirty| {
-                    Cluster::new(shared, site, record, dirty, guard)
+                    ClusterActor::new(shared, site, record, dirty, guard)
                 });
             }
             ActorId::Transfer(digest, at) => {
@@ -127,20 +127,20 @@ impl Builder for Workshop {
                 let blank = blank_of(&view, &key).expect("known content");
                 let record = view.copies.get(&key).cloned();
                 enter(&actors.transfers, key.clone(), |dirty| {
-                    Transfer::new(shared, key, record, blank, dirty, guard)
+                    TransferActor::new(shared, key, record, blank, dirty, guard)
                 });
             }
             _ => guard.disarm(),
         }
     }
 
-    fn judge(&self, id: &ActorId, _: Verdict) {
+    fn judge(&self, id: &ActorId, _: SupervisorVerdict) {
         panic!("{id} died too often");
     }
 }
 
 /// Everything.
-pub(crate) struct World {
+pub(crate) struct MemoryWorld {
     pub(crate) shared: Arc<Shared>,
     pub(crate) sites: Sites,
     pub(crate) letters: Arc<Letters>,
@@ -159,7 +159,7 @@ fn fake_sites(names: &[&str]) -> Sites {
         .collect()
 }
 
-impl World {
+impl MemoryWorld {
     /// A world with these sites, each with a link of 1 Mbit/s to each other one.
     pub(crate) fn new(names: &[&str]) -> Self {
         Self::set(names, |_| ())
@@ -206,7 +206,7 @@ impl World {
                 Supervisor::new(workshop, clock, chance, shared.metrics.clone()).start();
             let _ = shared.supervisor.set(supervisor.clone());
             let guard = LifeGuard::new(ActorId::Journal, supervisor.clone());
-            let journal = Journal::new(shared.clone(), shared.store.clone(), reports, guard);
+            let journal = JournalActor::new(shared.clone(), shared.store.clone(), reports, guard);
             let _ = shared.journal.set(journal.start());
             names
                 .into_iter()
@@ -222,7 +222,7 @@ impl World {
         settings: Settings,
         disk: MemoryDisk,
         now: Timestamp,
-        start: impl FnOnce(Parts, Reports) -> Arc<Shared>,
+        start: impl FnOnce(SharedParts, Reports) -> Arc<Shared>,
     ) -> Self {
         let (sink, reports) = report_channel();
         let mut loader = Loader::default();
@@ -234,7 +234,7 @@ impl World {
         let letters = Arc::new(Letters::default());
         let fatal = Arc::<Mutex<Vec<String>>>::default();
         let problems = fatal.clone();
-        let parts = Parts {
+        let parts = SharedParts {
             clock: Arc::new(RuntimeClock::starting_at(now)),
             seed: opened.epoch.0,
             settings,
@@ -323,7 +323,7 @@ impl World {
             .is_some_and(|copy| matches!(copy.phase, CopyPhase::Copying { .. }))
     }
 
-    pub(crate) async fn append(&self, change: Change) {
+    pub(crate) async fn append(&self, change: JournalChange) {
         self.shared
             .journal()
             .send(Append(change))
@@ -343,7 +343,7 @@ impl World {
             };
             self.at(at).inside().files.insert(place.clone(), found);
         }
-        let entry = Entry {
+        let entry = CatalogueEntry {
             content,
             directory: false,
             replicas,
@@ -355,7 +355,7 @@ impl World {
             name: name(text),
             entry: Some(entry),
         });
-        self.append(Change::File {
+        self.append(JournalChange::File {
             name: name(text),
             old: None,
             new: Some(file),
@@ -367,7 +367,7 @@ impl World {
     pub(crate) async fn place_job(&self, id: u64, content: Content, at: &str) {
         self.place_reading(
             id,
-            Source {
+            ContentSource {
                 content,
                 from: site(at),
                 chunk: None,
@@ -378,12 +378,13 @@ impl World {
     }
 
     /// A job, placed at a site, that reads this there.
-    pub(crate) async fn place_reading(&self, id: u64, source: Source, at: &str) {
+    pub(crate) async fn place_reading(&self, id: u64, source: ContentSource, at: &str) {
         let queued = Arc::new(queued(id, source.content));
-        self.append(Change::NewJobs(vec![queued.clone()])).await;
+        self.append(JournalChange::NewJobs(vec![queued.clone()]))
+            .await;
         let mut job = Job::clone(&queued);
         let now = self.shared.clock.now();
-        job.phase = Phase::Placed {
+        job.phase = JobPhase::Placed {
             at: now,
             start_estimate: now,
         };
@@ -409,14 +410,14 @@ impl World {
             site: site(to),
             register: name("result"),
         };
-        spec.components[0].outputs = vec![Output {
+        spec.components[0].outputs = vec![OutputSpec {
             path: path("out"),
             collect,
         }];
         job.spec = Arc::new(spec);
-        self.append(Change::NewJobs(vec![Arc::new(job.clone())]))
+        self.append(JournalChange::NewJobs(vec![Arc::new(job.clone())]))
             .await;
-        job.phase = Phase::Collecting {
+        job.phase = JobPhase::Collecting {
             since: self.shared.clock.now(),
         };
         let (site, sources) = (site(from), Vec::new());
@@ -430,7 +431,7 @@ impl World {
         job.components = vec![Component {
             placement: Some(placement),
             attempt: Attempt(3),
-            run: Run::Idle,
+            run: AttemptState::Idle,
             collected: vec![Collected {
                 content: Some(content),
                 done: false,
@@ -442,7 +443,7 @@ impl World {
 
     pub(crate) async fn finish_job(&self, id: u64) {
         let mut job = Job::clone(&self.shared.view.load().jobs[&JobId(id)]);
-        job.phase = Phase::Finished {
+        job.phase = JobPhase::Finished {
             at: self.shared.clock.now(),
         };
         self.change_job(id, job).await;
@@ -452,7 +453,7 @@ impl World {
     pub(crate) async fn change_job(&self, id: u64, mut new: Job) {
         new.revision += 1;
         let old = self.shared.view.load().jobs[&JobId(id)].clone();
-        self.append(Change::Job {
+        self.append(JournalChange::Job {
             old,
             new: Arc::new(new),
             events: Vec::new(),
@@ -492,7 +493,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
     };
     let spec = JobSpec {
         name: None,
-        request: Request::NonFixed,
+        request: RequestType::NonFixed,
         components: vec![component],
         policy: None,
         priority: Priority::Low,
@@ -513,7 +514,7 @@ pub(crate) fn queued(id: u64, content: Content) -> Job {
         priority: Priority::Low,
         frozen_by: None,
         held: None,
-        phase: Phase::Queued {
+        phase: JobPhase::Queued {
             since: Timestamp(0),
             not_before: Timestamp(0),
         },

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cospan_domain::acquire::{Lane, Lanes};
-use cospan_domain::ids::{Digest, HostName, LrmId, SiteName, Tag};
+use cospan_domain::acquire::{PartitionAccount, SitePartitions};
+use cospan_domain::ids::{AttemptTag, Digest, HostName, LrmId, SiteName};
 use cospan_domain::labels::Labels;
 use cospan_domain::resources::Resources;
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{Bytes, DurationUs, Timestamp};
 use cospan_sites::port::{
-    AtGate, AttemptOrder, Attempts, Capabilities, CopyBlame, CopyOrder, CopyStatus, Exit,
-    ExitCause, Files, Gate, GateDecision, GateState, Inspected, Observation, Piece, Readable,
-    Silence, Site, SiteDescription, SiteError, SiteStatus, Submitted, TagLookup,
+    AtGate, Attempts, Capabilities, CopyBlame, CopyRequest, CopyStatus, Excerpt, ExitCause, Files,
+    Gate, GateDecision, GateState, Inspected, Observation, PartialAnswer, PayloadExit, Readable,
+    Site, SiteDescription, SiteError, SiteStatus, SubmitRequest, Submitted, TagLookup,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -44,7 +44,7 @@ pub(crate) struct Inside {
     /// Its processors, all idle.
     pub(crate) processors: u32,
     /// Whom jobs ask here that do not say it themselves.
-    pub(crate) lane: Option<Lane>,
+    pub(crate) lane: Option<PartitionAccount>,
     /// How long a message takes to a host and back; `None`: it never answers.
     pub(crate) round_trips: BTreeMap<HostName, Option<DurationUs>>,
     /// Hosts that it was told to measure the way to, and when.
@@ -64,7 +64,7 @@ pub(crate) struct Inside {
     /// Copies receive nothing any more.
     pub(crate) stalled: bool,
     /// Orders that began a copy, in order.
-    pub(crate) begun: Vec<CopyOrder>,
+    pub(crate) begun: Vec<CopyRequest>,
     /// All orders to copy, also those that joined one.
     pub(crate) start_calls: usize,
     /// Deletions that were carried out.
@@ -72,17 +72,17 @@ pub(crate) struct Inside {
     /// Partial data that was discarded, by nonce.
     pub(crate) discarded: BTreeSet<String>,
     /// What it says of attempts.
-    pub(crate) attempts: BTreeMap<Tag, Observation>,
+    pub(crate) attempts: BTreeMap<AttemptTag, Observation>,
     /// Gates that it was told to open, in order.
-    pub(crate) opened: Vec<Tag>,
+    pub(crate) opened: Vec<AttemptTag>,
     /// What attempts left that are over, and whether it can be removed.
-    pub(crate) left: BTreeMap<Tag, bool>,
+    pub(crate) left: BTreeMap<AttemptTag, bool>,
     copies: BTreeMap<String, FakeCopy>,
 }
 
 #[derive(Debug, Clone)]
 struct FakeCopy {
-    order: CopyOrder,
+    order: CopyRequest,
     began: Instant,
     stopped: bool,
 }
@@ -167,7 +167,7 @@ impl Inside {
             .retain(|_, copy| !store.contains(&copy.order.content.digest));
     }
 
-    fn status(&self, order: &CopyOrder) -> CopyStatus {
+    fn status(&self, order: &CopyRequest) -> CopyStatus {
         if self.store.contains(&order.content.digest) {
             return CopyStatus::Complete;
         }
@@ -195,7 +195,7 @@ impl Inside {
 
 #[async_trait]
 impl Attempts for FakeSite {
-    async fn status(&self, _: &[Tag]) -> Result<SiteStatus, SiteError> {
+    async fn status(&self, _: &[AttemptTag]) -> Result<SiteStatus, SiteError> {
         if self.inside().hanging {
             self.inside().hung += 1;
             std::future::pending::<()>().await;
@@ -212,14 +212,14 @@ impl Attempts for FakeSite {
             idle_in: BTreeMap::new(),
             ebbs: Vec::new(),
             attempts,
-            silence: half_silent.then(|| Silence {
+            silence: half_silent.then(|| PartialAnswer {
                 age: None,
                 why: "frozen".into(),
             }),
         })
     }
 
-    async fn submit(&self, order: &AttemptOrder) -> Result<Submitted, SiteError> {
+    async fn submit(&self, order: &SubmitRequest) -> Result<Submitted, SiteError> {
         let time = self.answering()?.submit_time;
         tokio::time::sleep(time).await;
         let mut inside = self.answering()?;
@@ -244,19 +244,19 @@ impl Attempts for FakeSite {
         })
     }
 
-    async fn find_by_tag(&self, _: Tag) -> Result<TagLookup, SiteError> {
+    async fn find_by_tag(&self, _: AttemptTag) -> Result<TagLookup, SiteError> {
         Err(SiteError::Refused("it keeps files only".into()))
     }
 
-    async fn cancel(&self, _: Tag, _: Option<&LrmId>) -> Result<(), SiteError> {
+    async fn cancel(&self, _: AttemptTag, _: Option<&LrmId>) -> Result<(), SiteError> {
         Ok(())
     }
 
-    async fn withdraw(&self, _: Tag, _: &LrmId) -> Result<(), SiteError> {
+    async fn withdraw(&self, _: AttemptTag, _: &LrmId) -> Result<(), SiteError> {
         Ok(())
     }
 
-    async fn remove_attempt(&self, tag: Tag) -> Result<(), SiteError> {
+    async fn remove_attempt(&self, tag: AttemptTag) -> Result<(), SiteError> {
         let mut inside = self.answering()?;
         if inside.left.get(&tag) == Some(&false) {
             return Err(SiteError::OutcomeUnknown("it cannot be removed".into()));
@@ -265,21 +265,25 @@ impl Attempts for FakeSite {
         Ok(())
     }
 
-    async fn list_attempts(&self) -> Result<Vec<Tag>, SiteError> {
+    async fn list_attempts(&self) -> Result<Vec<AttemptTag>, SiteError> {
         Ok(self.answering()?.left.keys().copied().collect())
     }
 }
 
 #[async_trait]
 impl Gate for FakeSite {
-    async fn decide_gate(&self, tag: Tag, what: &GateDecision) -> Result<GateState, SiteError> {
+    async fn decide_gate(
+        &self,
+        tag: AttemptTag,
+        what: &GateDecision,
+    ) -> Result<GateState, SiteError> {
         let mut inside = self.answering()?;
         match what {
             GateDecision::Go(_) => {
                 inside.opened.push(tag);
                 if inside.runs {
                     let (cause, at) = (ExitCause::Code(0), Timestamp(2));
-                    let exit = Exit {
+                    let exit = PayloadExit {
                         cause,
                         began_at: at,
                         ended_at: at,
@@ -301,7 +305,7 @@ impl Files for FakeSite {
         found.ok_or_else(|| SiteError::Refused("there is no such file".into()))
     }
 
-    async fn start_copy(&self, order: &CopyOrder) -> Result<(), SiteError> {
+    async fn start_copy(&self, order: &CopyRequest) -> Result<(), SiteError> {
         let mut inside = self.answering()?;
         inside.start_calls += 1;
         if inside.full {
@@ -323,7 +327,7 @@ impl Files for FakeSite {
         Ok(())
     }
 
-    async fn copy_status(&self, order: &CopyOrder) -> Result<CopyStatus, SiteError> {
+    async fn copy_status(&self, order: &CopyRequest) -> Result<CopyStatus, SiteError> {
         let status = self.answering()?.status(order);
         if status == CopyStatus::Complete {
             self.whole.notify_one();
@@ -331,7 +335,7 @@ impl Files for FakeSite {
         Ok(status)
     }
 
-    async fn stop_copy(&self, order: &CopyOrder, discard: bool) -> Result<(), SiteError> {
+    async fn stop_copy(&self, order: &CopyRequest, discard: bool) -> Result<(), SiteError> {
         let mut inside = self.answering()?;
         if let Some(copy) = inside.copies.get_mut(&order.nonce) {
             copy.stopped = true;
@@ -356,7 +360,7 @@ impl Files for FakeSite {
         Ok(())
     }
 
-    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Piece, SiteError> {
+    async fn read(&self, _: &Readable, _: Bytes, _: u32) -> Result<Excerpt, SiteError> {
         Err(SiteError::Refused("it is not read here".into()))
     }
 }
@@ -386,9 +390,9 @@ impl Site for FakeSite {
             largest_component: all,
             labels: Labels::default(),
             capabilities: Capabilities::default(),
-            lanes: inside.lane.clone().map(|own| Lanes {
+            lanes: inside.lane.clone().map(|own| SitePartitions {
                 own,
-                ..Lanes::default()
+                ..SitePartitions::default()
             }),
             manager: "none".into(),
         })

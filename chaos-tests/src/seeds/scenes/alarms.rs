@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, Ask, JobOutcome, SiteOrder};
+use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome, SiteOrder};
 use cospan_actors::job::SilentAttempt;
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::PhaseKind;
@@ -19,12 +19,12 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::Play;
-use super::stage::{Scene, Stage, site_name};
+use super::stage::{SceneStage, StagedScene, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::jobs::job;
-use cospan_simulator::kinds::Kind;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::kinds::FaultKind;
+use cospan_simulator::world::trouble::SiteFault;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 
@@ -35,10 +35,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Sites of which each second message is lost, if `loses`.
-fn stage(chance: &mut StdRng, loses: bool) -> Result<Stage> {
-    let mut stage = Stage::of(&[4, 4, 4], chance.random())?;
+fn stage(chance: &mut StdRng, loses: bool) -> Result<SceneStage> {
+    let mut stage = SceneStage::of(&[4, 4, 4], chance.random())?;
     if loses {
-        let faults = BTreeMap::from([(Kind::Refused, 0)]);
+        let faults = BTreeMap::from([(FaultKind::Refused, 0)]);
         stage.fault_rates = FaultRates {
             faults,
             ..FaultRates::default()
@@ -48,16 +48,16 @@ fn stage(chance: &mut StdRng, loses: bool) -> Result<Stage> {
 }
 
 /// A job at the first site.
-async fn at_first(scene: &Scene, run_time: DurationMs) -> Result<JobId> {
+async fn at_first(scene: &StagedScene, run_time: DurationMs) -> Result<JobId> {
     let mut spec: JobSpec = job(&[3], run_time, DAY, 0)?;
-    spec.request = cospan_domain::job::spec::Request::Fixed;
+    spec.request = cospan_domain::job::spec::RequestType::Fixed;
     spec.components[0].site = Some(site_name(0)?);
     spec.on_unreachable = cospan_domain::job::spec::OnUnreachable::Wait;
     scene.submit(spec).await
 }
 
 /// A message, when it came to be owed, and when it was owed no more.
-type Owed = (
+type OwedMessage = (
     NotificationId,
     NotificationKind,
     Timestamp,
@@ -65,10 +65,10 @@ type Owed = (
 );
 
 /// When a site's record came to owe a message, and when it owed it no more.
-fn owed(scene: &Scene, site: &SiteName) -> Vec<Owed> {
-    let mut all: Vec<Owed> = Vec::new();
+fn owed(scene: &StagedScene, site: &SiteName) -> Vec<OwedMessage> {
+    let mut all: Vec<OwedMessage> = Vec::new();
     for (at, change) in scene.changes() {
-        let Change::Site { new, .. } = &*change else {
+        let JournalChange::Site { new, .. } = &*change else {
             continue;
         };
         if new.site != *site {
@@ -108,16 +108,16 @@ fn told(chance: &mut StdRng) -> Result<Vec<String>> {
         at_first(&scene, DAY).await?;
         scene.pass(DurationMs(10_000)).await;
         let trouble = if revoked {
-            Trouble::Revoked(true)
+            SiteFault::Revoked(true)
         } else {
-            Trouble::Silent(true)
+            SiteFault::Silent(true)
         };
         scene.strike(&site, trouble);
         let struck = scene.now();
         scene
             .when(DAY, |scene| !owed(scene, &site).is_empty())
             .await?;
-        let over = |scene: &Scene| owed(scene, &site).iter().all(|(.., sent)| sent.is_some());
+        let over = |scene: &StagedScene| owed(scene, &site).iter().all(|(.., sent)| sent.is_some());
         scene.when(DAY, over).await?;
         at_rest(&scene).await;
         let metrics = &scene.plane_run.plane.shared().metrics.notifications;
@@ -172,12 +172,12 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(DurationMs(1_000)).await;
         let id = at_first(&scene, DAY).await?;
         scene.pass(pause + DurationMs(5_000)).await;
-        scene.strike(&site, Trouble::Silent(true));
+        scene.strike(&site, SiteFault::Silent(true));
         scene.pass(DurationMs(1)).await;
         if !cancels {
             too_soon(&scene, id, &site).await?;
         }
-        let silent = |scene: &Scene| {
+        let silent = |scene: &StagedScene| {
             let standing = scene.plane_run.plane.site(&site);
             standing.is_some_and(|site| matches!(site.report.contact, Contact::Unreachable { .. }))
         };
@@ -192,16 +192,16 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
              site answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`"
         ));
         if cancels {
-            let answer = scene.ask(Ask::Cancel(vec![id])).await;
+            let answer = scene.ask(ApiRequest::Cancel(vec![id])).await;
             scene.same("a cancellation", answer, outcome(id, waits.clone()));
         }
-        let answer = scene.ask(Ask::Cancel(vec![id])).await;
+        let answer = scene.ask(ApiRequest::Cancel(vec![id])).await;
         scene.same("another cancellation", answer, outcome(id, waits));
         at_rest(&scene).await;
-        let answer = scene.ask(Ask::Abandon(vec![id])).await;
+        let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
         scene.same("giving it up", answer, outcome(id, JobOutcome::Done));
         scene.same("how it ends", scene.job(id)?.phase.kind(), PhaseKind::Cancelled);
-        let answer = scene.ask(Ask::Abandon(vec![id])).await;
+        let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
         let should = JobOutcome::Unchanged("it is cancelled".into());
         scene.same("giving it up again", answer, outcome(id, should));
         at_rest(&scene).await;
@@ -210,7 +210,7 @@ fn given_up(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// A site that was heard just now is not given up.
-async fn too_soon(scene: &Scene, id: JobId, site: &SiteName) -> Result<()> {
+async fn too_soon(scene: &StagedScene, id: JobId, site: &SiteName) -> Result<()> {
     let contact = scene
         .plane_run
         .plane
@@ -221,7 +221,7 @@ async fn too_soon(scene: &Scene, id: JobId, site: &SiteName) -> Result<()> {
         return Ok(());
     };
     let heard = scene.now().since(last_at);
-    let answer = scene.ask(Ask::Abandon(vec![id])).await;
+    let answer = scene.ask(ApiRequest::Abandon(vec![id])).await;
     let should = JobOutcome::Waits(format!(
         "not given up: component part-0 at {site}, which answered {heard} ago; repeat in a minute \
          if it is not over then"
@@ -239,7 +239,7 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.play(move |scene| async move {
         let (first, nowhere) = (site_name(0)?, SiteName::new("nowhere")?);
         scene.pass(DurationMs(1_000)).await;
-        let answer = scene.ask(Ask::Site(nowhere, SiteOrder::Drain)).await;
+        let answer = scene.ask(ApiRequest::Site(nowhere, SiteOrder::Drain)).await;
         let known = format!("{first}, {}, {}", site_name(1)?, site_name(2)?);
         let text = format!("no site is called nowhere; there are: {known}");
         scene.same(
@@ -254,7 +254,7 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
             placed.push(scene.submit(super::stage::reads(spec, file)?).await?);
         }
         let mut fixed = super::stage::reads(job(&[1], DurationMs(1_000), DAY, 0)?, file)?;
-        fixed.request = cospan_domain::job::spec::Request::Fixed;
+        fixed.request = cospan_domain::job::spec::RequestType::Fixed;
         fixed.components[0].site = Some(first.clone());
         let fixed = scene.submit(fixed).await?;
         scene.pass(DurationMs(500)).await;
@@ -269,7 +269,9 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
             (SiteOrder::Drain, SiteOrder::Undrain),
         ] {
             let leaves = order == SiteOrder::Drain;
-            let answer = scene.ask(Ask::Site(first.clone(), order.clone())).await;
+            let answer = scene
+                .ask(ApiRequest::Site(first.clone(), order.clone()))
+                .await;
             scene.same("an order", answer, Ok(ApiAnswer::Done));
             scene.pass(DurationMs(10)).await;
             let kind = if leaves {
@@ -282,10 +284,10 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
                 scene.job(fixed)?.phase.kind(),
                 kind,
             );
-            let answer = scene.ask(Ask::Site(first.clone(), order)).await;
+            let answer = scene.ask(ApiRequest::Site(first.clone(), order)).await;
             let text = format!("site {first}: it is so already");
             scene.same("the same order", answer, Err(ApiRefusal::Conflict(text)));
-            let answer = scene.ask(Ask::Site(first.clone(), undone)).await;
+            let answer = scene.ask(ApiRequest::Site(first.clone(), undone)).await;
             scene.same("its opposite", answer, Ok(ApiAnswer::Done));
             scene.pass(DurationMs(10)).await;
         }
@@ -302,7 +304,7 @@ fn orders(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.job(fixed)?.phase.kind(),
             PhaseKind::Placed,
         );
-        let done = |scene: &Scene| {
+        let done = |scene: &StagedScene| {
             placed
                 .iter()
                 .all(|id| scene.job(*id).is_ok_and(|job| job.is_final()))

@@ -2,16 +2,16 @@
 //! costs one durable change a job where anything is done, and none where nothing is.
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, Ask, JobOutcome};
+use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
 use cospan_domain::ids::{JobId, KeyName};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::Phase;
+use cospan_domain::job::state::JobPhase;
 use cospan_domain::queue::ClassRule;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{Scene, Stage};
+use super::stage::{SceneStage, StagedScene};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
 
@@ -29,7 +29,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         DurationMs(chance.random_range(100..=20_000)),
         chance.random_bool(0.5),
     );
-    let mut stage = Stage::of(&[processors], chance.random())?;
+    let mut stage = SceneStage::of(&[processors], chance.random())?;
     stage.settings.classes = vec![ClassRule {
         highest: Some(Priority::High),
         ..ClassRule::default()
@@ -56,7 +56,11 @@ fn unchanged(text: &str) -> JobOutcome {
 }
 
 /// An order has these answers, at once, and so many are done.
-async fn answered(scene: &Scene, what: Ask, should: Vec<(JobId, JobOutcome)>) -> Result<()> {
+async fn answered(
+    scene: &StagedScene,
+    what: ApiRequest,
+    should: Vec<(JobId, JobOutcome)>,
+) -> Result<()> {
     let (at, before, name) = (scene.now(), scene.changes().len(), format!("{what:?}"));
     let count = should
         .iter()
@@ -74,18 +78,18 @@ async fn answered(scene: &Scene, what: Ask, should: Vec<(JobId, JobOutcome)>) ->
     Ok(())
 }
 
-async fn while_one_waits(scene: &Scene, runs: JobId, waits: JobId) -> Result<()> {
+async fn while_one_waits(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
     let so = || unchanged("it is so already");
     let all = || vec![waits, NOBODY, runs, waits];
     let nobody = || (NOBODY, JobOutcome::NotFound);
     answered(
         scene,
-        Ask::Thaw(all()),
+        ApiRequest::Thaw(all()),
         vec![(waits, so()), nobody(), (runs, so()), (waits, so())],
     )
     .await?;
     let twice = vec![(waits, done()), nobody(), (runs, done()), (waits, so())];
-    answered(scene, Ask::Freeze(all()), twice.clone()).await?;
+    answered(scene, ApiRequest::Freeze(all()), twice.clone()).await?;
     let alice = Some(KeyName::new("alice")?);
     scene.same(
         "frozen by",
@@ -94,17 +98,17 @@ async fn while_one_waits(scene: &Scene, runs: JobId, waits: JobId) -> Result<()>
     );
     scene.same("frozen by", scene.job(runs)?.frozen_by.clone(), alice);
     at_rest(scene).await;
-    answered(scene, Ask::Thaw(all()), twice).await?;
+    answered(scene, ApiRequest::Thaw(all()), twice).await?;
     scene.same("frozen by", scene.job(waits)?.frozen_by.clone(), None);
     let neither = vec![(runs, so()), (waits, so())];
-    answered(scene, Ask::Release(vec![runs, waits]), neither).await?;
+    answered(scene, ApiRequest::Release(vec![runs, waits]), neither).await?;
     at_rest(scene).await;
     Ok(())
 }
 
 /// Classes: those that a rule does not allow are refused, and say what to do about it.
-async fn classes(scene: &Scene, runs: JobId, waits: JobId) -> Result<()> {
-    let to = |to, uncapped| Ask::SetPriority {
+async fn classes(scene: &StagedScene, runs: JobId, waits: JobId) -> Result<()> {
+    let to = |to, uncapped| ApiRequest::SetPriority {
         jobs: vec![runs, NOBODY, waits],
         to,
         uncapped,
@@ -151,16 +155,16 @@ async fn classes(scene: &Scene, runs: JobId, waits: JobId) -> Result<()> {
 
 /// One ends, by itself or by its user; then nothing changes it any more. The other begins at
 /// that moment.
-async fn over(scene: &Scene, (runs, waits): (JobId, JobId), cancels: bool) -> Result<()> {
-    let is_over = move |scene: &Scene| scene.job(runs).is_ok_and(|job| job.is_final());
-    let place = move |scene: &Scene| {
+async fn over(scene: &StagedScene, (runs, waits): (JobId, JobId), cancels: bool) -> Result<()> {
+    let is_over = move |scene: &StagedScene| scene.job(runs).is_ok_and(|job| job.is_final());
+    let place = move |scene: &StagedScene| {
         scene
             .job(waits)
-            .is_ok_and(|job| matches!(job.phase, Phase::Running { .. }))
+            .is_ok_and(|job| matches!(job.phase, JobPhase::Running { .. }))
     };
     let asked = scene.now();
     if cancels {
-        let answer = scene.ask(Ask::Cancel(vec![runs])).await?;
+        let answer = scene.ask(ApiRequest::Cancel(vec![runs])).await?;
         scene.same(
             "a cancellation",
             answer,
@@ -183,12 +187,12 @@ async fn over(scene: &Scene, (runs, waits): (JobId, JobId), cancels: bool) -> Re
     };
     let ended = || vec![(runs, unchanged(how))];
     let jobs = || vec![runs];
-    answered(scene, Ask::Cancel(jobs()), ended()).await?;
-    answered(scene, Ask::Abandon(jobs()), ended()).await?;
-    answered(scene, Ask::Freeze(jobs()), ended()).await?;
-    answered(scene, Ask::Thaw(jobs()), ended()).await?;
-    answered(scene, Ask::Release(jobs()), ended()).await?;
-    let rise = Ask::SetPriority {
+    answered(scene, ApiRequest::Cancel(jobs()), ended()).await?;
+    answered(scene, ApiRequest::Abandon(jobs()), ended()).await?;
+    answered(scene, ApiRequest::Freeze(jobs()), ended()).await?;
+    answered(scene, ApiRequest::Thaw(jobs()), ended()).await?;
+    answered(scene, ApiRequest::Release(jobs()), ended()).await?;
+    let rise = ApiRequest::SetPriority {
         jobs: jobs(),
         to: Priority::SuperHigh,
         uncapped: false,

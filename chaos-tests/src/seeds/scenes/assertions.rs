@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_actors::metrics::Metrics;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::job::event::JobEvent;
@@ -12,14 +12,14 @@ use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::super::counters::shown_states;
-use super::stage::{Scene, site_name};
+use super::stage::{StagedScene, site_name};
 use cospan_simulator::world::SiteIndex;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Longest wait for anything, an hour.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-impl Scene {
+impl StagedScene {
     /// Checks that something is as it was worked out.
     pub(super) fn same<T: PartialEq + Debug>(&self, what: &str, seen: T, expected: T) {
         self.check(seen == expected, || {
@@ -60,7 +60,7 @@ impl Scene {
     pub(super) fn told_of(&self, job: JobId) -> Vec<(Timestamp, Vec<JobEvent>)> {
         let changes = self.changes().into_iter();
         let of_job = changes.filter_map(|(at, change)| match &*change {
-            Change::Job { new, events, .. } if new.id == job => Some((at, events.clone())),
+            JournalChange::Job { new, events, .. } if new.id == job => Some((at, events.clone())),
             _ => None,
         });
         of_job.collect()
@@ -112,7 +112,7 @@ impl Scene {
     }
 
     /// Something goes wrong at a site after this time.
-    pub(super) fn plan(&self, after: DurationMs, site: usize, trouble: Trouble) -> Result<()> {
+    pub(super) fn plan(&self, after: DurationMs, site: usize, trouble: SiteFault) -> Result<()> {
         let (now, index) = (self.now(), self.index(site)?);
         self.plane_run
             .world

@@ -2,29 +2,29 @@
 //! Nobody is asked about a file more than once, and what was refused changes nothing.
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest};
 use cospan_domain::ids::{LogicalName, RelPath};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{Scene, Stage, file_name, only_at, reads, site_name};
+use super::stage::{SceneStage, StagedScene, file_name, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
-type Answer = Result<ApiAnswer, ApiRefusal>;
+type CatalogueAnswer = Result<ApiAnswer, ApiRefusal>;
 
 /// What an answer to a question about a file comes to.
-const DONE: Answer = Ok(ApiAnswer::Done);
+const DONE: CatalogueAnswer = Ok(ApiAnswer::Done);
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     // The same file at two sites, and another one at the first.
     stage.add_file(1_000 * chance.random_range(1..50), &[0, 1])?;
     stage.add_file(1_000 * chance.random_range(1..50), &[0])?;
-    let counts = Counts {
+    let counts = LiveCounts {
         waiting: chance.random_range(0..3),
         running: chance.random_range(0..3),
         others: chance.random_range(0..3),
@@ -45,7 +45,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// Jobs that there are while the catalogue is changed.
 #[derive(Debug, Clone, Copy)]
-struct Counts {
+struct LiveCounts {
     /// Frozen, reading the first file.
     waiting: u32,
     /// Running, reading the first file.
@@ -56,9 +56,9 @@ struct Counts {
     ended: u32,
 }
 
-impl Counts {
+impl LiveCounts {
     /// Submits them all; how many unfinished ones read the first file.
-    async fn submit(self, scene: &Scene) -> Result<u32> {
+    async fn submit(self, scene: &StagedScene) -> Result<u32> {
         let spec = |run: u64, file| {
             let run = DurationMs(run);
             reads(only_at(job(&[1], run, run, 0)?, 2)?, file)
@@ -70,7 +70,7 @@ impl Counts {
         scene.until_ended(&ended).await?;
         for _ in 0..self.waiting {
             let id = scene.submit(spec(100, 0)?).await?;
-            scene.ask(Ask::Freeze(vec![id])).await?;
+            scene.ask(ApiRequest::Freeze(vec![id])).await?;
         }
         for _ in 0..self.running {
             scene.submit(spec(500_000, 0)?).await?;
@@ -83,9 +83,9 @@ impl Counts {
     }
 }
 
-fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<Ask> {
+fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<ApiRequest> {
     let (name, site) = (file_name(name)?, site_name(site)?);
-    Ok(Ask::AddFile {
+    Ok(ApiRequest::AddFile {
         name,
         site,
         path: RelPath::new(path)?,
@@ -94,9 +94,9 @@ fn add(name: usize, site: usize, path: &str, replace: bool) -> Result<Ask> {
     })
 }
 
-fn remove(name: &str, site: Option<usize>, force: bool) -> Result<Ask> {
+fn remove(name: &str, site: Option<usize>, force: bool) -> Result<ApiRequest> {
     let site = site.map(site_name).transpose()?;
-    Ok(Ask::RemoveFile {
+    Ok(ApiRequest::RemoveFile {
         name: LogicalName::new(name)?,
         site,
         force,
@@ -106,14 +106,14 @@ fn remove(name: &str, site: Option<usize>, force: bool) -> Result<Ask> {
 
 /// Asks for it; it comes to this, with so many questions to sites and so many changes.
 async fn comes_to(
-    scene: &Scene,
-    what: Ask,
-    to: Answer,
+    scene: &StagedScene,
+    what: ApiRequest,
+    to: CatalogueAnswer,
     asked: usize,
     changes: usize,
 ) -> Result<()> {
     let (asks, before, now) = (format!("{what:?}"), scene.changes().len(), scene.now());
-    let inspected = |scene: &Scene| scene.call_counts().get("inspect").copied().unwrap_or(0);
+    let inspected = |scene: &StagedScene| scene.call_counts().get("inspect").copied().unwrap_or(0);
     let seen = inspected(scene);
     let answer = scene.ask(what).await;
     scene.same(&asks, answer, to);
@@ -123,16 +123,16 @@ async fn comes_to(
     Ok(())
 }
 
-fn conflict(text: String) -> Answer {
+fn conflict(text: String) -> CatalogueAnswer {
     Err(ApiRefusal::Conflict(text))
 }
 
-fn not_found(text: &str) -> Answer {
+fn not_found(text: &str) -> CatalogueAnswer {
     Err(ApiRefusal::NotFound(text.into()))
 }
 
-async fn refused(scene: &Scene) -> Result<()> {
-    let nowhere = Ask::AddFile {
+async fn refused(scene: &StagedScene) -> Result<()> {
+    let nowhere = ApiRequest::AddFile {
         name: file_name(0)?,
         site: site_name(3)?,
         path: RelPath::new("path-0")?,
@@ -181,7 +181,7 @@ async fn refused(scene: &Scene) -> Result<()> {
 }
 
 /// A path that is not there, and a site that does not answer.
-async fn unread(scene: &Scene) -> Result<()> {
+async fn unread(scene: &StagedScene) -> Result<()> {
     match scene.ask(add(1, 1, "path-1", false)?).await {
         Err(ApiRefusal::SiteRefused { problem, remedy }) => {
             scene.check(
@@ -193,8 +193,8 @@ async fn unread(scene: &Scene) -> Result<()> {
         }
         other => scene.check(false, || format!("{other:?}")),
     }
-    scene.plan(DurationMs(10), 1, Trouble::Silent(true))?;
-    scene.plan(DurationMs(15_000), 1, Trouble::Silent(false))?;
+    scene.plan(DurationMs(10), 1, SiteFault::Silent(true))?;
+    scene.plan(DurationMs(15_000), 1, SiteFault::Silent(false))?;
     scene.pass(DurationMs(20)).await;
     let begun = scene.now();
     match scene.ask(add(0, 1, "path-0", false)?).await {
@@ -213,7 +213,7 @@ async fn unread(scene: &Scene) -> Result<()> {
 }
 
 /// The last replica stays while unfinished jobs read it, unless it is taken by force.
-async fn given_up(scene: &Scene, needed: u32) -> Result<()> {
+async fn given_up(scene: &StagedScene, needed: u32) -> Result<()> {
     let text = format!(
         "file \"file-0\": {needed} unfinished jobs need it; \
          wait for them, cancel them, or force it"
@@ -245,7 +245,7 @@ async fn given_up(scene: &Scene, needed: u32) -> Result<()> {
 }
 
 /// Where a file is, if the name stands for anything.
-fn entry(scene: &Scene, name: usize) -> Result<Option<Vec<(String, FilePlace)>>> {
+fn entry(scene: &StagedScene, name: usize) -> Result<Option<Vec<(String, FilePlace)>>> {
     let view = scene.plane_run.plane.view();
     let file = view.files.get(&file_name(name)?).cloned();
     let entry = file.and_then(|file| file.entry.clone());
@@ -256,7 +256,7 @@ fn entry(scene: &Scene, name: usize) -> Result<Option<Vec<(String, FilePlace)>>>
 }
 
 /// A name that nobody reads stands for something else at once.
-async fn replaced(scene: &Scene) -> Result<()> {
+async fn replaced(scene: &StagedScene) -> Result<()> {
     comes_to(scene, add(5, 0, "path-1", true)?, DONE, 1, 1).await?;
     comes_to(scene, add(5, 0, "path-0", true)?, DONE, 1, 1).await?;
     let place = FilePlace::User(RelPath::new("path-0")?);
@@ -269,7 +269,7 @@ async fn replaced(scene: &Scene) -> Result<()> {
 }
 
 /// Two who name the same file at the same time are both heard, and both places count.
-async fn together(scene: &Scene) -> Result<()> {
+async fn together(scene: &StagedScene) -> Result<()> {
     let before = scene.changes().len();
     let first = scene.ask(add(6, 0, "path-0", false)?);
     let second = scene.ask(add(6, 1, "path-0", false)?);

@@ -10,15 +10,15 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::copies::{brought, looks};
-use super::log::{At, OF_COPIES};
-use super::stage::{Scene, Stage, only_at, reads, site_name};
+use super::log::{OF_COPIES, TimedItem};
+use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 
 /// What the links carry, in bytes a millisecond.
 const RATE: u64 = 1_000;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     let keeps = DurationMs(1_000 * chance.random_range(1..20));
     stage.settings.transfer.ready_keep = keeps;
@@ -69,7 +69,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 /// A chunk at a site that is looked at like that, left at the first of two times and gone at the
 /// second.
 fn lives(
-    scene: &Scene,
+    scene: &StagedScene,
     site: usize,
     looks: &[u64],
     begun: Timestamp,
@@ -86,8 +86,9 @@ fn lives(
         calls,
     );
     // Each chunk has a name of its own.
-    let word = |(at, what): At<String>| (at, what.split(' ').skip(1).collect::<Vec<_>>().join(" "));
-    let copied: Vec<At<String>> = scene.copied(&here, begun).into_iter().map(word).collect();
+    let word =
+        |(at, what): TimedItem<String>| (at, what.split(' ').skip(1).collect::<Vec<_>>().join(" "));
+    let copied: Vec<TimedItem<String>> = scene.copied(&here, begun).into_iter().map(word).collect();
     let steps = [
         (0, "waiting"),
         (0, "copying from amsterdam"),

@@ -3,22 +3,22 @@
 //! urgent. A site that did not start what it took is believed to have less.
 
 use anyhow::Result;
-use cospan_actors::api::command::Ask;
-use cospan_actors::journal::Change;
+use cospan_actors::api::command::ApiRequest;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::JobId;
-use cospan_domain::job::event::Happened;
+use cospan_domain::job::event::JobEventKind;
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::Play;
-use super::stage::{BANDWIDTH, BEGINS, Scene, Stage, reads, site_name};
+use super::stage::{BANDWIDTH, BEGINS, SceneStage, StagedScene, reads, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::cluster::LocalJob;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 /// When a job of a scene is submitted.
@@ -34,14 +34,14 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// What is told of one transfer.
 #[derive(Clone, Copy)]
-struct Transfer {
+struct ToldTransfer {
     size: u64,
     time: DurationMs,
 }
 
-fn draw_transfer(chance: &mut StdRng) -> Transfer {
+fn draw_transfer(chance: &mut StdRng) -> ToldTransfer {
     let size = chance.random_range(20_000_000..=200_000_000_u64);
-    Transfer {
+    ToldTransfer {
         size,
         time: DurationMs((size * 8_000).div_ceil(BANDWIDTH.0)),
     }
@@ -59,16 +59,16 @@ fn tries(transfer: DurationMs, l: PerMillion) -> Vec<Timestamp> {
     all
 }
 
-async fn submit(scene: &Scene, spec: JobSpec) -> Result<JobId> {
+async fn submit(scene: &StagedScene, spec: JobSpec) -> Result<JobId> {
     scene.plane_run.until(SUBMITTED).await;
     scene.submit(spec).await
 }
 
 /// What happened to a job, and when it became known.
-fn happened(scene: &Scene, id: JobId) -> Vec<(Timestamp, Happened)> {
+fn happened(scene: &StagedScene, id: JobId) -> Vec<(Timestamp, JobEventKind)> {
     let mut all = Vec::new();
     for (at, change) in scene.changes() {
-        if let Change::Job { new, events, .. } = &*change
+        if let JournalChange::Job { new, events, .. } = &*change
             && new.id == id
         {
             all.extend(events.iter().map(|event| (at, event.what.clone())));
@@ -77,11 +77,11 @@ fn happened(scene: &Scene, id: JobId) -> Vec<(Timestamp, Happened)> {
     all
 }
 
-fn claimed_at(scene: &Scene, id: JobId) -> Option<Timestamp> {
-    let claims = |what: &Happened| {
+fn claimed_at(scene: &StagedScene, id: JobId) -> Option<Timestamp> {
+    let claims = |what: &JobEventKind| {
         matches!(
             what,
-            Happened::ClaimBegun | Happened::ComponentsClaimed { .. }
+            JobEventKind::ClaimBegun | JobEventKind::ComponentsClaimed { .. }
         )
     };
     happened(scene, id)
@@ -90,14 +90,14 @@ fn claimed_at(scene: &Scene, id: JobId) -> Option<Timestamp> {
         .map(|(at, _)| at)
 }
 
-fn is_over(id: JobId) -> impl Fn(&Scene) -> bool {
+fn is_over(id: JobId) -> impl Fn(&StagedScene) -> bool {
     move |scene| scene.job(id).is_ok_and(|job| job.is_final())
 }
 
 /// Nobody else is there: one claim, at the first planned time, for which each site is asked once
 /// what is idle, and which waits at the gate until the input is there.
 fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[1, 9], chance.random())?;
+    let mut stage = SceneStage::of(&[1, 9], chance.random())?;
     let transfer = draw_transfer(chance);
     let file = stage.add_file(transfer.size, &[0])?;
     let l = PerMillion(1_000 * chance.random_range(100..=1_000));
@@ -161,7 +161,7 @@ fn on_time(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// What becomes of a claim whose processors a local user has by then.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum ClaimCase {
     /// It is tried again until they are free again.
     Waits,
     /// Another site has the file too.
@@ -171,13 +171,17 @@ enum Way {
 }
 
 fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
-    let way = [Way::Waits, Way::Moves, Way::Preempts][chance.random_range(0..3)];
+    let way = [ClaimCase::Waits, ClaimCase::Moves, ClaimCase::Preempts][chance.random_range(0..3)];
     // At the site that is named first there is never room for it.
-    let mut stage = Stage::of(&[1, 8, 6], chance.random())?;
+    let mut stage = SceneStage::of(&[1, 8, 6], chance.random())?;
     let transfer = draw_transfer(chance);
-    let at: &[usize] = if way == Way::Moves { &[0, 2] } else { &[0] };
+    let at: &[usize] = if way == ClaimCase::Moves {
+        &[0, 2]
+    } else {
+        &[0]
+    };
     let file = stage.add_file(transfer.size, at)?;
-    if way == Way::Waits {
+    if way == ClaimCase::Waits {
         // Whether there is room is then asked for each try.
         stage.hints = chance.random_bool(0.5);
     } else {
@@ -190,12 +194,12 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
     let came = planned[0] - DurationMs(5_000 + chance.random_range(0..=early.min(60_000) - 100));
     // Until a moment between the first and the last try, or longer.
     let until = planned[0] + DurationMs(chance.random_range(500..=transfer.time.0 / 5));
-    let stays = if way == Way::Waits {
+    let stays = if way == ClaimCase::Waits {
         until.since(came)
     } else {
         DAY
     };
-    let victims = if way == Way::Preempts { 3 } else { 0 };
+    let victims = if way == ClaimCase::Preempts { 3 } else { 0 };
     let local = |processors| LocalJob {
         at: came,
         processors,
@@ -204,7 +208,7 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
     };
     stage.locals = vec![(1, local(6 - victims))];
     // The third site has room for it only where it is to move there.
-    if way != Way::Moves {
+    if way != ClaimCase::Moves {
         let fills = LocalJob {
             at: BEGINS,
             processors: 6,
@@ -227,8 +231,8 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         let victim = match way {
-            Way::Preempts => Some(scene.submit(job(&[3], DAY, DAY, 0)?).await?),
-            Way::Waits | Way::Moves => None,
+            ClaimCase::Preempts => Some(scene.submit(job(&[3], DAY, DAY, 0)?).await?),
+            ClaimCase::Waits | ClaimCase::Moves => None,
         };
         let spec = reads(job(&[4], DurationMs(10_000), DurationMs(60_000), 0)?, file)?;
         let id = submit(
@@ -248,9 +252,9 @@ fn taken_by_others(chance: &mut StdRng) -> Result<Vec<String>> {
         );
         scene.when(DAY, is_over(id)).await?;
         match way {
-            Way::Waits => waited(&scene, id, &planned, until)?,
-            Way::Moves => moved(&scene, id, planned[0])?,
-            Way::Preempts => preempted(&scene, id, victim, planned[0])?,
+            ClaimCase::Waits => waited(&scene, id, &planned, until)?,
+            ClaimCase::Moves => moved(&scene, id, planned[0])?,
+            ClaimCase::Preempts => preempted(&scene, id, victim, planned[0])?,
         }
         let over = scene.job(id)?;
         scene.same("how it ends", over.phase.kind(), PhaseKind::Finished);
@@ -264,11 +268,11 @@ fn at_site(job: &Job) -> Option<String> {
 }
 
 /// Each try before the processors were free again failed, the next one did not.
-fn waited(scene: &Scene, id: JobId, planned: &[Timestamp], until: Timestamp) -> Result<()> {
+fn waited(scene: &StagedScene, id: JobId, planned: &[Timestamp], until: Timestamp) -> Result<()> {
     let missed = happened(scene, id)
         .into_iter()
         .filter_map(|(at, what)| match what {
-            Happened::ClaimMissed { next_claim, .. } => Some((at, next_claim)),
+            JobEventKind::ClaimMissed { next_claim, .. } => Some((at, next_claim)),
             _ => None,
         });
     let missed: Vec<(Timestamp, Timestamp)> = missed.collect();
@@ -288,7 +292,7 @@ fn waited(scene: &Scene, id: JobId, planned: &[Timestamp], until: Timestamp) -> 
     Ok(())
 }
 
-fn moved(scene: &Scene, id: JobId, planned: Timestamp) -> Result<()> {
+fn moved(scene: &StagedScene, id: JobId, planned: Timestamp) -> Result<()> {
     scene.same("when it was claimed", claimed_at(scene, id), Some(planned));
     scene.same(
         "where it went",
@@ -307,12 +311,17 @@ fn moved(scene: &Scene, id: JobId, planned: Timestamp) -> Result<()> {
     Ok(())
 }
 
-fn preempted(scene: &Scene, id: JobId, victim: Option<JobId>, planned: Timestamp) -> Result<()> {
+fn preempted(
+    scene: &StagedScene,
+    id: JobId,
+    victim: Option<JobId>,
+    planned: Timestamp,
+) -> Result<()> {
     let Some(victim) = victim else { return Ok(()) };
     scene.same("when it was claimed", claimed_at(scene, id), Some(planned));
     let gave_way = happened(scene, victim).into_iter();
     let gave_way: Vec<Timestamp> = gave_way
-        .filter(|(_, what)| matches!(what, Happened::RoundAborted { .. }))
+        .filter(|(_, what)| matches!(what, JobEventKind::RoundAborted { .. }))
         .map(|(at, _)| at)
         .collect();
     scene.same("when the other gave way", gave_way, vec![planned]);
@@ -329,7 +338,7 @@ fn preempted(scene: &Scene, id: JobId, victim: Option<JobId>, planned: Timestamp
 /// A site takes a claim and does not start it: it is given up in time, the site is believed to have
 /// less until it is asked again, and the job comes back to its queue.
 fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[8], chance.random())?;
+    let mut stage = SceneStage::of(&[8], chance.random())?;
     let processors = chance.random_range(2..=8);
     let timeout = DurationMs(1_000 * chance.random_range(30..=200));
     stage.settings.job.claim_timeout = timeout;
@@ -337,7 +346,7 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
         let site = site_name(0)?;
-        scene.strike(&site, Trouble::Drained(true));
+        scene.strike(&site, SiteFault::Drained(true));
         scene.plane_run.until(SUBMITTED).await;
         let id = scene
             .submit(job(&[processors], DurationMs(5_000), DAY, 0)?)
@@ -348,10 +357,10 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
             claimed_at(&scene, id),
             Some(SUBMITTED),
         );
-        let back = |scene: &Scene| {
+        let back = |scene: &StagedScene| {
             scene
                 .job(id)
-                .is_ok_and(|job| !matches!(job.phase, Phase::Claiming { .. }))
+                .is_ok_and(|job| !matches!(job.phase, JobPhase::Claiming { .. }))
         };
         let lost = scene.when(DAY, back).await?;
         scene.check(
@@ -365,7 +374,7 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.check(asked >= lost || most == Some(processors - 1), || {
             format!("asked at {} it is believed to have {most:?}", asked.0)
         });
-        scene.strike(&site, Trouble::Drained(false));
+        scene.strike(&site, SiteFault::Drained(false));
         scene.when(DAY, is_over(id)).await?;
         scene.same(
             "what is believed later",
@@ -374,7 +383,7 @@ fn never_started(chance: &mut StdRng) -> Result<Vec<String>> {
         );
         let setbacks = scene.job(id)?.setbacks;
         scene.same("rounds lost", setbacks.rounds, 1);
-        scene.ask(Ask::Cancel(vec![id])).await?;
+        scene.ask(ApiRequest::Cancel(vec![id])).await?;
         at_rest(&scene).await;
         Ok(())
     })

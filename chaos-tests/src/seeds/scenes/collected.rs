@@ -3,17 +3,17 @@
 
 use anyhow::Result;
 use cospan_domain::ids::{LogicalName, RelPath};
-use cospan_domain::job::spec::{Collect, Output};
+use cospan_domain::job::spec::{Collect, OutputSpec};
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{BANDWIDTH, Stage, site_name};
+use super::stage::{BANDWIDTH, SceneStage, site_name};
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::OUTPUT_BYTES;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = Stage::of(&[4, 2], chance.random())?;
+    let stage = SceneStage::of(&[4, 2], chance.random())?;
     let run_time = DurationMs(chance.random_range(1_000..=60_000));
     let count = chance.random_range(1..=2);
     let to = chance.random_range(0..2);
@@ -27,7 +27,9 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
                 site: site_name(to)?,
                 register,
             };
-            spec.components[0].outputs.push(Output { path, collect });
+            spec.components[0]
+                .outputs
+                .push(OutputSpec { path, collect });
         }
         let id = scene.submit(spec).await?;
         let over = scene.ended(id).await?.since(begun).0;

@@ -10,17 +10,17 @@ use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::log::{At, OF_COPIES};
-use super::stage::{Scene, Stage, only_at, reads, site_name};
+use super::log::{OF_COPIES, TimedItem};
+use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// What the links carry, in bytes a millisecond.
 const FAR: u64 = 1_000;
 
 /// What is drawn.
 #[derive(Debug, Clone, Copy)]
-struct Tale {
+struct CopyTale {
     /// What the link from the near site is said to carry, in bytes a millisecond.
     said: u64,
     /// What it does carry.
@@ -34,7 +34,7 @@ struct Tale {
     run: DurationMs,
 }
 
-impl Tale {
+impl CopyTale {
     fn drawn(chance: &mut StdRng) -> Self {
         let said = 1_000 * chance.random_range(2..=4);
         Self {
@@ -85,7 +85,7 @@ pub(super) fn looks(takes: u64) -> Vec<u64> {
 
 /// Calls about a copy that begins at `from` and is looked at like that; then it is asked for, for
 /// those who need it.
-pub(super) fn brought(from: u64, looks: &[u64]) -> Vec<At<&'static str>> {
+pub(super) fn brought(from: u64, looks: &[u64]) -> Vec<TimedItem<&'static str>> {
     let looks: Vec<_> = looks.iter().map(|at| (from + at, "copy-status")).collect();
     let whole = looks.last().map(|(at, _)| (*at, "has-content"));
     [(from, "start-copy")]
@@ -96,8 +96,8 @@ pub(super) fn brought(from: u64, looks: &[u64]) -> Vec<At<&'static str>> {
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
-    let tale = Tale::drawn(chance);
+    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
+    let tale = CopyTale::drawn(chance);
     stage.hints = chance.random_bool(0.7);
     // What sites said is as good as new throughout.
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
@@ -118,7 +118,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         let to = site_name(2)?;
         if tale.carries < tale.said {
             let bandwidth = BitsPerSecond(8_000 * tale.carries);
-            scene.plan(DurationMs(1), 0, Trouble::Link { to, bandwidth })?;
+            scene.plan(DurationMs(1), 0, SiteFault::Link { to, bandwidth })?;
         }
         scene.pass(DurationMs(100)).await;
         let (begun, measured_at) = shared_copy(&scene, tale).await?;
@@ -137,7 +137,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Two jobs read the same file, the second of which comes some time after the first.
-async fn shared_copy(scene: &Scene, tale: Tale) -> Result<(Timestamp, Timestamp)> {
+async fn shared_copy(scene: &StagedScene, tale: CopyTale) -> Result<(Timestamp, Timestamp)> {
     let (begun, here, half) = (scene.now(), site_name(2)?, tale.takes.0 / 2);
     let (looks, whole) = (looks(tale.takes.0), tale.seen().0);
     let spec = || reads(only_at(job(&[2], tale.run, tale.run, 0)?, 2)?, 0);
@@ -182,7 +182,7 @@ async fn shared_copy(scene: &Scene, tale: Tale) -> Result<(Timestamp, Timestamp)
 }
 
 /// Where the input of a job comes from, as placed.
-fn sources(scene: &Scene, id: cospan_domain::ids::JobId) -> Result<Vec<SiteName>> {
+fn sources(scene: &StagedScene, id: cospan_domain::ids::JobId) -> Result<Vec<SiteName>> {
     let job = scene.job(id)?;
     let placed = job
         .components
@@ -195,7 +195,7 @@ fn sources(scene: &Scene, id: cospan_domain::ids::JobId) -> Result<Vec<SiteName>
 }
 
 /// In the middle of a copy everybody is shown what was there at the last look, and its end.
-fn shows_progress(scene: &Scene, begun: Timestamp, tale: Tale) -> Result<()> {
+fn shows_progress(scene: &StagedScene, begun: Timestamp, tale: CopyTale) -> Result<()> {
     let now = scene.now().since(begun).0;
     // A look at this very moment may come before or after.
     let Some(last) = looks(tale.takes.0).into_iter().rev().find(|at| *at <= now) else {
@@ -220,7 +220,7 @@ fn shows_progress(scene: &Scene, begun: Timestamp, tale: Tale) -> Result<()> {
 }
 
 /// What operators see of the link once the copy is whole.
-fn shows_measurement(scene: &Scene, tale: Tale, at: Timestamp) -> Result<()> {
+fn shows_measurement(scene: &StagedScene, tale: CopyTale, at: Timestamp) -> Result<()> {
     let counts = tale.is_measured() && scene.now() < at + tale.expiry;
     let links = scene.plane_run.plane.links_to(&site_name(2)?);
     let shown: Vec<_> = links
@@ -270,7 +270,7 @@ fn shows_measurement(scene: &Scene, tale: Tale, at: Timestamp) -> Result<()> {
 }
 
 /// One more job reads another file, which comes from there.
-async fn comes_from(scene: &Scene, tale: Tale, file: usize, site: usize) -> Result<()> {
+async fn comes_from(scene: &StagedScene, tale: CopyTale, file: usize, site: usize) -> Result<()> {
     let begun = scene.now();
     let spec = reads(only_at(job(&[1], tale.run, tale.run, 0)?, 2)?, file)?;
     let id = scene.submit(spec).await?;
@@ -282,7 +282,7 @@ async fn comes_from(scene: &Scene, tale: Tale, file: usize, site: usize) -> Resu
         tale.size().0 / FAR
     };
     let whole = looks(takes).last().copied().unwrap_or_default();
-    let of_file = |(_, what): &At<String>| what.starts_with(&format!("{}", file + 1));
+    let of_file = |(_, what): &TimedItem<String>| what.starts_with(&format!("{}", file + 1));
     let came = scene
         .copied(&site_name(2)?, begun)
         .into_iter()
@@ -300,7 +300,7 @@ async fn comes_from(scene: &Scene, tale: Tale, file: usize, site: usize) -> Resu
 }
 
 /// What copies come to in metrics.
-fn counts(scene: &Scene, _: Timestamp, tale: Tale) {
+fn counts(scene: &StagedScene, _: Timestamp, tale: CopyTale) {
     let metrics = &scene.plane_run.plane.shared().metrics;
     scene.same("bytes", metrics.transferred_bytes.get(), 3 * tale.size().0);
     scene.same("copies", metrics.transfer_seconds.get_sample_count(), 3);

@@ -8,12 +8,12 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::silence::{Tries, first_poll};
-use super::stage::{BEGINS, Scene, Stage, site_name};
+use super::silence::{SilentTries, first_poll};
+use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
-struct Story {
+struct CutOffStory {
     apart: DurationMs,
     silent_after: DurationMs,
     silent_for: DurationMs,
@@ -21,12 +21,12 @@ struct Story {
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[5, 4], chance.random())?;
+    let mut stage = SceneStage::of(&[5, 4], chance.random())?;
     let settings = &mut stage.settings;
     settings.reconcile_interval = DurationMs::from_secs(86_400);
     settings.information_expiry = DurationMs::from_secs(7_200);
     settings.contact.unreachable_after = DurationMs(chance.random_range(20_000..=60_000));
-    let story = Story {
+    let story = CutOffStory {
         apart: DurationMs(chance.random_range(20..=3_000)),
         silent_after: DurationMs(chance.random_range(20..=30_000)),
         silent_for: DurationMs(chance.random_range(130_000..=200_000)),
@@ -39,11 +39,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.pass(story.apart).await;
         let second = scene.submit(long_job(2, story.patience)?).await?;
         for site in [0, 1] {
-            scene.plan(story.silent_after, site, Trouble::Silent(true))?;
+            scene.plan(story.silent_after, site, SiteFault::Silent(true))?;
         }
         // The second comes back first.
         let ends = story.silent_after + story.silent_for;
-        scene.plan(ends, 1, Trouble::Silent(false))?;
+        scene.plan(ends, 1, SiteFault::Silent(false))?;
         let from = [begun, begun + story.apart.0];
         let silent_at = from[1] + story.silent_after.0;
         let tries = [
@@ -51,8 +51,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             first_poll(from[1], silent_at - from[1], settings.poll_interval.0),
         ];
         let tries = [
-            Tries::of(tries[0], silent_at + 200_000, &settings),
-            Tries::of(tries[1], from[1] + ends.0, &settings),
+            SilentTries::of(tries[0], silent_at + 200_000, &settings),
+            SilentTries::of(tries[1], from[1] + ends.0, &settings),
         ];
         play(&scene, [first, second], &tries, &story).await
     })
@@ -65,11 +65,16 @@ fn long_job(processors: u32, patience: DurationMs) -> Result<cospan_domain::job:
     Ok(spec)
 }
 
-async fn till(scene: &Scene, at: u64) {
+async fn till(scene: &StagedScene, at: u64) {
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
 }
 
-async fn play(scene: &Scene, jobs: [JobId; 2], tries: &[Tries; 2], story: &Story) -> Result<()> {
+async fn play(
+    scene: &StagedScene,
+    jobs: [JobId; 2],
+    tries: &[SilentTries; 2],
+    story: &CutOffStory,
+) -> Result<()> {
     let isolated = tries[0].lost.max(tries[1].lost);
     till(scene, isolated - 1).await;
     scene.same("isolated before", scene.metrics().isolated.get(), 0);
@@ -105,7 +110,7 @@ async fn play(scene: &Scene, jobs: [JobId; 2], tries: &[Tries; 2], story: &Story
     after(scene, jobs, waiting, tries, story).await
 }
 
-fn errors(scene: &Scene, site: usize) -> Result<u64> {
+fn errors(scene: &StagedScene, site: usize) -> Result<u64> {
     Ok(scene
         .metrics()
         .site_errors
@@ -115,11 +120,11 @@ fn errors(scene: &Scene, site: usize) -> Result<u64> {
 
 /// One site answers again: the other is silent by its own fault from then on.
 async fn after(
-    scene: &Scene,
+    scene: &StagedScene,
     jobs: [JobId; 2],
     waiting: JobId,
-    tries: &[Tries; 2],
-    story: &Story,
+    tries: &[SilentTries; 2],
+    story: &CutOffStory,
 ) -> Result<()> {
     let back = tries[1].back;
     scene.pass(DurationMs(2)).await;

@@ -4,17 +4,17 @@
 //! to panic; adapters of sites panic in any.
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome};
-use cospan_actors::supervision::{ActorId, ActorKind, Verdict};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome};
+use cospan_actors::supervision::{ActorId, ActorKind, SupervisorVerdict};
 use cospan_domain::ids::{Digest, JobId, RelPath};
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::log::At;
-use super::stage::{BEGINS, Scene, Stage, file_name, only_at, reads, site_name};
+use super::log::TimedItem;
+use super::stage::{BEGINS, SceneStage, StagedScene, file_name, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::kinds::Kind;
+use cospan_simulator::kinds::FaultKind;
 use cospan_simulator::lives::Lived;
 
 /// Everybody looks this often, which is when one of them dies.
@@ -26,7 +26,7 @@ const LONG: DurationMs = DurationMs(300_000);
 
 /// What is drawn.
 #[derive(Debug, Clone)]
-struct Tale {
+struct DeathTale {
     kind: ActorKind,
     who: ActorId,
     tick: u64,
@@ -46,8 +46,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     }
 }
 
-fn tale(chance: &mut StdRng) -> Result<(Stage, Tale)> {
-    let mut stage = Stage::of(&[12, 12], chance.random())?;
+fn tale(chance: &mut StdRng) -> Result<(SceneStage, DeathTale)> {
+    let mut stage = SceneStage::of(&[12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     stage.add_file(1_000, &[0])?;
@@ -68,7 +68,7 @@ fn tale(chance: &mut StdRng) -> Result<(Stage, Tale)> {
         ),
     ];
     let (kind, who) = all[chance.random_range(0..all.len())].clone();
-    let tale = Tale {
+    let tale = DeathTale {
         kind,
         who,
         tick,
@@ -77,13 +77,15 @@ fn tale(chance: &mut StdRng) -> Result<(Stage, Tale)> {
     Ok((stage, tale))
 }
 
-impl Tale {
+impl DeathTale {
     /// So many deaths within a minute are too many, and what follows.
-    fn limit(&self) -> (usize, Verdict) {
+    fn limit(&self) -> (usize, SupervisorVerdict) {
         match self.kind {
-            ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer => (3, Verdict::Hold),
-            ActorKind::Journal => (1, Verdict::Exit),
-            _ => (5, Verdict::Exit),
+            ActorKind::Cluster | ActorKind::Job | ActorKind::Transfer => {
+                (3, SupervisorVerdict::Hold)
+            }
+            ActorKind::Journal => (1, SupervisorVerdict::Exit),
+            _ => (5, SupervisorVerdict::Exit),
         }
     }
 
@@ -109,15 +111,15 @@ fn pause(deaths: usize) -> u64 {
 }
 
 /// Checks a life against the rules.
-struct Judge<'a> {
-    scene: &'a Scene,
-    tale: &'a Tale,
+struct DeathJudge<'a> {
+    scene: &'a StagedScene,
+    tale: &'a DeathTale,
     /// Deaths that may count still.
     deaths: Vec<Timestamp>,
     all: u64,
 }
 
-impl Judge<'_> {
+impl DeathJudge<'_> {
     /// So many deaths in a row, of which the first comes with the next message; whether they
     /// were too many.
     async fn round(&mut self, times: usize) -> Result<bool> {
@@ -185,9 +187,9 @@ impl Judge<'_> {
     }
 }
 
-fn names() -> Result<Ask> {
+fn names() -> Result<ApiRequest> {
     let (name, site, path) = (file_name(7)?, site_name(0)?, RelPath::new("path-0")?);
-    Ok(Ask::AddFile {
+    Ok(ApiRequest::AddFile {
         name,
         site,
         path,
@@ -196,7 +198,7 @@ fn names() -> Result<Ask> {
     })
 }
 
-async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
+async fn dies(scene: &StagedScene, tale: &DeathTale) -> Result<()> {
     // It runs, and needs a copy, for as long as the scene lasts.
     let id = scene
         .submit(reads(only_at(job(&[1], LONG, LONG, 0)?, 1)?, 0)?)
@@ -205,7 +207,7 @@ async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
     if !scene.panics(tale.kind, 0) {
         return Ok(());
     }
-    let mut judge = Judge {
+    let mut judge = DeathJudge {
         scene,
         tale,
         deaths: Vec::new(),
@@ -233,7 +235,7 @@ async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
         .submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, 0)?)
         .await?;
     scene.until_ended(&[next]).await?;
-    let lived: Vec<At<&str>> = scene.lived(next, begun);
+    let lived: Vec<TimedItem<&str>> = scene.lived(next, begun);
     let now = ["JobPlaced", "InputsArrived", "ClaimBegun"]
         .map(|what| (0, what))
         .to_vec();
@@ -244,7 +246,7 @@ async fn dies(scene: &Scene, tale: &Tale) -> Result<()> {
 }
 
 /// A job waits for somebody to release it; a site and a copy have another life after a minute.
-async fn is_held(scene: &Scene, tale: &Tale, id: JobId, died: Timestamp) -> Result<()> {
+async fn is_held(scene: &StagedScene, tale: &DeathTale, id: JobId, died: Timestamp) -> Result<()> {
     let held = scene.plane_run.plane.shared().metrics.held.get();
     scene.same("held jobs", held, i64::from(tale.kind == ActorKind::Job));
     if tale.kind == ActorKind::Job {
@@ -257,7 +259,11 @@ async fn is_held(scene: &Scene, tale: &Tale, id: JobId, died: Timestamp) -> Resu
             .map(|held| format!("{held:?}").contains(reason));
         scene.same("reason", told, Some(true));
         let done = Ok(ApiAnswer::Jobs(vec![(id, JobOutcome::Done)]));
-        scene.same("release", scene.ask(Ask::Release(vec![id])).await, done);
+        scene.same(
+            "release",
+            scene.ask(ApiRequest::Release(vec![id])).await,
+            done,
+        );
         return Ok(());
     }
     if tale.kind == ActorKind::Cluster {
@@ -308,7 +314,7 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
     let text = format!("{}: died too often", kind.as_str());
     let last = [
         Lived::Died(tale.who.clone()),
-        Lived::Judged(tale.who.clone(), Verdict::Exit),
+        Lived::Judged(tale.who.clone(), SupervisorVerdict::Exit),
         Lived::Fatal(text),
     ];
     let last = last.map(|lived| (at, lived)).to_vec();
@@ -329,12 +335,12 @@ fn ends(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// The adapters of all sites panic for a while: each call is the death of the site's actor.
 fn adapters(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[12], chance.random())?;
+    let mut stage = SceneStage::of(&[12], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     stage
         .fault_rates
         .faults
-        .insert(Kind::AdapterPanics, 1_000_000);
+        .insert(FaultKind::AdapterPanics, 1_000_000);
     let panics = [20, 130, 1_000][chance.random_range(0..3)];
     stage.play_from_start(move |scene| async move {
         scene.pass(DurationMs(panics)).await;

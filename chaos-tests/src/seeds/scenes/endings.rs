@@ -3,17 +3,17 @@
 //! are told what that waits for.
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, Ask, JobOutcome};
+use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::JobId;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::silence::{Tries, first_poll};
-use super::stage::{BEGINS, Scene, Stage, site_name};
+use super::silence::{SilentTries, first_poll};
+use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Longer than any scene.
 const LONG: DurationMs = DurationMs(86_400_000);
@@ -28,7 +28,7 @@ enum When {
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.hints = true;
     let settings = &mut stage.settings;
     settings.reconcile_interval = LONG;
@@ -57,10 +57,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             When::Silent { abandoned_after } => {
                 let begun = scene.now().since(BEGINS).0;
                 let id = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
-                scene.plan(pause, 0, Trouble::Silent(true))?;
-                scene.plan(pause + silent_for, 0, Trouble::Silent(false))?;
+                scene.plan(pause, 0, SiteFault::Silent(true))?;
+                scene.plan(pause + silent_for, 0, SiteFault::Silent(false))?;
                 let first = first_poll(begun, pause.0, settings.poll_interval.0);
-                let tries = Tries::of(first, begun + (pause + silent_for).0, &settings);
+                let tries = SilentTries::of(first, begun + (pause + silent_for).0, &settings);
                 match abandoned_after {
                     None => while_it_is_silent(&scene, id, begun + pause.0, &tries).await,
                     Some(after) => abandoned(&scene, id, tries.lost + after, &tries).await,
@@ -70,14 +70,14 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-async fn outcome(scene: &Scene, what: Ask) -> Result<JobOutcome> {
+async fn outcome(scene: &StagedScene, what: ApiRequest) -> Result<JobOutcome> {
     match scene.ask(what).await? {
         ApiAnswer::Jobs(mut jobs) if jobs.len() == 1 => Ok(jobs.remove(0).1),
         other => bail!("an order came to {other:?}"),
     }
 }
 
-fn ended_as_cancelled(scene: &Scene) {
+fn ended_as_cancelled(scene: &StagedScene) {
     let ended = &scene.metrics().jobs_ended;
     scene.same(
         "cancelled jobs",
@@ -89,14 +89,14 @@ fn ended_as_cancelled(scene: &Scene) {
 }
 
 /// Nothing of it is anywhere: no site hears of it.
-async fn while_it_waits(scene: &Scene) -> Result<()> {
+async fn while_it_waits(scene: &StagedScene) -> Result<()> {
     scene.submit(job(&[3], LONG, LONG, 0)?).await?;
     let id = scene.submit(job(&[2], LONG, LONG, 0)?).await?;
     scene.pass(DurationMs(100)).await;
     let (now, calls) = (scene.now(), scene.calls().len());
     scene.same(
         "answer",
-        outcome(scene, Ask::Cancel(vec![id])).await?,
+        outcome(scene, ApiRequest::Cancel(vec![id])).await?,
         JobOutcome::Done,
     );
     scene.same(
@@ -105,7 +105,7 @@ async fn while_it_waits(scene: &Scene) -> Result<()> {
         vec![(0, vec!["JobCancelled"])],
     );
     scene.same("calls", scene.calls().len(), calls);
-    let again = outcome(scene, Ask::Cancel(vec![id])).await?;
+    let again = outcome(scene, ApiRequest::Cancel(vec![id])).await?;
     scene.same(
         "answer",
         again,
@@ -116,14 +116,14 @@ async fn while_it_waits(scene: &Scene) -> Result<()> {
 }
 
 /// Orders are given again after 5, 10, 20, 30 and 30 seconds.
-async fn while_it_runs(scene: &Scene, pause: DurationMs, settings: &Settings) -> Result<()> {
+async fn while_it_runs(scene: &StagedScene, pause: DurationMs, settings: &Settings) -> Result<()> {
     let interval = settings.poll_interval.0;
     let soon = (settings.job.go_grace.0 / 4).min(interval);
     let begun = scene.now().since(BEGINS).0;
     let id = scene.submit(job(&[3], LONG, LONG, 0)?).await?;
     scene.pass(pause).await;
     let at = begun + pause.0;
-    let answer = outcome(scene, Ask::Cancel(vec![id])).await?;
+    let answer = outcome(scene, ApiRequest::Cancel(vec![id])).await?;
     scene.same("answer", answer, JobOutcome::Done);
     let over = scene.ended(id).await?.since(BEGINS).0;
     let mut seen = begun + 2 * soon;
@@ -161,10 +161,15 @@ async fn while_it_runs(scene: &Scene, pause: DurationMs, settings: &Settings) ->
 }
 
 /// An order that does not arrive is given again after 1, 2, 4 and so on up to 30 seconds.
-async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) -> Result<()> {
+async fn while_it_is_silent(
+    scene: &StagedScene,
+    id: JobId,
+    at: u64,
+    tries: &SilentTries,
+) -> Result<()> {
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
     // Whoever gives it up too soon has it cancelled all the same.
-    let answer = outcome(scene, Ask::Abandon(vec![id])).await?;
+    let answer = outcome(scene, ApiRequest::Abandon(vec![id])).await?;
     let asked = scene.asked_since(BEGINS, 0, "status")?.into_iter();
     let answered = asked.filter(|asked| *asked < at).max().unwrap_or_default();
     let told = format!(
@@ -176,7 +181,7 @@ async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) ->
     scene.same("answer before it is lost", answer, JobOutcome::Waits(told));
     scene.plane_run.until(BEGINS + DurationMs(tries.lost)).await;
     scene.pass(DurationMs(1)).await;
-    let answer = outcome(scene, Ask::Cancel(vec![id])).await?;
+    let answer = outcome(scene, ApiRequest::Cancel(vec![id])).await?;
     let told = format!(
         "component part-0 may still run at {}, which does not answer; it is ended once that site \
          answers, or, if it is gone for good, given up with `cospan cancel --abandon {id}`",
@@ -211,14 +216,14 @@ async fn while_it_is_silent(scene: &Scene, id: JobId, at: u64, tries: &Tries) ->
 }
 
 /// What a user gives up is over at once; what lives of it is ended when its site answers.
-async fn abandoned(scene: &Scene, id: JobId, at: u64, tries: &Tries) -> Result<()> {
+async fn abandoned(scene: &StagedScene, id: JobId, at: u64, tries: &SilentTries) -> Result<()> {
     scene
         .plane_run
         .until(BEGINS + DurationMs(tries.lost - 1))
         .await;
     let at = at.min(tries.back - 1).max(tries.lost + 1);
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
-    let answer = outcome(scene, Ask::Abandon(vec![id])).await?;
+    let answer = outcome(scene, ApiRequest::Abandon(vec![id])).await?;
     scene.same("answer", answer, JobOutcome::Done);
     let course = scene.course(id, BEGINS + DurationMs(at));
     let expected = vec![(0, vec!["RoundAborted", "AttemptEnded", "JobCancelled"])];

@@ -8,24 +8,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use cospan_domain::ids::{JobId, Round, Tag};
+use cospan_domain::ids::{AttemptTag, JobId, Round};
 use cospan_domain::job::parameters::JobParameters;
-use cospan_domain::job::spec::{JobSpec, Request};
+use cospan_domain::job::spec::{JobSpec, RequestType};
 use cospan_domain::job::state::{Job, PhaseKind};
 use cospan_domain::units::{DurationMs, Timestamp};
 use futures_util::FutureExt;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{BEGINS, Scene, Set, Stage, site_name};
+use super::stage::{BEGINS, SceneStage, Set, StagedScene, site_name};
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::clock::rested;
-use cospan_simulator::control_plane_run::{End, Plan};
+use cospan_simulator::control_plane_run::{RunEnd, RunPlan};
 use cospan_simulator::jobs::job;
 use cospan_simulator::kill_switch::KillPoint;
 use cospan_simulator::world::World;
-use cospan_simulator::world::ledger::{Deed, Entry};
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::ledger::{LedgerEntry, LedgerEvent};
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Its only job.
 const ID: JobId = JobId(1);
@@ -46,7 +46,7 @@ enum Between {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Story {
+struct GateStory {
     between: Between,
     /// Whether it lasts longer than parts of a round may begin apart.
     long: bool,
@@ -76,14 +76,14 @@ fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
     } else {
         1..=10 * SECOND
     };
-    let story = Story {
+    let story = GateStory {
         between,
         long,
         lasts: DurationMs(chance.random_range(lasts)),
         run_time: DurationMs(chance.random_range(SECOND..=300 * SECOND)),
         parts: chance.random_range(2..=3),
     };
-    let mut stage = Stage::of(&vec![4; story.parts], chance.random())?;
+    let mut stage = SceneStage::of(&vec![4; story.parts], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     // Orders that are on their way when the first gate has opened.
     let way_max = DurationMs(chance.random_range(SECOND..=2 * SECOND));
@@ -104,9 +104,9 @@ fn play(between: Between, chance: &mut StdRng) -> Result<(bool, Vec<String>)> {
 }
 
 /// A job whose components are at a site each.
-fn spread(story: Story) -> Result<JobSpec> {
+fn spread(story: GateStory) -> Result<JobSpec> {
     let mut spec = job(&vec![1; story.parts], story.run_time, story.run_time, 0)?;
-    spec.request = Request::Fixed;
+    spec.request = RequestType::Fixed;
     for (number, component) in spec.components.iter_mut().enumerate() {
         component.site = Some(site_name(number)?);
     }
@@ -114,10 +114,10 @@ fn spread(story: Story) -> Result<JobSpec> {
 }
 
 /// A job when it had ended, and what was found until then.
-type Ended = (Arc<Job>, Vec<String>);
+type EndedJob = (Arc<Job>, Vec<String>);
 
-fn dies(set: &Set, story: Story, clock_ahead_ms: i64) -> Result<Ended> {
-    let first = Plan {
+fn dies(set: &Set, story: GateStory, clock_ahead_ms: i64) -> Result<EndedJob> {
+    let first = RunPlan {
         moment: Some(KillPoint::BetweenGates(1)),
         ..set.plan(BEGINS)
     };
@@ -130,17 +130,17 @@ fn dies(set: &Set, story: Story, clock_ahead_ms: i64) -> Result<Ended> {
         scene.pass(DAY).await;
         Ok(())
     })?;
-    let End::Killed(at) = end else {
+    let RunEnd::Killed(at) = end else {
         bail!("it was never between two gates")
     };
-    let next = Plan {
+    let next = RunPlan {
         clock_ahead_ms,
         ..set.plan(at + story.lasts)
     };
     survives(set.reign_as(next, |scene| async move { ended(&scene).await })?)
 }
 
-fn lives_on(set: &Set, story: Story) -> Result<Ended> {
+fn lives_on(set: &Set, story: GateStory) -> Result<EndedJob> {
     survives(set.reign_as(set.plan(BEGINS), move |scene| async move {
         scene.same(
             "the number of the job",
@@ -148,8 +148,8 @@ fn lives_on(set: &Set, story: Story) -> Result<Ended> {
             ID,
         );
         match story.between {
-            Between::CutOff => strikes(&scene, Trouble::Silent, story).await?,
-            Between::Late => strikes(&scene, Trouble::Frozen, story).await?,
+            Between::CutOff => strikes(&scene, SiteFault::Silent, story).await?,
+            Between::Late => strikes(&scene, SiteFault::Frozen, story).await?,
             Between::Stop | Between::Death(_) => {
                 // Both may open within the same millisecond: then nothing came between them.
                 till(&scene, |world| !opened(world).is_empty()).await?;
@@ -160,20 +160,24 @@ fn lives_on(set: &Set, story: Story) -> Result<Ended> {
     })?)
 }
 
-async fn ended(scene: &Scene) -> Result<Arc<Job>> {
+async fn ended(scene: &StagedScene) -> Result<Arc<Job>> {
     scene.until_ended(&[ID]).await?;
     scene.job(ID)
 }
 
-fn survives(end: End<Ended>) -> Result<Ended> {
+fn survives(end: RunEnd<EndedJob>) -> Result<EndedJob> {
     match end {
-        End::Done(_, ended) => Ok(ended),
-        End::Killed(at) => bail!("the control plane ended by itself at {}", at.0),
+        RunEnd::Done(_, ended) => Ok(ended),
+        RunEnd::Killed(at) => bail!("the control plane ended by itself at {}", at.0),
     }
 }
 
 /// The last site falls silent, or freezes, once the start is decided.
-async fn strikes(scene: &Scene, trouble: fn(bool) -> Trouble, story: Story) -> Result<()> {
+async fn strikes(
+    scene: &StagedScene,
+    trouble: fn(bool) -> SiteFault,
+    story: GateStory,
+) -> Result<()> {
     let starts = |job: &Job| job.phase.kind() == PhaseKind::Starting;
     scene
         .when(DAY, |scene| scene.job(ID).is_ok_and(|job| starts(&job)))
@@ -184,7 +188,7 @@ async fn strikes(scene: &Scene, trouble: fn(bool) -> Trouble, story: Story) -> R
 }
 
 /// Waits, to the millisecond, until something is so in the world.
-async fn till(scene: &Scene, so: impl Fn(&World) -> bool) -> Result<()> {
+async fn till(scene: &StagedScene, so: impl Fn(&World) -> bool) -> Result<()> {
     let end = scene.now() + DAY;
     while !scene.plane_run.world.read(&so) {
         if scene.now() > end {
@@ -203,7 +207,7 @@ fn stop(lasts: DurationMs) {
 
 /// When the gates of the first round were opened, until now.
 fn opened(world: &World) -> Vec<Timestamp> {
-    let first = |entry: &&Entry| matches!(entry.deed, Deed::Opened(Round(1), _));
+    let first = |entry: &&LedgerEntry| matches!(entry.deed, LedgerEvent::Opened(Round(1), _));
     world
         .ledger()
         .entries()
@@ -214,7 +218,7 @@ fn opened(world: &World) -> Vec<Timestamp> {
 }
 
 /// Whether the gates of the first round were not opened within the time that calls take.
-fn is_apart(world: &World, story: Story) -> bool {
+fn is_apart(world: &World, story: GateStory) -> bool {
     let opened = opened(world);
     let apart = |at: Timestamp| at.since(opened[0]) > DurationMs(10 * SECOND);
     opened.len() < story.parts || opened.iter().any(|at| apart(*at))
@@ -222,20 +226,20 @@ fn is_apart(world: &World, story: Story) -> bool {
 
 /// What the world wrote down of one attempt that was let in.
 #[derive(Debug, Default)]
-struct Life {
+struct AdmittedAttempt {
     round: Round,
     began: Option<Timestamp>,
     exited: Option<i32>,
 }
 
-fn lives(world: &World) -> BTreeMap<Tag, Life> {
-    let mut lives: BTreeMap<Tag, Life> = BTreeMap::new();
+fn lives(world: &World) -> BTreeMap<AttemptTag, AdmittedAttempt> {
+    let mut lives: BTreeMap<AttemptTag, AdmittedAttempt> = BTreeMap::new();
     for entry in world.ledger().entries() {
         let life = lives.entry(entry.tag).or_default();
         match entry.deed {
-            Deed::Opened(round, _) => life.round = round,
-            Deed::Began => life.began = Some(entry.at),
-            Deed::Exited(code) => life.exited = Some(code),
+            LedgerEvent::Opened(round, _) => life.round = round,
+            LedgerEvent::Began => life.began = Some(entry.at),
+            LedgerEvent::Exited(code) => life.exited = Some(code),
             _ => {}
         }
     }
@@ -243,7 +247,12 @@ fn lives(world: &World) -> BTreeMap<Tag, Life> {
     lives
 }
 
-fn judge(job: &Job, lives: &BTreeMap<Tag, Life>, story: Story, struck: bool) -> Vec<String> {
+fn judge(
+    job: &Job,
+    lives: &BTreeMap<AttemptTag, AdmittedAttempt>,
+    story: GateStory,
+    struck: bool,
+) -> Vec<String> {
     let (mut found, round) = (torn(lives), job.round);
     let mut check = |holds: bool, what: &str| {
         if !holds {
@@ -254,7 +263,7 @@ fn judge(job: &Job, lives: &BTreeMap<Tag, Life>, story: Story, struck: bool) -> 
         }
     };
     check(job.phase.kind() == PhaseKind::Finished, "it ended");
-    let ran = |life: &&Life| life.round == round && life.exited == Some(0);
+    let ran = |life: &&AdmittedAttempt| life.round == round && life.exited == Some(0);
     check(
         lives.values().filter(ran).count() == story.parts,
         "it ended without all payloads",
@@ -270,7 +279,7 @@ fn judge(job: &Job, lives: &BTreeMap<Tag, Life>, story: Story, struck: bool) -> 
 }
 
 /// Rounds of which a payload began later than the grace after another.
-fn torn(lives: &BTreeMap<Tag, Life>) -> Vec<String> {
+fn torn(lives: &BTreeMap<AttemptTag, AdmittedAttempt>) -> Vec<String> {
     let grace = JobParameters::default().go_grace;
     let mut rounds: BTreeMap<Round, Vec<Timestamp>> = BTreeMap::new();
     for life in lives.values() {

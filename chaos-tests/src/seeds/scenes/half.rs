@@ -6,15 +6,15 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::Stage;
+use super::stage::SceneStage;
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Two polls: one may have been under way already.
 const SOON: u64 = 2;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4, 4, 8], chance.random())?;
+    let mut stage = SceneStage::of(&[4, 4, 8], chance.random())?;
     let lost_after = DurationMs(chance.random_range(20_000..=60_000));
     stage.settings.contact.unreachable_after = lost_after;
     let poll = stage.settings.poll_interval;
@@ -27,10 +27,10 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
             scene.pass(second).await;
         }
         for (site, after) in [(0, DurationMs(1)), (1, apart + DurationMs(1))] {
-            scene.plan(after, site, Trouble::Silent(true))?;
+            scene.plan(after, site, SiteFault::Silent(true))?;
         }
         let most = apart + lost_after + lost_after + DurationMs(60_000);
-        let isolated = |scene: &super::stage::Scene| scene.metrics().isolated.get() == 1;
+        let isolated = |scene: &super::stage::StagedScene| scene.metrics().isolated.get() == 1;
         scene.until(most, isolated).await?;
         scene.pass(DurationMs(SOON * poll.0)).await;
         scene.same(

@@ -15,17 +15,17 @@ pub(super) use dying::wrong;
 
 #[cfg(cospan_chaos)]
 mod dying {
-    use cospan_actors::api::command::{ApiAnswer, Ask, JobOutcome};
-    use cospan_actors::chaos::{Point, panic_when};
-    use cospan_actors::coallocator::{Estimate, Wait};
+    use cospan_actors::api::command::{ApiAnswer, ApiRequest, JobOutcome};
+    use cospan_actors::chaos::{CrashPoint, panic_when};
+    use cospan_actors::coallocator::{StartEstimate, WaitCause};
     use cospan_actors::supervision::ActorKind;
     use cospan_domain::ids::JobId;
-    use cospan_domain::job::state::{Phase, PhaseKind};
+    use cospan_domain::job::state::{JobPhase, PhaseKind};
     use cospan_domain::queue::Condition;
     use cospan_domain::units::DurationMs;
     use rand::Rng;
 
-    use super::super::stage::{BEGINS, Scene, Stage};
+    use super::super::stage::{BEGINS, SceneStage, StagedScene};
     use super::super::tidy::at_rest;
     use super::*;
     use cospan_simulator::jobs::job;
@@ -35,7 +35,7 @@ mod dying {
     const DEATHS: u32 = 3;
 
     pub(in super::super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-        let stage = Stage::of(&[4], chance.random())?;
+        let stage = SceneStage::of(&[4], chance.random())?;
         let run_time = DurationMs(1_000 * chance.random_range(60..=200));
         let waits = chance.random_bool(0.5);
         let set = stage.set();
@@ -46,7 +46,7 @@ mod dying {
             scene.pass(DurationMs(1_000)).await;
             let id = if waits { second } else { first };
             die(DEATHS);
-            let answer = scene.ask(Ask::Freeze(vec![id])).await;
+            let answer = scene.ask(ApiRequest::Freeze(vec![id])).await;
             scene.same("an order", answer, Ok(done(id)));
             let reason = scene.job(id)?.held.clone();
             let text = "it ended the actor that worked on it again and again; see the log, then \
@@ -69,7 +69,7 @@ mod dying {
     fn die(mut times: u32) {
         panic_when(Some(Box::new(move |effect, point| {
             let strikes =
-                times > 0 && point == Point::HandlerEntry && effect == ActorKind::Job.as_str();
+                times > 0 && point == CrashPoint::HandlerEntry && effect == ActorKind::Job.as_str();
             times -= u32::from(strikes);
             strikes
         })));
@@ -79,7 +79,7 @@ mod dying {
         ApiAnswer::Jobs(vec![(id, JobOutcome::Done)])
     }
 
-    async fn held(scene: &Scene, id: JobId, waits: bool) -> Result<()> {
+    async fn held(scene: &StagedScene, id: JobId, waits: bool) -> Result<()> {
         at_rest(scene).await;
         let plane = &scene.plane_run.plane;
         let job = scene.job(id)?;
@@ -91,9 +91,9 @@ mod dying {
         scene.same(
             "what it waits for",
             explained.wait,
-            Wait::Held(reason.to_string()),
+            WaitCause::Held(reason.to_string()),
         );
-        let should = Estimate::Unknown("it is held".into());
+        let should = StartEstimate::Unknown("it is held".into());
         scene.same("when it starts", explained.estimate, should);
         let kind = if waits {
             PhaseKind::Queued
@@ -106,33 +106,33 @@ mod dying {
             scene.same("whether it is tried", standing, Some(Condition::Frozen));
         }
         let at = scene.now();
-        let answer = scene.ask(Ask::Thaw(vec![id])).await;
+        let answer = scene.ask(ApiRequest::Thaw(vec![id])).await;
         scene.same("a thaw", answer, Ok(done(id)));
-        let answer = scene.ask(Ask::Freeze(vec![id])).await;
+        let answer = scene.ask(ApiRequest::Freeze(vec![id])).await;
         scene.same("a freeze", answer, Ok(done(id)));
         scene.same("when a held one was thawed", scene.now(), at);
         Ok(())
     }
 
-    async fn released(scene: &Scene, id: JobId) -> Result<()> {
-        let answer = scene.ask(Ask::Release(vec![id])).await;
+    async fn released(scene: &StagedScene, id: JobId) -> Result<()> {
+        let answer = scene.ask(ApiRequest::Release(vec![id])).await;
         scene.same("a release", answer, Ok(done(id)));
         scene.same("why it is held", scene.job(id)?.held.clone(), None);
-        let answer = scene.ask(Ask::Release(vec![id])).await;
+        let answer = scene.ask(ApiRequest::Release(vec![id])).await;
         let so = JobOutcome::Unchanged("it is so already".into());
         scene.same(
             "another release",
             answer,
             Ok(ApiAnswer::Jobs(vec![(id, so)])),
         );
-        scene.ask(Ask::Thaw(vec![id])).await?;
+        scene.ask(ApiRequest::Thaw(vec![id])).await?;
         at_rest(scene).await;
-        let over = move |scene: &Scene| {
+        let over = move |scene: &StagedScene| {
             let mut jobs = [JobId(1), JobId(2)].into_iter();
             jobs.all(|id| {
                 scene
                     .job(id)
-                    .is_ok_and(|job| matches!(job.phase, Phase::Finished { .. }))
+                    .is_ok_and(|job| matches!(job.phase, JobPhase::Finished { .. }))
             })
         };
         scene.when(DAY, over).await?;

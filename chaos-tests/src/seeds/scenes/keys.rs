@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, Submission, SubmittedJob};
-use cospan_actors::journal::Change;
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, Submission, SubmittedJob};
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId};
 use cospan_domain::job::spec::{JobSpec, Priority};
 use cospan_domain::job::state::Idempotency;
@@ -13,7 +13,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{BEGINS, Scene, Stage};
+use super::stage::{BEGINS, SceneStage, StagedScene};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
 
@@ -22,7 +22,7 @@ const BLOCK: u64 = 64;
 
 /// Numbers of one scene.
 #[derive(Clone, Copy)]
-struct Drawn {
+struct DrawnKeys {
     first: u64,
     run_time: DurationMs,
     keep: DurationMs,
@@ -30,8 +30,8 @@ struct Drawn {
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[8, 8], chance.random())?;
-    let drawn = Drawn {
+    let mut stage = SceneStage::of(&[8, 8], chance.random())?;
+    let drawn = DrawnKeys {
         first: chance.random_range(1..=5) + if chance.random_ratio(1, 4) { 24 } else { 0 },
         run_time: DurationMs(1_000 * chance.random_range(1..=100)),
         keep: DurationMs(1_000 * chance.random_range(600..=100_000)),
@@ -48,7 +48,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     Ok(found)
 }
 
-fn spec(drawn: Drawn, processors: u32) -> Result<Arc<JobSpec>> {
+fn spec(drawn: DrawnKeys, processors: u32) -> Result<Arc<JobSpec>> {
     Ok(Arc::new(job(
         &[processors],
         drawn.run_time,
@@ -69,8 +69,12 @@ fn named(spec: Arc<JobSpec>, name: &str, body: u8) -> Result<Submission> {
     })
 }
 
-async fn submitted(scene: &Scene, key: &str, jobs: Vec<Submission>) -> Result<Vec<SubmittedJob>> {
-    match scene.ask_as(key, Ask::Submit(jobs)).await? {
+async fn submitted(
+    scene: &StagedScene,
+    key: &str,
+    jobs: Vec<Submission>,
+) -> Result<Vec<SubmittedJob>> {
+    match scene.ask_as(key, ApiRequest::Submit(jobs)).await? {
         ApiAnswer::Submitted(jobs) => Ok(jobs),
         other => bail!("a submission came to {other:?}"),
     }
@@ -93,18 +97,18 @@ fn repeated(id: u64) -> SubmittedJob {
 }
 
 /// How far numbers are reserved.
-fn reserved(scene: &Scene) -> Vec<u64> {
+fn reserved(scene: &StagedScene) -> Vec<u64> {
     let reserved = scene
         .changes()
         .into_iter()
         .filter_map(|(_, change)| match *change {
-            Change::IdsReserved { next } => Some(next.0),
+            JournalChange::IdsReserved { next } => Some(next.0),
             _ => None,
         });
     reserved.collect()
 }
 
-async fn first_run(scene: Scene, drawn: Drawn) -> Result<()> {
+async fn first_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
     scene.pass(DurationMs(1_000)).await;
     let plain = vec![Submission::of(spec(drawn, 1)?); drawn.first as usize];
     let jobs = submitted(&scene, "alice", plain).await?;
@@ -131,13 +135,13 @@ async fn first_run(scene: Scene, drawn: Drawn) -> Result<()> {
     let barriers = scene.changes().split_off(before);
     let writes = barriers
         .iter()
-        .any(|(_, change)| matches!(**change, Change::NewJobs(_)));
+        .any(|(_, change)| matches!(**change, JournalChange::NewJobs(_)));
     scene.check(!writes, || "what was repeated is written again".into());
     let other = Submission {
         idempotency: named(spec(drawn, 2)?, "new", 1)?.idempotency,
         ..changed
     };
-    let refusal = scene.ask(Ask::Submit(vec![one()?, other])).await;
+    let refusal = scene.ask(ApiRequest::Submit(vec![one()?, other])).await;
     let right = matches!(&refusal, Err(ApiRefusal::Unplaceable { index: 1, .. }));
     scene.check(right, || {
         format!("what cannot be, under a new name: {refusal:?}")
@@ -169,10 +173,10 @@ async fn first_run(scene: Scene, drawn: Drawn) -> Result<()> {
 }
 
 /// One name, another body: refused, with all that came with it.
-async fn clashes(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
+async fn clashes(scene: &StagedScene, drawn: DrawnKeys, next: u64) -> Result<()> {
     let other = named(spec(drawn, 2)?, "one", 3)?;
     let with = vec![Submission::of(spec(drawn, 1)?), other];
-    let answer = scene.ask(Ask::Submit(with)).await;
+    let answer = scene.ask(ApiRequest::Submit(with)).await;
     scene.same(
         "another body",
         answer,
@@ -199,7 +203,7 @@ fn blocks(next: u64) -> Vec<u64> {
     }
 }
 
-async fn second_run(scene: Scene, drawn: Drawn) -> Result<()> {
+async fn second_run(scene: StagedScene, drawn: DrawnKeys) -> Result<()> {
     scene.pass(DurationMs(1_000)).await;
     let next = drawn.first + 1;
     let reserved_before = scene.plane_run.plane.view().next_id.0;
@@ -228,9 +232,9 @@ async fn second_run(scene: Scene, drawn: Drawn) -> Result<()> {
     archived(&scene, drawn, next, reserved_before).await
 }
 
-async fn clashes_still(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
+async fn clashes_still(scene: &StagedScene, drawn: DrawnKeys, next: u64) -> Result<()> {
     let answer = scene
-        .ask(Ask::Submit(vec![named(spec(drawn, 2)?, "one", 3)?]))
+        .ask(ApiRequest::Submit(vec![named(spec(drawn, 2)?, "one", 3)?]))
         .await;
     let should = Err(ApiRefusal::IdempotencyMismatch { job: JobId(next) });
     scene.same("another body after a restart", answer, should);
@@ -239,7 +243,7 @@ async fn clashes_still(scene: &Scene, drawn: Drawn, next: u64) -> Result<()> {
 
 /// Jobs stay as long as they are kept, and are archived at the next look after that; looks come
 /// 24 times in that time, once a minute at most and once an hour at least. Then their names are free.
-async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<()> {
+async fn archived(scene: &StagedScene, drawn: DrawnKeys, next: u64, last: u64) -> Result<()> {
     let ended = |id| {
         let job = scene.job(JobId(id))?;
         job.ended_at()
@@ -248,7 +252,7 @@ async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<(
     let (named_end, last_end) = (ended(next)?, ended(last)?);
     let look = DurationMs((drawn.keep.0 / 24).clamp(60_000, 3_600_000));
     let gone =
-        |id| move |scene: &Scene| !scene.plane_run.plane.view().jobs.contains_key(&JobId(id));
+        |id| move |scene: &StagedScene| !scene.plane_run.plane.view().jobs.contains_key(&JobId(id));
     let week = DurationMs(drawn.keep.0 + 2 * look.0);
     for (id, end) in [(next, named_end), (last, last_end)] {
         let at = scene.when(week, gone(id)).await?;
@@ -268,7 +272,8 @@ async fn archived(scene: &Scene, drawn: Drawn, next: u64, last: u64) -> Result<(
     let jobs = submitted(scene, "alice", vec![named(spec(drawn, 1)?, "one", 3)?]).await?;
     scene.same("a name that is free again", jobs, vec![fresh(last + 1)]);
     let archives = scene.changes().into_iter();
-    let archives = archives.filter(|(_, change)| matches!(**change, Change::JobArchived { .. }));
+    let archives =
+        archives.filter(|(_, change)| matches!(**change, JournalChange::JobArchived { .. }));
     let archived: usize = archives.count();
     let now = scene.plane_run.plane.view().jobs.len() - 1;
     scene.same(

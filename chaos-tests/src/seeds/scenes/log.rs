@@ -1,15 +1,15 @@
 //! What happened on a stage, in the form in which scenes work it out: a list of instants, each
 //! counted in milliseconds from where a story begins.
 
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, SiteName};
 use cospan_domain::transfer::state::CopyRecord;
 use cospan_domain::units::Timestamp;
 
-use super::stage::Scene;
+use super::stage::StagedScene;
 
 /// Something, and how long after the beginning of a story.
-pub(super) type At<T> = (u64, T);
+pub(super) type TimedItem<T> = (u64, T);
 
 /// Calls that are about copies.
 pub(super) const OF_COPIES: [&str; 6] = [
@@ -21,9 +21,14 @@ pub(super) const OF_COPIES: [&str; 6] = [
     "delete-content",
 ];
 
-impl Scene {
+impl StagedScene {
     /// Calls of these kinds that reached a site since then, in order of time and name.
-    pub(super) fn heard(&self, site: &SiteName, kinds: &[&str], since: Timestamp) -> Vec<At<&str>> {
+    pub(super) fn heard(
+        &self,
+        site: &SiteName,
+        kinds: &[&str],
+        since: Timestamp,
+    ) -> Vec<TimedItem<&str>> {
         let calls = self.calls().into_iter().filter(|called| {
             called.at >= since && called.site == *site && kinds.contains(&called.call)
         });
@@ -35,10 +40,10 @@ impl Scene {
     }
 
     /// Through what copies at a site went since then.
-    pub(super) fn copied(&self, site: &SiteName, since: Timestamp) -> Vec<At<String>> {
+    pub(super) fn copied(&self, site: &SiteName, since: Timestamp) -> Vec<TimedItem<String>> {
         let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
         let copied = changes.filter_map(|(at, change)| match &*change {
-            Change::Copy { key, new, .. } if key.1 == *site => {
+            JournalChange::Copy { key, new, .. } if key.1 == *site => {
                 Some((at.since(since).0, standing(key.0.0[0], new.as_deref())))
             }
             _ => None,
@@ -47,10 +52,10 @@ impl Scene {
     }
 
     /// What happened to a job since then.
-    pub(super) fn lived(&self, id: JobId, since: Timestamp) -> Vec<At<&'static str>> {
+    pub(super) fn lived(&self, id: JobId, since: Timestamp) -> Vec<TimedItem<&'static str>> {
         let changes = self.changes().into_iter().filter(|(at, _)| *at >= since);
         let lived = changes.flat_map(|(at, change)| match &*change {
-            Change::Job { new, events, .. } if new.id == id => events
+            JournalChange::Job { new, events, .. } if new.id == id => events
                 .iter()
                 .map(|event| (at.since(since).0, event.what.name()))
                 .collect(),

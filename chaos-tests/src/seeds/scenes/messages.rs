@@ -6,27 +6,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::Ask;
-use cospan_actors::journal::Change;
+use cospan_actors::api::command::ApiRequest;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{JobId, TargetName};
-use cospan_domain::job::event::Happened;
+use cospan_domain::job::event::JobEventKind;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::Play;
-use super::stage::{BEGINS, Scene, Stage};
+use super::stage::{BEGINS, SceneStage, StagedScene};
 use super::tidy::at_rest;
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::jobs::job;
-use cospan_simulator::kinds::Kind;
+use cospan_simulator::kinds::FaultKind;
 
 const DAY: DurationMs = DurationMs(86_400_000);
 /// Messages under way at once.
 const AT_ONCE: usize = 8;
 
 /// Who was told, when, and what problem there was.
-type Told = (JobId, TargetName, Timestamp, Option<Arc<str>>);
+type ToldMessage = (JobId, TargetName, Timestamp, Option<Arc<str>>);
 
 /// One of the stories, as drawn.
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
@@ -40,25 +40,25 @@ fn names(count: usize) -> Result<Vec<TargetName>> {
         .collect()
 }
 
-fn stage(targets: &[TargetName], chance: &mut StdRng) -> Result<Stage> {
-    let mut stage = Stage::of(&[64], chance.random())?;
+fn stage(targets: &[TargetName], chance: &mut StdRng) -> Result<SceneStage> {
+    let mut stage = SceneStage::of(&[64], chance.random())?;
     let address = |name: &TargetName| (name.clone(), format!("mail:{name}").into());
     stage.settings.targets = targets.iter().map(address).collect();
     Ok(stage)
 }
 
-async fn submit(scene: &Scene, run_time: DurationMs, to: &[TargetName]) -> Result<JobId> {
+async fn submit(scene: &StagedScene, run_time: DurationMs, to: &[TargetName]) -> Result<JobId> {
     let mut spec = job(&[1], run_time, run_time + DurationMs(60_000), 0)?;
     spec.run.notify = to.iter().cloned().collect();
     scene.submit(spec).await
 }
 
-fn told(scene: &Scene) -> Vec<Told> {
+fn told(scene: &StagedScene) -> Vec<ToldMessage> {
     let mut all = Vec::new();
     for (_, change) in scene.changes() {
-        if let Change::Job { new, events, .. } = &*change {
+        if let JournalChange::Job { new, events, .. } = &*change {
             for event in events {
-                if let Happened::EndTold { target, problem } = &event.what {
+                if let JobEventKind::EndTold { target, problem } = &event.what {
                     all.push((new.id, target.clone(), event.at, problem.clone()));
                 }
             }
@@ -67,7 +67,7 @@ fn told(scene: &Scene) -> Vec<Told> {
     all
 }
 
-fn count(scene: &Scene, outcome: &str) -> u64 {
+fn count(scene: &StagedScene, outcome: &str) -> u64 {
     scene
         .plane_run
         .plane
@@ -78,7 +78,7 @@ fn count(scene: &Scene, outcome: &str) -> u64 {
         .get()
 }
 
-fn all_told(scene: &Scene) -> bool {
+fn all_told(scene: &StagedScene) -> bool {
     let view = scene.plane_run.plane.view();
     view.jobs.values().all(|job| job.is_final()) && view.untold.is_empty()
 }
@@ -99,7 +99,7 @@ fn at_once(chance: &mut StdRng) -> Result<Vec<String>> {
         if cancels {
             scene.pass(DurationMs(500)).await;
             scene
-                .ask(Ask::Cancel((1..=jobs).map(JobId).collect()))
+                .ask(ApiRequest::Cancel((1..=jobs).map(JobId).collect()))
                 .await?;
         }
         scene.when(DAY, all_told).await?;
@@ -153,7 +153,7 @@ fn again(chance: &mut StdRng) -> Result<Vec<String>> {
     let targets = names(1)?;
     let mut stage = stage(&targets, chance)?;
     // No call ever fails; messages do.
-    let faults = BTreeMap::from([(Kind::Refused, 0)]);
+    let faults = BTreeMap::from([(FaultKind::Refused, 0)]);
     stage.fault_rates = FaultRates {
         faults,
         ..FaultRates::default()

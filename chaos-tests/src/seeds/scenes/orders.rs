@@ -3,7 +3,7 @@
 //! is written along with the next order.
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, JobOutcome};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, JobOutcome};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::Priority;
 use cospan_domain::units::DurationMs;
@@ -11,13 +11,13 @@ use futures_util::future::join_all;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{Scene, Stage};
+use super::stage::{SceneStage, StagedScene};
 use cospan_simulator::jobs::job;
 
 const LONG: DurationMs = DurationMs(1_000_000);
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.settings.information_expiry = LONG;
     let waits = chance.random_bool(0.5);
     stage.hints = waits;
@@ -42,15 +42,15 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-fn order(id: JobId, number: usize) -> Ask {
-    let prioritize = |to| Ask::SetPriority {
+fn order(id: JobId, number: usize) -> ApiRequest {
+    let prioritize = |to| ApiRequest::SetPriority {
         jobs: vec![id],
         to,
         uncapped: true,
     };
     match number {
-        0 => Ask::Freeze(vec![id]),
-        1 => Ask::Thaw(vec![id]),
+        0 => ApiRequest::Freeze(vec![id]),
+        1 => ApiRequest::Thaw(vec![id]),
         2 => prioritize(Priority::High),
         _ => prioritize(Priority::Low),
     }
@@ -64,7 +64,7 @@ fn outcome(answer: Result<ApiAnswer, ApiRefusal>) -> Result<JobOutcome> {
 }
 
 /// Each order is answered by what the ones before it made of the job.
-async fn at_once(scene: &Scene, id: JobId, orders: &[usize]) -> Result<()> {
+async fn at_once(scene: &StagedScene, id: JobId, orders: &[usize]) -> Result<()> {
     let now = scene.now();
     let answers = join_all(orders.iter().map(|number| scene.ask(order(id, *number)))).await;
     let (mut frozen, mut high) = (false, false);
@@ -100,11 +100,11 @@ async fn at_once(scene: &Scene, id: JobId, orders: &[usize]) -> Result<()> {
 }
 
 /// That its gate is open is not written by itself, but with whatever is written next.
-async fn while_it_starts(scene: &Scene, id: JobId, class: Priority) -> Result<()> {
+async fn while_it_starts(scene: &StagedScene, id: JobId, class: Priority) -> Result<()> {
     let soon = DurationMs(scene.plane_run.plane.shared().settings.poll_interval.0);
     let begun = scene.now();
     scene.pass(soon + DurationMs(500)).await;
-    let ask = Ask::SetPriority {
+    let ask = ApiRequest::SetPriority {
         jobs: vec![id],
         to: class,
         uncapped: true,

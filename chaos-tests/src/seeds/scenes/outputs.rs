@@ -2,17 +2,17 @@
 //! its name once it is there; it stays until nobody calls it that any more.
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, Ask};
+use cospan_actors::api::command::{ApiAnswer, ApiRequest};
 use cospan_domain::ids::{ComponentIndex, Digest, JobId, LogicalName, RelPath};
-use cospan_domain::job::spec::{Collect, JobSpec, Output};
+use cospan_domain::job::spec::{Collect, JobSpec, OutputSpec};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::copies::looks;
-use super::log::{At, OF_COPIES};
-use super::stage::{Scene, Stage, only_at, site_name};
+use super::log::{OF_COPIES, TimedItem};
+use super::stage::{SceneStage, StagedScene, only_at, site_name};
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::OUTPUT_BYTES;
 use cospan_simulator::world::copies::output_of;
@@ -21,7 +21,7 @@ use cospan_simulator::world::copies::output_of;
 const RATE: u64 = 1_000;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[12, 12], chance.random())?;
+    let mut stage = SceneStage::of(&[12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     let keeps = DurationMs(1_000 * chance.random_range(1..30));
@@ -45,7 +45,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
         goes(&scene, to, first, over, keeps).await?;
         let name = LogicalName::new("result")?;
         let begun_again = scene.now();
-        let forgets = Ask::RemoveFile {
+        let forgets = ApiRequest::RemoveFile {
             name,
             site: None,
             force: false,
@@ -64,7 +64,7 @@ fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
     let mut spec = only_at(job(&[1], run, run, 0)?, 1)?;
     let (site, register) = (site_name(to)?, LogicalName::new("result")?);
     let collect = Collect::ToSite { site, register };
-    spec.components[0].outputs.push(Output {
+    spec.components[0].outputs.push(OutputSpec {
         path: RelPath::new("out")?,
         collect,
     });
@@ -72,7 +72,7 @@ fn spec(run: DurationMs, to: usize) -> Result<JobSpec> {
 }
 
 /// What a job leaves.
-fn output(scene: &Scene, id: JobId) -> Result<Digest> {
+fn output(scene: &StagedScene, id: JobId) -> Result<Digest> {
     let tag = scene
         .job(id)?
         .tag(scene.plane_run.plane.instance(), ComponentIndex(0));
@@ -80,7 +80,7 @@ fn output(scene: &Scene, id: JobId) -> Result<Digest> {
 }
 
 /// A job runs and leaves something, which is there as soon as it can be.
-async fn leaves(scene: &Scene, to: usize, run: DurationMs) -> Result<JobId> {
+async fn leaves(scene: &StagedScene, to: usize, run: DurationMs) -> Result<JobId> {
     let begun = scene.now();
     let id = scene.submit(spec(run, to)?).await?;
     let over = scene.until_ended(&[id]).await?.since(begun).0;
@@ -97,7 +97,7 @@ async fn leaves(scene: &Scene, to: usize, run: DurationMs) -> Result<JobId> {
     };
     let whole = exited + looks.last().copied().unwrap_or_default();
     scene.same("ends", over, whole);
-    let mut calls: Vec<At<&str>> = looks
+    let mut calls: Vec<TimedItem<&str>> = looks
         .iter()
         .map(|at| (exited + at, "copy-status"))
         .collect();
@@ -135,7 +135,7 @@ async fn leaves(scene: &Scene, to: usize, run: DurationMs) -> Result<JobId> {
 
 /// What a job left goes when it has been called nothing for long enough.
 async fn goes(
-    scene: &Scene,
+    scene: &StagedScene,
     to: usize,
     id: JobId,
     since: Timestamp,
@@ -143,7 +143,7 @@ async fn goes(
 ) -> Result<()> {
     scene.pass(keeps + DurationMs(1_000)).await;
     let digest = output(scene, id)?.0[0];
-    let of = |(_, what): &At<String>| what.starts_with(&format!("{digest} "));
+    let of = |(_, what): &TimedItem<String>| what.starts_with(&format!("{digest} "));
     let lived = scene.copied(&site_name(to)?, since).into_iter().filter(of);
     // Others may have happened in the same millisecond, before.
     let lived: Vec<_> = lived

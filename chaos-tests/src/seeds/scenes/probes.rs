@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, Ask, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiRequest, Submission};
 use cospan_domain::ids::JobId;
 use cospan_domain::site::state::Breaker;
 use cospan_domain::units::{DurationMs, PerMillion, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{Scene, Stage, site_name};
+use super::stage::{SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// How long a job runs that is let end by itself.
 const SHORT: DurationMs = DurationMs(1_000);
@@ -22,7 +22,7 @@ const LONG: DurationMs = DurationMs(80_000_000);
 const JOBS: u32 = 6;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     let settings = &mut stage.settings;
     let threshold = chance.random_range(1..=4);
     settings.site.site_error_threshold = threshold;
@@ -70,7 +70,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-fn sent(scene: &Scene) -> u64 {
+fn sent(scene: &StagedScene) -> u64 {
     scene
         .metrics()
         .notifications
@@ -78,14 +78,14 @@ fn sent(scene: &Scene) -> u64 {
         .get()
 }
 
-fn errors(scene: &Scene) -> Result<u32> {
+fn errors(scene: &StagedScene) -> Result<u32> {
     let name = site_name(0)?;
     let record = scene.plane_run.plane.view().sites.get(&name).cloned();
     Ok(record.map_or(0, |record| record.consecutive_errors))
 }
 
 /// Two users by turns: errors of one alone would be looked into first.
-async fn submit(scene: &Scene, time: DurationMs) -> Result<JobId> {
+async fn submit(scene: &StagedScene, time: DurationMs) -> Result<JobId> {
     let key = if scene.metrics().jobs_submitted.get().is_multiple_of(2) {
         "alice"
     } else {
@@ -94,15 +94,18 @@ async fn submit(scene: &Scene, time: DurationMs) -> Result<JobId> {
     submit_as(scene, key, time).await
 }
 
-async fn submit_as(scene: &Scene, key: &str, time: DurationMs) -> Result<JobId> {
+async fn submit_as(scene: &StagedScene, key: &str, time: DurationMs) -> Result<JobId> {
     let submission = Submission::of(Arc::new(job(&[1], time, time, 0)?));
-    match scene.ask_as(key, Ask::Submit(vec![submission])).await? {
+    match scene
+        .ask_as(key, ApiRequest::Submit(vec![submission]))
+        .await?
+    {
         ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
         other => bail!("a submission came to {other:?}"),
     }
 }
 
-async fn run(scene: &Scene, time: DurationMs) -> Result<()> {
+async fn run(scene: &StagedScene, time: DurationMs) -> Result<()> {
     let id = submit(scene, time).await?;
     scene.ended(id).await?;
     scene.pass(DurationMs(1)).await;
@@ -110,7 +113,7 @@ async fn run(scene: &Scene, time: DurationMs) -> Result<()> {
 }
 
 /// All nodes die under a job that runs, which is told at once; it is not run again. When.
-async fn fail(scene: &Scene) -> Result<Timestamp> {
+async fn fail(scene: &StagedScene) -> Result<Timestamp> {
     let id = submit(scene, LONG).await?;
     lose(scene, id).await
 }
@@ -118,7 +121,7 @@ async fn fail(scene: &Scene) -> Result<Timestamp> {
 /// The jobs of one user are lost one after the other. A probe of our own is sent at once: it finds
 /// the site well, and only that user's jobs stay away.
 pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     let settings = &mut stage.settings;
     let threshold = chance.random_range(2..=4);
     settings.site.site_error_threshold = threshold;
@@ -158,7 +161,7 @@ pub(super) fn accused(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// When the jobs of the one user may go to the site again, once that is known.
-fn kept_off(scene: &Scene) -> Option<Timestamp> {
+fn kept_off(scene: &StagedScene) -> Option<Timestamp> {
     let record = scene
         .plane_run
         .plane
@@ -169,12 +172,12 @@ fn kept_off(scene: &Scene) -> Option<Timestamp> {
     record.kept_off.first().map(|kept_off| kept_off.until)
 }
 
-async fn lose(scene: &Scene, id: JobId) -> Result<Timestamp> {
+async fn lose(scene: &StagedScene, id: JobId) -> Result<Timestamp> {
     scene.started(id).await?;
     scene.plan(
         DurationMs(20),
         0,
-        Trouble::SiteDown {
+        SiteFault::SiteDown {
             repair: DurationMs(1),
         },
     )?;
@@ -182,14 +185,14 @@ async fn lose(scene: &Scene, id: JobId) -> Result<Timestamp> {
     let at = scene.now();
     scene.pass(DurationMs(15)).await;
     scene.same("lost at once", scene.told_at(id, "RoundAborted")?, at);
-    scene.ask(Ask::Cancel(vec![id])).await?;
+    scene.ask(ApiRequest::Cancel(vec![id])).await?;
     scene.pass(DurationMs(15)).await;
     Ok(at)
 }
 
 /// When it is probed next: after an interval that doubles, and is spread by chance.
 fn probe_time(
-    scene: &Scene,
+    scene: &StagedScene,
     failed_at: Timestamp,
     trips: u32,
     parameters: &cospan_domain::site::parameters::SiteParameters,
@@ -213,7 +216,7 @@ fn probe_time(
     Ok(probe_at)
 }
 
-async fn fail_probe(scene: &Scene, probe_at: Timestamp) -> Result<Timestamp> {
+async fn fail_probe(scene: &StagedScene, probe_at: Timestamp) -> Result<Timestamp> {
     let id = submit(scene, LONG).await?;
     let failed_at = lose(scene, id).await?;
     scene.same("probed", scene.told_at(id, "JobPlaced")?, probe_at);
@@ -221,7 +224,7 @@ async fn fail_probe(scene: &Scene, probe_at: Timestamp) -> Result<Timestamp> {
 }
 
 /// Jobs wait until then; one is let in, then two, and then all.
-async fn try_out(scene: &Scene, probe_at: Timestamp, limit: u32) -> Result<()> {
+async fn try_out(scene: &StagedScene, probe_at: Timestamp, limit: u32) -> Result<()> {
     let mut jobs = Vec::new();
     for _ in 0..JOBS {
         jobs.push(submit(scene, DurationMs(2_000)).await?);

@@ -2,23 +2,23 @@
 //! have confirmed all, about what it is to be promised, about the site that it would be promised at.
 
 use anyhow::Result;
-use cospan_actors::api::command::Ask;
-use cospan_domain::acquire::ReservationWish;
+use cospan_actors::api::command::ApiRequest;
+use cospan_domain::acquire::ReservationTerms;
 use cospan_domain::ids::{JobId, SiteName};
-use cospan_domain::job::event::Happened;
+use cospan_domain::job::event::JobEventKind;
 use cospan_domain::job::spec::JobSpec;
-use cospan_domain::job::state::{Job, Phase, PhaseKind, Reservation};
-use cospan_domain::reserve::{Standing, StartWindow};
+use cospan_domain::job::state::{Job, JobPhase, JobReservations, PhaseKind};
+use cospan_domain::reserve::{SearchState, StartWindow};
 use cospan_domain::site::command::Operation;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{BEGINS, Scene, Stage, site_name};
+use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::jobs::job;
 use cospan_simulator::world::cluster::LocalJob;
-use cospan_simulator::world::ledger::Deed;
+use cospan_simulator::world::ledger::LedgerEvent;
 
 const MINUTE: DurationMs = DurationMs::from_secs(60);
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -36,18 +36,18 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// A job that wants this to be promised.
-fn wanting(wish: ReservationWish) -> Result<JobSpec> {
+fn wanting(wish: ReservationTerms) -> Result<JobSpec> {
     let mut spec = job(&[2], MINUTE, MINUTE, 0)?;
     spec.run.reservation = Some(wish);
     Ok(spec)
 }
 
 /// A start so long after the scene begins, or up to two hours later.
-fn start(after: DurationMs) -> ReservationWish {
+fn start(after: DurationMs) -> ReservationTerms {
     let window = StartWindow::new(BEGINS + after, BEGINS + after + HOUR + HOUR);
-    ReservationWish {
+    ReservationTerms {
         window,
-        ..ReservationWish::default()
+        ..ReservationTerms::default()
     }
 }
 
@@ -73,13 +73,13 @@ fn closing(chance: &mut StdRng) -> (Operation, Operation) {
     }
 }
 
-async fn order(scene: &Scene, site: usize, order: Operation) -> Result<()> {
-    scene.ask(Ask::Site(site_name(site)?, order)).await?;
+async fn order(scene: &StagedScene, site: usize, order: Operation) -> Result<()> {
+    scene.ask(ApiRequest::Site(site_name(site)?, order)).await?;
     Ok(())
 }
 
 fn waits(job: &Job) -> bool {
-    matches!(job.phase, Phase::Queued { .. })
+    matches!(job.phase, JobPhase::Queued { .. })
 }
 
 /// Whether all of its sites have confirmed what it wants, and it is not placed there yet.
@@ -88,14 +88,14 @@ fn is_confirmed(job: &Job) -> bool {
         .reservation
         .as_deref()
         .filter(|reservation| !reservation.spent);
-    let is_so = |held: &Reservation| {
+    let is_so = |held: &JobReservations| {
         let beside = held.other.as_ref().map(|other| &other.search);
-        beside.unwrap_or(&held.search).standing() == Standing::Confirmed
+        beside.unwrap_or(&held.search).standing() == SearchState::Confirmed
     };
     reservation.is_some_and(is_so)
 }
 
-fn told(scene: &Scene, job: JobId, name: &str) -> bool {
+fn told(scene: &StagedScene, job: JobId, name: &str) -> bool {
     let told = scene.told_of(job);
     told.iter()
         .flat_map(|(_, events)| events)
@@ -103,7 +103,7 @@ fn told(scene: &Scene, job: JobId, name: &str) -> bool {
 }
 
 /// The sites of a job as it was placed since a moment, in order.
-fn placed_since(scene: &Scene, job: JobId, since: Timestamp) -> Vec<SiteName> {
+fn placed_since(scene: &StagedScene, job: JobId, since: Timestamp) -> Vec<SiteName> {
     let told = scene
         .told_of(job)
         .into_iter()
@@ -111,17 +111,19 @@ fn placed_since(scene: &Scene, job: JobId, since: Timestamp) -> Vec<SiteName> {
     let placed = told
         .flat_map(|(_, events)| events)
         .filter_map(|event| match event.what {
-            Happened::JobPlaced { placements, .. } => placements.first().map(|p| p.site.clone()),
+            JobEventKind::JobPlaced { placements, .. } => {
+                placements.first().map(|p| p.site.clone())
+            }
             _ => None,
         });
     placed.collect()
 }
 
 /// Whether a job was placed where nobody promised it anything.
-fn is_claimed(scene: &Scene, job: JobId) -> bool {
+fn is_claimed(scene: &StagedScene, job: JobId) -> bool {
     let told = scene.told_of(job);
-    let is_placed = |what: &Happened| match what {
-        Happened::JobPlaced { placements, .. } => placements
+    let is_placed = |what: &JobEventKind| match what {
+        JobEventKind::JobPlaced { placements, .. } => placements
             .iter()
             .any(|placement| placement.acquisition.promised().is_none()),
         _ => false,
@@ -131,18 +133,18 @@ fn is_claimed(scene: &Scene, job: JobId) -> bool {
         .any(|event| is_placed(&event.what))
 }
 
-fn began_at(scene: &Scene) -> Vec<Timestamp> {
+fn began_at(scene: &StagedScene) -> Vec<Timestamp> {
     scene.plane_run.world.read(|world| {
         let entries = world.ledger().entries().iter();
         entries
-            .filter(|entry| entry.deed == Deed::Began)
+            .filter(|entry| entry.deed == LedgerEvent::Began)
             .map(|entry| entry.at)
             .collect()
     })
 }
 
 /// Waits until a job has finished, and checks that its payload began once, and when it was to.
-async fn begins_in_time(scene: &Scene, id: JobId, wish: ReservationWish) -> Result<()> {
+async fn begins_in_time(scene: &StagedScene, id: JobId, wish: ReservationTerms) -> Result<()> {
     let starts = wish.window;
     scene.until_ended(&[id]).await?;
     let job = scene.job(id)?;
@@ -156,7 +158,7 @@ async fn begins_in_time(scene: &Scene, id: JobId, wish: ReservationWish) -> Resu
 }
 
 /// Calls take their time, so that something can come between two of them.
-fn slow_ways(stage: &mut Stage) {
+fn slow_ways(stage: &mut SceneStage) {
     stage.fault_rates = FaultRates {
         way_max: DurationMs(2_000),
         ..FaultRates::default()
@@ -166,7 +168,7 @@ fn slow_ways(stage: &mut Stage) {
 /// A job is frozen while its site confirms, and the site closes before it is thawed: it is placed
 /// there only once the site is open again.
 fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.granting.insert(0);
     slow_ways(&mut stage);
     let (close, open) = closing(chance);
@@ -175,7 +177,7 @@ fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
         scene
             .until(MINUTE, |scene| told(scene, id, "ReservationSought"))
             .await?;
-        scene.ask(Ask::Freeze(vec![id])).await?;
+        scene.ask(ApiRequest::Freeze(vec![id])).await?;
         scene
             .until(MINUTE, |scene| {
                 scene.job(id).is_ok_and(|job| is_confirmed(&job))
@@ -187,7 +189,7 @@ fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
         order(&scene, 0, close).await?;
         scene.pass(MINUTE).await;
         let thawed = scene.now();
-        scene.ask(Ask::Thaw(vec![id])).await?;
+        scene.ask(ApiRequest::Thaw(vec![id])).await?;
         scene.pass(HOUR).await;
         scene.same(
             "sites while its own is closed",
@@ -202,7 +204,7 @@ fn thawed(chance: &mut StdRng) -> Result<Vec<String>> {
 /// The same for a job that has a promise, and is frozen while another start is confirmed: it keeps
 /// what it had.
 fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.granting.insert(0);
     slow_ways(&mut stage);
     stage.play(move |scene| async move {
@@ -211,8 +213,10 @@ fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
             .until(MINUTE, |scene| told(scene, id, "JobPlaced"))
             .await?;
         let wish = Some(start(LATER + LATER));
-        scene.ask(Ask::ChangeReservation { job: id, wish }).await?;
-        scene.ask(Ask::Freeze(vec![id])).await?;
+        scene
+            .ask(ApiRequest::ChangeReservation { job: id, wish })
+            .await?;
+        scene.ask(ApiRequest::Freeze(vec![id])).await?;
         scene
             .until(MINUTE, |scene| {
                 scene.job(id).is_ok_and(|job| is_confirmed(&job))
@@ -221,7 +225,7 @@ fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
         order(&scene, 0, Operation::Freeze).await?;
         scene.pass(MINUTE).await;
         let thawed = scene.now();
-        scene.ask(Ask::Thaw(vec![id])).await?;
+        scene.ask(ApiRequest::Thaw(vec![id])).await?;
         scene.pass(HOUR).await;
         scene.same(
             "sites while its own is closed",
@@ -236,7 +240,7 @@ fn moved_and_thawed(chance: &mut StdRng) -> Result<Vec<String>> {
 /// Processors become idle for a job at the moment at which its user wants a start promised instead:
 /// what was offered meanwhile is not taken.
 fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.granting.insert(0);
     let (at, run_time) = (BEGINS, HOUR);
     stage.locals.push((
@@ -253,7 +257,7 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
         sync_max: MINUTE,
         ..FaultRates::default()
     };
-    let claims_first = ReservationWish {
+    let claims_first = ReservationTerms {
         reserve_after: Some(DAY),
         ..start(DurationMs::ZERO)
     };
@@ -262,7 +266,9 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
         let id = scene.submit(wanting(claims_first)?).await?;
         scene.plane_run.until(BEGINS + HOUR - lead).await;
         let wish = Some(start(LATER));
-        scene.ask(Ask::ChangeReservation { job: id, wish }).await?;
+        scene
+            .ask(ApiRequest::ChangeReservation { job: id, wish })
+            .await?;
         // On such a disk it may come too late for what it was promised.
         scene.until_ended(&[id]).await?;
         let earliest = start(LATER).window.earliest;
@@ -280,10 +286,10 @@ fn changed_while_offered(chance: &mut StdRng) -> Result<Vec<String>> {
 /// The only site that grants reservations takes nothing for a while, and another one grants none:
 /// a job that may be claimed there in part waits for the first, as nothing would be promised else.
 fn closed_for_a_while(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4, 4], chance.random())?;
+    let mut stage = SceneStage::of(&[4, 4], chance.random())?;
     stage.granting.insert(0);
     let (close, open) = closing(chance);
-    let wish = ReservationWish {
+    let wish = ReservationTerms {
         unreserved: true,
         ..start(LATER)
     };
@@ -292,7 +298,7 @@ fn closed_for_a_while(chance: &mut StdRng) -> Result<Vec<String>> {
         let id = scene.submit(wanting(wish)?).await?;
         scene.pass(HOUR).await;
         let phase = scene.job(id)?.phase.clone();
-        scene.check(matches!(phase, Phase::Queued { .. }), || {
+        scene.check(matches!(phase, JobPhase::Queued { .. }), || {
             format!("it is {phase:?}")
         });
         order(&scene, 0, open).await?;

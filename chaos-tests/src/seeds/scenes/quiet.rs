@@ -7,7 +7,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::Stage;
+use super::stage::SceneStage;
 use cospan_simulator::jobs::job;
 
 /// Sites answer at once on this stage; to be asked takes the control plane some turns.
@@ -18,7 +18,7 @@ const BELIEVED: u64 = 120;
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let sites = vec![8; chance.random_range(1..=3)];
     let quiet = DurationMs(1_000 * chance.random_range(BELIEVED / 2..=BELIEVED * 10));
-    let mut stage = Stage::of(&sites, chance.random())?;
+    let mut stage = SceneStage::of(&sites, chance.random())?;
     stage.hints = chance.random_bool(0.5);
     let spec = || job(&[4], DurationMs(1_000), DurationMs(60_000), 0);
     stage.play(move |scene| async move {

@@ -3,16 +3,16 @@
 //! went on at the sites meanwhile is found out at once.
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, Ask};
+use cospan_actors::api::command::{ApiAnswer, ApiRequest};
 use cospan_domain::ids::{Digest, JobId};
-use cospan_domain::job::state::{Phase, PhaseKind};
+use cospan_domain::job::state::{JobPhase, PhaseKind};
 use cospan_domain::units::{Bytes, DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::copies::looks;
 use super::log::OF_COPIES;
-use super::stage::{Scene, Stage, only_at, reads, site_name};
+use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 
 /// What the links carry, in bytes a millisecond.
@@ -20,7 +20,7 @@ const RATE: u64 = 1_000;
 
 /// What is drawn.
 #[derive(Debug, Clone, Copy)]
-struct Tale {
+struct RestartTale {
     /// How long the copy takes.
     takes: u64,
     /// How long after its beginning the control plane is killed.
@@ -36,7 +36,7 @@ struct Tale {
 }
 
 /// What the first run of the control plane left.
-struct Left {
+struct LeftBehind {
     killed: Timestamp,
     running: JobId,
     reading: JobId,
@@ -49,10 +49,10 @@ struct Left {
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[12, 12], chance.random())?;
+    let mut stage = SceneStage::of(&[12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     let takes = chance.random_range(3_000..30_000);
-    let tale = Tale {
+    let tale = RestartTale {
         takes,
         killed: chance.random_range(10..takes - 10),
         pause: chance.random_range(1..60_000),
@@ -69,7 +69,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     )
 }
 
-async fn before(scene: &Scene, tale: Tale) -> Result<Left> {
+async fn before(scene: &StagedScene, tale: RestartTale) -> Result<LeftBehind> {
     scene.pass(DurationMs(100)).await;
     let spec = |processors: u32, run: u64, site| {
         only_at(
@@ -80,16 +80,16 @@ async fn before(scene: &Scene, tale: Tale) -> Result<Left> {
     let ended = scene.submit(spec(1, 100, 0)?).await?;
     scene.until_ended(&[ended]).await?;
     let running = scene.submit(spec(12, tale.run, 0)?).await?;
-    let begins = |scene: &Scene| {
+    let begins = |scene: &StagedScene| {
         scene
             .job(running)
-            .is_ok_and(|job| matches!(job.phase, Phase::Running { .. }))
+            .is_ok_and(|job| matches!(job.phase, JobPhase::Running { .. }))
     };
     scene.until(DurationMs(60_000), begins).await?;
     let (mut waiting, mut frozen) = (Vec::new(), Vec::new());
     for _ in 0..tale.frozen {
         let id = scene.submit(spec(1, 1_000, 0)?).await?;
-        let done = scene.ask(Ask::Freeze(vec![id])).await;
+        let done = scene.ask(ApiRequest::Freeze(vec![id])).await;
         scene.check(matches!(done, Ok(ApiAnswer::Jobs(_))), || {
             format!("{done:?}")
         });
@@ -103,7 +103,7 @@ async fn before(scene: &Scene, tale: Tale) -> Result<Left> {
     scene.pass(DurationMs(tale.killed)).await;
     let next = scene.plane_run.plane.view().next_id;
     let killed = scene.now();
-    Ok(Left {
+    Ok(LeftBehind {
         killed,
         running,
         reading,
@@ -115,7 +115,7 @@ async fn before(scene: &Scene, tale: Tale) -> Result<Left> {
     })
 }
 
-async fn after(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
+async fn after(scene: &StagedScene, tale: RestartTale, left: LeftBehind) -> Result<()> {
     let begun = left.killed + DurationMs(tale.pause);
     scene.same("begins", scene.now(), begun);
     counts(scene, &left, tale)?;
@@ -151,7 +151,7 @@ async fn after(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
 }
 
 /// What is shown at once is what there is.
-fn counts(scene: &Scene, left: &Left, tale: Tale) -> Result<()> {
+fn counts(scene: &StagedScene, left: &LeftBehind, tale: RestartTale) -> Result<()> {
     let plane = &scene.plane_run.plane;
     let metrics = &plane.shared().metrics;
     let view = plane.view();
@@ -174,7 +174,7 @@ fn counts(scene: &Scene, left: &Left, tale: Tale) -> Result<()> {
 }
 
 /// Each site is asked for what it is and what it does, once, and at once.
-fn asks_sites(scene: &Scene, begun: Timestamp) -> Result<()> {
+fn asks_sites(scene: &StagedScene, begun: Timestamp) -> Result<()> {
     for site in 0..2 {
         let kinds = ["describe", "list-attempts", "status"];
         let asked = kinds.map(|call| (0, call)).to_vec();
@@ -187,7 +187,7 @@ fn asks_sites(scene: &Scene, begun: Timestamp) -> Result<()> {
 }
 
 /// What was there before it was watched, or a moment later, says nothing of the link.
-fn measures(scene: &Scene, tale: Tale, watched: u64, at: Timestamp) -> Result<()> {
+fn measures(scene: &StagedScene, tale: RestartTale, watched: u64, at: Timestamp) -> Result<()> {
     let links = scene.plane_run.plane.links_to(&site_name(1)?);
     let measured = links.first().and_then(|link| link.measured);
     let counts = watched >= 2_000;
@@ -214,16 +214,16 @@ fn measures(scene: &Scene, tale: Tale, watched: u64, at: Timestamp) -> Result<()
 }
 
 /// The rest comes to its end as if nothing had been.
-async fn finishes(scene: &Scene, tale: Tale, left: Left) -> Result<()> {
+async fn finishes(scene: &StagedScene, tale: RestartTale, left: LeftBehind) -> Result<()> {
     scene.until_ended(&[left.running]).await?;
     scene.until_ended(&left.waiting).await?;
     for id in &left.frozen {
         let frozen = scene.job(*id)?;
-        scene.check(matches!(frozen.phase, Phase::Queued { .. }), || {
+        scene.check(matches!(frozen.phase, JobPhase::Queued { .. }), || {
             format!("{frozen:?}")
         });
     }
-    scene.ask(Ask::Thaw(left.frozen.clone())).await?;
+    scene.ask(ApiRequest::Thaw(left.frozen.clone())).await?;
     scene.until_ended(&left.frozen).await?;
     let spec = only_at(job(&[1], DurationMs(10), DurationMs(10), 0)?, 0)?;
     // Numbers that the first run of the control plane had set aside are not given out.

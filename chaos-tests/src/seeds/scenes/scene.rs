@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, Ask, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiCommand, ApiRefusal, ApiRequest, Submission};
 #[cfg(cospan_chaos)]
-use cospan_actors::chaos::{Point, panic_when};
-use cospan_actors::journal::Change;
+use cospan_actors::chaos::{CrashPoint, panic_when};
+use cospan_actors::journal::JournalChange;
 use cospan_actors::supervision::ActorKind;
 use cospan_domain::content::Content;
 use cospan_domain::ids::{JobId, KeyName, RelPath, SiteName};
-use cospan_domain::job::spec::{FileRef, Input, JobSpec, Request};
+use cospan_domain::job::spec::{FileRef, Input, JobSpec, RequestType};
 use cospan_domain::job::state::Job;
 use cospan_domain::units::{DurationMs, Timestamp};
 use tokio::sync::Notify;
@@ -23,24 +23,24 @@ use tokio::sync::Notify;
 use super::stage::{file_name, site_name};
 use cospan_simulator::call_faults::Called;
 use cospan_simulator::control_plane_run::ControlPlaneRun;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Between two looks at what is waited for, where nothing became durable meanwhile.
 const STEP: Duration = Duration::from_millis(500);
 
 /// A durable change, and when it was told.
-type Told = (Timestamp, Arc<Change>);
+type ToldChange = (Timestamp, Arc<JournalChange>);
 
 /// A control plane on its stage.
 #[derive(Clone)]
-pub(super) struct Scene {
+pub(super) struct StagedScene {
     pub(super) plane_run: ControlPlaneRun,
-    changes: Rc<RefCell<Vec<Told>>>,
+    changes: Rc<RefCell<Vec<ToldChange>>>,
     changed: Rc<Notify>,
     found: Rc<RefCell<Vec<String>>>,
 }
 
-impl Scene {
+impl StagedScene {
     /// The one of this run of the control plane.
     pub(super) fn of(plane_run: ControlPlaneRun) -> Self {
         let (changes, changed, found) = Default::default();
@@ -76,7 +76,7 @@ impl Scene {
         for (number, (path, _, sites)) in files.iter().enumerate() {
             for site in sites {
                 let (name, site, path) = (file_name(number)?, site.clone(), path.clone());
-                self.ask(Ask::AddFile {
+                self.ask(ApiRequest::AddFile {
                     name,
                     site,
                     path,
@@ -105,7 +105,7 @@ impl Scene {
     ///
     /// # Errors
     /// The refusal.
-    pub(super) async fn ask(&self, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
+    pub(super) async fn ask(&self, what: ApiRequest) -> Result<ApiAnswer, ApiRefusal> {
         self.ask_as("alice", what).await
     }
 
@@ -113,14 +113,18 @@ impl Scene {
     ///
     /// # Errors
     /// The refusal.
-    pub(super) async fn ask_as(&self, key: &str, what: Ask) -> Result<ApiAnswer, ApiRefusal> {
+    pub(super) async fn ask_as(
+        &self,
+        key: &str,
+        what: ApiRequest,
+    ) -> Result<ApiAnswer, ApiRefusal> {
         let by = KeyName::new(key);
         let by = by.map_err(|problem| ApiRefusal::Conflict(problem.to_string()))?;
         self.plane_run.plane.command(ApiCommand { by, what }).await
     }
 
     /// Something happens to a site now.
-    pub(super) fn strike(&self, site: &SiteName, trouble: Trouble) {
+    pub(super) fn strike(&self, site: &SiteName, trouble: SiteFault) {
         let now = self.now();
         self.plane_run.world.at(now, |world| {
             if let Some(index) = world.index_of(site) {
@@ -135,7 +139,7 @@ impl Scene {
     /// It is refused.
     pub(super) async fn submit(&self, spec: JobSpec) -> Result<JobId> {
         match self
-            .ask(Ask::Submit(vec![Submission::of(Arc::new(spec))]))
+            .ask(ApiRequest::Submit(vec![Submission::of(Arc::new(spec))]))
             .await?
         {
             ApiAnswer::Submitted(jobs) if jobs.len() == 1 => Ok(jobs[0].id),
@@ -210,8 +214,8 @@ impl Scene {
         let mut left = times;
         panic_when(Some(Box::new(move |effect, point| {
             let strikes = match point {
-                Point::HandlerEntry => left == times && effect == kind.as_str(),
-                Point::Started => left < times,
+                CrashPoint::HandlerEntry => left == times && effect == kind.as_str(),
+                CrashPoint::Started => left < times,
                 _ => false,
             } && left > 0;
             left -= usize::from(strikes);
@@ -259,7 +263,7 @@ impl Scene {
     }
 
     /// All durable changes so far, and when each was told.
-    pub(super) fn changes(&self) -> Vec<Told> {
+    pub(super) fn changes(&self) -> Vec<ToldChange> {
         self.changes.borrow().clone()
     }
 }
@@ -283,7 +287,7 @@ pub(super) fn reads(mut spec: JobSpec, file: usize) -> Result<JobSpec> {
 
 /// Lets every component of a job run at this site only.
 pub(super) fn only_at(mut spec: JobSpec, site: usize) -> Result<JobSpec> {
-    spec.request = Request::Fixed;
+    spec.request = RequestType::Fixed;
     for component in &mut spec.components {
         component.site = Some(site_name(site)?);
     }

@@ -3,7 +3,7 @@
 //! once, and the job waits for it, or is run elsewhere when its patience ends.
 
 use anyhow::Result;
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_actors::settings::Settings;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::OnUnreachable;
@@ -11,15 +11,15 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{BEGINS, Scene, Stage, site_name};
+use super::stage::{BEGINS, SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// How long a site that does not answer keeps its callers waiting.
 const DEADLINE: u64 = 10_000;
 
 /// When a silent site is asked, and when that has failed, in milliseconds after the beginning.
-pub(super) struct Tries {
+pub(super) struct SilentTries {
     /// Each time at which it is asked while it is silent.
     pub(super) asked: Vec<u64>,
     /// How many of those find out that it is unreachable.
@@ -32,7 +32,7 @@ pub(super) struct Tries {
     pub(super) back: u64,
 }
 
-impl Tries {
+impl SilentTries {
     /// Of a site that is asked first at `first`, and answers from `ends` on: after a failure
     /// it is asked again after 1, 2, 4, 8, and then 15 seconds.
     pub(super) fn of(first: u64, ends: u64, settings: &Settings) -> Self {
@@ -63,23 +63,23 @@ impl Tries {
 
 /// What the job does meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum SilencePatience {
     Wait,
     Long,
     Short(DurationMs),
 }
 
-struct Story {
+struct SilenceStory {
     processors: u32,
     run_time: DurationMs,
-    patience: Patience,
+    patience: SilencePatience,
     silent_after: DurationMs,
     silent_for: DurationMs,
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(2..=9);
-    let mut stage = Stage::of(&[processors + 1, processors, 1], chance.random())?;
+    let mut stage = SceneStage::of(&[processors + 1, processors, 1], chance.random())?;
     let settings = &mut stage.settings;
     settings.reconcile_interval = DurationMs::from_secs(86_400);
     settings.information_expiry = DurationMs::from_secs(7_200);
@@ -88,11 +88,11 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     settings.contact.unreachable_failures = chance.random_range(1..=5);
     let silent_for = DurationMs(chance.random_range(150_000..=260_000));
     let patience = match chance.random_range(0..3) {
-        0 => Patience::Wait,
-        1 => Patience::Long,
-        _ => Patience::Short(DurationMs(chance.random_range(1..=120_000))),
+        0 => SilencePatience::Wait,
+        1 => SilencePatience::Long,
+        _ => SilencePatience::Short(DurationMs(chance.random_range(1..=120_000))),
     };
-    let story = Story {
+    let story = SilenceStory {
         processors,
         run_time: DurationMs(chance.random_range(60_000..=600_000)),
         patience,
@@ -103,26 +103,26 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     stage.play(move |scene| async move { play(&scene, &story, &settings).await })
 }
 
-async fn play(scene: &Scene, story: &Story, settings: &Settings) -> Result<()> {
+async fn play(scene: &StagedScene, story: &SilenceStory, settings: &Settings) -> Result<()> {
     let mut spec = job(&[story.processors], story.run_time, story.run_time, 0)?;
     spec.on_unreachable = match story.patience {
-        Patience::Wait => OnUnreachable::Wait,
-        Patience::Long => OnUnreachable::RerunAfter(DurationMs::from_secs(3_600)),
-        Patience::Short(time) => OnUnreachable::RerunAfter(time),
+        SilencePatience::Wait => OnUnreachable::Wait,
+        SilencePatience::Long => OnUnreachable::RerunAfter(DurationMs::from_secs(3_600)),
+        SilencePatience::Short(time) => OnUnreachable::RerunAfter(time),
     };
     let begun = scene.now().since(BEGINS).0;
     let id = scene.submit(spec).await?;
     let (from, to) = (story.silent_after, story.silent_after + story.silent_for);
-    scene.plan(from, 0, Trouble::Silent(true))?;
-    scene.plan(to, 0, Trouble::Silent(false))?;
+    scene.plan(from, 0, SiteFault::Silent(true))?;
+    scene.plan(to, 0, SiteFault::Silent(false))?;
     scene.pass(from).await;
     let first = first_poll(begun, story.silent_after.0, settings.poll_interval.0);
-    let tries = Tries::of(first, begun + to.0, settings);
+    let tries = SilentTries::of(first, begun + to.0, settings);
     check_before(scene, id, &tries).await?;
     check_lost(scene, id, &tries, story)?;
     let given_up = match story.patience {
-        Patience::Short(time) => Some(tries.lost.max(tries.since + time.0)),
-        Patience::Wait | Patience::Long => None,
+        SilencePatience::Short(time) => Some(tries.lost.max(tries.since + time.0)),
+        SilencePatience::Wait | SilencePatience::Long => None,
     };
     match given_up.filter(|at| *at < tries.back) {
         Some(at) => goes_elsewhere(scene, id, story, (begun, at), &tries).await?,
@@ -140,13 +140,13 @@ pub(super) fn first_poll(begun: u64, silent_after: u64, interval: u64) -> u64 {
     poll
 }
 
-async fn till(scene: &Scene, at: u64) {
+async fn till(scene: &StagedScene, at: u64) {
     scene.plane_run.until(BEGINS + DurationMs(at)).await;
 }
 
 /// Until it counts as unreachable nothing is different but what operators are shown once it failed
 /// to answer twice.
-async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
+async fn check_before(scene: &StagedScene, id: JobId, tries: &SilentTries) -> Result<()> {
     till(scene, tries.lost - 1).await;
     let shown = if tries.until_lost > 2 {
         "silent"
@@ -162,7 +162,12 @@ async fn check_before(scene: &Scene, id: JobId, tries: &Tries) -> Result<()> {
     Ok(())
 }
 
-fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<()> {
+fn check_lost(
+    scene: &StagedScene,
+    id: JobId,
+    tries: &SilentTries,
+    story: &SilenceStory,
+) -> Result<()> {
     scene.shows("state", 0, "unreachable")?;
     scene.same("isolation", scene.metrics().isolated.get(), 0);
     for other in [1, 2] {
@@ -175,7 +180,7 @@ fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<
         .changes()
         .into_iter()
         .filter_map(|(at, change)| match &*change {
-            Change::Site { new, .. } if new.site == site && at <= lost => Some((
+            JournalChange::Site { new, .. } if new.site == site && at <= lost => Some((
                 at,
                 new.owed.iter().map(|owed| owed.text.to_string()).collect(),
             )),
@@ -186,7 +191,8 @@ fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<
     let text = format!("site {site} does not answer");
     scene.same("messages", owed, vec![(lost, vec![text]), (lost, vec![])]);
     let job = scene.job(id)?;
-    if !matches!(story.patience, Patience::Short(time) if tries.since + time.0 <= tries.lost) {
+    if !matches!(story.patience, SilencePatience::Short(time) if tries.since + time.0 <= tries.lost)
+    {
         let told = scene.plane_run.plane.explain(&job).silence.told(&job);
         let prospect = match job.spec.on_unreachable {
             OnUnreachable::Wait => String::new(),
@@ -203,7 +209,13 @@ fn check_lost(scene: &Scene, id: JobId, tries: &Tries, story: &Story) -> Result<
 
 /// The job is seen again at the very moment at which the site is, or ends later: then its end
 /// is asked for at once, unless the site was asked just before.
-async fn goes_on(scene: &Scene, id: JobId, story: &Story, begun: u64, tries: &Tries) -> Result<()> {
+async fn goes_on(
+    scene: &StagedScene,
+    id: JobId,
+    story: &SilenceStory,
+    begun: u64,
+    tries: &SilentTries,
+) -> Result<()> {
     let ends = begun + story.run_time.0;
     let over = scene.ended(id).await?.since(BEGINS).0;
     let interval = scene.plane_run.plane.shared().settings.poll_interval.0;
@@ -229,11 +241,11 @@ async fn goes_on(scene: &Scene, id: JobId, story: &Story, begun: u64, tries: &Tr
 /// It is given up, its site is charged, and it runs elsewhere; what still runs at its first
 /// site is ended as soon as that answers.
 async fn goes_elsewhere(
-    scene: &Scene,
+    scene: &StagedScene,
     id: JobId,
-    story: &Story,
+    story: &SilenceStory,
     (begun, given_up): (u64, u64),
-    tries: &Tries,
+    tries: &SilentTries,
 ) -> Result<()> {
     till(scene, given_up - 1).await;
     let round = scene.job(id)?.round;
@@ -298,7 +310,7 @@ async fn goes_elsewhere(
 }
 
 /// A site that has not answered lately is asked what it is first.
-fn check_tries(scene: &Scene, begun: u64, tries: &Tries) -> Result<()> {
+fn check_tries(scene: &StagedScene, begun: u64, tries: &SilentTries) -> Result<()> {
     let asked = |call| scene.asked_since(BEGINS + DurationMs(begun + 11), 0, call);
     let status: Vec<u64> = asked("status")?
         .into_iter()

@@ -3,16 +3,16 @@
 //! jobs are told, and once one is registered again the copy goes on.
 
 use anyhow::Result;
-use cospan_actors::journal::Change;
+use cospan_actors::journal::JournalChange;
 use cospan_domain::units::{BitsPerSecond, DurationMs};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::copies::looks;
-use super::log::{At, OF_COPIES};
-use super::stage::{Scene, Stage, only_at, reads, site_name};
+use super::log::{OF_COPIES, TimedItem};
+use super::stage::{SceneStage, StagedScene, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// What the link from the near site carries, and from the far one, in bytes a millisecond.
 const NEAR: u64 = 2_000;
@@ -20,7 +20,7 @@ const FAR: u64 = 1_000;
 
 /// What is wrong with the near site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wrong {
+enum WrongSource {
     /// What comes from it is damaged.
     Damages,
     /// It has been out of reach for long.
@@ -40,12 +40,12 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
     let kinds = [
-        Wrong::Damages,
-        Wrong::Silent,
-        Wrong::Both,
-        Wrong::BothDamage,
+        WrongSource::Damages,
+        WrongSource::Silent,
+        WrongSource::Both,
+        WrongSource::BothDamage,
     ];
     let wrong = kinds[chance.random_range(0..kinds.len())];
     stage.hints = chance.random_bool(0.7);
@@ -88,7 +88,7 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
                 .iter()
                 .rev()
                 .filter_map(|(_, change)| match &**change {
-                    Change::Copy {
+                    JournalChange::Copy {
                         new: Some(copy), ..
                     } => copy.trouble.last_error.as_deref(),
                     _ => None,
@@ -101,14 +101,14 @@ fn near_and_far(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// What is to be seen at the destination.
 #[derive(Default)]
-struct Story {
-    copied: Vec<At<String>>,
-    calls: Vec<At<&'static str>>,
+struct SourceStory {
+    copied: Vec<TimedItem<String>>,
+    calls: Vec<TimedItem<&'static str>>,
     failures: u64,
     says: Option<&'static str>,
 }
 
-impl Story {
+impl SourceStory {
     /// A try from a site with all of its looks, of which the last one shows how it went; when
     /// that was.
     fn tries(&mut self, from: u64, site: &str, takes: u64) -> u64 {
@@ -133,18 +133,18 @@ impl Story {
     }
 }
 
-impl Wrong {
-    fn befalls(self, scene: &Scene) -> Result<()> {
-        let silent = Trouble::Silent(true);
-        let damages = Trouble::Corrupts {
+impl WrongSource {
+    fn befalls(self, scene: &StagedScene) -> Result<()> {
+        let silent = SiteFault::Silent(true);
+        let damages = SiteFault::Corrupts {
             to: site_name(2)?,
             corrupts: true,
         };
         let (near, far) = match self {
-            Wrong::Damages => (damages, None),
-            Wrong::Silent => (silent, None),
-            Wrong::Both => (silent, Some(damages)),
-            Wrong::BothDamage => (damages.clone(), Some(damages)),
+            WrongSource::Damages => (damages, None),
+            WrongSource::Silent => (silent, None),
+            WrongSource::Both => (silent, Some(damages)),
+            WrongSource::BothDamage => (damages.clone(), Some(damages)),
         };
         scene.plan(DurationMs(100), 0, near)?;
         far.into_iter()
@@ -153,14 +153,14 @@ impl Wrong {
     }
 
     /// A copy takes so long from the near site, and twice as long from the far one.
-    fn story(self, takes: u64) -> Story {
-        let mut story = Story::default();
+    fn story(self, takes: u64) -> SourceStory {
+        let mut story = SourceStory::default();
         story.waits(0);
-        if self == Wrong::Silent {
+        if self == WrongSource::Silent {
             let whole = story.tries(0, "berlin", 2 * takes);
             return story.ending_whole(whole);
         }
-        if self == Wrong::Both {
+        if self == WrongSource::Both {
             let failed = story.tries(0, "berlin", 2 * takes);
             // It failed, there is no other source now, and what there was of it goes.
             (0..3).for_each(|_| story.waits(failed));
@@ -169,7 +169,7 @@ impl Wrong {
             (2..5).for_each(|count| story.waits(failed + 4_000 * ((1 << (count - 1)) - 1)));
             let says = Some("the sites that have it do not answer now: amsterdam");
             story.calls.sort_unstable();
-            return Story {
+            return SourceStory {
                 failures: 1,
                 says,
                 ..story
@@ -184,8 +184,8 @@ impl Wrong {
             .copied
             .insert(from, (failed, "1 copying from berlin".into()));
         story.calls.push((failed, "stop-copy"));
-        if self == Wrong::Damages {
-            return Story {
+        if self == WrongSource::Damages {
+            return SourceStory {
                 failures: 1,
                 ..story.ending_whole(second)
             };
@@ -194,7 +194,7 @@ impl Wrong {
         story.copied.push((second, "1 failed".into()));
         story.calls.sort_unstable();
         let says = Some("every site that has it failed as a source: amsterdam, berlin");
-        Story {
+        SourceStory {
             failures: 2,
             says,
             ..story
@@ -204,7 +204,7 @@ impl Wrong {
 
 /// The first job's copy serves the second one's, although nobody else needs it by then.
 fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[12, 12, 12], chance.random())?;
+    let mut stage = SceneStage::of(&[12, 12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     let slow = (site_name(0)?, site_name(2)?);
@@ -229,7 +229,7 @@ fn from_store(chance: &mut StdRng) -> Result<Vec<String>> {
         // Nobody tells when a copy is whole; it is seen.
         let takes = looks(takes).last().copied().unwrap_or_default();
         let whole = left + takes;
-        let story = |from: &str, lives: &[At<&str>]| {
+        let story = |from: &str, lives: &[TimedItem<&str>]| {
             let copying = (lives[0].0, format!("1 copying from {from}"));
             let lives = lives.iter().map(|(at, what)| (*at, format!("1 {what}")));
             let mut lives: Vec<_> = lives.collect();

@@ -9,16 +9,16 @@ use cospan_domain::content::Content;
 use cospan_domain::ids::{Digest, LogicalName, RelPath, SiteName};
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 
-pub(super) use super::scene::{Scene, only_at, reads};
+pub(super) use super::scene::{StagedScene, only_at, reads};
 use cospan_simulator::call_faults::{CallFaultModel, FaultRates};
-use cospan_simulator::control_plane_run::{End, Plan, SimEnvironment, run_control_plane};
+use cospan_simulator::control_plane_run::{RunEnd, RunPlan, SimEnvironment, run_control_plane};
 use cospan_simulator::handle::WorldHandle;
 #[cfg(cospan_chaos)]
 use cospan_simulator::lives::Lived;
 use cospan_simulator::settings::default_settings;
 use cospan_simulator::world::batch::Discipline;
 use cospan_simulator::world::cluster::{ClusterSpec, LocalJob};
-use cospan_simulator::world::{LinkSpec, Pace, World};
+use cospan_simulator::world::{LinkSpec, SimulatedPace, World};
 
 /// When every scene begins.
 pub(super) const BEGINS: Timestamp = Timestamp(1_000_000_000);
@@ -28,7 +28,7 @@ pub(super) const BANDWIDTH: BitsPerSecond = BitsPerSecond(8_000_000);
 const MINUTE: DurationMs = DurationMs(60_000);
 
 /// What a scene is played on.
-pub(super) struct Stage {
+pub(super) struct SceneStage {
     /// Names and processors of the sites.
     pub(super) sites: Vec<(SiteName, u32)>,
     /// Files by path, each with the sites that have it.
@@ -46,7 +46,7 @@ pub(super) struct Stage {
     /// Sites that grant reservations, by number.
     pub(super) granting: BTreeSet<usize>,
     /// How wrappers behave.
-    pub(super) pace: Pace,
+    pub(super) pace: SimulatedPace,
     /// Seed of all chance on the stage.
     pub(super) seed: u64,
 }
@@ -62,7 +62,7 @@ pub(super) fn file_name(number: usize) -> Result<LogicalName> {
     Ok(LogicalName::new(&format!("file-{number}"))?)
 }
 
-impl Stage {
+impl SceneStage {
     /// Sites with so many processors each, and links between all of them.
     pub(super) fn of(processors: &[u32], seed: u64) -> Result<Self> {
         let sites = processors.iter().enumerate();
@@ -81,10 +81,10 @@ impl Stage {
             links,
             ..default_settings()
         };
-        let pace = Pace {
+        let pace = SimulatedPace {
             gate_max: DurationMs::ZERO,
             launch_max: DurationMs::ZERO,
-            ..Pace::default()
+            ..SimulatedPace::default()
         };
         let (files, locals, granting, ways, fault_rates) = Default::default();
         let hints = true;
@@ -167,11 +167,11 @@ impl Stage {
     ///
     /// # Errors
     /// The scene cannot be played.
-    pub(super) fn play<W>(self, act: impl FnOnce(Scene) -> W + 'static) -> Result<Vec<String>>
+    pub(super) fn play<W>(self, act: impl FnOnce(StagedScene) -> W + 'static) -> Result<Vec<String>>
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (environment, plan) = (self.environment(), Plan::undisturbed(BEGINS, self.seed));
+        let (environment, plan) = (self.environment(), RunPlan::undisturbed(BEGINS, self.seed));
         Ok(survives(reign_over(
             &environment,
             plan,
@@ -188,12 +188,12 @@ impl Stage {
     /// The scene cannot be played.
     pub(super) fn play_from_start<W>(
         self,
-        act: impl FnOnce(Scene) -> W + 'static,
+        act: impl FnOnce(StagedScene) -> W + 'static,
     ) -> Result<Vec<String>>
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (environment, plan) = (self.environment(), Plan::undisturbed(BEGINS, self.seed));
+        let (environment, plan) = (self.environment(), RunPlan::undisturbed(BEGINS, self.seed));
         Ok(survives(reign_over(
             &environment,
             plan,
@@ -212,12 +212,12 @@ impl Stage {
     #[cfg(cospan_chaos)]
     pub(super) fn play_to_death<W>(
         self,
-        act: impl FnOnce(Scene) -> W + 'static,
+        act: impl FnOnce(StagedScene) -> W + 'static,
     ) -> Result<(Timestamp, Vec<(Timestamp, Lived)>)>
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let (environment, plan) = (self.environment(), Plan::undisturbed(BEGINS, self.seed));
+        let (environment, plan) = (self.environment(), RunPlan::undisturbed(BEGINS, self.seed));
         match reign_over(&environment, plan, self.files, Curtain::AtOnce, act)? {
             Ok(_) => bail!("the control plane does not end"),
             Err(at) => {
@@ -250,15 +250,15 @@ impl Stage {
     pub(super) fn play_twice<T: 'static, V, W>(
         self,
         pause: DurationMs,
-        first: impl FnOnce(Scene) -> V + 'static,
-        second: impl FnOnce(Scene, T) -> W + 'static,
+        first: impl FnOnce(StagedScene) -> V + 'static,
+        second: impl FnOnce(StagedScene, T) -> W + 'static,
     ) -> Result<Vec<String>>
     where
         V: Future<Output = Result<T>> + 'static,
         W: Future<Output = Result<()>> + 'static,
     {
         let environment = self.environment();
-        let plan = Plan::undisturbed(BEGINS, self.seed);
+        let plan = RunPlan::undisturbed(BEGINS, self.seed);
         let left = survives(reign_over(
             &environment,
             plan,
@@ -266,7 +266,7 @@ impl Stage {
             Curtain::AtOnce,
             first,
         )?)?;
-        let plan = Plan::undisturbed(left.at + pause, self.seed ^ 1);
+        let plan = RunPlan::undisturbed(left.at + pause, self.seed ^ 1);
         let last = |scene| second(scene, left.result);
         let over = survives(reign_over(
             &environment,
@@ -298,8 +298,8 @@ impl Set {
     }
 
     /// A run of the control plane that nothing happens to.
-    pub(super) fn plan(&self, begins: Timestamp) -> Plan {
-        Plan::undisturbed(begins, self.seed)
+    pub(super) fn plan(&self, begins: Timestamp) -> RunPlan {
+        RunPlan::undisturbed(begins, self.seed)
     }
 
     /// Plays one run of the control plane as planned; what came of it and what was found, if it was not killed.
@@ -308,9 +308,9 @@ impl Set {
     /// The scene cannot be played.
     pub(super) fn reign_as<T: 'static, W>(
         &self,
-        plan: Plan,
-        act: impl FnOnce(Scene) -> W + 'static,
-    ) -> Result<End<(T, Vec<String>)>>
+        plan: RunPlan,
+        act: impl FnOnce(StagedScene) -> W + 'static,
+    ) -> Result<RunEnd<(T, Vec<String>)>>
     where
         W: Future<Output = Result<T>> + 'static,
     {
@@ -322,25 +322,25 @@ impl Set {
                 Curtain::AtOnce,
                 act,
             )? {
-                Ok(Played { at, result, found }) => End::Done(at, (result, found)),
-                Err(at) => End::Killed(at),
+                Ok(PlayedRun { at, result, found }) => RunEnd::Done(at, (result, found)),
+                Err(at) => RunEnd::Killed(at),
             },
         )
     }
 
-    /// Plays one run of the control plane, as [`Stage::play`] does; when it ended, and what it found.
+    /// Plays one run of the control plane, as [`SceneStage::play`] does; when it ended, and what it found.
     ///
     /// # Errors
     /// The scene cannot be played.
     pub(super) fn run_control_plane<W>(
         &self,
         begins: Timestamp,
-        act: impl FnOnce(Scene) -> W + 'static,
+        act: impl FnOnce(StagedScene) -> W + 'static,
     ) -> Result<(Timestamp, Vec<String>)>
     where
         W: Future<Output = Result<()>> + 'static,
     {
-        let plan = Plan::undisturbed(begins, self.seed);
+        let plan = RunPlan::undisturbed(begins, self.seed);
         let files = if begins == BEGINS {
             self.files.clone()
         } else {
@@ -367,29 +367,29 @@ enum Curtain {
 }
 
 /// What a run of the control plane came to.
-struct Played<T> {
+struct PlayedRun<T> {
     at: Timestamp,
     result: T,
     found: Vec<String>,
 }
 
-fn survives<T>(played: Result<Played<T>, Timestamp>) -> Result<Played<T>> {
+fn survives<T>(played: Result<PlayedRun<T>, Timestamp>) -> Result<PlayedRun<T>> {
     played.or_else(|at| bail!("the control plane ended by itself at {}", at.0))
 }
 
 /// A run of the control plane that comes to the end of its act, or else to its own at this time.
 fn reign_over<T: 'static, W>(
     environment: &SimEnvironment,
-    plan: Plan,
+    plan: RunPlan,
     files: Vec<(RelPath, Content, Vec<SiteName>)>,
     curtain: Curtain,
-    act: impl FnOnce(Scene) -> W + 'static,
-) -> Result<Result<Played<T>, Timestamp>>
+    act: impl FnOnce(StagedScene) -> W + 'static,
+) -> Result<Result<PlayedRun<T>, Timestamp>>
 where
     W: Future<Output = Result<T>> + 'static,
 {
     let end = run_control_plane(environment, plan, move |plane_run| async move {
-        let scene = Scene::of(plane_run);
+        let scene = StagedScene::of(plane_run);
         let played = async {
             match curtain {
                 Curtain::Late => drop(
@@ -415,7 +415,7 @@ where
         result.map(|result| (result, scene.found()))
     })?;
     match end {
-        End::Done(at, done) => done.map(|(result, found)| Ok(Played { at, result, found })),
-        End::Killed(at) => Ok(Err(at)),
+        RunEnd::Done(at, done) => done.map(|(result, found)| Ok(PlayedRun { at, result, found })),
+        RunEnd::Killed(at) => Ok(Err(at)),
     }
 }

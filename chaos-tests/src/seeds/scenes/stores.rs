@@ -10,8 +10,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::copies::{brought, looks};
-use super::log::{At, OF_COPIES};
-use super::stage::{Scene, Stage, file_name, only_at, reads, site_name};
+use super::log::{OF_COPIES, TimedItem};
+use super::stage::{SceneStage, StagedScene, file_name, only_at, reads, site_name};
 use cospan_simulator::jobs::job;
 
 /// What a link carries, in bytes a millisecond.
@@ -27,8 +27,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     }
 }
 
-fn stage(chance: &mut StdRng, size: u64) -> Result<Stage> {
-    let mut stage = Stage::of(&[12, 12], chance.random())?;
+fn stage(chance: &mut StdRng, size: u64) -> Result<SceneStage> {
+    let mut stage = SceneStage::of(&[12, 12], chance.random())?;
     stage.hints = chance.random_bool(0.7);
     stage.settings.information_expiry = DurationMs::from_secs(86_400);
     for _ in 0..FILES {
@@ -37,13 +37,13 @@ fn stage(chance: &mut StdRng, size: u64) -> Result<Stage> {
     Ok(stage)
 }
 
-async fn reader(scene: &Scene, file: usize, run: DurationMs) -> Result<JobId> {
+async fn reader(scene: &StagedScene, file: usize, run: DurationMs) -> Result<JobId> {
     scene
         .submit(reads(only_at(job(&[1], run, run, 0)?, 1)?, file)?)
         .await
 }
 
-fn placed(scene: &Scene, id: JobId, since: cospan_domain::units::Timestamp) -> Option<u64> {
+fn placed(scene: &StagedScene, id: JobId, since: cospan_domain::units::Timestamp) -> Option<u64> {
     let lived = scene.lived(id, since);
     lived
         .iter()
@@ -90,7 +90,7 @@ fn budget(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// Each job that waited was placed when so many of those before it had ended that there was room.
 fn follows(
-    scene: &Scene,
+    scene: &StagedScene,
     jobs: &[JobId],
     shares: JobId,
     room: usize,
@@ -150,7 +150,7 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
         }
         scene.pass(DurationMs(100_000)).await;
         let gone: Vec<_> = (0..FILES).map(|file| gone(&scene, file, begun)).collect();
-        let rule = Rule {
+        let rule = StoreRule {
             room,
             fits,
             keeps: keeps.0,
@@ -163,7 +163,7 @@ fn replicas(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// When a copy of a file was gone.
-fn gone(scene: &Scene, file: usize, since: cospan_domain::units::Timestamp) -> Option<u64> {
+fn gone(scene: &StagedScene, file: usize, since: cospan_domain::units::Timestamp) -> Option<u64> {
     let name = format!("{} gone", file + 1);
     let copied = scene.copied(&site_name(1).ok()?, since);
     copied
@@ -172,7 +172,7 @@ fn gone(scene: &Scene, file: usize, since: cospan_domain::units::Timestamp) -> O
         .map(|(at, _)| at)
 }
 
-struct Rule {
+struct StoreRule {
     /// So many are kept.
     room: u64,
     /// So many have room beside what jobs need, if that is bounded.
@@ -180,7 +180,7 @@ struct Rule {
     keeps: u64,
 }
 
-impl Rule {
+impl StoreRule {
     /// When the copy of a file goes: all were left one after the other at these times, the next
     /// one needed from the moment on at which the last was left.
     fn goes(&self, left: &[u64], file: usize) -> Option<u64> {
@@ -214,7 +214,7 @@ impl Rule {
 }
 
 /// The catalogue tells where else a file is kept.
-fn lists(scene: &Scene, gone: &[Option<u64>]) -> Result<()> {
+fn lists(scene: &StagedScene, gone: &[Option<u64>]) -> Result<()> {
     let view = scene.plane_run.plane.view();
     for (file, gone) in gone.iter().enumerate() {
         let entry = view
@@ -228,7 +228,7 @@ fn lists(scene: &Scene, gone: &[Option<u64>]) -> Result<()> {
 }
 
 /// A job that reads a replica needs no copy, once its site said that it is still there.
-async fn reads_replica(scene: &Scene, gone: &[Option<u64>], run: DurationMs) -> Result<()> {
+async fn reads_replica(scene: &StagedScene, gone: &[Option<u64>], run: DurationMs) -> Result<()> {
     let file = FILES - 1;
     if gone[file].is_some() {
         return Ok(());
@@ -271,7 +271,7 @@ fn emptied(chance: &mut StdRng) -> Result<Vec<String>> {
         let waits = [(0, "1 ready".into()), (0, "1 waiting".into())];
         // Once ordered, once started, and once what there was of the old one is gone.
         let copies = [from.clone(), from.clone(), from, (whole, "1 ready".into())];
-        let mut copied: Vec<At<String>> = scene.copied(&here, begun);
+        let mut copied: Vec<TimedItem<String>> = scene.copied(&here, begun);
         copied.truncate(6);
         scene.same("emptied", copied, [&waits[..], &copies[..]].concat());
         let mut calls = brought(0, &looks(takes));

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, SiteOrder, Submission};
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, SiteOrder, Submission};
 use cospan_domain::ids::{JobId, KeyName, LogicalName, PolicyName, SiteName, TargetName};
-use cospan_domain::job::spec::{Feed, JobSpec, Priority, Request};
-use cospan_domain::job::state::Phase;
+use cospan_domain::job::spec::{Feed, JobSpec, Priority, RequestType};
+use cospan_domain::job::state::JobPhase;
 use cospan_domain::queue::{AboveHighest, Asking, ClassRule};
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{Scene, Stage, reads, site_name};
+use super::stage::{SceneStage, StagedScene, reads, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
 
@@ -24,7 +24,7 @@ const SHAPES: DurationMs = DurationMs(1_000);
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let sizes: Vec<u32> = (0..3).map(|_| chance.random_range(4..=12)).collect();
     let (before, limit) = (chance.random_range(0..=3), chance.random_range(2..=5));
-    let mut stage = Stage::of(&sizes, chance.random())?;
+    let mut stage = SceneStage::of(&sizes, chance.random())?;
     stage.add_file(chance.random_range(1..=1_000_000), &[0])?;
     stage.settings.limits.max_components = limit;
     let named = |name: &str| Ok::<_, anyhow::Error>((TargetName::new(name)?, Arc::from(name)));
@@ -70,7 +70,7 @@ fn small() -> Result<JobSpec> {
 
 /// Submits what is to be refused behind so many that are not.
 struct Front<'a> {
-    scene: &'a Scene,
+    scene: &'a StagedScene,
     before: usize,
 }
 
@@ -87,7 +87,7 @@ impl Front<'_> {
         let scene = self.scene;
         let (at, jobs) = (scene.now(), scene.plane_run.plane.view().jobs.len());
         let changes = scene.changes().len();
-        let answer = scene.ask_as(key, Ask::Submit(all)).await;
+        let answer = scene.ask_as(key, ApiRequest::Submit(all)).await;
         scene.same("when it was refused", scene.now(), at);
         scene.pass(DurationMs::ZERO).await;
         scene.same(
@@ -178,18 +178,18 @@ impl Front<'_> {
             allow_unplaceable: true,
             ..huge
         };
-        let answer = self.scene.ask(Ask::Submit(vec![waits])).await?;
+        let answer = self.scene.ask(ApiRequest::Submit(vec![waits])).await?;
         let ApiAnswer::Submitted(jobs) = answer else {
             anyhow::bail!("{answer:?}")
         };
         self.scene.pass(DurationMs(60_000)).await;
         let job = self.scene.job(jobs[0].id)?;
         self.scene
-            .check(matches!(job.phase, Phase::Queued { .. }), || {
+            .check(matches!(job.phase, JobPhase::Queued { .. }), || {
                 format!("{:?}", job.phase)
             });
         at_rest(self.scene).await;
-        self.scene.ask(Ask::Cancel(vec![job.id])).await?;
+        self.scene.ask(ApiRequest::Cancel(vec![job.id])).await?;
         Ok(())
     }
 
@@ -261,7 +261,7 @@ impl Front<'_> {
             );
             let answer = self
                 .scene
-                .ask_as(name, Ask::Submit(vec![submission]))
+                .ask_as(name, ApiRequest::Submit(vec![submission]))
                 .await?;
             let ApiAnswer::Submitted(jobs) = answer else {
                 anyhow::bail!("{answer:?}")
@@ -287,11 +287,11 @@ impl Front<'_> {
 
 /// A fixed job for a site that takes nothing now waits, unless its user does not want that; what
 /// is known of sites for that is a second old at most, and is worked out once a second at most.
-async fn closed_sites(scene: &Scene) -> Result<()> {
+async fn closed_sites(scene: &StagedScene) -> Result<()> {
     scene.pass(DurationMs(120_000)).await;
     let site = site_name(1)?;
     let mut spec = JobSpec {
-        request: Request::Fixed,
+        request: RequestType::Fixed,
         ..small()?
     };
     spec.components[0].site = Some(site.clone());
@@ -301,7 +301,7 @@ async fn closed_sites(scene: &Scene) -> Result<()> {
         ..waits.clone()
     };
     let alice = key("alice")?;
-    let open = |scene: &Scene| {
+    let open = |scene: &StagedScene| {
         scene
             .plane_run
             .plane
@@ -318,25 +318,25 @@ async fn closed_sites(scene: &Scene) -> Result<()> {
     });
     scene.pass(DurationMs(1)).await;
     let refusal = scene
-        .ask(Ask::Submit(vec![waits.clone(), leaves.clone()]))
+        .ask(ApiRequest::Submit(vec![waits.clone(), leaves.clone()]))
         .await;
     let why = "frozen";
     let right = matches!(&refusal, Err(ApiRefusal::ClosedSite { index: 1, component, site: at, why: said })
         if component == "part-0" && *at == site && said.contains(why));
     scene.check(right, || format!("a site that takes nothing: {refusal:?}"));
-    let waiting = scene.ask(Ask::Submit(vec![waits])).await?;
+    let waiting = scene.ask(ApiRequest::Submit(vec![waits])).await?;
     let ApiAnswer::Submitted(jobs) = waiting else {
         anyhow::bail!("{waiting:?}")
     };
     scene.pass(DurationMs(5_000)).await;
     at_rest(scene).await;
     let job = scene.job(jobs[0].id)?;
-    scene.check(matches!(job.phase, Phase::Queued { .. }), || {
+    scene.check(matches!(job.phase, JobPhase::Queued { .. }), || {
         format!("{:?}", job.phase)
     });
     order(scene, &site, SiteOrder::Thaw).await?;
     let at = scene.now();
-    let placed = |scene: &Scene| {
+    let placed = |scene: &StagedScene| {
         scene
             .job(jobs[0].id)
             .is_ok_and(|job| job.instants.placed.is_some())
@@ -347,8 +347,8 @@ async fn closed_sites(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-async fn order(scene: &Scene, site: &SiteName, order: SiteOrder) -> Result<()> {
-    let answer = scene.ask(Ask::Site(site.clone(), order)).await?;
+async fn order(scene: &StagedScene, site: &SiteName, order: SiteOrder) -> Result<()> {
+    let answer = scene.ask(ApiRequest::Site(site.clone(), order)).await?;
     scene.same("an order about a site", answer, ApiAnswer::Done);
     Ok(())
 }

@@ -7,16 +7,16 @@ use cospan_actors::api::View;
 use cospan_domain::ids::{Digest, JobId, LogicalName, SiteName};
 use cospan_domain::job::demands::{Holding, holdings, needed};
 use cospan_domain::job::spec::Priority;
-use cospan_domain::job::state::{Job, Phase, PhaseKind};
+use cospan_domain::job::state::{Job, JobPhase, PhaseKind};
 use cospan_domain::units::{Bytes, DurationMs};
 
-use super::stage::Scene;
+use super::stage::StagedScene;
 
 /// Actors that say how much they have taken in and not finished.
 const WITH_DEPTH: [&str; 4] = ["intake", "co-allocator", "claimer", "notifier"];
 
 /// Notes whatever is not in order a moment from now.
-pub(super) async fn at_rest(scene: &Scene) {
+pub(super) async fn at_rest(scene: &StagedScene) {
     scene.pass(DurationMs(1)).await;
     let view = scene.plane_run.plane.view();
     folded(scene, &view);
@@ -33,7 +33,7 @@ pub(super) async fn at_rest(scene: &Scene) {
 }
 
 /// What the view derives is what its records say.
-pub(super) fn folded(scene: &Scene, view: &View) {
+pub(super) fn folded(scene: &StagedScene, view: &View) {
     holds(scene, view);
     needs(scene, view);
     let untold = view.jobs.values().filter(|job| job.owes_word());
@@ -49,7 +49,7 @@ pub(super) fn folded(scene: &Scene, view: &View) {
     });
 }
 
-fn holds(scene: &Scene, view: &View) {
+fn holds(scene: &StagedScene, view: &View) {
     let mut should: BTreeMap<(SiteName, JobId, u32), Holding> = BTreeMap::new();
     for job in view.jobs.values() {
         for holding in holdings(job) {
@@ -68,7 +68,7 @@ fn holds(scene: &Scene, view: &View) {
     scene.same("what jobs hold", is, should);
 }
 
-fn needs(scene: &Scene, view: &View) {
+fn needs(scene: &StagedScene, view: &View) {
     let mut jobs: BTreeMap<(Digest, SiteName), BTreeSet<JobId>> = BTreeMap::new();
     let mut staged: BTreeMap<SiteName, BTreeMap<Digest, Bytes>> = BTreeMap::new();
     for job in view.jobs.values() {
@@ -111,7 +111,7 @@ fn needs(scene: &Scene, view: &View) {
     scene.same("contents needed by site", contents.collect(), staged);
 }
 
-fn catalogued(scene: &Scene, view: &View) {
+fn catalogued(scene: &StagedScene, view: &View) {
     let mut names: BTreeMap<Digest, BTreeSet<LogicalName>> = BTreeMap::new();
     for file in view.files.values() {
         if let Some(entry) = &file.entry {
@@ -140,7 +140,7 @@ fn catalogued(scene: &Scene, view: &View) {
 }
 
 /// Gauges of jobs and queues are what the view has.
-fn counted(scene: &Scene, view: &View) {
+fn counted(scene: &StagedScene, view: &View) {
     let metrics = &scene.plane_run.plane.shared().metrics;
     let jobs = |matches: &dyn Fn(&Job) -> bool| {
         view.jobs.values().filter(|job| matches(job)).count() as i64
@@ -161,7 +161,7 @@ fn counted(scene: &Scene, view: &View) {
                 .task
                 .as_ref()
                 .is_none_or(|task| task.at_once.is_none());
-            has_turn && job.priority == class && matches!(job.phase, Phase::Queued { .. })
+            has_turn && job.priority == class && matches!(job.phase, JobPhase::Queued { .. })
         };
         let gauge = metrics
             .queue_length

@@ -6,19 +6,19 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, Submission, SubmittedJob};
-use cospan_actors::journal::Change;
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, Submission, SubmittedJob};
+use cospan_actors::journal::JournalChange;
 use cospan_domain::ids::{Digest, IdempotencyKey, JobId};
 use cospan_domain::job::spec::JobSpec;
 use cospan_domain::job::state::Idempotency;
-use cospan_domain::runner::Task;
+use cospan_domain::runner::SweepTask;
 use cospan_domain::units::DurationMs;
 use futures_util::future::join_all;
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::Play;
-use super::stage::{Scene, Stage};
+use super::stage::{SceneStage, StagedScene};
 use super::tidy::at_rest;
 use cospan_simulator::call_faults::FaultRates;
 use cospan_simulator::jobs::job;
@@ -43,18 +43,18 @@ fn waiting(processors: u32) -> Result<Submission> {
     })
 }
 
-type Answer = Result<ApiAnswer, ApiRefusal>;
+type JointAnswer = Result<ApiAnswer, ApiRefusal>;
 
-async fn ask_all(scene: &Scene, requests: Vec<Vec<Submission>>) -> Vec<Answer> {
+async fn ask_all(scene: &StagedScene, requests: Vec<Vec<Submission>>) -> Vec<JointAnswer> {
     join_all(
         requests
             .into_iter()
-            .map(|request| scene.ask(Ask::Submit(request))),
+            .map(|request| scene.ask(ApiRequest::Submit(request))),
     )
     .await
 }
 
-fn rows(first: u64, sizes: &[usize]) -> Vec<Answer> {
+fn rows(first: u64, sizes: &[usize]) -> Vec<JointAnswer> {
     let mut next = first;
     let row = |size: &usize| {
         let ids = next..next + *size as u64;
@@ -70,9 +70,9 @@ fn rows(first: u64, sizes: &[usize]) -> Vec<Answer> {
 }
 
 /// How many jobs each change brought.
-fn appended(scene: &Scene) -> Vec<usize> {
-    let count = |change: &Change| match change {
-        Change::NewJobs(jobs) => Some(jobs.len()),
+fn appended(scene: &StagedScene) -> Vec<usize> {
+    let count = |change: &JournalChange| match change {
+        JournalChange::NewJobs(jobs) => Some(jobs.len()),
         _ => None,
     };
     scene
@@ -96,7 +96,7 @@ fn grouped(sizes: &[usize]) -> Vec<usize> {
 
 /// Many jobs: their numbers are reserved by a large request before.
 fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = Stage::of(&[2], chance.random())?;
+    let stage = SceneStage::of(&[2], chance.random())?;
     // The block after this request is twice as large.
     let first = chance.random_range(65..=70);
     let sizes: Vec<usize> = match chance.random_bool(0.5) {
@@ -127,7 +127,7 @@ fn crowd(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// A few of different kinds: sweeps are named by their first run, equal jobs are one in memory.
 fn few(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = Stage::of(&[2], chance.random())?;
+    let stage = SceneStage::of(&[2], chance.random())?;
     let sizes: Vec<usize> = (0..3).map(|_| chance.random_range(1..=6)).collect();
     let sweeps: Vec<u32> = (0..2).map(|_| chance.random_range(1..=4)).collect();
     stage.play(move |scene| async move {
@@ -146,7 +146,7 @@ fn few(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 /// Sweeps of one request, and a job of none behind them.
-async fn swept(scene: &Scene, next: u64, counts: &[u32]) -> Result<()> {
+async fn swept(scene: &StagedScene, next: u64, counts: &[u32]) -> Result<()> {
     let (mut all, mut should, mut id) = (Vec::new(), Vec::new(), next);
     for count in counts {
         let group = JobId(id);
@@ -154,7 +154,7 @@ async fn swept(scene: &Scene, next: u64, counts: &[u32]) -> Result<()> {
             let mut submission = waiting(6)?;
             let mut spec = JobSpec::clone(&submission.spec);
             let (count, values) = (*count, Default::default());
-            spec.run.task = Some(Task {
+            spec.run.task = Some(SweepTask {
                 group: JobId(0),
                 index,
                 count,
@@ -177,7 +177,7 @@ async fn swept(scene: &Scene, next: u64, counts: &[u32]) -> Result<()> {
         repeated: false,
         group: None,
     });
-    let answer = scene.ask(Ask::Submit(all)).await?;
+    let answer = scene.ask(ApiRequest::Submit(all)).await?;
     scene.same("sweeps", answer, ApiAnswer::Submitted(should.clone()));
     for submitted in should {
         let job = scene.job(submitted.id)?;
@@ -188,7 +188,7 @@ async fn swept(scene: &Scene, next: u64, counts: &[u32]) -> Result<()> {
 }
 
 /// Among the last few specifications an equal one is found, and shared; not an unequal one.
-async fn shared(scene: &Scene) -> Result<()> {
+async fn shared(scene: &StagedScene) -> Result<()> {
     let mut specs = Vec::new();
     for size in 10..10 + KEPT as u32 {
         specs.push(kept(scene, size).await?);
@@ -216,8 +216,11 @@ async fn shared(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-async fn kept(scene: &Scene, processors: u32) -> Result<Arc<JobSpec>> {
-    match scene.ask(Ask::Submit(vec![waiting(processors)?])).await? {
+async fn kept(scene: &StagedScene, processors: u32) -> Result<Arc<JobSpec>> {
+    match scene
+        .ask(ApiRequest::Submit(vec![waiting(processors)?]))
+        .await?
+    {
         ApiAnswer::Submitted(jobs) => Ok(scene.job(jobs[0].id)?.spec.clone()),
         other => bail!("a submission came to {other:?}"),
     }
@@ -226,7 +229,7 @@ async fn kept(scene: &Scene, processors: u32) -> Result<Arc<JobSpec>> {
 /// While the disk is slow, as many commands as are bounded wait; whoever comes then is told at
 /// once, and may come back.
 fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[2], chance.random())?;
+    let mut stage = SceneStage::of(&[2], chance.random())?;
     let bound = chance.random_range(1..=6);
     stage.settings.intake_bound = bound;
     stage.fault_rates = FaultRates {
@@ -234,7 +237,7 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
         ..FaultRates::default()
     };
     stage.play(move |scene| async move {
-        let depth = |scene: &Scene| {
+        let depth = |scene: &StagedScene| {
             let depth = &scene.plane_run.plane.shared().metrics.mailbox_depth;
             depth.with_label_values(&["intake"]).get()
         };
@@ -246,9 +249,9 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
             if scene.plane_run.plane.view().jobs.is_empty() {
                 scene.same("commands under way", depth(&scene), bound as i64);
                 let at = scene.now();
-                let answer = scene.ask(Ask::Submit(vec![waiting(5)?])).await;
+                let answer = scene.ask(ApiRequest::Submit(vec![waiting(5)?])).await;
                 scene.same("one too many", answer, Err(full.clone()));
-                let order = scene.ask(Ask::Freeze(vec![JobId(1)])).await;
+                let order = scene.ask(ApiRequest::Freeze(vec![JobId(1)])).await;
                 scene.same("an order too many", order, Err(full));
                 scene.same("when they were refused", scene.now(), at);
             }
@@ -259,7 +262,7 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
         scene.same("those that were taken", answers, rows(1, &vec![1; bound]));
         scene.check(scene.now() >= asked, || "time went back".into());
         at_rest(&scene).await;
-        let again = scene.ask(Ask::Submit(vec![waiting(5)?])).await;
+        let again = scene.ask(ApiRequest::Submit(vec![waiting(5)?])).await;
         scene.same(
             "one that came back",
             vec![again],
@@ -272,7 +275,7 @@ fn busy(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// One request has more than the store takes, and others come in with it.
 fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = Stage::of(&[2], chance.random())?;
+    let stage = SceneStage::of(&[2], chance.random())?;
     let before = chance.random_range(0..=2);
     stage.play(move |scene| async move {
         scene.pass(DurationMs(1_000)).await;
@@ -316,7 +319,7 @@ fn oversized(chance: &mut StdRng) -> Result<Vec<String>> {
             idempotency: name,
             ..waiting(5)?
         };
-        let answer = scene.ask(Ask::Submit(vec![again])).await;
+        let answer = scene.ask(ApiRequest::Submit(vec![again])).await;
         scene.same("under the same name", vec![answer], rows(last + 1, &[1]));
         at_rest(&scene).await;
         Ok(())

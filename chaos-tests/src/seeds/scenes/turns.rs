@@ -4,23 +4,23 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::{Ask, SiteOrder, Submission};
-use cospan_actors::coallocator::Wait;
+use cospan_actors::api::command::{ApiRequest, SiteOrder, Submission};
+use cospan_actors::coallocator::WaitCause;
 use cospan_domain::ids::JobId;
 use cospan_domain::job::spec::{JobSpec, Priority};
-use cospan_domain::job::state::{Job, Phase};
+use cospan_domain::job::state::{Job, JobPhase};
 use cospan_domain::queue::Condition;
-use cospan_domain::runner::Task;
+use cospan_domain::runner::SweepTask;
 use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 
 use super::Play;
-use super::stage::{Scene, Stage, site_name};
+use super::stage::{SceneStage, StagedScene, site_name};
 use super::tidy::at_rest;
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// Between the end of a job and the place of the next: its end and the idle processors are asked
 /// for on hints, each at most 10 ms after the site was asked before.
@@ -43,18 +43,18 @@ fn of_class(processors: u32, run_time: DurationMs, priority: Priority) -> Result
     })
 }
 
-fn placed_at(scene: &Scene, id: JobId) -> Result<Option<Timestamp>> {
+fn placed_at(scene: &StagedScene, id: JobId) -> Result<Option<Timestamp>> {
     Ok(scene.job(id)?.instants.placed)
 }
 
-fn is_over(id: JobId) -> impl Fn(&Scene) -> bool {
+fn is_over(id: JobId) -> impl Fn(&StagedScene) -> bool {
     move |scene| scene.job(id).is_ok_and(|job| job.is_final())
 }
 
 /// Jobs that need all of the only site, one after the other.
 fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     let processors = chance.random_range(1..=8);
-    let mut stage = Stage::of(&[processors], chance.random())?;
+    let mut stage = SceneStage::of(&[processors], chance.random())?;
     // What a site says has a way behind it, so that it tells nothing of what is submitted then.
     stage.fault_rates.way_max = WAY;
     let mut classes = Priority::ALL.to_vec();
@@ -95,7 +95,7 @@ fn in_order(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-fn all_over(scene: &Scene) -> bool {
+fn all_over(scene: &StagedScene) -> bool {
     scene
         .plane_run
         .plane
@@ -105,7 +105,7 @@ fn all_over(scene: &Scene) -> bool {
         .all(|job| job.is_final())
 }
 
-async fn standings(scene: &Scene, jobs: &[(Priority, JobId)]) -> Result<()> {
+async fn standings(scene: &StagedScene, jobs: &[(Priority, JobId)]) -> Result<()> {
     for (class, id) in jobs {
         let standing = scene.plane_run.plane.standing(*id).await;
         let ahead = jobs
@@ -119,7 +119,7 @@ async fn standings(scene: &Scene, jobs: &[(Priority, JobId)]) -> Result<()> {
             Some((*class, ahead, Condition::Ready, 0)),
         );
         let wait = scene.plane_run.plane.explain(&*scene.job(*id)?).wait;
-        scene.same("what it waits for", wait, Wait::Placement);
+        scene.same("what it waits for", wait, WaitCause::Placement);
     }
     let nobody = scene.plane_run.plane.standing(JobId(99_999)).await;
     scene.check(nobody.is_none(), || format!("no job stands at {nobody:?}"));
@@ -129,7 +129,7 @@ async fn standings(scene: &Scene, jobs: &[(Priority, JobId)]) -> Result<()> {
 /// A job for which there is no room has one try an interval: after so many it rises, and after
 /// so many more it rises again; after too many it fails.
 fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[2], chance.random())?;
+    let mut stage = SceneStage::of(&[2], chance.random())?;
     let interval = DurationMs(1_000 * chance.random_range(2..=120));
     let after: u32 = chance.random_range(1..=3);
     let most = 2 * after + chance.random_range(1..=3);
@@ -151,7 +151,8 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
             })
             .await?;
         let tries = |count: u32| entered + DurationMs(interval.0 * u64::from(count));
-        let is = |class| move |scene: &Scene| scene.job(id).is_ok_and(|job| job.priority == class);
+        let is =
+            |class| move |scene: &StagedScene| scene.job(id).is_ok_and(|job| job.priority == class);
         let at = scene.when(DAY, is(Priority::High)).await?;
         scene.same("when it is high", at, tries(after));
         scene.same("that it was promoted", scene.job(id)?.promoted, true);
@@ -161,20 +162,20 @@ fn rises(chance: &mut StdRng) -> Result<Vec<String>> {
         let at = scene.when(DAY, is_over(id)).await?;
         scene.same("when it is given up", at, tries(most + 1));
         let reason = format!("not placed after {} tries (max_placement_tries)", most + 1);
-        let should = Phase::Failed {
+        let should = JobPhase::Failed {
             at,
             reason: reason.into(),
         };
         scene.same("how it ends", scene.job(id)?.phase.clone(), should);
         at_rest(&scene).await;
-        scene.ask(Ask::Cancel(vec![all])).await?;
+        scene.ask(ApiRequest::Cancel(vec![all])).await?;
         Ok(())
     })
 }
 
 /// A sweep with so many runs at once: the next has its turn when one is over.
 fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
-    let stage = Stage::of(&[16], chance.random())?;
+    let stage = SceneStage::of(&[16], chance.random())?;
     let limit = chance.random_range(1..=3);
     let count = limit + chance.random_range(1..=3);
     let times: Vec<u64> = (0..count)
@@ -186,7 +187,7 @@ fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
         for (index, time) in (0..).zip(&times) {
             let mut spec = of_class(1, DurationMs(*time), Priority::Low)?;
             let (group, values) = (JobId(0), Default::default());
-            spec.run.task = Some(Task {
+            spec.run.task = Some(SweepTask {
                 group,
                 index,
                 count,
@@ -195,7 +196,7 @@ fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
             });
             all.push(Submission::of(Arc::new(spec)));
         }
-        scene.ask(Ask::Submit(all)).await?;
+        scene.ask(ApiRequest::Submit(all)).await?;
         scene.pass(DurationMs(100)).await;
         turns(&scene, limit, count)?;
         at_rest(&scene).await;
@@ -206,7 +207,7 @@ fn sweep(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-fn turns(scene: &Scene, limit: u32, count: u32) -> Result<()> {
+fn turns(scene: &StagedScene, limit: u32, count: u32) -> Result<()> {
     for id in 1..=u64::from(count) {
         let job = scene.job(JobId(id))?;
         let has_turn = id <= u64::from(limit);
@@ -216,9 +217,9 @@ fn turns(scene: &Scene, limit: u32, count: u32) -> Result<()> {
             has_turn,
         );
         let should = if has_turn {
-            Wait::Phase
+            WaitCause::Phase
         } else {
-            Wait::Turn(limit)
+            WaitCause::Turn(limit)
         };
         scene.same(
             "what it waits for",
@@ -230,7 +231,7 @@ fn turns(scene: &Scene, limit: u32, count: u32) -> Result<()> {
 }
 
 /// Each job but the first few is placed when one before it is over.
-fn each_at_an_end(scene: &Scene, at_once: usize, ways: DurationMs) -> Result<()> {
+fn each_at_an_end(scene: &StagedScene, at_once: usize, ways: DurationMs) -> Result<()> {
     let view = scene.plane_run.plane.view();
     let mut ends: Vec<Timestamp> = view
         .jobs
@@ -257,7 +258,7 @@ fn each_at_an_end(scene: &Scene, at_once: usize, ways: DurationMs) -> Result<()>
 
 /// Sites that take nothing for a while: what waits is placed at the moment at which one does.
 fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4, 4], chance.random())?;
+    let mut stage = SceneStage::of(&[4, 4], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     let orders = match chance.random_range(0..3) {
         0 => Some((SiteOrder::Freeze, SiteOrder::Thaw)),
@@ -270,8 +271,12 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
         let sites = [site_name(0)?, site_name(1)?];
         for site in &sites {
             match &orders {
-                Some((close, _)) => drop(scene.ask(Ask::Site(site.clone(), close.clone())).await?),
-                None => scene.strike(site, Trouble::Silent(true)),
+                Some((close, _)) => drop(
+                    scene
+                        .ask(ApiRequest::Site(site.clone(), close.clone()))
+                        .await?,
+                ),
+                None => scene.strike(site, SiteFault::Silent(true)),
             }
         }
         let unheard = orders.is_none();
@@ -282,11 +287,11 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
                 allow_unplaceable: true,
                 ..waits
             };
-            scene.ask(Ask::Submit(vec![waits])).await?;
+            scene.ask(ApiRequest::Submit(vec![waits])).await?;
             scene
                 .until(DAY, |scene| scene.plane_run.plane.isolated())
                 .await?;
-            scene.ask(Ask::Cancel(vec![JobId(1)])).await?;
+            scene.ask(ApiRequest::Cancel(vec![JobId(1)])).await?;
         }
         let id = scene
             .submit(of_class(3, DurationMs(9_000), Priority::Low)?)
@@ -299,10 +304,14 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
         at_rest(&scene).await;
         let at = scene.now();
         match &orders {
-            Some((_, open)) => drop(scene.ask(Ask::Site(sites[1].clone(), open.clone())).await?),
+            Some((_, open)) => drop(
+                scene
+                    .ask(ApiRequest::Site(sites[1].clone(), open.clone()))
+                    .await?,
+            ),
             None => sites
                 .iter()
-                .for_each(|site| scene.strike(site, Trouble::Silent(false))),
+                .for_each(|site| scene.strike(site, SiteFault::Silent(false))),
         }
         let placed = scene
             .when(DAY, |scene| matches!(placed_at(scene, id), Ok(Some(_))))
@@ -324,5 +333,5 @@ fn comes_back(chance: &mut StdRng) -> Result<Vec<String>> {
 }
 
 fn is_queued(job: &Job) -> bool {
-    matches!(job.phase, Phase::Queued { .. })
+    matches!(job.phase, JobPhase::Queued { .. })
 }

@@ -9,9 +9,9 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{Scene, Stage, site_name};
+use super::stage::{SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
-use cospan_simulator::world::trouble::Trouble;
+use cospan_simulator::world::trouble::SiteFault;
 
 /// How long a site that hangs keeps its callers waiting.
 const DEADLINE: u64 = 10_000;
@@ -20,7 +20,7 @@ const THAWED: u64 = 5_000;
 const FORGETS: u64 = 7_000;
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     let settings = &mut stage.settings;
     settings.job.look_up_interval = DurationMs(chance.random_range(1_000..=20_000));
     let settle = DurationMs(chance.random_range(1_000..=60_000));
@@ -34,17 +34,17 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     let settings = settings.clone();
     stage.play(move |scene| async move {
         let begun = scene.now();
-        scene.plan(DurationMs::ZERO, 0, Trouble::Frozen(true))?;
-        scene.plan(DurationMs(hangs), 0, Trouble::Frozen(false))?;
+        scene.plan(DurationMs::ZERO, 0, SiteFault::Frozen(true))?;
+        scene.plan(DurationMs(hangs), 0, SiteFault::Frozen(false))?;
         if forgets {
             let window = DurationMs(FORGETS - 100);
-            scene.plan(DurationMs::ZERO, 0, Trouble::Drained(true))?;
+            scene.plan(DurationMs::ZERO, 0, SiteFault::Drained(true))?;
             scene.plan(
                 DurationMs(FORGETS),
                 0,
-                Trouble::Forgets { window, times: 0 },
+                SiteFault::Forgets { window, times: 0 },
             )?;
-            scene.plan(DurationMs(FORGETS + 100), 0, Trouble::Drained(false))?;
+            scene.plan(DurationMs(FORGETS + 100), 0, SiteFault::Drained(false))?;
         }
         let id = scene
             .submit(job(&[3], DurationMs(50_000), DurationMs(60_000), 0)?)
@@ -57,7 +57,7 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
     })
 }
 
-fn is_found(scene: &Scene, id: JobId, begun: Timestamp, hangs: u64) -> Result<()> {
+fn is_found(scene: &StagedScene, id: JobId, begun: Timestamp, hangs: u64) -> Result<()> {
     // A query that hung as well is made again a second after it failed.
     let ready = if hangs < THAWED {
         DEADLINE
@@ -92,7 +92,7 @@ fn is_found(scene: &Scene, id: JobId, begun: Timestamp, hangs: u64) -> Result<()
 }
 
 fn is_submitted_anew(
-    scene: &Scene,
+    scene: &StagedScene,
     id: JobId,
     begun: Timestamp,
     settle: DurationMs,

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cospan_actors::api::command::{ApiAnswer, ApiRefusal, Ask, SiteOrder};
-use cospan_actors::journal::Change;
+use cospan_actors::api::command::{ApiAnswer, ApiRefusal, ApiRequest, SiteOrder};
+use cospan_actors::journal::JournalChange;
 use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::stage::{Scene, Stage, site_name};
+use super::stage::{SceneStage, StagedScene, site_name};
 use cospan_simulator::jobs::job;
 
 #[derive(Debug, Clone, Copy)]
-enum Verdict {
+enum ExpectedVerdict {
     Frozen,
     Drained,
     Window,
@@ -24,15 +24,15 @@ enum Verdict {
 }
 
 pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
-    let mut stage = Stage::of(&[4], chance.random())?;
+    let mut stage = SceneStage::of(&[4], chance.random())?;
     stage.hints = chance.random_bool(0.5);
     let verdicts = [
-        Verdict::Frozen,
-        Verdict::Drained,
-        Verdict::Window,
-        Verdict::Forced,
-        Verdict::Released,
-        Verdict::Removed,
+        ExpectedVerdict::Frozen,
+        ExpectedVerdict::Drained,
+        ExpectedVerdict::Window,
+        ExpectedVerdict::Forced,
+        ExpectedVerdict::Released,
+        ExpectedVerdict::Removed,
     ];
     let verdict = verdicts[chance.random_range(0..verdicts.len())];
     let after = DurationMs(chance.random_range(0..=3_000));
@@ -75,8 +75,8 @@ pub(super) fn wrong(chance: &mut StdRng) -> Result<Vec<String>> {
 
 /// What the site is shown to be, what is ordered, and what is ordered when it is over.
 fn orders(
-    scene: &Scene,
-    verdict: Verdict,
+    scene: &StagedScene,
+    verdict: ExpectedVerdict,
     lasts: DurationMs,
 ) -> (&'static str, Vec<SiteOrder>, Vec<SiteOrder>) {
     let (from, until) = (scene.now(), scene.now() + lasts);
@@ -91,31 +91,31 @@ fn orders(
     };
     let later = until + DurationMs(50_000);
     match verdict {
-        Verdict::Frozen => ("frozen", vec![SiteOrder::Freeze], vec![SiteOrder::Thaw]),
-        Verdict::Drained => ("drained", vec![SiteOrder::Drain], vec![SiteOrder::Undrain]),
-        Verdict::Window => ("maintenance", vec![window(until)], vec![]),
-        Verdict::Forced => ("unusable", vec![force(until)], vec![]),
-        Verdict::Released => ("unusable", vec![force(later)], vec![SiteOrder::Unforce]),
-        Verdict::Removed => {
+        ExpectedVerdict::Frozen => ("frozen", vec![SiteOrder::Freeze], vec![SiteOrder::Thaw]),
+        ExpectedVerdict::Drained => ("drained", vec![SiteOrder::Drain], vec![SiteOrder::Undrain]),
+        ExpectedVerdict::Window => ("maintenance", vec![window(until)], vec![]),
+        ExpectedVerdict::Forced => ("unusable", vec![force(until)], vec![]),
+        ExpectedVerdict::Released => ("unusable", vec![force(later)], vec![SiteOrder::Unforce]),
+        ExpectedVerdict::Removed => {
             let removal = SiteOrder::RemoveWindow { from };
             ("maintenance", vec![window(later)], vec![removal])
         }
     }
 }
 
-async fn give(scene: &Scene, order: SiteOrder) -> Result<Result<ApiAnswer, ApiRefusal>> {
-    Ok(scene.ask(Ask::Site(site_name(0)?, order)).await)
+async fn give(scene: &StagedScene, order: SiteOrder) -> Result<Result<ApiAnswer, ApiRefusal>> {
+    Ok(scene.ask(ApiRequest::Site(site_name(0)?, order)).await)
 }
 
 /// Each order is one change of the site's record; what is refused is none that shows.
-fn check_records(scene: &Scene, verdict: Verdict) {
+fn check_records(scene: &StagedScene, verdict: ExpectedVerdict) {
     let changes = scene.changes();
     let of_site = changes.iter().filter(|(_, change)| match &**change {
-        Change::Site { old, new } => old.as_deref() != Some(&**new),
+        JournalChange::Site { old, new } => old.as_deref() != Some(&**new),
         _ => false,
     });
     let expected = match verdict {
-        Verdict::Window | Verdict::Forced => 1,
+        ExpectedVerdict::Window | ExpectedVerdict::Forced => 1,
         _ => 2,
     };
     scene.same("changes of the site", of_site.count(), expected);

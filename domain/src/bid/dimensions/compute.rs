@@ -1,11 +1,11 @@
 //! Computing power: in processors, or in GFLOPS where any part of the job asks for those.
 
 use super::{Goal, lacking};
-use crate::bid::{Decline, Need, Offer};
+use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::Mflops;
 
 /// What is asked for in processors counts with what the site's own processors do.
-pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
+pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     let (free, asked) = (offer.free.processors as f64, need.amounts.processors as f64);
     let power = need.amounts.power;
     if power == Mflops(0) {
@@ -16,7 +16,7 @@ pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
 }
 
 /// So many processors like those of the site would be all that is asked for.
-pub(super) fn remedy(need: &Need, offer: &Offer, _: &Goal<'_>) -> String {
+pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, _: &Goal<'_>) -> String {
     let power = u128::from(need.amounts.power.0);
     let each = u128::from(offer.power_per_processor.unwrap_or_default().0).max(1);
     let asked = u128::from(need.amounts.processors) + power.div_ceil(each);

@@ -1,13 +1,13 @@
 //! What the job's input costs: the time until all of it is there, over the time that it runs.
 
 use super::Goal;
-use crate::bid::{Decline, Need, Offer, Route};
+use crate::bid::{Decline, BidNeed, SiteMeans, Route};
 use crate::units::{BitsPerSecond, Bytes};
 
 const MEGABIT: f64 = 1e6;
 
 /// Several inputs come one after the other.
-pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
+pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     let run_time = need.terms.run_time.as_secs_f64();
     if run_time <= 0.0 {
         return Err(Decline::NoRunTime);
@@ -18,7 +18,7 @@ pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
 }
 
 /// Seconds until an input is there.
-fn time(need: &Need, route: &Route) -> Result<f64, Decline> {
+fn time(need: &BidNeed, route: &Route) -> Result<f64, Decline> {
     match route.rate() {
         None => Ok(need.terms.local_rate.map_or(0.0, |rate| route.seconds(rate))),
         Some(BitsPerSecond(0)) => Err(Decline::NoBandwidth),
@@ -27,7 +27,7 @@ fn time(need: &Need, route: &Route) -> Result<f64, Decline> {
 }
 
 /// A copy costs nothing; and over the link that costs most the input may come faster.
-pub(super) fn remedy(need: &Need, offer: &Offer, goal: &Goal<'_>) -> String {
+pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> String {
     let away = |route: &&Route| matches!(route, Route::From { .. });
     let sizes = offer.routes.iter().filter(away).map(Route::size);
     match sizes.reduce(|sum, size| Bytes(sum.0.saturating_add(size.0))) {
@@ -41,7 +41,7 @@ pub(super) fn remedy(need: &Need, offer: &Offer, goal: &Goal<'_>) -> String {
 }
 
 /// The link that the slowest input would have to come over, in whole Mbit/s.
-fn faster_link(need: &Need, offer: &Offer, goal: &Goal<'_>) -> Option<String> {
+fn faster_link(need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> Option<String> {
     let timed = offer.routes.iter().filter_map(|route| Some((time(need, route).ok()?, route)));
     let away = timed.clone().filter(|(_, route)| route.rate().is_some());
     let (longest, slowest) = away.max_by(|a, b| a.0.total_cmp(&b.0))?;

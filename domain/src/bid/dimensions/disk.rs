@@ -1,16 +1,16 @@
 //! Disk.
 
 use super::{Goal, lacking};
-use crate::bid::{Decline, Need, Offer};
+use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::Bytes;
 
 /// Megabytes that are free, of those asked for.
-pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
+pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     Ok(lacking(offer.free.disk_mb as f64, need.amounts.disk_mb as f64))
 }
 
 /// So much more would be all that is asked for.
-pub(super) fn remedy(need: &Need, offer: &Offer, _: &Goal<'_>) -> String {
+pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, _: &Goal<'_>) -> String {
     let more = need.amounts.disk_mb.saturating_sub(offer.free.disk_mb);
     format!("{} more free disk", Bytes(more.saturating_mul(1_000_000)))
 }

@@ -1,16 +1,16 @@
 //! Memory.
 
 use super::{Goal, lacking};
-use crate::bid::{Decline, Need, Offer};
+use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::Bytes;
 
 /// Megabytes that are free, of those asked for.
-pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
+pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     Ok(lacking(offer.free.memory_mb as f64, need.amounts.memory_mb as f64))
 }
 
 /// So much more would be all that is asked for.
-pub(super) fn remedy(need: &Need, offer: &Offer, _: &Goal<'_>) -> String {
+pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, _: &Goal<'_>) -> String {
     let more = need.amounts.memory_mb.saturating_sub(offer.free.memory_mb);
     format!("{} more free memory", Bytes(more.saturating_mul(1_000_000)))
 }

@@ -2,7 +2,7 @@
 //! nearer. To add one, add its file and one line in the list below.
 
 use super::answer::Decline;
-use super::need::{Need, Offer};
+use super::need::{BidNeed, SiteMeans};
 
 /// Names each dimension once: the file with its index, which is its name too, and its axis.
 macro_rules! dimensions {
@@ -40,14 +40,14 @@ macro_rules! dimensions {
             ///
             /// # Errors
             /// The site cannot take part in the round at all.
-            pub fn index(self, need: &Need, offer: &Offer) -> Result<f64, Decline> {
+            pub fn index(self, need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
                 match self {
                     $(Dimension::$dimension => $file::index(need, offer)),+
                 }
             }
 
             /// What would bring a site nearer that lacks some of it.
-            pub(super) fn remedy(self, need: &Need, offer: &Offer, goal: &Goal<'_>) -> String {
+            pub(super) fn remedy(self, need: &BidNeed, offer: &SiteMeans, goal: &Goal<'_>) -> String {
                 match self {
                     $(Dimension::$dimension => $file::remedy(need, offer, goal)),+
                 }

@@ -2,17 +2,17 @@
 //! from here as well as from where the data is.
 
 use super::{Goal, lacking};
-use crate::bid::{Decline, Need, Offer};
+use crate::bid::{Decline, BidNeed, SiteMeans};
 use crate::units::BitsPerSecond;
 
 /// The site's potential, of that of the site with the job's data. A job without data, or whose
 /// data is where nothing can be sent from, asks for none.
-pub(super) fn index(need: &Need, offer: &Offer) -> Result<f64, Decline> {
+pub(super) fn index(need: &BidNeed, offer: &SiteMeans) -> Result<f64, Decline> {
     Ok(lacking(offer.potential.0 as f64, need.source_potential.0 as f64))
 }
 
 /// So much more would be as much as the site with the data sends.
-pub(super) fn remedy(need: &Need, offer: &Offer, _: &Goal<'_>) -> String {
+pub(super) fn remedy(need: &BidNeed, offer: &SiteMeans, _: &Goal<'_>) -> String {
     let more = need.source_potential.0.saturating_sub(offer.potential.0);
     format!("links to other sites that send {} more together", BitsPerSecond(more))
 }

@@ -7,18 +7,18 @@ use crate::bid::WeightError;
 
 #[test]
 fn a_site_without_figures_declines_a_job_that_asks_for_gflops() {
-    let silent = Offer {
+    let silent = SiteMeans {
         power_per_processor: None,
         ..sites()[1].clone()
     };
     assert_eq!(bid(&job(150), &silent), Err(Decline::NoGflops));
-    let amounts = Amounts {
+    let amounts = BidAmounts {
         processors: 200,
         power: Mflops(0),
         ..job(150).amounts
     };
     let answer = bid(
-        &Need {
+        &BidNeed {
             amounts,
             ..job(150)
         },
@@ -34,12 +34,12 @@ fn a_site_without_figures_declines_a_job_that_asks_for_gflops() {
 
 #[test]
 fn processors_beside_gflops_count_with_what_the_site_makes_of_them() {
-    let amounts = Amounts {
+    let amounts = BidAmounts {
         processors: 10,
         power: Mflops(100_000),
-        ..Amounts::default()
+        ..BidAmounts::default()
     };
-    let need = Need { amounts, ..job(0) };
+    let need = BidNeed { amounts, ..job(0) };
     let mut site = site(40, 0, 0, 0, Vec::new());
     site.power_per_processor = Some(Mflops(2_000));
     let answer = bid(&need, &site).unwrap();
@@ -53,7 +53,7 @@ fn processors_beside_gflops_count_with_what_the_site_makes_of_them() {
 #[test]
 fn a_site_that_nothing_reaches_from_the_data_declines() {
     for routes in [from(0, 60), from(100, 0)] {
-        let cut_off = Offer {
+        let cut_off = SiteMeans {
             routes,
             ..sites()[1].clone()
         };
@@ -90,7 +90,7 @@ fn no_index_of_a_job_without_input_is_below_0() {
 fn data_at_the_site_costs_what_reading_it_there_takes() {
     let need = job(150);
     let local_rate = Some(mbit(8_000));
-    let need = Need {
+    let need = BidNeed {
         terms: Terms {
             local_rate,
             ..need.terms
@@ -108,7 +108,7 @@ fn without_a_run_time_nothing_is_measured() {
         ..need.terms
     };
     assert_eq!(
-        bid(&Need { terms, ..need }, &sites()[0]),
+        bid(&BidNeed { terms, ..need }, &sites()[0]),
         Err(Decline::NoRunTime)
     );
 }
@@ -168,7 +168,7 @@ fn what_the_nearest_lacks_comes_from_where_the_data_costs_least() {
         y,
         distance: x.hypot(y),
         farthest: None,
-        amounts: Amounts::default(),
+        amounts: BidAmounts::default(),
     };
     let (near, far, slow) = (at(0.1, 0.3), at(2.0, 0.1), at(0.1, 0.4));
     let bids = [("d", &slow), ("c", &far), ("b", &near), ("a", &near)];
@@ -200,7 +200,7 @@ fn a_job_is_cut_in_the_order_of_the_sites() {
 
 #[test]
 fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
-    let told = |need: &Need, site: &Offer, nearest: f64| {
+    let told = |need: &BidNeed, site: &SiteMeans, nearest: f64| {
         let name = |site: usize| format!("S{}", site + 1);
         remedy(&bid(need, site).unwrap(), need, site, nearest, &name).unwrap_or_default()
     };
@@ -210,12 +210,12 @@ fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
     assert_eq!(told(&job(150), &nearly, 0.0), "1 more free processor");
     let mut fast = first.clone();
     fast.power_per_processor = Some(Mflops(1_500));
-    let mixed = Amounts {
+    let mixed = BidAmounts {
         processors: 10,
         ..job(150).amounts
     };
     let more = told(
-        &Need {
+        &BidNeed {
             amounts: mixed,
             ..job(150)
         },
@@ -243,7 +243,7 @@ fn what_would_bring_a_site_nearer_is_told_as_an_amount() {
 
 #[test]
 fn a_link_is_told_that_would_make_a_site_as_near_as_the_nearest() {
-    let told = |need: &Need, routes: Vec<Route>, nearest: f64| {
+    let told = |need: &BidNeed, routes: Vec<Route>, nearest: f64| {
         let site = site(100, 64, 200, 0, routes);
         remedy(&bid(need, &site).unwrap(), need, &site, nearest, &|site| {
             format!("S{}", site + 1)

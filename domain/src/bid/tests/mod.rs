@@ -4,7 +4,9 @@ mod cases;
 mod properties;
 mod vectors;
 
-use super::{Amounts, Bid, Decline, Need, Offer, Route, Terms, Weight, Weights, bid, choose};
+use super::{
+    Bid, BidAmounts, BidNeed, Decline, Route, SiteMeans, Terms, Weight, Weights, bid, choose,
+};
 use crate::units::{BitsPerSecond, Bytes, DurationMs, Mflops};
 
 const MBIT: u64 = 1_000_000;
@@ -30,9 +32,9 @@ fn here() -> Vec<Route> {
 }
 
 /// 100 GFLOPS, 64 GB of memory, 200 GB of disk, for 10,000 s.
-fn job(source_potential: u64) -> Need {
-    Need {
-        amounts: Amounts {
+fn job(source_potential: u64) -> BidNeed {
+    BidNeed {
+        amounts: BidAmounts {
             processors: 0,
             power: Mflops(100_000),
             memory_mb: 64_000,
@@ -46,9 +48,9 @@ fn job(source_potential: u64) -> Need {
     }
 }
 
-fn weighted(need: Need, dimension: &str, factor: f64) -> Need {
+fn weighted(need: BidNeed, dimension: &str, factor: f64) -> BidNeed {
     let weights = Weights::of([(dimension, Weight::new(factor).unwrap())]).unwrap();
-    Need {
+    BidNeed {
         terms: Terms {
             weights,
             ..need.terms
@@ -58,9 +60,9 @@ fn weighted(need: Need, dimension: &str, factor: f64) -> Need {
 }
 
 /// A site with so many GFLOPS, one each processor, and so many GB of memory and disk.
-fn site(gflops: u64, memory: u64, disk: u64, potential: u64, routes: Vec<Route>) -> Offer {
-    Offer {
-        free: Amounts {
+fn site(gflops: u64, memory: u64, disk: u64, potential: u64, routes: Vec<Route>) -> SiteMeans {
+    SiteMeans {
+        free: BidAmounts {
             processors: gflops,
             power: Mflops(0),
             memory_mb: memory * 1_000,
@@ -73,7 +75,7 @@ fn site(gflops: u64, memory: u64, disk: u64, potential: u64, routes: Vec<Route>)
 }
 
 /// S1, S2 and S3, the data at S1.
-fn sites() -> [Offer; 3] {
+fn sites() -> [SiteMeans; 3] {
     [
         site(40, 64, 400, 150, here()),
         site(100, 48, 200, 120, from(100, 60)),
@@ -81,7 +83,7 @@ fn sites() -> [Offer; 3] {
     ]
 }
 
-fn bids(need: &Need, sites: &[Offer]) -> Vec<Bid> {
+fn bids(need: &BidNeed, sites: &[SiteMeans]) -> Vec<Bid> {
     sites.iter().map(|site| bid(need, site).unwrap()).collect()
 }
 

@@ -9,8 +9,8 @@ prop_compose! {
     fn an_amount()(
         processors in 0..2_000u64, mflops in prop_oneof![Just(0u64), 1..u64::MAX],
         memory_mb in prop_oneof![0..9u64, any::<u64>()], disk_mb in any::<u64>(),
-    ) -> Amounts {
-        Amounts { processors, power: Mflops(mflops), memory_mb, disk_mb }
+    ) -> BidAmounts {
+        BidAmounts { processors, power: Mflops(mflops), memory_mb, disk_mb }
     }
 }
 
@@ -36,14 +36,14 @@ prop_compose! {
         amounts in an_amount(), source_potential in a_rate(), run_time in 0..9_999_999u64,
         weights in prop::collection::vec(0..1_000_000u32, Dimension::COUNT),
         local_rate in prop::option::of((1..u64::MAX).prop_map(BitsPerSecond)),
-    ) -> Need {
+    ) -> BidNeed {
         let weights = Dimension::ALL.iter().zip(weights);
         let weights = weights.map(|(dimension, weight)| {
             (dimension.as_str(), Weight::from_thousandths(weight).unwrap())
         });
         let weights = Weights::of(weights).unwrap_or_default();
         let terms = Terms { run_time: DurationMs(run_time), weights, local_rate };
-        Need { amounts, source_potential, terms }
+        BidNeed { amounts, source_potential, terms }
     }
 }
 
@@ -51,8 +51,8 @@ prop_compose! {
     fn an_offer()(
         free in an_amount(), power_per_processor in prop::option::of(any::<u64>().prop_map(Mflops)),
         potential in a_rate(), routes in prop::collection::vec(a_route(), 0..3),
-    ) -> Offer {
-        Offer { free, power_per_processor, potential, routes }
+    ) -> SiteMeans {
+        SiteMeans { free, power_per_processor, potential, routes }
     }
 }
 
@@ -82,13 +82,13 @@ proptest! {
     fn a_site_with_more_of_everything_is_no_farther(
         need in a_need(), offer in an_offer(), more in 0..50_000u64,
     ) {
-        let free = Amounts {
+        let free = BidAmounts {
             processors: offer.free.processors + more,
             memory_mb: offer.free.memory_mb.saturating_add(more),
             disk_mb: offer.free.disk_mb.saturating_add(more),
             ..offer.free
         };
-        let richer = bid(&need, &Offer { free, ..offer.clone() });
+        let richer = bid(&need, &SiteMeans { free, ..offer.clone() });
         if let (Ok(poor), Ok(rich)) = (bid(&need, &offer), richer) {
             prop_assert!(rich.distance <= poor.distance);
         }

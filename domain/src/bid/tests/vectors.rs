@@ -5,7 +5,7 @@ use super::super::Dimension::{Compute, Data, Disk, Memory, Potential};
 use super::super::answer::place;
 use super::*;
 
-fn distances(need: &Need, sites: &[Offer]) -> Vec<f64> {
+fn distances(need: &BidNeed, sites: &[SiteMeans]) -> Vec<f64> {
     bids(need, sites).iter().map(|bid| bid.distance).collect()
 }
 
@@ -77,8 +77,8 @@ fn mrs_4_the_site_with_the_data_is_nearest_where_links_are_slow() {
 
 #[test]
 fn mrs_5_what_is_not_asked_for_is_not_lacking() {
-    let need = Need {
-        amounts: Amounts::default(),
+    let need = BidNeed {
+        amounts: BidAmounts::default(),
         ..job(0)
     };
     let empty = site(1, 0, 0, 0, here());
@@ -96,11 +96,11 @@ fn mrs_5_a_third_axis_adds_to_the_distance_and_to_neither_x_nor_y() {
 
 #[test]
 fn mrs_6_a_site_gives_what_is_free_and_bids_by_what_is_left_of_it() {
-    let asked = Amounts {
+    let asked = BidAmounts {
         power: Mflops(6_000),
-        ..Amounts::default()
+        ..BidAmounts::default()
     };
-    let need = Need {
+    let need = BidNeed {
         amounts: asked,
         ..job(0)
     };

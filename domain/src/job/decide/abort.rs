@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::{ComponentIndex, KeyName, SiteName};
-use crate::job::command::Rejection;
+use crate::job::command::JobRejection;
 use crate::job::decide::draft::Draft;
 use crate::job::decide::restarts;
-use crate::job::event::Happened;
-use crate::job::state::{AbortCause, AfterAbort, Charge, Ending, Job, Phase};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AbortCause, AfterAbort, AttemptEnding, Job, JobPhase, SiteCharge};
 use crate::planted::{Bug, bug};
 
 /// A job that sites have lost so often in a row is not tried again.
@@ -18,12 +18,12 @@ pub const MAX_SITE_ERRORS: u32 = 100;
 pub(super) fn charge(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
     let component = &draft.job.components[index.0 as usize];
     if let Some(placement) = &component.placement {
-        let charge = Charge {
+        let charge = SiteCharge {
             site: placement.site.clone(),
             attempt: component.attempt,
             detail,
         };
-        draft.emit(Happened::SiteCharged {
+        draft.emit(JobEventKind::SiteCharged {
             component: index,
             charge,
         });
@@ -39,7 +39,7 @@ pub(super) fn avoid_site(draft: &mut Draft<'_>, index: ComponentIndex) {
         .as_ref()
         .map(|placement| &placement.site);
     if site.is_some_and(|site| !component.avoid.contains(site)) {
-        draft.emit(Happened::SiteAvoided { component: index });
+        draft.emit(JobEventKind::SiteAvoided { component: index });
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn abort(draft: &mut Draft<'_>, why: AbortCause) {
         return;
     }
     let then = after(draft, &why);
-    draft.emit(Happened::RoundAborted { why, then });
+    draft.emit(JobEventKind::RoundAborted { why, then });
 }
 
 pub(super) fn after(draft: &Draft<'_>, why: &AbortCause) -> AfterAbort {
@@ -134,36 +134,36 @@ fn holds_reservations(job: &Job) -> bool {
         .is_some_and(|reservation| !reservation.is_released())
 }
 
-pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+pub(super) fn cancel(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
     if draft.job.held.is_some() {
-        draft.emit(Happened::JobReleased { by: by.clone() });
+        draft.emit(JobEventKind::JobReleased { by: by.clone() });
     }
     match &draft.job.phase {
-        Phase::Cancelled { .. } => return Err(Rejection::AlreadySo),
-        Phase::Finished { .. } | Phase::Failed { .. } => return Err(Rejection::Ended),
-        Phase::Queued { .. } | Phase::Placed { .. } if !holds_reservations(&draft.job) => {
-            draft.emit(Happened::JobCancelled { by });
+        JobPhase::Cancelled { .. } => return Err(JobRejection::AlreadySo),
+        JobPhase::Finished { .. } | JobPhase::Failed { .. } => return Err(JobRejection::Ended),
+        JobPhase::Queued { .. } | JobPhase::Placed { .. } if !holds_reservations(&draft.job) => {
+            draft.emit(JobEventKind::JobCancelled { by });
         }
-        Phase::Aborting {
+        JobPhase::Aborting {
             then: AfterAbort::Cancel { .. },
             ..
         } => {
-            return Err(Rejection::AlreadySo);
+            return Err(JobRejection::AlreadySo);
         }
-        Phase::Aborting { .. } if bug(Bug::ForgetCancel) => {}
-        Phase::Aborting { .. } => {
-            draft.emit(Happened::AbortRedirected {
+        JobPhase::Aborting { .. } if bug(Bug::ForgetCancel) => {}
+        JobPhase::Aborting { .. } => {
+            draft.emit(JobEventKind::AbortRedirected {
                 then: AfterAbort::Cancel { by },
             });
         }
-        Phase::Queued { .. }
-        | Phase::Placed { .. }
-        | Phase::Claiming { .. }
-        | Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Collecting { .. } => {
+        JobPhase::Queued { .. }
+        | JobPhase::Placed { .. }
+        | JobPhase::Claiming { .. }
+        | JobPhase::Starting { .. }
+        | JobPhase::Running { .. }
+        | JobPhase::Collecting { .. } => {
             let then = AfterAbort::Cancel { by };
-            draft.emit(Happened::RoundAborted {
+            draft.emit(JobEventKind::RoundAborted {
                 why: AbortCause::Cancelled,
                 then,
             });
@@ -179,12 +179,12 @@ pub(super) fn abandon(
     draft: &mut Draft<'_>,
     by: KeyName,
     silent: &BTreeSet<SiteName>,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let lost: Vec<ComponentIndex> = draft.job.living_at(silent).collect();
     match cancel(draft, by.clone()) {
         // Whoever insists answers for it.
-        Err(Rejection::AlreadySo) if !lost.is_empty() => {
-            draft.emit(Happened::AbortRedirected {
+        Err(JobRejection::AlreadySo) if !lost.is_empty() => {
+            draft.emit(JobEventKind::AbortRedirected {
                 then: AfterAbort::Cancel { by },
             });
         }
@@ -192,17 +192,17 @@ pub(super) fn abandon(
     }
     for component in lost {
         let attempt = draft.job.components[component.0 as usize].attempt;
-        draft.emit(Happened::AttemptEnded {
+        draft.emit(JobEventKind::AttemptEnded {
             component,
             attempt,
-            how: Ending::Abandoned,
+            how: AttemptEnding::Abandoned,
         });
     }
     Ok(())
 }
 
 /// Leaves a site that is being emptied, as long as no payload may have begun.
-pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), Rejection> {
+pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
     let there = |component: &crate::job::state::Component| {
         component
             .placement
@@ -210,20 +210,20 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), R
             .is_some_and(|placement| placement.site == *site)
     };
     if !draft.job.components.iter().any(there) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     match draft.job.phase {
-        Phase::Placed { .. } | Phase::Claiming { .. } => {
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. } => {
             abort(draft, AbortCause::Drained { site: site.clone() });
             Ok(())
         }
-        Phase::Running { .. } => restarts::leave_site(draft, site),
-        Phase::Queued { .. }
-        | Phase::Starting { .. }
-        | Phase::Collecting { .. }
-        | Phase::Aborting { .. }
-        | Phase::Finished { .. }
-        | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => Err(Rejection::Stale),
+        JobPhase::Running { .. } => restarts::leave_site(draft, site),
+        JobPhase::Queued { .. }
+        | JobPhase::Starting { .. }
+        | JobPhase::Collecting { .. }
+        | JobPhase::Aborting { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => Err(JobRejection::Stale),
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, JobId};
-use crate::job::command::{ExternalState, Inputs, Rejection};
+use crate::job::command::{ExternalState, Inputs, JobRejection};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, progress, queued, restarts};
-use crate::job::event::Happened;
-use crate::job::state::{AbortCause, Component, Ending, Phase, Run};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AbortCause, AttemptEnding, AttemptState, Component, JobPhase};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -18,22 +18,22 @@ pub(super) fn claim(
     draft: &mut Draft<'_>,
     attempt: ClaimTry,
     external: &ExternalState,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let idle = |index: &ComponentIndex| {
         let component = draft.job.components.get(index.0 as usize);
-        component.is_some_and(|component| matches!(component.run, Run::Idle))
+        component.is_some_and(|component| matches!(component.run, AttemptState::Idle))
     };
     let mut components = attempt
         .start
         .iter()
         .chain(attempt.moves.iter().map(|(index, _)| index));
     if attempt.round != draft.job.round || !components.all(idle) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     // The try was planned on an older state: what it saw of input may be that of another site
     // than where a restarted component goes by now.
     match draft.job.phase {
-        Phase::Running { .. } => {
+        JobPhase::Running { .. } => {
             progress::look(
                 draft,
                 &ExternalState {
@@ -46,7 +46,7 @@ pub(super) fn claim(
     }
     match draft.job.claim_time(draft.parameters) {
         Some(planned) if planned > draft.now => {}
-        Some(_) if matches!(draft.job.phase, Phase::Running { .. }) => {
+        Some(_) if matches!(draft.job.phase, JobPhase::Running { .. }) => {
             restarts::perform(draft, attempt);
         }
         Some(planned) => perform(draft, attempt, planned),
@@ -61,15 +61,15 @@ fn perform(draft: &mut Draft<'_>, attempt: ClaimTry, planned: Timestamp) {
     // Nothing is started that would be given back at once.
     if whole || (next.is_some() && !attempt.start.is_empty()) {
         for (component, placement) in attempt.moves {
-            draft.emit(Happened::ComponentMoved {
+            draft.emit(JobEventKind::ComponentMoved {
                 component,
                 placement,
             });
         }
         let all = attempt.start.len() == draft.job.components.len();
         draft.emit(match all && attempt.preempting.is_empty() {
-            true => Happened::ClaimBegun,
-            false => Happened::ComponentsClaimed {
+            true => JobEventKind::ClaimBegun,
+            false => JobEventKind::ComponentsClaimed {
                 components: attempt.start,
                 preempting: attempt.preempting,
             },
@@ -116,7 +116,7 @@ fn missed(
     detail: Arc<str>,
 ) {
     match next {
-        Some(next_claim) => draft.emit(Happened::ClaimMissed { next_claim, detail }),
+        Some(next_claim) => draft.emit(JobEventKind::ClaimMissed { next_claim, detail }),
         None => abort::abort(draft, AbortCause::ClaimLost { component, detail }),
     }
 }
@@ -127,16 +127,16 @@ pub(super) fn lost(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     detail: Arc<str>,
-    over: Option<Ending>,
+    over: Option<AttemptEnding>,
 ) {
-    if matches!(draft.job.phase, Phase::Running { .. }) {
+    if matches!(draft.job.phase, JobPhase::Running { .. }) {
         restarts::lost(draft, index, detail, over);
         return;
     }
     if queued::lost(draft, index, &detail, over.as_ref()) {
         return;
     }
-    let claiming = matches!(draft.job.phase, Phase::Claiming { .. });
+    let claiming = matches!(draft.job.phase, JobPhase::Claiming { .. });
     let lives = draft.job.components[index.0 as usize].run.may_live();
     let next = next_claim(draft, draft.now).filter(|_| claiming && lives);
     let atomic = draft.job.claim_threshold(&draft.parameters.claim) == PerMillion::ONE;
@@ -144,15 +144,15 @@ pub(super) fn lost(
         let goes = |at: ComponentIndex| atomic || at == index;
         for component in draft.indexes().filter(|at| goes(*at)) {
             if draft.job.components[component.0 as usize].is_claimed() {
-                draft.emit(Happened::ClaimGivenBack { component });
+                draft.emit(JobEventKind::ClaimGivenBack { component });
             }
         }
     }
-    let gives_up = || Ending::NeverRan(detail.clone());
+    let gives_up = || AttemptEnding::NeverRan(detail.clone());
     let over = over.or_else(|| (next.is_some() && bug(Bug::MoveUnended)).then(gives_up));
     if let Some(how) = over {
         let attempt = draft.job.components[index.0 as usize].attempt;
-        draft.emit(Happened::AttemptEnded {
+        draft.emit(JobEventKind::AttemptEnded {
             component: index,
             attempt,
             how,
@@ -168,15 +168,17 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
         .job
         .components
         .iter()
-        .all(|component| matches!(component.run, Run::Idle))
+        .all(|component| matches!(component.run, AttemptState::Idle))
     {
-        draft.emit(Happened::ClaimReturned);
+        draft.emit(JobEventKind::ClaimReturned);
         return;
     }
     if queued::begin_sooner(draft) {
         return;
     }
-    let due = |component: &Component| !matches!(component.run, Run::Idle) && !component.given_back;
+    let due = |component: &Component| {
+        !matches!(component.run, AttemptState::Idle) && !component.given_back
+    };
     let claims = draft.job.claim_limits(parameters);
     let mut late = draft
         .job
@@ -188,13 +190,13 @@ pub(super) fn step(draft: &mut Draft<'_>, since: Timestamp) {
     };
     let acquisition = component.acquisition();
     let (holds, limit) = match component.run {
-        Run::AtGate { .. } => (true, acquisition.max_hold(claims)),
+        AttemptState::AtGate { .. } => (true, acquisition.max_hold(claims)),
         _ => (false, acquisition.ready_within(claims)),
     };
     let all = draft
         .job
         .begin_together()
-        .all(|(_, c)| matches!(c.run, Run::AtGate { .. }));
+        .all(|(_, c)| matches!(c.run, AttemptState::AtGate { .. }));
     drop(late);
     if holds && acquisition.is_queued() {
         queued::give_back(draft, index, limit);
@@ -218,7 +220,7 @@ fn held_too_long(hold_max: DurationMs, all: bool) -> String {
 /// A job that was submitted earlier holds what this one waits for, and waits for what this
 /// one holds: one of them must give way, or neither ever starts.
 pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex, to: JobId) {
-    if matches!(draft.job.phase, Phase::Claiming { .. }) {
+    if matches!(draft.job.phase, JobPhase::Claiming { .. }) {
         let name = name(draft, component);
         let detail = format!("component {name} and job {to} waited for each other").into();
         abort::abort(draft, AbortCause::ClaimLost { component, detail });
@@ -226,13 +228,13 @@ pub(super) fn yield_processors(draft: &mut Draft<'_>, component: ComponentIndex,
 }
 
 /// A job of a higher class takes the processors.
-pub(super) fn preempt(draft: &mut Draft<'_>, by: JobId) -> Result<(), Rejection> {
+pub(super) fn preempt(draft: &mut Draft<'_>, by: JobId) -> Result<(), JobRejection> {
     let holds = matches!(
         draft.job.phase,
-        Phase::Claiming { .. } | Phase::Starting { .. } | Phase::Running { .. }
+        JobPhase::Claiming { .. } | JobPhase::Starting { .. } | JobPhase::Running { .. }
     );
     if !holds || !draft.job.may_be_preempted() {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     abort::abort(draft, AbortCause::Preempted { by });
     Ok(())

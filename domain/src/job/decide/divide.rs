@@ -3,13 +3,13 @@
 use super::draft::Draft;
 use super::reserving::{UNIT, fail, is_due};
 use crate::ids::{ComponentIndex, SiteName};
-use crate::job::command::Rejection;
-use crate::job::event::Happened;
-use crate::job::state::{Anew, Job, Split};
+use crate::job::command::JobRejection;
+use crate::job::event::JobEventKind;
+use crate::job::state::{Anew, Job, JobSplit};
 use crate::placed::Placement;
 use crate::reserve::coallocation::largest_first;
 use crate::reserve::flexco::{FlexPlan, MetaJob};
-use crate::reserve::{Coallocation, Part, StartWindow};
+use crate::reserve::{Coallocation, CoallocationPart, StartWindow};
 use crate::resources::{MEMORY, Resources};
 use crate::units::DurationMs;
 
@@ -17,20 +17,20 @@ use crate::units::DurationMs;
 const SLACK: DurationMs = DurationMs::from_secs(60);
 
 /// What is asked for, and by part, and rank of its site, where that would go.
-type Wanted = (Coallocation, Vec<Vec<Placement>>);
+type WantedDivision = (Coallocation, Vec<Vec<Placement>>);
 
 /// Begins to ask for what was planned, if it is not too late.
 pub(super) fn divide(
     draft: &mut Draft<'_>,
     plan: &FlexPlan,
     placements: Vec<Placement>,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let job = draft
         .job
         .divisible(draft.parameters, draft.now)
-        .ok_or(Rejection::Stale)?;
+        .ok_or(JobRejection::Stale)?;
     if !is_due(draft) || !is_of(&job, plan, &placements) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     let accepted = StartWindow::new(job.ready, job.latest);
     if accepted.is_empty() {
@@ -53,7 +53,7 @@ pub(super) fn divide(
         // Sites say from when on they would grant it.
         false => accepted,
     };
-    let asked = Asked {
+    let asked = DivisionRequest {
         job: &job,
         plan,
         window,
@@ -61,7 +61,7 @@ pub(super) fn divide(
     };
     let (wanted, placements) = asked.wanted(draft, placements);
     let lead = draft.parameters.reservation_lead;
-    draft.emit(Happened::ReservationSought {
+    draft.emit(JobEventKind::ReservationSought {
         wanted,
         placements,
         lead,
@@ -76,12 +76,16 @@ pub(super) fn anew(
     plan: &FlexPlan,
     placements: Vec<Placement>,
     freed: Vec<SiteName>,
-) -> Result<(), Rejection> {
-    let forward = draft.job.forward(draft.now).ok_or(Rejection::Stale)?;
-    let (job, present) = forward.divided.ok_or(Rejection::Stale)?;
-    let reservation = draft.job.reservation.as_deref().ok_or(Rejection::Stale)?;
+) -> Result<(), JobRejection> {
+    let forward = draft.job.forward(draft.now).ok_or(JobRejection::Stale)?;
+    let (job, present) = forward.divided.ok_or(JobRejection::Stale)?;
+    let reservation = draft
+        .job
+        .reservation
+        .as_deref()
+        .ok_or(JobRejection::Stale)?;
     if !is_of(&job, plan, &placements) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     let start = plan.start.max(job.ready);
     let time = job.time_on(&job.shapes[plan.shape], plan.parts.len());
@@ -91,7 +95,7 @@ pub(super) fn anew(
         ..plan.clone()
     };
     if start > job.latest || !plan.is_better_than(&present) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     // On fewer sites, exactly what is planned: anything else may be no better.
     let last = match plan.completion < present.completion {
@@ -101,20 +105,20 @@ pub(super) fn anew(
     let tolerance = reservation.search.job.tolerance;
     let latest = (start + tolerance.max(SLACK)).min(job.latest).min(last);
     let window = StartWindow::new(start, latest);
-    let asked = Asked {
+    let asked = DivisionRequest {
         job: &job,
         plan: &plan,
         window,
         tolerance,
     };
     let (wanted, placements) = asked.wanted(draft, placements);
-    let split = Split {
+    let split = JobSplit {
         refused: 0,
         is_last: false,
         ..draft.job.next_split(plan.shape, false)
     };
     let anew = Some(Box::new(Anew { placements, split }));
-    draft.emit(Happened::ReservationForwardSought {
+    draft.emit(JobEventKind::ReservationForwardSought {
         wanted,
         freed,
         anew,
@@ -137,31 +141,31 @@ fn is_of(job: &MetaJob, plan: &FlexPlan, placements: &[Placement]) -> bool {
 }
 
 /// A plan, and what may become of it.
-struct Asked<'a> {
+struct DivisionRequest<'a> {
     job: &'a MetaJob,
     plan: &'a FlexPlan,
     window: StartWindow,
     tolerance: DurationMs,
 }
 
-impl Asked<'_> {
+impl DivisionRequest<'_> {
     /// Each part at its own site, and nowhere else.
-    fn wanted(&self, draft: &Draft<'_>, placements: Vec<Placement>) -> Wanted {
+    fn wanted(&self, draft: &Draft<'_>, placements: Vec<Placement>) -> WantedDivision {
         let StartWindow { earliest, latest } = self.window;
         let tolerance = self.tolerance.min(latest.since(earliest));
         let length = self
             .job
             .time_on(&self.job.shapes[self.plan.shape], self.plan.parts.len());
-        let part = |(index, placement): (usize, &Placement)| Part {
+        let part = |(index, placement): (usize, &Placement)| CoallocationPart {
             component: ComponentIndex(index as u32),
             resources: share_of(&draft.job, placement.share.unwrap_or(0)),
             length,
             sites: vec![placement.site.clone()],
             offset: DurationMs::ZERO,
         };
-        let mut parts: Vec<Part> = placements.iter().enumerate().map(part).collect();
+        let mut parts: Vec<CoallocationPart> = placements.iter().enumerate().map(part).collect();
         largest_first(&mut parts, MEMORY);
-        let of = |part: &Part| vec![placements[part.component.0 as usize].clone()];
+        let of = |part: &CoallocationPart| vec![placements[part.component.0 as usize].clone()];
         let placements = parts.iter().map(of).collect();
         let windows_max = draft.parameters.reservation_windows;
         let (window, rankings) = (self.window, Vec::new());

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use crate::ids::{Attempt, ComponentIndex};
-use crate::job::command::{JobCommand, Rejection};
-use crate::job::event::{Happened, JobEvent};
+use crate::job::command::{JobCommand, JobRejection};
+use crate::job::event::{JobEvent, JobEventKind};
 use crate::job::evolve::evolve;
 use crate::job::parameters::JobParameters;
-use crate::job::state::{Component, Job, Phase};
+use crate::job::state::{Component, Job, JobPhase};
 use crate::units::Timestamp;
 
 /// Events decided so far. Each is applied at once, so that what follows is
@@ -51,7 +51,7 @@ impl<'a> Draft<'a> {
         self.looks && time <= self.now
     }
 
-    pub(super) fn emit(&mut self, what: Happened) {
+    pub(super) fn emit(&mut self, what: JobEventKind) {
         let event = JobEvent { at: self.now, what };
         evolve(self.job.to_mut(), &event);
         self.events.push(event);
@@ -75,18 +75,18 @@ impl<'a> Draft<'a> {
         &self,
         index: ComponentIndex,
         attempt: Attempt,
-    ) -> Result<&Component, Rejection> {
+    ) -> Result<&Component, JobRejection> {
         self.job
             .components
             .get(index.0 as usize)
             .filter(|component| component.attempt == attempt && component.run.may_live())
-            .ok_or(Rejection::Stale)
+            .ok_or(JobRejection::Stale)
     }
 
     /// Whether a component's attempt is being ended: with its round, or by itself.
     pub(super) fn is_ending(&self, index: ComponentIndex) -> bool {
         let component = self.job.components.get(index.0 as usize);
-        matches!(self.job.phase, Phase::Aborting { .. })
+        matches!(self.job.phase, JobPhase::Aborting { .. })
             || component.is_some_and(|component| component.given_back)
     }
 

@@ -1,12 +1,12 @@
 //! Bringing a promised start forward, as sites have more free (FlexCo).
 
 use crate::ids::SiteName;
-use crate::job::command::Rejection;
+use crate::job::command::JobRejection;
 use crate::job::decide::draft::Draft;
-use crate::job::event::Happened;
-use crate::job::state::{Forward, Reservation};
+use crate::job::event::JobEventKind;
+use crate::job::state::{Forward, JobReservations};
 use crate::reserve::flexco::{PartsPlan, WholePart};
-use crate::reserve::{Coallocation, Part, StartWindow};
+use crate::reserve::{Coallocation, CoallocationPart, StartWindow};
 use crate::units::DurationMs;
 
 /// Looks for what was found to be better beside what is promised, if it still is: no plan is
@@ -15,16 +15,20 @@ pub(super) fn bring(
     draft: &mut Draft<'_>,
     plan: PartsPlan,
     freed: Vec<SiteName>,
-) -> Result<(), Rejection> {
-    let forward = draft.job.forward(draft.now).ok_or(Rejection::Stale)?;
+) -> Result<(), JobRejection> {
+    let forward = draft.job.forward(draft.now).ok_or(JobRejection::Stale)?;
     let plan = PartsPlan {
         start: plan.start.max(forward.window.earliest),
         ..plan
     };
-    let reservation = draft.job.reservation.as_deref().ok_or(Rejection::Stale)?;
+    let reservation = draft
+        .job
+        .reservation
+        .as_deref()
+        .ok_or(JobRejection::Stale)?;
     let is_whole = forward.divided.is_none();
     if !is_whole || !is_possible(&forward, &plan) || !plan.is_better_than(&forward.present) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     let wanted = wanted(
         reservation,
@@ -32,7 +36,7 @@ pub(super) fn bring(
         &plan,
         draft.parameters.reservation_windows,
     );
-    draft.emit(Happened::ReservationForwardSought {
+    draft.emit(JobEventKind::ReservationForwardSought {
         wanted,
         freed,
         anew: None,
@@ -50,7 +54,7 @@ fn is_possible(forward: &Forward, plan: &PartsPlan) -> bool {
 /// What is asked for: starts from the planned one up to before what is promised, at the planned
 /// sites first. On fewer sites, exactly what is planned: anything else may be no better.
 fn wanted(
-    reservation: &Reservation,
+    reservation: &JobReservations,
     forward: &Forward,
     plan: &PartsPlan,
     windows_max: u32,
@@ -63,14 +67,14 @@ fn wanted(
         plan.start
     };
     let window = StartWindow::new(plan.start, latest);
-    let part = |((part, whole), planned): ((&Part, &WholePart), &SiteName)| {
+    let part = |((part, whole), planned): ((&CoallocationPart, &WholePart), &SiteName)| {
         let others = whole
             .choices
             .iter()
             .map(|(site, _)| site)
             .filter(|site| *site != planned);
         let others = others.filter(|_| is_earlier);
-        Part {
+        CoallocationPart {
             sites: [planned].into_iter().chain(others).cloned().collect(),
             ..part.clone()
         }

@@ -19,7 +19,7 @@ pub use abort::MAX_SITE_ERRORS;
 pub use sightings::is_news;
 pub use submission::is_last_absence;
 
-use crate::job::command::{JobCommand, Rejection};
+use crate::job::command::{JobCommand, JobRejection};
 use crate::job::event::JobEvent;
 use crate::job::parameters::JobParameters;
 use crate::job::state::Job;
@@ -35,10 +35,10 @@ pub fn decide(
     parameters: &JobParameters,
     command: JobCommand,
     now: Timestamp,
-) -> Result<Vec<JobEvent>, Rejection> {
+) -> Result<Vec<JobEvent>, JobRejection> {
     let mut draft = Draft::new(job, parameters, now, &command);
     if job.held.is_some() && !works_on_held(&command) || rests_on_another_wish(job, &command) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     route(&mut draft, command)?;
     progress::advance(&mut draft);
@@ -71,7 +71,7 @@ fn rests_on_another_wish(job: &Job, command: &JobCommand) -> bool {
     }
 }
 
-fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), Rejection> {
+fn route(draft: &mut Draft<'_>, command: JobCommand) -> Result<(), JobRejection> {
     match command {
         JobCommand::Recover { settle } => submission::recover(draft, &settle),
         JobCommand::Place { placements, by } => orders::place(draft, placements, by),

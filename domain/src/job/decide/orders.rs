@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::acquire::ReservationWish;
+use crate::acquire::ReservationTerms;
 use crate::content::Content;
 use crate::ids::{Attempt, ComponentIndex, KeyName, Round, TargetName};
-use crate::job::command::Rejection;
+use crate::job::command::JobRejection;
 use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
-use crate::job::event::Happened;
-use crate::job::spec::{Priority, Request};
-use crate::job::state::{AbortCause, Collected, Job, Phase};
+use crate::job::event::JobEventKind;
+use crate::job::spec::{Priority, RequestType};
+use crate::job::state::{AbortCause, Collected, Job, JobPhase};
 use crate::placed::{PlacedBy, Placement};
 use crate::units::{DurationMs, Timestamp};
 
@@ -18,14 +18,14 @@ pub(super) fn place(
     draft: &mut Draft<'_>,
     placements: Vec<Placement>,
     by: Option<PlacedBy>,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     if !takes_offer(&draft.job, draft.now) || !is_whole(&draft.job, &placements) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     let times = placements.iter().map(|placement| placement.transfer_time);
     let start_estimate = draft.now + times.max().unwrap_or(DurationMs::ZERO);
     let round = Round(draft.job.round.0 + 1);
-    draft.emit(Happened::JobPlaced {
+    draft.emit(JobEventKind::JobPlaced {
         round,
         placements,
         start_estimate,
@@ -34,7 +34,7 @@ pub(super) fn place(
     if draft.job.inputs_here || start_estimate <= draft.now {
         // Nothing to wait for, and what is idle was just looked at: this is its one
         // claiming try (vector J-5).
-        draft.emit(Happened::ClaimBegun);
+        draft.emit(JobEventKind::ClaimBegun);
     }
     Ok(())
 }
@@ -53,8 +53,8 @@ fn takes_offer(job: &Job, now: Timestamp) -> bool {
 /// processor. Another split waits until the site's record has what the last one is charged for.
 fn is_whole(job: &Job, placements: &[Placement]) -> bool {
     match job.spec.request {
-        Request::Fixed | Request::NonFixed => placements.len() == job.spec.components.len(),
-        Request::Flexible(_) => {
+        RequestType::Fixed | RequestType::NonFixed => placements.len() == job.spec.components.len(),
+        RequestType::Flexible(_) => {
             let shares = placements
                 .iter()
                 .map(|placement| u64::from(placement.share.unwrap_or(0)));
@@ -69,14 +69,17 @@ fn is_whole(job: &Job, placements: &[Placement]) -> bool {
 }
 
 /// The reservation that it named is no more, or will not do.
-pub(super) fn lose_reservation(draft: &mut Draft<'_>, reason: Arc<str>) -> Result<(), Rejection> {
+pub(super) fn lose_reservation(
+    draft: &mut Draft<'_>,
+    reason: Arc<str>,
+) -> Result<(), JobRejection> {
     let job = &draft.job;
-    let is_divided = matches!(job.spec.request, Request::Flexible(_));
+    let is_divided = matches!(job.spec.request, RequestType::Flexible(_));
     let waits = job.waits_within() || (is_divided && job.seeks_reservation());
     if !waits {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
-    draft.emit(Happened::JobFailed { reason });
+    draft.emit(JobEventKind::JobFailed { reason });
     Ok(())
 }
 
@@ -84,18 +87,18 @@ pub(super) fn charge_recorded(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     attempt: Attempt,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let component = draft
         .job
         .components
         .get(index.0 as usize)
-        .ok_or(Rejection::Stale)?;
+        .ok_or(JobRejection::Stale)?;
     match &component.charge {
         Some(charge) if charge.attempt == attempt => {
-            draft.emit(Happened::ChargeRecorded { component: index });
+            draft.emit(JobEventKind::ChargeRecorded { component: index });
             Ok(())
         }
-        Some(_) | None => Err(Rejection::Stale),
+        Some(_) | None => Err(JobRejection::Stale),
     }
 }
 
@@ -103,12 +106,12 @@ fn collected<'a>(
     draft: &'a Draft<'_>,
     index: ComponentIndex,
     output: u32,
-) -> Result<&'a Collected, Rejection> {
-    let here = matches!(draft.job.phase, Phase::Collecting { .. });
+) -> Result<&'a Collected, JobRejection> {
+    let here = matches!(draft.job.phase, JobPhase::Collecting { .. });
     let component = draft.job.components.get(index.0 as usize).filter(|_| here);
     component
         .and_then(|c| c.collected.get(output as usize))
-        .ok_or(Rejection::Stale)
+        .ok_or(JobRejection::Stale)
 }
 
 pub(super) fn output_read(
@@ -116,13 +119,13 @@ pub(super) fn output_read(
     index: ComponentIndex,
     output: u32,
     content: Result<Content, Arc<str>>,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     if collected(draft, index, output)?.content.is_some() {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     match content {
         Ok(content) => {
-            draft.emit(Happened::OutputFound {
+            draft.emit(JobEventKind::OutputFound {
                 component: index,
                 output,
                 content,
@@ -154,12 +157,12 @@ pub(super) fn output_registered(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     output: u32,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let state = collected(draft, index, output)?;
     if state.done || state.content.is_none() {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
-    draft.emit(Happened::OutputCollected {
+    draft.emit(JobEventKind::OutputCollected {
         component: index,
         output,
     });
@@ -167,27 +170,27 @@ pub(super) fn output_registered(
 }
 
 /// Once for each class: tries are counted again before a promotion is durable.
-pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), Rejection> {
+pub(super) fn promote(draft: &mut Draft<'_>, to: Priority) -> Result<(), JobRejection> {
     let next = match draft.job.priority {
         Priority::Low => Priority::High,
         Priority::High => Priority::SuperHigh,
-        Priority::SuperHigh | Priority::SuperLow => return Err(Rejection::AlreadySo),
+        Priority::SuperHigh | Priority::SuperLow => return Err(JobRejection::AlreadySo),
     };
-    if to != next || !matches!(draft.job.phase, Phase::Queued { .. }) {
-        return Err(Rejection::Stale);
+    if to != next || !matches!(draft.job.phase, JobPhase::Queued { .. }) {
+        return Err(JobRejection::Stale);
     }
-    draft.emit(Happened::PriorityChanged { to, by: None });
+    draft.emit(JobEventKind::PriorityChanged { to, by: None });
     Ok(())
 }
 
-pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(), Rejection> {
+pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(), JobRejection> {
     // Who is to be promised a start by now was not tried for that.
     if draft.job.waits_for_claim().is_none() {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     if draft.job.claims_first() {
         if draft.job.is_being_promised() {
-            return Err(Rejection::Stale);
+            return Err(JobRejection::Stale);
         }
         let wish = draft
             .job
@@ -196,13 +199,13 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
         if let Some(wish) = wish {
             // Claims were in vain for as long as they may: sites are asked now, for the last time.
             let (wish, by) = (
-                ReservationWish {
+                ReservationTerms {
                     reserve_after: None,
                     ..wish
                 },
                 draft.job.owner.clone(),
             );
-            draft.emit(Happened::ReservationChanged {
+            draft.emit(JobEventKind::ReservationChanged {
                 wish: Some(wish),
                 by,
             });
@@ -210,13 +213,13 @@ pub(super) fn give_up_placement(draft: &mut Draft<'_>, tries: u32) -> Result<(),
         }
     }
     let reason = format!("not placed after {tries} tries (max_placement_tries)").into();
-    draft.emit(Happened::JobFailed { reason });
+    draft.emit(JobEventKind::JobFailed { reason });
     Ok(())
 }
 
-fn unless_final(draft: &Draft<'_>) -> Result<(), Rejection> {
+fn unless_final(draft: &Draft<'_>) -> Result<(), JobRejection> {
     if draft.job.is_final() {
-        Err(Rejection::Ended)
+        Err(JobRejection::Ended)
     } else {
         Ok(())
     }
@@ -226,45 +229,45 @@ pub(super) fn set_priority(
     draft: &mut Draft<'_>,
     to: Priority,
     by: KeyName,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     unless_final(draft)?;
     if draft.job.priority == to {
-        return Err(Rejection::AlreadySo);
+        return Err(JobRejection::AlreadySo);
     }
-    draft.emit(Happened::PriorityChanged { to, by: Some(by) });
+    draft.emit(JobEventKind::PriorityChanged { to, by: Some(by) });
     Ok(())
 }
 
-pub(super) fn freeze(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+pub(super) fn freeze(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
     unless_final(draft)?;
     if draft.job.frozen_by.is_some() {
-        return Err(Rejection::AlreadySo);
+        return Err(JobRejection::AlreadySo);
     }
-    draft.emit(Happened::JobFrozen { by });
+    draft.emit(JobEventKind::JobFrozen { by });
     Ok(())
 }
 
-pub(super) fn thaw(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+pub(super) fn thaw(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
     unless_final(draft)?;
     if draft.job.frozen_by.is_none() {
-        return Err(Rejection::AlreadySo);
+        return Err(JobRejection::AlreadySo);
     }
-    draft.emit(Happened::JobThawed { by });
+    draft.emit(JobEventKind::JobThawed { by });
     Ok(())
 }
 
-pub(super) fn hold(draft: &mut Draft<'_>, reason: Arc<str>) -> Result<(), Rejection> {
+pub(super) fn hold(draft: &mut Draft<'_>, reason: Arc<str>) -> Result<(), JobRejection> {
     unless_final(draft)?;
-    draft.emit(Happened::JobHeld { reason });
+    draft.emit(JobEventKind::JobHeld { reason });
     Ok(())
 }
 
-pub(super) fn release(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+pub(super) fn release(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
     unless_final(draft)?;
     if draft.job.held.is_none() {
-        return Err(Rejection::AlreadySo);
+        return Err(JobRejection::AlreadySo);
     }
-    draft.emit(Happened::JobReleased { by });
+    draft.emit(JobEventKind::JobReleased { by });
     Ok(())
 }
 
@@ -272,11 +275,11 @@ pub(super) fn end_told(
     draft: &mut Draft<'_>,
     target: TargetName,
     problem: Option<Arc<str>>,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     if !draft.job.untold().any(|untold| *untold == target) {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
-    draft.emit(Happened::EndTold { target, problem });
+    draft.emit(JobEventKind::EndTold { target, problem });
     Ok(())
 }
 
@@ -285,15 +288,15 @@ pub(super) fn notice_told(
     id: u32,
     target: TargetName,
     problem: Option<Arc<str>>,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     if !draft
         .job
         .unsent()
         .any(|(notice, to)| notice.id == id && *to == target)
     {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
-    draft.emit(Happened::NoticeTold {
+    draft.emit(JobEventKind::NoticeTold {
         notice: id,
         target,
         problem,

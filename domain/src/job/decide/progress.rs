@@ -2,30 +2,32 @@
 
 use crate::claim::ClaimSchedule;
 use crate::ids::ComponentIndex;
-use crate::job::command::{ExternalState, Inputs, Rejection, Stranded};
+use crate::job::command::{ExternalState, Inputs, JobRejection, Stranded};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, claims, common_start, promise, reserving, restarts};
 use crate::job::demands::uncollected;
 use crate::job::due::avoids;
-use crate::job::event::Happened;
+use crate::job::event::JobEventKind;
 use crate::job::spec::{Collect, OnUnreachable};
-use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Job, Phase, Reservation, Run};
+use crate::job::state::{
+    AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, Job, JobPhase, JobReservations,
+};
 use crate::planted::{Bug, bug};
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 
 /// Takes in what others know.
-pub(super) fn look(draft: &mut Draft<'_>, external: &ExternalState) -> Result<(), Rejection> {
+pub(super) fn look(draft: &mut Draft<'_>, external: &ExternalState) -> Result<(), JobRejection> {
     if draft.job.is_final() {
-        return Err(Rejection::Ended);
+        return Err(JobRejection::Ended);
     }
     look_at_inputs(draft, &external.inputs);
     look_at_outputs(draft, &external.stranded);
     for &(index, since) in &external.unreachable {
-        look_at_silent(draft, index, since, Silence::Unreachable);
+        look_at_silent(draft, index, since, SilenceCause::Unreachable);
     }
     for &(index, since) in &external.removed {
-        look_at_silent(draft, index, since, Silence::Removed);
+        look_at_silent(draft, index, since, SilenceCause::Removed);
     }
     if let Some((component, to)) = external.yields {
         claims::yield_processors(draft, component, to);
@@ -34,20 +36,20 @@ pub(super) fn look(draft: &mut Draft<'_>, external: &ExternalState) -> Result<()
 }
 
 fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
-    if matches!(draft.job.phase, Phase::Running { .. }) {
+    if matches!(draft.job.phase, JobPhase::Running { .. }) {
         restarts::look_at_inputs(draft, inputs);
         return;
     }
     let waits = matches!(
         draft.job.phase,
-        Phase::Placed { .. } | Phase::Claiming { .. }
+        JobPhase::Placed { .. } | JobPhase::Claiming { .. }
     );
     if !waits || draft.job.inputs_here {
         return;
     }
     match inputs {
         Inputs::Unknown => {}
-        Inputs::Here => draft.emit(Happened::InputsArrived),
+        Inputs::Here => draft.emit(JobEventKind::InputsArrived),
         Inputs::Lost {
             detail,
             components,
@@ -67,7 +69,7 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
         }
         Inputs::Expected(arrival) => {
             let late = *arrival > draft.now + draft.parameters.hold_slack;
-            if let Phase::Placed { start_estimate, .. } = draft.job.phase
+            if let JobPhase::Placed { start_estimate, .. } = draft.job.phase
                 && draft.now >= start_estimate
                 && late
             {
@@ -81,7 +83,7 @@ fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
 /// way. The payloads succeeded: they are not run again for it.
 fn look_at_outputs(draft: &mut Draft<'_>, stranded: &[Stranded]) {
     if let Some(reason) = all_stranded(&draft.job, stranded) {
-        draft.emit(Happened::JobFailed {
+        draft.emit(JobEventKind::JobFailed {
             reason: reason.into(),
         });
     }
@@ -124,7 +126,7 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
     });
     let held_until_start = start_estimate - draft.job.claim_limits(draft.parameters).max_hold;
     let next_claim = next.unwrap_or(start_estimate).max(held_until_start);
-    draft.emit(Happened::StartPostponed {
+    draft.emit(JobEventKind::StartPostponed {
         start_estimate,
         next_claim,
     });
@@ -132,8 +134,12 @@ fn postpone(draft: &mut Draft<'_>, start_estimate: Timestamp) {
 
 /// How long a job waits for a silent site, once its payload may have begun there.
 fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
-    let runs = matches!(component.run, Run::Running { .. }) && !bug(Bug::LeaveRestarted);
-    let unopened = !runs && !matches!(component.run, Run::AtGate { .. } | Run::Opened { .. });
+    let runs = matches!(component.run, AttemptState::Running { .. }) && !bug(Bug::LeaveRestarted);
+    let unopened = !runs
+        && !matches!(
+            component.run,
+            AttemptState::AtGate { .. } | AttemptState::Opened { .. }
+        );
     // Elsewhere it goes alone; else its round is lost with it.
     let alone = draft.job.spec.run.restart_scope == RestartScope::Component;
     let restarts = alone && component.restart.is_some();
@@ -149,7 +155,7 @@ fn patience(draft: &Draft<'_>, component: &Component) -> Option<DurationMs> {
 
 /// Why nothing is heard of a component.
 #[derive(Clone, Copy)]
-enum Silence {
+enum SilenceCause {
     /// Its site does not answer.
     Unreachable,
     /// Its site is no longer in the configuration, so that nobody asks it.
@@ -160,7 +166,7 @@ fn look_at_silent(
     draft: &mut Draft<'_>,
     index: ComponentIndex,
     since: Timestamp,
-    silence: Silence,
+    silence: SilenceCause,
 ) {
     let Some(component) = draft.job.components.get(index.0 as usize) else {
         return;
@@ -174,23 +180,23 @@ fn look_at_silent(
         return;
     }
     let gives_up = match draft.job.phase {
-        Phase::Starting { .. } => lives,
-        Phase::Running { .. } => lives && !component.given_back,
-        Phase::Collecting { .. } => awaited,
-        Phase::Queued { .. }
-        | Phase::Placed { .. }
-        | Phase::Claiming { .. }
-        | Phase::Aborting { .. }
-        | Phase::Finished { .. }
-        | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => false,
+        JobPhase::Starting { .. } => lives,
+        JobPhase::Running { .. } => lives && !component.given_back,
+        JobPhase::Collecting { .. } => awaited,
+        JobPhase::Queued { .. }
+        | JobPhase::Placed { .. }
+        | JobPhase::Claiming { .. }
+        | JobPhase::Aborting { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => false,
     };
     if gives_up {
         give_up_silent(draft, index, draft.now.since(since), silence);
     }
     if lives && draft.is_ending(index) {
-        let how = Ending::Abandoned;
-        draft.emit(Happened::AttemptEnded {
+        let how = AttemptEnding::Abandoned;
+        draft.emit(JobEventKind::AttemptEnded {
             component: index,
             attempt,
             how,
@@ -202,13 +208,13 @@ fn give_up_silent(
     draft: &mut Draft<'_>,
     component: ComponentIndex,
     waited: DurationMs,
-    silence: Silence,
+    silence: SilenceCause,
 ) {
     let placement = draft.job.components[component.0 as usize]
         .placement
         .as_ref();
     let why = match (silence, placement) {
-        (Silence::Removed, Some(placement)) => {
+        (SilenceCause::Removed, Some(placement)) => {
             let site = &placement.site;
             let detail = format!("site {site} is no longer in the configuration, for {waited}");
             AbortCause::SiteError {
@@ -243,40 +249,40 @@ fn step(draft: &mut Draft<'_>) {
     reserving::silent(draft);
     promise::step(draft);
     match draft.job.phase.clone() {
-        Phase::Queued { since, .. } => {
+        JobPhase::Queued { since, .. } => {
             if avoids(&draft.job) && draft.is_over(since + draft.parameters.avoid_for) {
-                draft.emit(Happened::AvoidanceLapsed);
+                draft.emit(JobEventKind::AvoidanceLapsed);
             }
             reserving::step(draft);
         }
-        Phase::Placed { .. } => {
+        JobPhase::Placed { .. } => {
             let announced_at = draft.job.announced_at(draft.parameters);
             if announced_at.is_some_and(|at| draft.is_over(at)) {
-                draft.emit(Happened::StartAnnounced);
+                draft.emit(JobEventKind::StartAnnounced);
             }
         }
-        Phase::Claiming { since } => step_claiming(draft, since),
-        Phase::Starting { since } => step_starting(draft, since),
-        Phase::Running { .. } => step_running(draft),
-        Phase::Collecting { .. } => {
+        JobPhase::Claiming { since } => step_claiming(draft, since),
+        JobPhase::Starting { since } => step_starting(draft, since),
+        JobPhase::Running { .. } => step_running(draft),
+        JobPhase::Collecting { .. } => {
             let released = draft
                 .job
                 .reservation
                 .as_deref()
-                .is_none_or(Reservation::is_released);
+                .is_none_or(JobReservations::is_released);
             if uncollected(&draft.job).next().is_none() && released {
-                draft.emit(Happened::JobFinished);
+                draft.emit(JobEventKind::JobFinished);
             }
         }
-        Phase::Aborting { then, .. } => step_aborting(draft, then),
-        Phase::Finished { .. } | Phase::Failed { .. } | Phase::Cancelled { .. } => {}
+        JobPhase::Aborting { then, .. } => step_aborting(draft, then),
+        JobPhase::Finished { .. } | JobPhase::Failed { .. } | JobPhase::Cancelled { .. } => {}
     }
 }
 
 fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     let ready = |c: &Component| c.run.is_confirmed_ready() && !c.given_back;
     let early = bug(Bug::GoEarly) && draft.job.components.iter().any(ready);
-    let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, Run::Idle);
+    let unclaimed = |c: &Component| bug(Bug::GoPartial) && matches!(c.run, AttemptState::Idle);
     let all = early
         || draft
             .job
@@ -287,7 +293,7 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
     if all && (draft.job.inputs_here || bug(Bug::GoWithoutInput)) && early_for == DurationMs::ZERO {
         let start_at = draft.now + go_lead(draft);
         let start_by = Some(start_at + draft.parameters.go_grace);
-        draft.emit(Happened::GoDecided { start_at, start_by });
+        draft.emit(JobEventKind::GoDecided { start_at, start_by });
     } else {
         claims::step(draft, since);
     }
@@ -297,7 +303,7 @@ fn step_claiming(draft: &mut Draft<'_>, since: Timestamp) {
 fn go_lead(draft: &Draft<'_>) -> DurationMs {
     let parameters = draft.parameters;
     let held = |component: &Component| match component.run {
-        Run::AtGate { since, .. } => draft.now.since(since) >= parameters.gate_patience,
+        AttemptState::AtGate { since, .. } => draft.now.since(since) >= parameters.gate_patience,
         _ => false,
     };
     match draft.job.components.iter().any(held) {
@@ -316,7 +322,7 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
     let missing = missing.map(|(index, _)| index);
     match missing {
         None => match common_start::torn(draft) {
-            None => draft.emit(Happened::JobStarted),
+            None => draft.emit(JobEventKind::JobStarted),
             Some(component) => abort::abort(draft, AbortCause::StartMissed { component }),
         },
         Some(component) => {
@@ -347,11 +353,11 @@ fn step_starting(draft: &mut Draft<'_>, since: Timestamp) {
 
 fn step_running(draft: &mut Draft<'_>) {
     restarts::step(draft);
-    let succeeded = |run: &Run| {
+    let succeeded = |run: &AttemptState| {
         matches!(
             run,
-            Run::Ended {
-                how: Ending::Succeeded,
+            AttemptState::Ended {
+                how: AttemptEnding::Succeeded,
                 ..
             }
         )
@@ -360,7 +366,7 @@ fn step_running(draft: &mut Draft<'_>) {
     let all = draft.job.components.iter().all(|c| succeeded(&c.run));
     // One that was restarted alone may still owe an error to its site.
     if any || (all && !draft.job.owes_charges()) {
-        draft.emit(Happened::PayloadsSucceeded);
+        draft.emit(JobEventKind::PayloadsSucceeded);
     }
 }
 
@@ -374,13 +380,13 @@ fn step_aborting(draft: &mut Draft<'_>, then: AfterAbort) {
         .job
         .reservation
         .as_deref()
-        .is_none_or(Reservation::is_released);
+        .is_none_or(JobReservations::is_released);
     if draft.job.may_live_anywhere() || owed || !released {
         return;
     }
     match then {
-        AfterAbort::Requeue { not_before } => draft.emit(Happened::JobRequeued { not_before }),
-        AfterAbort::Fail { reason } => draft.emit(Happened::JobFailed { reason }),
-        AfterAbort::Cancel { by } => draft.emit(Happened::JobCancelled { by }),
+        AfterAbort::Requeue { not_before } => draft.emit(JobEventKind::JobRequeued { not_before }),
+        AfterAbort::Fail { reason } => draft.emit(JobEventKind::JobFailed { reason }),
+        AfterAbort::Cancel { by } => draft.emit(JobEventKind::JobCancelled { by }),
     }
 }

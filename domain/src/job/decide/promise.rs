@@ -1,29 +1,29 @@
 //! Changing the start that a job is promised, or is to be: another one, or none.
 
-use crate::acquire::ReservationWish;
+use crate::acquire::ReservationTerms;
 use crate::ids::KeyName;
-use crate::job::command::Rejection;
+use crate::job::command::JobRejection;
 use crate::job::decide::draft::Draft;
 use crate::job::decide::reserving::{place, start_window};
-use crate::job::event::Happened;
-use crate::job::state::{AbortCause, AfterAbort, Phase, Reservation};
-use crate::reserve::{Coallocation, Standing};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AbortCause, AfterAbort, JobPhase, JobReservations};
+use crate::reserve::{Coallocation, SearchState};
 use crate::units::DurationMs;
 
 /// A user wants another start, or none.
 pub(super) fn change(
     draft: &mut Draft<'_>,
-    wish: Option<ReservationWish>,
+    wish: Option<ReservationTerms>,
     by: KeyName,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     if draft.job.is_final() {
-        return Err(Rejection::Ended);
+        return Err(JobRejection::Ended);
     }
     let present = draft.job.reservation_wish();
     // Whoever says another start does not take back that it may be moved.
     let stays_flexible = present.is_some_and(|present| present.flexible);
     let claims = present.is_some_and(|present| present.unreserved);
-    let wish = wish.map(|wish| ReservationWish {
+    let wish = wish.map(|wish| ReservationTerms {
         flexible: wish.flexible || stays_flexible,
         unreserved: wish.unreserved || claims,
         ..wish
@@ -38,16 +38,16 @@ pub(super) fn change(
     match wish {
         None => drop_it(draft, by),
         Some(_) if present.is_none() => {
-            Err(Rejection::Impossible("it is not to be promised a start"))
+            Err(JobRejection::Impossible("it is not to be promised a start"))
         }
-        Some(wish) if wish.validate().is_err() => Err(Rejection::Impossible(
+        Some(wish) if wish.validate().is_err() => Err(JobRejection::Impossible(
             "no start can be granted within such a window",
         )),
-        Some(wish) if wish.window.latest < draft.now => Err(Rejection::Impossible(
+        Some(wish) if wish.window.latest < draft.now => Err(JobRejection::Impossible(
             "the latest start that is wanted has passed",
         )),
         Some(wish) if wish.too_far(draft.now, offset, most_ahead).is_some() => {
-            Err(Rejection::Impossible(
+            Err(JobRejection::Impossible(
                 "the latest start that is wanted is further ahead than users may reserve \
                  (`reservations.most_ahead`); give an earlier one, or ask an operator",
             ))
@@ -57,14 +57,14 @@ pub(super) fn change(
 }
 
 /// Whether a job whose components do not all begin at its start could have this.
-fn check_spread(wish: Option<&ReservationWish>) -> Result<(), Rejection> {
+fn check_spread(wish: Option<&ReservationTerms>) -> Result<(), JobRejection> {
     match wish {
-        None => Err(Rejection::Impossible(
+        None => Err(JobRejection::Impossible(
             "components of it begin later than the others (`start_after`), which takes a promised \
              start; move that, or cancel the job",
         )),
         Some(wish) if wish.flexible || wish.unreserved || wish.reserve_after.is_some() => {
-            Err(Rejection::Impossible(
+            Err(JobRejection::Impossible(
                 "components of it begin later than the others (`start_after`): it is promised one \
                  start as a whole, which is not moved by itself",
             ))
@@ -74,19 +74,19 @@ fn check_spread(wish: Option<&ReservationWish>) -> Result<(), Rejection> {
 }
 
 /// What was promised goes back, and it waits for placement as others do.
-fn drop_it(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
+fn drop_it(draft: &mut Draft<'_>, by: KeyName) -> Result<(), JobRejection> {
     match draft.job.phase {
-        _ if draft.job.reservation_wish().is_none() => return Err(Rejection::AlreadySo),
-        Phase::Queued { .. } | Phase::Placed { .. } | Phase::Claiming { .. } => {}
-        Phase::Aborting { .. } => return Err(Rejection::Impossible(ENDING)),
-        Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Collecting { .. }
-        | Phase::Finished { .. }
-        | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => return Err(Rejection::Impossible(BEGUN)),
+        _ if draft.job.reservation_wish().is_none() => return Err(JobRejection::AlreadySo),
+        JobPhase::Queued { .. } | JobPhase::Placed { .. } | JobPhase::Claiming { .. } => {}
+        JobPhase::Aborting { .. } => return Err(JobRejection::Impossible(ENDING)),
+        JobPhase::Starting { .. }
+        | JobPhase::Running { .. }
+        | JobPhase::Collecting { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => return Err(JobRejection::Impossible(BEGUN)),
     }
-    draft.emit(Happened::ReservationChanged {
+    draft.emit(JobEventKind::ReservationChanged {
         wish: None,
         by: by.clone(),
     });
@@ -97,25 +97,25 @@ fn drop_it(draft: &mut Draft<'_>, by: KeyName) -> Result<(), Rejection> {
 const BEGUN: &str = "it has begun; what is left of its reservation goes back when it ends";
 const ENDING: &str = "its round is just being given up; try again once it waits";
 
-fn move_it(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Result<(), Rejection> {
+fn move_it(draft: &mut Draft<'_>, wish: ReservationTerms, by: KeyName) -> Result<(), JobRejection> {
     match draft.job.phase {
-        Phase::Queued { .. } => {
-            draft.emit(Happened::ReservationChanged {
+        JobPhase::Queued { .. } => {
+            draft.emit(JobEventKind::ReservationChanged {
                 wish: Some(wish),
                 by: by.clone(),
             });
             begin_anew(draft, by);
             Ok(())
         }
-        Phase::Placed { .. } => look_beside(draft, wish, by),
-        Phase::Aborting { .. } => Err(Rejection::Impossible(ENDING)),
-        Phase::Claiming { .. } => Err(Rejection::Impossible("its reservation has begun")),
-        Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Collecting { .. }
-        | Phase::Finished { .. }
-        | Phase::Failed { .. }
-        | Phase::Cancelled { .. } => Err(Rejection::Impossible(BEGUN)),
+        JobPhase::Placed { .. } => look_beside(draft, wish, by),
+        JobPhase::Aborting { .. } => Err(JobRejection::Impossible(ENDING)),
+        JobPhase::Claiming { .. } => Err(JobRejection::Impossible("its reservation has begun")),
+        JobPhase::Starting { .. }
+        | JobPhase::Running { .. }
+        | JobPhase::Collecting { .. }
+        | JobPhase::Finished { .. }
+        | JobPhase::Failed { .. }
+        | JobPhase::Cancelled { .. } => Err(JobRejection::Impossible(BEGUN)),
     }
 }
 
@@ -126,11 +126,11 @@ fn begin_anew(draft: &mut Draft<'_>, by: KeyName) {
         .reservation
         .as_ref()
         .is_some_and(|held| !held.is_released());
-    if is_held || !matches!(draft.job.phase, Phase::Queued { .. }) {
+    if is_held || !matches!(draft.job.phase, JobPhase::Queued { .. }) {
         let then = AfterAbort::Requeue {
             not_before: draft.now,
         };
-        draft.emit(Happened::RoundAborted {
+        draft.emit(JobEventKind::RoundAborted {
             why: AbortCause::ReservationChanged { by },
             then,
         });
@@ -138,23 +138,27 @@ fn begin_anew(draft: &mut Draft<'_>, by: KeyName) {
 }
 
 /// Looks for another start, at the sites that could hold it, beside the one that is promised.
-fn look_beside(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Result<(), Rejection> {
+fn look_beside(
+    draft: &mut Draft<'_>,
+    wish: ReservationTerms,
+    by: KeyName,
+) -> Result<(), JobRejection> {
     let held = draft
         .job
         .reservation
         .as_deref()
         .filter(|reservation| !reservation.spent);
     let Some(reservation) = held else {
-        return Err(Rejection::Impossible(
+        return Err(JobRejection::Impossible(
             "its processors are just being claimed",
         ));
     };
     let is_moving = reservation
         .other
         .as_ref()
-        .is_some_and(|other| !matches!(other.search.standing(), Standing::Failed(_)));
+        .is_some_and(|other| !matches!(other.search.standing(), SearchState::Failed(_)));
     if is_moving {
-        return Err(Rejection::Impossible(
+        return Err(JobRejection::Impossible(
             "it is being moved already; try again in a moment",
         ));
     }
@@ -182,7 +186,7 @@ fn look_beside(draft: &mut Draft<'_>, wish: ReservationWish, by: KeyName) -> Res
         windows_max,
         rankings,
     };
-    draft.emit(Happened::ReservationMoveSought { wish, wanted, by });
+    draft.emit(JobEventKind::ReservationMoveSought { wish, wanted, by });
     Ok(())
 }
 
@@ -192,23 +196,24 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         .job
         .reservation
         .as_deref()
-        .and_then(Reservation::moving);
+        .and_then(JobReservations::moving);
     let Some((search, _)) = search else { return };
     match search.standing() {
-        Standing::Asks(_) => {}
-        Standing::Failed(failure) => {
+        SearchState::Asks(_) => {}
+        SearchState::Failed(failure) => {
             let next = search
                 .best
                 .map(|next| next + draft.parameters.reservation_lead);
-            draft.emit(Happened::ReservationStayed { failure, next });
+            draft.emit(JobEventKind::ReservationStayed { failure, next });
         }
         // Frozen, it is placed anew once it is thawed.
-        Standing::Confirmed
-            if matches!(draft.job.phase, Phase::Placed { .. }) && draft.job.frozen_by.is_none() =>
+        SearchState::Confirmed
+            if matches!(draft.job.phase, JobPhase::Placed { .. })
+                && draft.job.frozen_by.is_none() =>
         {
-            draft.emit(Happened::ReservationMoved);
+            draft.emit(JobEventKind::ReservationMoved);
             place(draft);
         }
-        Standing::Confirmed => {}
+        SearchState::Confirmed => {}
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::ids::ComponentIndex;
 use crate::job::decide::draft::Draft;
-use crate::job::event::Happened;
-use crate::job::state::{Component, Ending, Phase, Run};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AttemptEnding, AttemptState, Component, JobPhase};
 use crate::units::{DurationMs, Timestamp};
 
 /// Start estimates of sites that differ by less are not worth a record.
@@ -18,7 +18,7 @@ pub(super) fn waits(draft: &mut Draft<'_>, index: ComponentIndex, expected: Opti
         return;
     };
     if !draft.is_ending(index) && is_news(component, expected) {
-        draft.emit(Happened::WaitingAtSite {
+        draft.emit(JobEventKind::WaitingAtSite {
             component: index,
             expected_start: expected,
         });
@@ -28,7 +28,7 @@ pub(super) fn waits(draft: &mut Draft<'_>, index: ComponentIndex, expected: Opti
 /// Whether a site's word about a component in its queue differs from what is recorded. One
 /// that claims what is idle is expected to start: there is nothing to record while it does not.
 pub(super) fn is_news(component: &Component, expected: Option<Timestamp>) -> bool {
-    let Run::Submitted {
+    let AttemptState::Submitted {
         waits, absences, ..
     } = &component.run
     else {
@@ -55,13 +55,13 @@ pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_ho
         .components
         .iter()
         .filter_map(|other| match &other.run {
-            Run::Submitted { waits, .. } => waits.as_ref()?.expected_start,
+            AttemptState::Submitted { waits, .. } => waits.as_ref()?.expected_start,
             _ => None,
         });
     let expected = others.max().unwrap_or(draft.now + max_hold);
     let not_before = expected.max(draft.now);
-    draft.emit(Happened::ClaimGivenBack { component });
-    draft.emit(Happened::StartDeferred {
+    draft.emit(JobEventKind::ClaimGivenBack { component });
+    draft.emit(JobEventKind::StartDeferred {
         component,
         not_before,
     });
@@ -72,11 +72,11 @@ pub(super) fn give_back(draft: &mut Draft<'_>, component: ComponentIndex, max_ho
 pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     let soon = draft.now + NOTABLE;
     let deferred = |component: &Component| {
-        matches!(component.run, Run::Submitted { .. })
+        matches!(component.run, AttemptState::Submitted { .. })
             && !component.given_back
             && component.not_before.is_some_and(|at| at > soon)
     };
-    let is_there = |component: &Component| matches!(component.run, Run::AtGate { .. });
+    let is_there = |component: &Component| matches!(component.run, AttemptState::AtGate { .. });
     let all = &draft.job.components;
     let late: Vec<ComponentIndex> = draft
         .indexes()
@@ -88,8 +88,8 @@ pub(super) fn begin_sooner(draft: &mut Draft<'_>) -> bool {
     }
     let not_before = draft.now;
     for component in late {
-        draft.emit(Happened::ClaimGivenBack { component });
-        draft.emit(Happened::StartDeferred {
+        draft.emit(JobEventKind::ClaimGivenBack { component });
+        draft.emit(JobEventKind::StartDeferred {
             component,
             not_before,
         });
@@ -103,9 +103,9 @@ pub(super) fn lost(
     draft: &mut Draft<'_>,
     component: ComponentIndex,
     detail: &Arc<str>,
-    over: Option<&Ending>,
+    over: Option<&AttemptEnding>,
 ) -> bool {
-    let Phase::Claiming { since } = draft.job.phase else {
+    let JobPhase::Claiming { since } = draft.job.phase else {
         return false;
     };
     let Some(state) = draft.component(component) else {
@@ -130,15 +130,15 @@ pub(super) fn lost(
     let parameters = draft.parameters;
     let pause = parameters.backoff(parameters.claim_backoff, tries + 1, draft.job.id.0);
     let next_claim = draft.now + pause;
-    draft.emit(Happened::ClaimGivenBack { component });
+    draft.emit(JobEventKind::ClaimGivenBack { component });
     if let Some(how) = over {
-        draft.emit(Happened::AttemptEnded {
+        draft.emit(JobEventKind::AttemptEnded {
             component,
             attempt,
             how: how.clone(),
         });
     }
-    draft.emit(Happened::ClaimMissed {
+    draft.emit(JobEventKind::ClaimMissed {
         next_claim,
         detail: detail.clone(),
     });

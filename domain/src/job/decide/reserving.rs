@@ -1,18 +1,19 @@
 //! Asking sites for reservations, and what follows from their answers.
 
 use crate::ids::{ComponentIndex, Round, SiteName};
-use crate::job::command::Rejection;
+use crate::job::command::JobRejection;
 use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
-use crate::job::event::Happened;
-use crate::job::reservation::{Lease, begin_window};
-use crate::job::spec::Request;
-use crate::job::state::{AbortCause, Component, Job, Phase, Reservation, Unreserved};
+use crate::job::event::JobEventKind;
+use crate::job::reservation::{SiteDemand, begin_window};
+use crate::job::spec::RequestType;
+use crate::job::state::{AbortCause, Component, Job, JobPhase, JobReservations, Unreserved};
 use crate::placed::Placement;
 use crate::reserve::coallocation::largest_first;
 use crate::reserve::quota::OVER_QUOTA;
 use crate::reserve::{
-    Ask, Coallocation, Failure, Outcome, Part, Ranking, Serial, Standing, StartWindow,
+    Coallocation, CoallocationPart, Ranking, ReservationCall, ReservationOutcome, SearchFailure,
+    SearchState, Serial, StartWindow,
 };
 use crate::resources::MEMORY;
 use crate::units::{DurationMs, Timestamp};
@@ -30,12 +31,12 @@ pub(super) fn seek(
     candidates: Vec<Vec<Placement>>,
     unreserved: &[Vec<Placement>],
     rankings: &[Ranking],
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let whole = candidates.len() == draft.job.spec.components.len();
-    let wish = draft.job.reservation_wish().ok_or(Rejection::Stale)?;
-    let is_divided = matches!(draft.job.spec.request, Request::Flexible(_));
+    let wish = draft.job.reservation_wish().ok_or(JobRejection::Stale)?;
+    let is_divided = matches!(draft.job.spec.request, RequestType::Flexible(_));
     if !is_due(draft) || !whole || is_divided {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     let claimed = match wish.unreserved {
         true => Unreserved::choose(&candidates, unreserved),
@@ -49,21 +50,21 @@ pub(super) fn seek(
         );
     } else if let Some(index) = nowhere(&candidates, &claimed) {
         if draft.job.claims_first() {
-            return Err(Rejection::Stale);
+            return Err(JobRejection::Stale);
         }
         let reason = refusal_of(draft, index, claimed.len() == candidates.len());
         fail(draft, reason);
     } else {
         let (wanted, placements) = wanted(draft, window, candidates, rankings);
         let lead = draft.parameters.reservation_lead;
-        draft.emit(Happened::ReservationSought {
+        draft.emit(JobEventKind::ReservationSought {
             wanted,
             placements,
             lead,
             split: None,
         });
         if !claimed.is_empty() {
-            draft.emit(Happened::UnreservedChosen { claimed });
+            draft.emit(JobEventKind::UnreservedChosen { claimed });
         }
     }
     Ok(())
@@ -110,7 +111,7 @@ fn refusal_of(draft: &Draft<'_>, index: ComponentIndex, all_unreserved: bool) ->
 }
 
 pub(super) fn fail(draft: &mut Draft<'_>, reason: String) {
-    draft.emit(Happened::JobFailed {
+    draft.emit(JobEventKind::JobFailed {
         reason: reason.into(),
     });
 }
@@ -132,9 +133,9 @@ fn wanted(
         .reservation_wish()
         .map(|wish| wish.tolerance)
         .unwrap_or_default();
-    let Lease {
+    let SiteDemand {
         tolerance, length, ..
-    } = Lease::new(job.spec.wall_time, window, wished, parameters);
+    } = SiteDemand::new(job.spec.wall_time, window, wished, parameters);
     let part = |(index, placements): (usize, &Vec<Placement>)| {
         let component = ComponentIndex(index as u32);
         let resources = job.spec.components[index].resources.countable();
@@ -142,7 +143,7 @@ fn wanted(
             .iter()
             .map(|placement| placement.site.clone())
             .collect();
-        Part {
+        CoallocationPart {
             component,
             resources,
             length,
@@ -154,9 +155,9 @@ fn wanted(
         .iter()
         .enumerate()
         .filter(|(_, sites)| !sites.is_empty());
-    let mut parts: Vec<Part> = reserved.map(part).collect();
+    let mut parts: Vec<CoallocationPart> = reserved.map(part).collect();
     largest_first(&mut parts, MEMORY);
-    let of = |part: &Part| candidates[part.component.0 as usize].clone();
+    let of = |part: &CoallocationPart| candidates[part.component.0 as usize].clone();
     let placements = parts.iter().map(of).collect();
     let (windows_max, rankings) = (parameters.reservation_windows, kept(&parts, rankings));
     (
@@ -174,8 +175,8 @@ fn wanted(
 
 /// By part how its sites were ranked. Of several parts only the best sites are kept, for people,
 /// and nothing of very many: what a job keeps is bounded.
-fn kept(parts: &[Part], rankings: &[Ranking]) -> Vec<Ranking> {
-    let of = |part: &Part| rankings.get(part.component.0 as usize).cloned();
+fn kept(parts: &[CoallocationPart], rankings: &[Ranking]) -> Vec<Ranking> {
+    let of = |part: &CoallocationPart| rankings.get(part.component.0 as usize).cloned();
     let mut kept = parts
         .iter()
         .map(of)
@@ -196,20 +197,20 @@ fn kept(parts: &[Part], rankings: &[Ranking]) -> Vec<Ranking> {
 pub(super) fn answered(
     draft: &mut Draft<'_>,
     question: u32,
-    outcome: Outcome,
-) -> Result<(), Rejection> {
+    outcome: ReservationOutcome,
+) -> Result<(), JobRejection> {
     let asked = draft
         .job
         .reservation
         .as_deref()
-        .and_then(Reservation::question);
+        .and_then(JobReservations::question);
     match asked {
         Some((number, ask)) if number == question => {
             let site = ask.site().clone();
-            draft.emit(Happened::ReservationAnswered { site, outcome });
+            draft.emit(JobEventKind::ReservationAnswered { site, outcome });
             Ok(())
         }
-        Some(_) | None => Err(Rejection::Stale),
+        Some(_) | None => Err(JobRejection::Stale),
     }
 }
 
@@ -219,20 +220,21 @@ pub(super) fn withhold(
     question: u32,
     most: u32,
     next: Option<Timestamp>,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let asked = draft
         .job
         .reservation
         .as_deref()
-        .and_then(Reservation::question);
+        .and_then(JobReservations::question);
     match asked {
-        Some((number, Ask::Create { site, .. } | Ask::Modify { site, .. }))
-            if number == question =>
-        {
-            draft.emit(Happened::ReservationWithheld { site, most, next });
+        Some((
+            number,
+            ReservationCall::Create { site, .. } | ReservationCall::Modify { site, .. },
+        )) if number == question => {
+            draft.emit(JobEventKind::ReservationWithheld { site, most, next });
             Ok(())
         }
-        Some(_) | None => Err(Rejection::Stale),
+        Some(_) | None => Err(JobRejection::Stale),
     }
 }
 
@@ -241,12 +243,12 @@ pub(super) fn withhold(
 pub(super) fn silent(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
     let late = reservation.and_then(|reservation| reservation.silent_at(draft.parameters));
-    let asked = reservation.and_then(Reservation::question);
+    let asked = reservation.and_then(JobReservations::question);
     if let (Some(late), Some((_, ask))) = (late, asked)
         && draft.is_over(late)
     {
         let (outcome, site) = (ask.without_answer(), ask.site().clone());
-        draft.emit(Happened::ReservationAnswered { site, outcome });
+        draft.emit(JobEventKind::ReservationAnswered { site, outcome });
     }
 }
 
@@ -256,39 +258,39 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         return;
     };
     match reservation.search.standing() {
-        Standing::Asks(_) => {}
+        SearchState::Asks(_) => {}
         // Frozen, it is placed once it is thawed.
-        Standing::Confirmed if draft.job.frozen_by.is_some() => {}
-        Standing::Confirmed if reservation.has_ended(draft.now) => {
+        SearchState::Confirmed if draft.job.frozen_by.is_some() => {}
+        SearchState::Confirmed if reservation.has_ended(draft.now) => {
             // What is to take its place may still be granted.
             if reservation.moving().is_none() {
-                draft.emit(Happened::JobRequeued {
+                draft.emit(JobEventKind::JobRequeued {
                     not_before: draft.now,
                 });
             }
         }
-        Standing::Confirmed => place(draft),
-        Standing::Failed(Failure::LostAtTheEnd | Failure::GivenUp) => {
+        SearchState::Confirmed => place(draft),
+        SearchState::Failed(SearchFailure::LostAtTheEnd | SearchFailure::GivenUp) => {
             let (parameters, seed) = (draft.parameters, draft.job.id.0);
             let tries = reservation.search.serials;
             let pause = parameters.backoff(parameters.claim_backoff, tries, seed);
-            draft.emit(Happened::JobRequeued {
+            draft.emit(JobEventKind::JobRequeued {
                 not_before: draft.now + pause,
             });
         }
-        Standing::Failed(failure) if draft.job.claims_first() => {
+        SearchState::Failed(failure) if draft.job.claims_first() => {
             let next = reservation.search.best.map(|next| next + reservation.lead);
-            draft.emit(Happened::ReservationForgone { failure, next });
+            draft.emit(JobEventKind::ReservationForgone { failure, next });
         }
-        Standing::Failed(_) if reservation.is_divided_anew() => {
+        SearchState::Failed(_) if reservation.is_divided_anew() => {
             let tries = reservation.split.map_or(0, |split| split.refused);
             let (parameters, seed) = (draft.parameters, draft.job.id.0);
             let pause = parameters.backoff(parameters.claim_backoff, tries + 1, seed);
-            draft.emit(Happened::JobRequeued {
+            draft.emit(JobEventKind::JobRequeued {
                 not_before: draft.now + pause,
             });
         }
-        Standing::Failed(failure) => {
+        SearchState::Failed(failure) => {
             let quota = if reservation.withheld { OVER_QUOTA } else { "" };
             fail(draft, format!("{}{quota}", refusal(&draft.job, failure)));
         }
@@ -301,7 +303,7 @@ pub(super) fn gone(
     draft: &mut Draft<'_>,
     site: &SiteName,
     serial: Serial,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let is_it = |component: &Component| {
         let promised = component.acquisition().promised();
         component
@@ -310,13 +312,13 @@ pub(super) fn gone(
             .is_some_and(|placement| placement.site == *site)
             && promised.is_some_and(|promised| !promised.shared && promised.serial == serial)
     };
-    let is_placed = matches!(draft.job.phase, Phase::Placed { .. });
+    let is_placed = matches!(draft.job.phase, JobPhase::Placed { .. });
     let found = draft
         .job
         .indexed()
         .find(|(_, component)| is_placed && is_it(component));
     let Some((component, _)) = found else {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     };
     let detail = format!("site {site} does not hold its reservation any more").into();
     abort::abort(draft, AbortCause::ClaimLost { component, detail });
@@ -326,7 +328,7 @@ pub(super) fn gone(
 /// The round begins at the sites that promised it.
 pub(super) fn place(draft: &mut Draft<'_>) {
     let reservation = draft.job.reservation.as_deref();
-    let Some(placements) = reservation.and_then(Reservation::placements) else {
+    let Some(placements) = reservation.and_then(JobReservations::placements) else {
         return;
     };
     let begins = (0..)
@@ -337,10 +339,12 @@ pub(super) fn place(draft: &mut Draft<'_>) {
         });
     let begins = begins.max().unwrap_or(draft.now);
     // Until then what is not reserved may become idle.
-    let claims_for = reservation.map(Reservation::claims_for).unwrap_or_default();
+    let claims_for = reservation
+        .map(JobReservations::claims_for)
+        .unwrap_or_default();
     let start_estimate = draft.job.start_after(begins) + claims_for;
     let round = Round(draft.job.round.0 + 1);
-    draft.emit(Happened::JobPlaced {
+    draft.emit(JobEventKind::JobPlaced {
         round,
         placements,
         start_estimate,
@@ -348,16 +352,16 @@ pub(super) fn place(draft: &mut Draft<'_>) {
     });
 }
 
-fn refusal(job: &Job, failure: Failure) -> &'static str {
+fn refusal(job: &Job, failure: SearchFailure) -> &'static str {
     let alone = job.spec.components.len() == 1;
     match failure {
-        Failure::Never if alone => "no site will ever grant its reservation",
-        Failure::Never => "no site will ever grant a reservation for one of its components",
-        Failure::WindowsTried => {
+        SearchFailure::Never if alone => "no site will ever grant its reservation",
+        SearchFailure::Never => "no site will ever grant a reservation for one of its components",
+        SearchFailure::WindowsTried => {
             "no common start was found in so many windows as are tried for one job"
         }
-        Failure::NoCommonStart if alone => "no site grants a start within its window",
-        Failure::NoCommonStart | Failure::LostAtTheEnd | Failure::GivenUp => {
+        SearchFailure::NoCommonStart if alone => "no site grants a start within its window",
+        SearchFailure::NoCommonStart | SearchFailure::LostAtTheEnd | SearchFailure::GivenUp => {
             "its sites grant no common start within its window"
         }
     }

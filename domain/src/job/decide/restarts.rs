@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use crate::claim::ClaimTry;
 use crate::ids::{ComponentIndex, SiteName};
-use crate::job::command::{Inputs, Rejection};
+use crate::job::command::{Inputs, JobRejection};
 use crate::job::decide::abort;
 use crate::job::decide::draft::Draft;
 use crate::job::due::restart_ends;
-use crate::job::event::Happened;
-use crate::job::state::{AbortCause, AfterAbort, Component, Ending, Phase, RestartStep, Run};
+use crate::job::event::JobEventKind;
+use crate::job::state::{
+    AbortCause, AfterAbort, AttemptEnding, AttemptState, Component, JobPhase, RestartStep,
+};
 use crate::runner::RestartScope;
 use crate::units::{DurationMs, Timestamp};
 
@@ -25,7 +27,7 @@ pub(super) fn fails_alone(
 ) -> bool {
     let job = &draft.job;
     let alone = job.spec.run.restart_scope == RestartScope::Component;
-    if !alone || !matches!(job.phase, Phase::Running { .. }) {
+    if !alone || !matches!(job.phase, JobPhase::Running { .. }) {
         return false;
     }
     if draft.is_ending(component) {
@@ -38,7 +40,7 @@ pub(super) fn fails_alone(
             AfterAbort::Fail { .. } | AfterAbort::Cancel { .. } => return false,
         },
     };
-    draft.emit(Happened::ComponentFailed {
+    draft.emit(JobEventKind::ComponentFailed {
         component,
         why: why.clone(),
         next_claim,
@@ -63,7 +65,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
             .component(component)
             .is_some_and(Component::awaits_restart)
         {
-            draft.emit(Happened::ComponentMoved {
+            draft.emit(JobEventKind::ComponentMoved {
                 component,
                 placement,
             });
@@ -78,7 +80,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
     components.retain(|index| draft.component(*index).is_some_and(can_start));
     if !components.is_empty() {
         let preempting = attempt.preempting;
-        draft.emit(Happened::ComponentsClaimed {
+        draft.emit(JobEventKind::ComponentsClaimed {
             components,
             preempting,
         });
@@ -91,7 +93,7 @@ pub(super) fn perform(draft: &mut Draft<'_>, attempt: ClaimTry) {
         let name = draft.job.name_of(component).unwrap_or_default();
         let detail = format!("no site takes component {name} now").into();
         let next_claim = next_try(draft, component);
-        draft.emit(Happened::ClaimMissed { next_claim, detail });
+        draft.emit(JobEventKind::ClaimMissed { next_claim, detail });
     }
 }
 
@@ -100,11 +102,11 @@ pub(super) fn lost(
     draft: &mut Draft<'_>,
     component: ComponentIndex,
     detail: Arc<str>,
-    over: Option<Ending>,
+    over: Option<AttemptEnding>,
 ) {
     if let Some((how, state)) = over.zip(draft.component(component)) {
         let attempt = state.attempt;
-        draft.emit(Happened::AttemptEnded {
+        draft.emit(JobEventKind::AttemptEnded {
             component,
             attempt,
             how,
@@ -127,7 +129,7 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
         .map(|(index, _)| index)
         .collect();
     match inputs {
-        Inputs::Here if !waiting.is_empty() => draft.emit(Happened::InputsArrived),
+        Inputs::Here if !waiting.is_empty() => draft.emit(JobEventKind::InputsArrived),
         Inputs::Lost {
             detail,
             components,
@@ -171,13 +173,13 @@ pub(super) fn look_at_inputs(draft: &mut Draft<'_>, inputs: &Inputs) {
 /// Places a component anew for a reason that is not its own; the round is given up instead
 /// if that has been tried often enough.
 fn give_up(draft: &mut Draft<'_>, component: ComponentIndex, why: AbortCause) {
-    if matches!(draft.job.phase, Phase::Running { .. }) && !fails_alone(draft, component, &why) {
+    if matches!(draft.job.phase, JobPhase::Running { .. }) && !fails_alone(draft, component, &why) {
         abort::abort(draft, why);
     }
 }
 
 /// Leaves a site that is being emptied with what is not claimed there yet.
-pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), Rejection> {
+pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), JobRejection> {
     // What was promised is still kept, and to give it up would end what runs.
     let stays = draft.job.spec.run.restart_scope == RestartScope::Job;
     let placed = |component: &Component| {
@@ -188,7 +190,7 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), R
             .is_some_and(|placement| placement.site == *site);
         there
             && !stays
-            && matches!(component.run, Run::Idle)
+            && matches!(component.run, AttemptState::Idle)
             && restart.is_some_and(|restart| restart.step != RestartStep::ToPlace)
     };
     let leaving: Vec<ComponentIndex> = draft
@@ -198,7 +200,7 @@ pub(super) fn leave_site(draft: &mut Draft<'_>, site: &SiteName) -> Result<(), R
         .map(|(index, _)| index)
         .collect();
     if leaving.is_empty() {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     }
     for component in leaving {
         give_up(draft, component, AbortCause::Drained { site: site.clone() });
@@ -219,15 +221,15 @@ pub(super) fn step(draft: &mut Draft<'_>) {
             continue;
         }
         let detail = match component.run {
-            Run::Idle => {
-                draft.emit(Happened::ComponentAvoidanceLapsed { component: index });
+            AttemptState::Idle => {
+                draft.emit(JobEventKind::ComponentAvoidanceLapsed { component: index });
                 continue;
             }
-            Run::Opened { .. } => {
+            AttemptState::Opened { .. } => {
                 start_missed(draft, index, ends);
                 continue;
             }
-            Run::AtGate { .. } => "its gate could not be opened in time",
+            AttemptState::AtGate { .. } => "its gate could not be opened in time",
             _ => "its processors were not had in time",
         };
         abort::abort(

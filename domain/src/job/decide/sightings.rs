@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex};
-use crate::job::command::{Rejection, Sighting, SiteTimes};
+use crate::job::command::{JobRejection, Sighting, SiteTimes};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, claims, queued, submission};
 use crate::job::due::overdue_at;
-use crate::job::event::Happened;
+use crate::job::event::JobEventKind;
 use crate::job::parameters::JobParameters;
-use crate::job::state::{AbortCause, Component, Ending, Job, Phase, Run};
+use crate::job::state::{AbortCause, AttemptEnding, AttemptState, Component, Job, JobPhase};
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
@@ -31,12 +31,13 @@ pub fn is_news(
     }
     let is_known = matches!(
         (&component.run, sighting),
-        (Run::Submitted { absences: 0, .. }, Sighting::Pending)
-            | (
-                Run::AtGate { clock: Some(_), .. } | Run::Opened { .. },
-                Sighting::Ready(_)
-            )
-            | (Run::Running { .. }, Sighting::Begun(_))
+        (
+            AttemptState::Submitted { absences: 0, .. },
+            Sighting::Pending
+        ) | (
+            AttemptState::AtGate { clock: Some(_), .. } | AttemptState::Opened { .. },
+            Sighting::Ready(_)
+        ) | (AttemptState::Running { .. }, Sighting::Begun(_))
     );
     !is_known || is_overdue(job, component, parameters, asked_at, times)
 }
@@ -66,7 +67,7 @@ pub(super) fn sighted(
     asked_at: Timestamp,
     times: SiteTimes,
     sighting: Sighting,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     draft.current(index, attempt)?;
     match sighting {
         Sighting::Absent => submission::absent(draft, index, attempt, asked_at)?,
@@ -79,7 +80,7 @@ pub(super) fn sighted(
         Sighting::Begun(host) => begun(draft, index, &host, times),
         Sighting::Succeeded => {
             began_unseen(draft, index, times);
-            draft.emit(ended(index, attempt, Ending::Succeeded));
+            draft.emit(ended(index, attempt, AttemptEnding::Succeeded));
         }
         Sighting::Failed(detail) => failed(draft, index, attempt, times, detail),
         Sighting::Void => void(draft, index, attempt),
@@ -114,8 +115,8 @@ fn end_overdue(
     }
 }
 
-fn ended(component: ComponentIndex, attempt: Attempt, how: Ending) -> Happened {
-    Happened::AttemptEnded {
+fn ended(component: ComponentIndex, attempt: Attempt, how: AttemptEnding) -> JobEventKind {
+    JobEventKind::AttemptEnded {
         component,
         attempt,
         how,
@@ -124,19 +125,22 @@ fn ended(component: ComponentIndex, attempt: Attempt, how: Ending) -> Happened {
 
 fn seen(draft: &mut Draft<'_>, index: ComponentIndex) {
     let run = &draft.job.components[index.0 as usize].run;
-    if matches!(run, Run::Submitted { absences: 1.., .. }) {
-        draft.emit(Happened::AttemptSeen { component: index });
+    if matches!(run, AttemptState::Submitted { absences: 1.., .. }) {
+        draft.emit(JobEventKind::AttemptSeen { component: index });
     }
 }
 
 fn ready(draft: &mut Draft<'_>, index: ComponentIndex, host: Arc<str>, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
-    let is_news = matches!(run, Run::Submitted { .. } | Run::AtGate { clock: None, .. });
+    let is_news = matches!(
+        run,
+        AttemptState::Submitted { .. } | AttemptState::AtGate { clock: None, .. }
+    );
     if is_news && !draft.is_ending(index) {
         let clock = Some(times.clock);
         // Both by the site's clock, so that it does not matter how well ours agrees with it.
         let held_for = times.held_at.map(|at| (draft.now + times.clock).since(at));
-        draft.emit(Happened::ComponentReady {
+        draft.emit(JobEventKind::ComponentReady {
             component: index,
             host,
             clock,
@@ -149,10 +153,10 @@ fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: S
     let run = &draft.job.components[index.0 as usize].run;
     let starts = matches!(
         draft.job.phase,
-        Phase::Starting { .. } | Phase::Running { .. }
+        JobPhase::Starting { .. } | JobPhase::Running { .. }
     );
     if starts && !run.has_begun() && !draft.is_ending(index) {
-        if matches!(run, Run::Submitted { .. }) {
+        if matches!(run, AttemptState::Submitted { .. }) {
             ready(draft, index, host.clone(), times);
         }
         began_unseen(draft, index, times);
@@ -162,15 +166,15 @@ fn begun(draft: &mut Draft<'_>, index: ComponentIndex, host: &Arc<str>, times: S
 /// A payload that runs or is over has begun, whether we saw it begin or not.
 fn began_unseen(draft: &mut Draft<'_>, index: ComponentIndex, times: SiteTimes) {
     let run = &draft.job.components[index.0 as usize].run;
-    if matches!(run, Run::AtGate { .. }) {
-        draft.emit(Happened::GateOpened { component: index });
+    if matches!(run, AttemptState::AtGate { .. }) {
+        draft.emit(JobEventKind::GateOpened { component: index });
     }
     if matches!(
         draft.job.components[index.0 as usize].run,
-        Run::Opened { .. }
+        AttemptState::Opened { .. }
     ) {
         let began_at = times.began_at;
-        draft.emit(Happened::ComponentBegan {
+        draft.emit(JobEventKind::ComponentBegan {
             component: index,
             began_at,
         });
@@ -185,11 +189,11 @@ fn failed(
     detail: Arc<str>,
 ) {
     if draft.is_ending(index) {
-        draft.emit(ended(index, attempt, Ending::Killed));
+        draft.emit(ended(index, attempt, AttemptEnding::Killed));
         return;
     }
     began_unseen(draft, index, times);
-    draft.emit(ended(index, attempt, Ending::Failed(detail.clone())));
+    draft.emit(ended(index, attempt, AttemptEnding::Failed(detail.clone())));
     if bug(Bug::ChargeForTheJob) {
         abort::charge(draft, index, detail.clone());
     }
@@ -204,7 +208,7 @@ fn failed(
 
 fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     let detail: Arc<str> = "its gate was closed before the start".into();
-    let how = Ending::NeverRan(detail.clone());
+    let how = AttemptEnding::NeverRan(detail.clone());
     if draft.is_ending(index) {
         draft.emit(ended(index, attempt, how));
     } else {
@@ -216,7 +220,7 @@ fn void(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
 fn too_late(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
     let was_ending = draft.is_ending(index);
     let detail: Arc<str> = "its gate was opened too late to start with the others".into();
-    draft.emit(ended(index, attempt, Ending::NeverRan(detail)));
+    draft.emit(ended(index, attempt, AttemptEnding::NeverRan(detail)));
     if !was_ending {
         abort::abort(draft, AbortCause::StartMissed { component: index });
     }
@@ -225,14 +229,14 @@ fn too_late(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt) {
 /// Its site gave its processors to another job, or somebody ended it there.
 fn taken(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     if draft.is_ending(index) {
-        draft.emit(ended(index, attempt, Ending::Killed));
+        draft.emit(ended(index, attempt, AttemptEnding::Killed));
         return;
     }
     let began = draft.job.components[index.0 as usize].run.has_begun();
     let over = if began {
-        Ending::Lost
+        AttemptEnding::Lost
     } else {
-        Ending::NeverRan
+        AttemptEnding::NeverRan
     };
     claims::lost(draft, index, detail.clone(), Some(over(detail)));
 }
@@ -256,9 +260,9 @@ fn never_runs(draft: &mut Draft<'_>, index: ComponentIndex, detail: Arc<str>) {
 fn lost(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let was_ending = draft.is_ending(index);
     let how = if was_ending {
-        Ending::Killed
+        AttemptEnding::Killed
     } else {
-        Ending::Lost(detail.clone())
+        AttemptEnding::Lost(detail.clone())
     };
     draft.emit(ended(index, attempt, how));
     if !was_ending {
@@ -278,17 +282,19 @@ pub(super) fn gate_answered(
     index: ComponentIndex,
     attempt: Attempt,
     open: bool,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let component = draft.current(index, attempt)?;
-    if !matches!(component.run, Run::AtGate { .. }) {
-        return Err(Rejection::Stale);
+    if !matches!(component.run, AttemptState::AtGate { .. }) {
+        return Err(JobRejection::Stale);
     }
     match (&draft.job.phase, open) {
-        (Phase::Starting { .. } | Phase::Running { .. }, true) => {
-            draft.emit(Happened::GateOpened { component: index });
+        (JobPhase::Starting { .. } | JobPhase::Running { .. }, true) => {
+            draft.emit(JobEventKind::GateOpened { component: index });
         }
-        (Phase::Starting { .. } | Phase::Running { .. }, false) => void(draft, index, attempt),
-        _ => return Err(Rejection::Stale),
+        (JobPhase::Starting { .. } | JobPhase::Running { .. }, false) => {
+            void(draft, index, attempt)
+        }
+        _ => return Err(JobRejection::Stale),
     }
     Ok(())
 }

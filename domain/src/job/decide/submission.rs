@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::ids::{Attempt, ComponentIndex, LrmId};
-use crate::job::command::{Rejection, SubmitAnswer};
+use crate::job::command::{JobRejection, SubmitAnswer};
 use crate::job::decide::draft::Draft;
 use crate::job::decide::{abort, claims};
-use crate::job::event::Happened;
-use crate::job::state::{AbortCause, Ending, Run};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AbortCause, AttemptEnding, AttemptState};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
@@ -17,9 +17,9 @@ const ABSENCES: u8 = 2;
 /// Whether an absence that was asked for at `asked_at` would be the last that it takes to
 /// hold a submission without an answer for one that never arrived. Its gate is closed
 /// before that is said: what arrives all the same finds it shut.
-pub fn is_last_absence(run: &Run, asked_at: Timestamp) -> bool {
+pub fn is_last_absence(run: &AttemptState, asked_at: Timestamp) -> bool {
     match run {
-        Run::Uncertain {
+        AttemptState::Uncertain {
             settled_at,
             absences,
             ..
@@ -30,17 +30,17 @@ pub fn is_last_absence(run: &Run, asked_at: Timestamp) -> bool {
 
 /// After a rebuild nobody knows whether an intended submission left, nor who still waits at its
 /// gate: how long we were away, our own clock does not tell.
-pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<(), Rejection> {
+pub(super) fn recover(draft: &mut Draft<'_>, settle: &[DurationMs]) -> Result<(), JobRejection> {
     for index in draft.indexes() {
         let component = &draft.job.components[index.0 as usize];
         if component.run.is_confirmed_ready() && !bug(Bug::OpenStale) {
-            draft.emit(Happened::ReadinessDoubted { component: index });
+            draft.emit(JobEventKind::ReadinessDoubted { component: index });
         }
         let component = &draft.job.components[index.0 as usize];
-        if matches!(component.run, Run::Intended { .. }) {
+        if matches!(component.run, AttemptState::Intended { .. }) {
             let settle = settle.get(index.0 as usize).copied();
             let settled_at = draft.now + settle.unwrap_or(draft.parameters.settle);
-            draft.emit(Happened::SubmissionUncertain {
+            draft.emit(JobEventKind::SubmissionUncertain {
                 component: index,
                 settled_at,
             });
@@ -54,21 +54,24 @@ pub(super) fn answered(
     index: ComponentIndex,
     attempt: Attempt,
     answer: SubmitAnswer,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let run = &draft.current(index, attempt)?.run;
-    if !matches!(run, Run::Intended { .. } | Run::Uncertain { .. }) {
-        return Err(Rejection::Stale);
+    if !matches!(
+        run,
+        AttemptState::Intended { .. } | AttemptState::Uncertain { .. }
+    ) {
+        return Err(JobRejection::Stale);
     }
     match answer {
         SubmitAnswer::Accepted(lrm_id) => {
-            draft.emit(Happened::AttemptSubmitted {
+            draft.emit(JobEventKind::AttemptSubmitted {
                 component: index,
                 lrm_id,
             });
         }
         SubmitAnswer::Unknown(settle) => {
             let settled_at = draft.now + settle;
-            draft.emit(Happened::SubmissionUncertain {
+            draft.emit(JobEventKind::SubmissionUncertain {
                 component: index,
                 settled_at,
             });
@@ -91,13 +94,13 @@ fn never_ran(
     detail: Arc<str>,
     sites_fault: bool,
 ) {
-    let how = Ending::NeverRan(detail.clone());
+    let how = AttemptEnding::NeverRan(detail.clone());
     if !sites_fault && !draft.is_ending(index) {
         claims::lost(draft, index, detail, Some(how));
         return;
     }
     let ending = draft.is_ending(index);
-    draft.emit(Happened::AttemptEnded {
+    draft.emit(JobEventKind::AttemptEnded {
         component: index,
         attempt,
         how,
@@ -121,8 +124,8 @@ fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
     if !ending {
         abort::avoid_site(draft, index);
     }
-    let how = Ending::NeverRan(detail.clone());
-    draft.emit(Happened::AttemptEnded {
+    let how = AttemptEnding::NeverRan(detail.clone());
+    draft.emit(JobEventKind::AttemptEnded {
         component: index,
         attempt,
         how,
@@ -142,8 +145,8 @@ fn unfit(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail:
 /// places it anew, and was no try.
 fn barred(draft: &mut Draft<'_>, index: ComponentIndex, attempt: Attempt, detail: Arc<str>) {
     let ending = draft.is_ending(index);
-    let how = Ending::NeverRan(detail.clone());
-    draft.emit(Happened::AttemptEnded {
+    let how = AttemptEnding::NeverRan(detail.clone());
+    draft.emit(JobEventKind::AttemptEnded {
         component: index,
         attempt,
         how,
@@ -165,17 +168,17 @@ pub(super) fn looked_up(
     attempt: Attempt,
     asked_at: Timestamp,
     found: Option<LrmId>,
-) -> Result<(), Rejection> {
-    let Run::Uncertain {
+) -> Result<(), JobRejection> {
+    let AttemptState::Uncertain {
         settled_at,
         absences,
         ..
     } = draft.current(index, attempt)?.run
     else {
-        return Err(Rejection::Stale);
+        return Err(JobRejection::Stale);
     };
     if let Some(lrm_id) = found {
-        draft.emit(Happened::AttemptSubmitted {
+        draft.emit(JobEventKind::AttemptSubmitted {
             component: index,
             lrm_id,
         });
@@ -189,20 +192,20 @@ pub(super) fn looked_up(
         } else {
             soon.min(settled_at.max(draft.now))
         };
-        draft.emit(Happened::AttemptAbsent {
+        draft.emit(JobEventKind::AttemptAbsent {
             component: index,
             counts,
             look_at,
         });
     } else if draft.is_ending(index) {
-        let how = Ending::NeverRan("never arrived at the site".into());
-        draft.emit(Happened::AttemptEnded {
+        let how = AttemptEnding::NeverRan("never arrived at the site".into());
+        draft.emit(JobEventKind::AttemptEnded {
             component: index,
             attempt,
             how,
         });
     } else {
-        draft.emit(Happened::AttemptRenewed { component: index });
+        draft.emit(JobEventKind::AttemptRenewed { component: index });
     }
     Ok(())
 }
@@ -214,14 +217,19 @@ pub(super) fn absent(
     index: ComponentIndex,
     attempt: Attempt,
     asked_at: Timestamp,
-) -> Result<(), Rejection> {
+) -> Result<(), JobRejection> {
     let settle = draft.parameters.settle;
     let (since, absences) = match &draft.current(index, attempt)?.run {
-        Run::Submitted { at, absences, .. } => (*at, *absences),
-        Run::AtGate { since, .. } | Run::Running { since, .. } => (*since, ABSENCES),
-        Run::Opened { at, .. } => (*at, ABSENCES),
-        Run::Idle | Run::Intended { .. } | Run::Uncertain { .. } | Run::Ended { .. } => {
-            return Err(Rejection::Stale);
+        AttemptState::Submitted { at, absences, .. } => (*at, *absences),
+        AttemptState::AtGate { since, .. } | AttemptState::Running { since, .. } => {
+            (*since, ABSENCES)
+        }
+        AttemptState::Opened { at, .. } => (*at, ABSENCES),
+        AttemptState::Idle
+        | AttemptState::Intended { .. }
+        | AttemptState::Uncertain { .. }
+        | AttemptState::Ended { .. } => {
+            return Err(JobRejection::Stale);
         }
     };
     if asked_at < since + settle || draft.is_ending(index) {
@@ -229,7 +237,7 @@ pub(super) fn absent(
     }
     if absences + 1 < ABSENCES {
         let look_at = draft.now;
-        draft.emit(Happened::AttemptAbsent {
+        draft.emit(JobEventKind::AttemptAbsent {
             component: index,
             counts: true,
             look_at,

@@ -3,8 +3,8 @@
 use super::cost::{count_gain_of, count_waste_of};
 use super::{renew, with};
 use crate::ids::{Attempt, ComponentIndex};
-use crate::job::event::Happened;
-use crate::job::state::{Began, Component, Ending, Job, Run, Waits};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AttemptEnding, AttemptState, Began, Component, Job, Waits};
 use crate::planted::{Bug, bug};
 use crate::units::{DurationMs, Timestamp};
 
@@ -12,48 +12,48 @@ use crate::units::{DurationMs, Timestamp};
 const HELD: DurationMs = DurationMs::from_secs(3_600);
 
 /// Applies an event of one attempt; others change nothing.
-pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
+pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     match what {
-        Happened::AttemptRenewed { component } => {
+        JobEventKind::AttemptRenewed { component } => {
             with(job, *component, |c| renew(c, at));
         }
-        Happened::AttemptSubmitted { component, lrm_id } => with(job, *component, |c| {
-            c.run = Run::Submitted {
+        JobEventKind::AttemptSubmitted { component, lrm_id } => with(job, *component, |c| {
+            c.run = AttemptState::Submitted {
                 lrm_id: lrm_id.clone(),
                 at,
                 absences: 0,
                 waits: None,
             };
         }),
-        Happened::SubmissionUncertain {
+        JobEventKind::SubmissionUncertain {
             component,
             settled_at,
         } => with(job, *component, |c| {
-            c.run = Run::Uncertain {
+            c.run = AttemptState::Uncertain {
                 settled_at: *settled_at,
                 absences: 0,
                 look_at: at,
             };
         }),
-        Happened::AttemptAbsent {
+        JobEventKind::AttemptAbsent {
             component,
             counts,
             look_at: next,
         } => {
             with(job, *component, |c| absent(&mut c.run, *counts, *next));
         }
-        Happened::AttemptSeen { component } => with(job, *component, |c| {
-            if let Run::Submitted { absences, .. } = &mut c.run {
+        JobEventKind::AttemptSeen { component } => with(job, *component, |c| {
+            if let AttemptState::Submitted { absences, .. } = &mut c.run {
                 *absences = 0;
             }
         }),
-        Happened::WaitingAtSite {
+        JobEventKind::WaitingAtSite {
             component,
             expected_start,
         } => {
             with(job, *component, |c| waits(&mut c.run, *expected_start, at));
         }
-        Happened::ComponentReady {
+        JobEventKind::ComponentReady {
             component,
             host,
             clock,
@@ -61,12 +61,12 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
         } => {
             with(job, *component, |c| {
                 let (since, taken) = match c.run {
-                    Run::AtGate { since, .. } => (since, since),
-                    Run::Submitted { at: taken, .. } => (at, taken),
+                    AttemptState::AtGate { since, .. } => (since, since),
+                    AttemptState::Submitted { at: taken, .. } => (at, taken),
                     _ => (at, at),
                 };
                 if let Some(lrm_id) = c.run.lrm_id().cloned() {
-                    c.run = Run::AtGate {
+                    c.run = AttemptState::AtGate {
                         lrm_id,
                         host: host.clone(),
                         since,
@@ -78,13 +78,13 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
                 }
             });
         }
-        Happened::ReadinessDoubted { component } => with(job, *component, |c| {
-            if let Run::AtGate { clock, .. } = &mut c.run {
+        JobEventKind::ReadinessDoubted { component } => with(job, *component, |c| {
+            if let AttemptState::AtGate { clock, .. } = &mut c.run {
                 *clock = None;
             }
         }),
-        Happened::GateOpened { component } => with(job, *component, |c| open(c, at)),
-        Happened::ComponentBegan {
+        JobEventKind::GateOpened { component } => with(job, *component, |c| open(c, at)),
+        JobEventKind::ComponentBegan {
             component,
             began_at,
         } => {
@@ -95,7 +95,7 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             count_waste_of(job, *component, at);
             with(job, *component, |c| begin(c, *began_at, at));
         }
-        Happened::AttemptEnded {
+        JobEventKind::AttemptEnded {
             component,
             attempt,
             how,
@@ -106,26 +106,26 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
     }
 }
 
-fn absent(run: &mut Run, counts: bool, next: Timestamp) {
+fn absent(run: &mut AttemptState, counts: bool, next: Timestamp) {
     match run {
-        Run::Uncertain {
+        AttemptState::Uncertain {
             absences, look_at, ..
         } => {
             *absences += u8::from(counts);
             *look_at = next;
         }
-        Run::Submitted { absences, .. } => *absences += u8::from(counts),
-        Run::Idle
-        | Run::Intended { .. }
-        | Run::AtGate { .. }
-        | Run::Opened { .. }
-        | Run::Running { .. }
-        | Run::Ended { .. } => {}
+        AttemptState::Submitted { absences, .. } => *absences += u8::from(counts),
+        AttemptState::Idle
+        | AttemptState::Intended { .. }
+        | AttemptState::AtGate { .. }
+        | AttemptState::Opened { .. }
+        | AttemptState::Running { .. }
+        | AttemptState::Ended { .. } => {}
     }
 }
 
-fn waits(run: &mut Run, expected_start: Option<Timestamp>, at: Timestamp) {
-    if let Run::Submitted { waits, .. } = run {
+fn waits(run: &mut AttemptState, expected_start: Option<Timestamp>, at: Timestamp) {
+    if let AttemptState::Submitted { waits, .. } = run {
         let since = waits.map_or(at, |waits| waits.since);
         *waits = Some(Waits {
             since,
@@ -136,8 +136,8 @@ fn waits(run: &mut Run, expected_start: Option<Timestamp>, at: Timestamp) {
 }
 
 fn open(component: &mut Component, at: Timestamp) {
-    if let Run::AtGate { lrm_id, host, .. } = &component.run {
-        component.run = Run::Opened {
+    if let AttemptState::AtGate { lrm_id, host, .. } = &component.run {
+        component.run = AttemptState::Opened {
             lrm_id: lrm_id.clone(),
             host: host.clone(),
             at,
@@ -146,8 +146,10 @@ fn open(component: &mut Component, at: Timestamp) {
 }
 
 fn begin(component: &mut Component, began_at: Option<Timestamp>, at: Timestamp) {
-    if let Run::AtGate { lrm_id, host, .. } | Run::Opened { lrm_id, host, .. } = &component.run {
-        component.run = Run::Running {
+    if let AttemptState::AtGate { lrm_id, host, .. } | AttemptState::Opened { lrm_id, host, .. } =
+        &component.run
+    {
+        component.run = AttemptState::Running {
             lrm_id: lrm_id.clone(),
             host: host.clone(),
             since: at,
@@ -168,7 +170,7 @@ fn end_attempt(
     job: &mut Job,
     index: ComponentIndex,
     attempt: Attempt,
-    how: &Ending,
+    how: &AttemptEnding,
     at: Timestamp,
 ) {
     if job
@@ -182,20 +184,20 @@ fn end_attempt(
         count_waste_of(job, index, at);
     }
     let run = &job.components[index.0 as usize].run;
-    if matches!(run, Run::Running { since, .. } if at.since(*since) >= HELD) {
+    if matches!(run, AttemptState::Running { since, .. } if at.since(*since) >= HELD) {
         job.setbacks.incidents = 0;
     }
     with(job, index, |component| {
         component.held_since = None;
         // What was given up as too late to begin, and did begin and succeed, is done.
-        let done = matches!(how, Ending::Succeeded);
+        let done = matches!(how, AttemptEnding::Succeeded);
         let is_dropped = component.given_back && !(done && component.restart.is_some());
         component.given_back = false;
         if is_dropped {
-            component.run = Run::Idle;
+            component.run = AttemptState::Idle;
             return;
         }
-        component.run = Run::Ended {
+        component.run = AttemptState::Ended {
             how: how.clone(),
             at,
         };

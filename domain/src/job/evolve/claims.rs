@@ -2,68 +2,68 @@
 
 use super::{moved, renew, restarts, with};
 use crate::ids::ComponentIndex;
-use crate::job::event::Happened;
-use crate::job::state::{Job, Phase, Run};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AttemptState, Job, JobPhase};
 use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
 /// Applies an event of claiming; others change nothing.
-pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
-    if matches!(job.phase, Phase::Running { .. }) {
+pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
+    if matches!(job.phase, JobPhase::Running { .. }) {
         restarts::evolve(job, what, at);
         return;
     }
     match what {
-        Happened::StartPostponed {
+        JobEventKind::StartPostponed {
             start_estimate,
             next_claim,
         } => {
             postpone(job, *start_estimate, *next_claim);
         }
-        Happened::InputsArrived => inputs_arrived(job),
-        Happened::ClaimBegun => {
-            job.phase = Phase::Claiming { since: at };
+        JobEventKind::InputsArrived => inputs_arrived(job),
+        JobEventKind::ClaimBegun => {
+            job.phase = JobPhase::Claiming { since: at };
             job.components
                 .iter_mut()
                 .for_each(|component| renew(component, at));
         }
-        Happened::ComponentsClaimed {
+        JobEventKind::ComponentsClaimed {
             components,
             preempting,
         } => {
-            job.phase = Phase::Claiming { since: at };
+            job.phase = JobPhase::Claiming { since: at };
             job.preempting.extend(preempting);
             components
                 .iter()
                 .for_each(|index| with(job, *index, |c| renew(c, at)));
         }
-        Happened::ComponentMoved {
+        JobEventKind::ComponentMoved {
             component,
             placement,
         } => {
             move_component(job, *component, placement);
         }
-        Happened::ClaimMissed { next_claim, .. } => {
+        JobEventKind::ClaimMissed { next_claim, .. } => {
             job.setbacks.claims += 1;
             job.next_claim = Some(*next_claim);
         }
-        Happened::ClaimGivenBack { component } => {
+        JobEventKind::ClaimGivenBack { component } => {
             with(job, *component, |c| match bug(Bug::FreeUnended) {
-                true => c.run = Run::Idle,
+                true => c.run = AttemptState::Idle,
                 false => c.given_back = true,
             });
         }
-        Happened::StartDeferred {
+        JobEventKind::StartDeferred {
             component,
             not_before,
         } => {
             with(job, *component, |c| c.not_before = Some(*not_before));
         }
-        Happened::ClaimReturned => {
+        JobEventKind::ClaimReturned => {
             let instants = &job.instants;
             let start_estimate = instants.start_estimate.unwrap_or(at);
-            job.phase = Phase::Placed {
+            job.phase = JobPhase::Placed {
                 at: instants.placed.unwrap_or(at),
                 start_estimate,
             };
@@ -85,14 +85,14 @@ fn move_component(job: &mut Job, index: ComponentIndex, placement: &Placement) {
 /// Once all is there the job need not wait for its estimated start.
 fn inputs_arrived(job: &mut Job) {
     job.inputs_here = true;
-    if matches!(job.phase, Phase::Placed { .. }) {
+    if matches!(job.phase, JobPhase::Placed { .. }) {
         job.next_claim = None;
     }
 }
 
 fn postpone(job: &mut Job, estimate: Timestamp, next_claim: Timestamp) {
     job.next_claim = Some(next_claim);
-    if let Phase::Placed { start_estimate, .. } = &mut job.phase {
+    if let JobPhase::Placed { start_estimate, .. } = &mut job.phase {
         *start_estimate = estimate;
         job.instants.start_estimate = Some(estimate);
     }

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use cost::{count_gain, count_waste};
 
 use crate::ids::{Attempt, ComponentIndex, Round};
-use crate::job::event::{Happened, JobEvent};
-use crate::job::spec::Request;
-use crate::job::state::{AbortCause, AfterAbort, Charge, Collected, Component, Job, Phase, Run};
+use crate::job::event::{JobEvent, JobEventKind};
+use crate::job::spec::RequestType;
+use crate::job::state::{
+    AbortCause, AfterAbort, AttemptState, Collected, Component, Job, JobPhase, SiteCharge,
+};
 use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::units::{Bytes, Timestamp};
@@ -23,7 +25,7 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
     let at = event.at;
     reservations::stay(job, &event.what, at);
     match &event.what {
-        Happened::JobPlaced {
+        JobEventKind::JobPlaced {
             round,
             placements,
             start_estimate,
@@ -33,65 +35,65 @@ pub fn evolve(job: &mut Job, event: &JobEvent) {
             reservations::forget_refusals(job);
             place(job, *round, placements, *start_estimate, at);
         }
-        Happened::ReservationSought { .. }
-        | Happened::ReservationAnswered { .. }
-        | Happened::ReservationChanged { .. }
-        | Happened::ReservationMoveSought { .. }
-        | Happened::ReservationForwardSought { .. }
-        | Happened::ReservationMoved
-        | Happened::ReservationForgone { .. }
-        | Happened::UnreservedChosen { .. }
-        | Happened::ReservationWithheld { .. }
-        | Happened::StartAnnounced
-        | Happened::NoticeTold { .. }
-        | Happened::ReservationStayed { .. } => reservations::evolve(job, &event.what, at),
-        Happened::StartPostponed { .. }
-        | Happened::ComponentFailed { .. }
-        | Happened::InputsArrived
-        | Happened::ClaimBegun
-        | Happened::ComponentsClaimed { .. }
-        | Happened::ComponentMoved { .. }
-        | Happened::ComponentAvoidanceLapsed { .. }
-        | Happened::ClaimMissed { .. }
-        | Happened::ClaimGivenBack { .. }
-        | Happened::StartDeferred { .. }
-        | Happened::ClaimReturned => claims::evolve(job, &event.what, at),
-        Happened::AttemptRenewed { .. }
-        | Happened::AttemptSubmitted { .. }
-        | Happened::SubmissionUncertain { .. }
-        | Happened::AttemptAbsent { .. }
-        | Happened::AttemptSeen { .. }
-        | Happened::WaitingAtSite { .. }
-        | Happened::ComponentReady { .. }
-        | Happened::ReadinessDoubted { .. }
-        | Happened::GateOpened { .. }
-        | Happened::ComponentBegan { .. }
-        | Happened::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
-        Happened::SiteAvoided { component } => with(job, *component, avoid_site),
-        Happened::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
-        Happened::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
-        Happened::JobStarted => start(job, at),
-        Happened::SiteCharged { component, charge } => charge_site(job, *component, charge),
-        Happened::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
-        Happened::PayloadsSucceeded => succeed(job, at),
-        Happened::OutputFound { .. } | Happened::OutputCollected { .. } => {
+        JobEventKind::ReservationSought { .. }
+        | JobEventKind::ReservationAnswered { .. }
+        | JobEventKind::ReservationChanged { .. }
+        | JobEventKind::ReservationMoveSought { .. }
+        | JobEventKind::ReservationForwardSought { .. }
+        | JobEventKind::ReservationMoved
+        | JobEventKind::ReservationForgone { .. }
+        | JobEventKind::UnreservedChosen { .. }
+        | JobEventKind::ReservationWithheld { .. }
+        | JobEventKind::StartAnnounced
+        | JobEventKind::NoticeTold { .. }
+        | JobEventKind::ReservationStayed { .. } => reservations::evolve(job, &event.what, at),
+        JobEventKind::StartPostponed { .. }
+        | JobEventKind::ComponentFailed { .. }
+        | JobEventKind::InputsArrived
+        | JobEventKind::ClaimBegun
+        | JobEventKind::ComponentsClaimed { .. }
+        | JobEventKind::ComponentMoved { .. }
+        | JobEventKind::ComponentAvoidanceLapsed { .. }
+        | JobEventKind::ClaimMissed { .. }
+        | JobEventKind::ClaimGivenBack { .. }
+        | JobEventKind::StartDeferred { .. }
+        | JobEventKind::ClaimReturned => claims::evolve(job, &event.what, at),
+        JobEventKind::AttemptRenewed { .. }
+        | JobEventKind::AttemptSubmitted { .. }
+        | JobEventKind::SubmissionUncertain { .. }
+        | JobEventKind::AttemptAbsent { .. }
+        | JobEventKind::AttemptSeen { .. }
+        | JobEventKind::WaitingAtSite { .. }
+        | JobEventKind::ComponentReady { .. }
+        | JobEventKind::ReadinessDoubted { .. }
+        | JobEventKind::GateOpened { .. }
+        | JobEventKind::ComponentBegan { .. }
+        | JobEventKind::AttemptEnded { .. } => attempts::evolve(job, &event.what, at),
+        JobEventKind::SiteAvoided { component } => with(job, *component, avoid_site),
+        JobEventKind::AvoidanceLapsed => job.components.iter_mut().for_each(|c| c.avoid.clear()),
+        JobEventKind::GoDecided { start_at, start_by } => decide_go(job, *start_at, *start_by, at),
+        JobEventKind::JobStarted => start(job, at),
+        JobEventKind::SiteCharged { component, charge } => charge_site(job, *component, charge),
+        JobEventKind::ChargeRecorded { component } => with(job, *component, |c| c.charge = None),
+        JobEventKind::PayloadsSucceeded => succeed(job, at),
+        JobEventKind::OutputFound { .. } | JobEventKind::OutputCollected { .. } => {
             collect(job, &event.what);
         }
-        Happened::RoundAborted { why, then } => abort(job, why, then, at),
-        Happened::AbortRedirected { then } => redirect(job, then),
-        Happened::JobRequeued { not_before } => requeue(job, *not_before, at),
-        Happened::PriorityChanged { to, by } => {
+        JobEventKind::RoundAborted { why, then } => abort(job, why, then, at),
+        JobEventKind::AbortRedirected { then } => redirect(job, then),
+        JobEventKind::JobRequeued { not_before } => requeue(job, *not_before, at),
+        JobEventKind::PriorityChanged { to, by } => {
             job.priority = *to;
             job.promoted = by.is_none();
         }
-        Happened::JobFrozen { by } => job.frozen_by = Some(by.clone()),
-        Happened::JobThawed { .. } => thaw(job, at),
-        Happened::JobHeld { reason } => job.held = Some(reason.clone()),
-        Happened::JobReleased { .. } => job.held = None,
-        Happened::JobFinished => job.phase = Phase::Finished { at },
-        Happened::JobFailed { reason } => fail(job, reason, at),
-        Happened::JobCancelled { by } => job.phase = Phase::Cancelled { at, by: by.clone() },
-        Happened::EndTold { target, .. } => drop(job.told.insert(target.clone())),
+        JobEventKind::JobFrozen { by } => job.frozen_by = Some(by.clone()),
+        JobEventKind::JobThawed { .. } => thaw(job, at),
+        JobEventKind::JobHeld { reason } => job.held = Some(reason.clone()),
+        JobEventKind::JobReleased { .. } => job.held = None,
+        JobEventKind::JobFinished => job.phase = JobPhase::Finished { at },
+        JobEventKind::JobFailed { reason } => fail(job, reason, at),
+        JobEventKind::JobCancelled { by } => job.phase = JobPhase::Cancelled { at, by: by.clone() },
+        JobEventKind::EndTold { target, .. } => drop(job.told.insert(target.clone())),
     }
 }
 
@@ -101,25 +103,25 @@ fn thaw(job: &mut Job, at: Timestamp) {
 }
 
 fn redirect(job: &mut Job, next: &AfterAbort) {
-    if let Phase::Aborting { then, .. } = &mut job.phase {
+    if let JobPhase::Aborting { then, .. } = &mut job.phase {
         *then = next.clone();
     }
 }
 
 fn fail(job: &mut Job, reason: &Arc<str>, at: Timestamp) {
-    job.phase = Phase::Failed {
+    job.phase = JobPhase::Failed {
         at,
         reason: reason.clone(),
     };
 }
 
 fn start(job: &mut Job, at: Timestamp) {
-    job.phase = Phase::Running { since: at };
+    job.phase = JobPhase::Running { since: at };
     job.instants.started = Some(at);
     job.set_off_later(at);
 }
 
-fn charge_site(job: &mut Job, index: ComponentIndex, charge: &Charge) {
+fn charge_site(job: &mut Job, index: ComponentIndex, charge: &SiteCharge) {
     job.setbacks.site_errors += 1;
     // Those lost together come in their order, each while the first is still being dealt with.
     let before = job.components.iter().take(index.0 as usize);
@@ -148,7 +150,7 @@ fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
         component.given_back = false;
         component.restart = None;
     }
-    job.phase = Phase::Aborting {
+    job.phase = JobPhase::Aborting {
         since: at,
         why: why.clone(),
         then: then.clone(),
@@ -157,13 +159,13 @@ fn abort(job: &mut Job, why: &AbortCause, then: &AfterAbort, at: Timestamp) {
 }
 
 fn succeed(job: &mut Job, at: Timestamp) {
-    job.phase = Phase::Collecting { since: at };
+    job.phase = JobPhase::Collecting { since: at };
     job.instants.succeeded = Some(at);
     reservations::release(job, at);
 }
 
 fn requeue(job: &mut Job, not_before: Timestamp, at: Timestamp) {
-    job.phase = Phase::Queued {
+    job.phase = JobPhase::Queued {
         since: at,
         not_before,
     };
@@ -190,11 +192,11 @@ fn with_output(
 }
 
 fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp, at: Timestamp) {
-    if let Phase::Queued { since, .. } = job.phase {
+    if let JobPhase::Queued { since, .. } = job.phase {
         job.instants.placement_time = at.since(since);
         job.instants.total_placement_time = job.instants.total_placement_time + at.since(since);
     }
-    if matches!(job.spec.request, Request::Flexible(_)) {
+    if matches!(job.spec.request, RequestType::Flexible(_)) {
         split_anew(&mut job.components, placements.len());
     }
     job.components
@@ -207,7 +209,7 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         component.placement = Some(placement.clone());
         // Served: a site that failed long ago must not keep a job waiting for ever.
         component.avoid.clear();
-        component.run = Run::Idle;
+        component.run = AttemptState::Idle;
         component.held_since = None;
         component.given_back = false;
         component.restart = None;
@@ -216,7 +218,7 @@ fn place(job: &mut Job, round: Round, placements: &[Placement], start: Timestamp
         component.not_before = None;
         component.collected = vec![Collected::default(); outputs];
     }
-    job.phase = Phase::Placed {
+    job.phase = JobPhase::Placed {
         at,
         start_estimate: start,
     };
@@ -267,17 +269,17 @@ fn moved(placements: &[Placement]) -> Bytes {
 
 fn renew(component: &mut Component, at: Timestamp) {
     component.attempt = Attempt(component.attempt.0 + 1);
-    component.run = Run::Intended { at };
+    component.run = AttemptState::Intended { at };
     component.held_since = None;
     component.start_by = None;
 }
 
 fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at: Timestamp) {
-    job.phase = Phase::Starting { since: at };
+    job.phase = JobPhase::Starting { since: at };
     job.start_at = Some(start_at);
     for component in &mut job.components {
         component.start_by = match component.run {
-            Run::AtGate {
+            AttemptState::AtGate {
                 clock: Some(clock), ..
             } if !bug(Bug::OpenStale) => start_by.map(|time| time + clock),
             _ => None,
@@ -293,16 +295,16 @@ fn decide_go(job: &mut Job, start_at: Timestamp, start_by: Option<Timestamp>, at
 }
 
 /// An output that was found, or is where it was wanted.
-fn collect(job: &mut Job, what: &Happened) {
+fn collect(job: &mut Job, what: &JobEventKind) {
     match what {
-        Happened::OutputFound {
+        JobEventKind::OutputFound {
             component,
             output,
             content,
         } => {
             with_output(job, *component, *output, |o| o.content = Some(*content));
         }
-        Happened::OutputCollected { component, output } => {
+        JobEventKind::OutputCollected { component, output } => {
             with_output(job, *component, *output, |o| o.done = true);
         }
         _ => {}
@@ -316,7 +318,7 @@ fn count_setback(job: &mut Job, why: &AbortCause) {
         && job
             .components
             .iter()
-            .any(|component| component.run != Run::Idle)
+            .any(|component| component.run != AttemptState::Idle)
     {
         job.setbacks.rounds += 1;
     }

@@ -1,14 +1,14 @@
 //! What a job asks sites to reserve, and what comes of it.
 
-use crate::job::event::Happened;
-use crate::job::state::{Job, NoticeKind, Phase, Reservation, Wish};
-use crate::reserve::Search;
+use crate::job::event::JobEventKind;
+use crate::job::state::{Job, JobPhase, JobReservations, NoticeKind, TermsChange};
+use crate::reserve::ReservationSearch;
 use crate::units::Timestamp;
 
 /// Applies an event of reserving; others change nothing.
-pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
+pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     match what {
-        Happened::ReservationSought {
+        JobEventKind::ReservationSought {
             wanted,
             placements,
             lead,
@@ -17,14 +17,14 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             let before = job.reservation.take();
             let last = before
                 .as_deref()
-                .map(Reservation::last_serial)
+                .map(JobReservations::last_serial)
                 .unwrap_or_default();
-            let search = Search::after(wanted.clone(), last);
+            let search = ReservationSearch::after(wanted.clone(), last);
             let (notices, refusals) = before
                 .map(|before| (before.notices, before.refusals))
                 .unwrap_or_default();
-            let sought = Reservation::sought(search, placements.clone(), *lead, at);
-            let sought = Reservation {
+            let sought = JobReservations::sought(search, placements.clone(), *lead, at);
+            let sought = JobReservations {
                 notices,
                 split: *split,
                 refusals,
@@ -32,55 +32,55 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
             };
             job.reservation = Some(Box::new(sought));
         }
-        Happened::ReservationAnswered { outcome, .. } => {
+        JobEventKind::ReservationAnswered { outcome, .. } => {
             job.reservation
                 .iter_mut()
                 .for_each(|reservation| reservation.record(*outcome, at));
         }
-        Happened::ReservationChanged { wish, .. } => {
-            job.wish = wish.map_or(Wish::Dropped, Wish::Changed);
+        JobEventKind::ReservationChanged { wish, .. } => {
+            job.wish = wish.map_or(TermsChange::Dropped, TermsChange::Changed);
             forget_refusals(job);
         }
-        Happened::ReservationMoveSought { wish, wanted, .. } => {
+        JobEventKind::ReservationMoveSought { wish, wanted, .. } => {
             if let Some(reservation) = &mut job.reservation {
-                let search = Search::after(wanted.clone(), reservation.last_serial());
+                let search = ReservationSearch::after(wanted.clone(), reservation.last_serial());
                 reservation.look_beside(search, *wish, None, at);
             }
         }
-        Happened::ReservationForwardSought { wanted, anew, .. } => {
+        JobEventKind::ReservationForwardSought { wanted, anew, .. } => {
             let wish = job.reservation_wish();
             if let (Some(reservation), Some(wish)) = (&mut job.reservation, wish) {
-                let search = Search::after(wanted.clone(), reservation.last_serial());
+                let search = ReservationSearch::after(wanted.clone(), reservation.last_serial());
                 reservation.look_beside(search, wish, anew.as_deref().cloned(), at);
             }
         }
-        Happened::ReservationMoved => {
+        JobEventKind::ReservationMoved => {
             let wish = job
                 .reservation
                 .as_mut()
                 .and_then(|reservation| reservation.make_way(at));
-            job.wish = wish.map_or(job.wish, Wish::Changed);
+            job.wish = wish.map_or(job.wish, TermsChange::Changed);
             job.owe_notice(NoticeKind::StartMoved, at);
         }
-        Happened::StartAnnounced => job.owe_notice(NoticeKind::StartsSoon, at),
-        Happened::NoticeTold { notice, target, .. } => job.noticed(*notice, target),
-        Happened::ReservationStayed { .. } => {
+        JobEventKind::StartAnnounced => job.owe_notice(NoticeKind::StartsSoon, at),
+        JobEventKind::NoticeTold { notice, target, .. } => job.noticed(*notice, target),
+        JobEventKind::ReservationStayed { .. } => {
             job.reservation
                 .iter_mut()
                 .for_each(|reservation| reservation.other = None);
         }
-        Happened::ReservationWithheld { next, .. } => {
+        JobEventKind::ReservationWithheld { next, .. } => {
             job.reservation
                 .iter_mut()
                 .for_each(|reservation| reservation.withhold(*next, at));
         }
-        Happened::ReservationForgone { .. } => {
+        JobEventKind::ReservationForgone { .. } => {
             spend(job);
             job.reservation
                 .iter_mut()
                 .for_each(|reservation| reservation.refusals += 1);
         }
-        Happened::UnreservedChosen { claimed } => {
+        JobEventKind::UnreservedChosen { claimed } => {
             job.reservation
                 .iter_mut()
                 .for_each(|r| r.claimed.clone_from(claimed));
@@ -90,10 +90,10 @@ pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
 }
 
 /// Once processors are claimed under its reservations, no others take their place.
-pub(super) fn stay(job: &mut Job, what: &Happened, at: Timestamp) {
+pub(super) fn stay(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     if matches!(
         what,
-        Happened::ClaimBegun | Happened::ComponentsClaimed { .. }
+        JobEventKind::ClaimBegun | JobEventKind::ComponentsClaimed { .. }
     ) {
         job.reservation
             .iter_mut()
@@ -105,8 +105,8 @@ pub(super) fn stay(job: &mut Job, what: &Happened, at: Timestamp) {
 /// hold it before it is placed there.
 pub(super) fn doubt(job: &mut Job, at: Timestamp) {
     let is_placed = match job.phase {
-        Phase::Queued { .. } => false,
-        Phase::Placed { .. } => true,
+        JobPhase::Queued { .. } => false,
+        JobPhase::Placed { .. } => true,
         _ => return,
     };
     let held = job

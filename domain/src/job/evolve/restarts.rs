@@ -2,42 +2,42 @@
 
 use super::{count_cause, moved, renew, with};
 use crate::ids::ComponentIndex;
-use crate::job::event::Happened;
-use crate::job::state::{AbortCause, Component, Job, Restart, RestartStep, Run};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AbortCause, AttemptState, Component, Job, Restart, RestartStep};
 use crate::placed::Placement;
 use crate::planted::{Bug, bug};
 use crate::units::Timestamp;
 
 /// Applies an event of a running job that is about restarts; others change nothing.
-pub(super) fn evolve(job: &mut Job, what: &Happened, at: Timestamp) {
+pub(super) fn evolve(job: &mut Job, what: &JobEventKind, at: Timestamp) {
     match what {
-        Happened::ComponentFailed {
+        JobEventKind::ComponentFailed {
             component,
             why,
             next_claim,
         } => {
             fail(job, *component, why, *next_claim, at);
         }
-        Happened::ComponentMoved {
+        JobEventKind::ComponentMoved {
             component,
             placement,
         } => place(job, *component, placement, at),
-        Happened::ComponentAvoidanceLapsed { component } => {
+        JobEventKind::ComponentAvoidanceLapsed { component } => {
             with(job, *component, |component| component.avoid.clear());
         }
-        Happened::InputsArrived => {
+        JobEventKind::InputsArrived => {
             for restart in job.components.iter_mut().filter_map(|c| c.restart.as_mut()) {
                 if restart.step == RestartStep::Staging {
                     (restart.step, restart.since) = (RestartStep::Staged, at);
                 }
             }
         }
-        Happened::ComponentsClaimed { components, .. } => {
+        JobEventKind::ComponentsClaimed { components, .. } => {
             components
                 .iter()
                 .for_each(|index| with(job, *index, |c| claim(c, at)));
         }
-        Happened::ClaimMissed { next_claim, .. } => {
+        JobEventKind::ClaimMissed { next_claim, .. } => {
             let waiting = job.components.iter_mut().filter(|c| c.is_claimable(at));
             waiting
                 .filter_map(|c| c.restart.as_mut())
@@ -74,7 +74,7 @@ fn fail(
         });
         component.given_back = component.run.may_live();
         if !component.given_back {
-            component.run = Run::Idle;
+            component.run = AttemptState::Idle;
         }
     });
 }

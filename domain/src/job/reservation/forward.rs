@@ -3,9 +3,9 @@
 
 use super::is_over;
 use crate::ids::SiteName;
-use crate::job::state::{Job, Phase, Reservation};
+use crate::job::state::{Job, JobPhase, JobReservations};
 use crate::reserve::flexco::{FlexPlan, MetaJob, PartsPlan, WholePart};
-use crate::reserve::{Part, Standing, StartWindow};
+use crate::reserve::{CoallocationPart, SearchState, StartWindow};
 use crate::units::{DurationMs, Timestamp};
 
 /// What may be brought forward.
@@ -25,7 +25,7 @@ impl Job {
     /// Whether it is promised a start that may be brought forward, now or once it is not being
     /// moved any more.
     pub fn is_promised_flexibly(&self) -> bool {
-        matches!(self.phase, Phase::Placed { .. })
+        matches!(self.phase, JobPhase::Placed { .. })
             && self.frozen_by.is_none()
             && self.held.is_none()
             && self.reservation.is_some()
@@ -40,7 +40,8 @@ impl Job {
             .reservation
             .as_deref()
             .filter(|_| self.may_be_moved(now))?;
-        let part = |(part, asked): (usize, &Part)| whole_part(reservation, part, asked, now);
+        let part =
+            |(part, asked): (usize, &CoallocationPart)| whole_part(reservation, part, asked, now);
         let parts = reservation.search.job.parts.iter().enumerate();
         let held = reservation.search.reserved().iter().flatten();
         let present = PartsPlan {
@@ -61,8 +62,8 @@ impl Job {
 
     /// Whether its reservation is confirmed, has not begun, and is not being moved.
     fn may_be_moved(&self, now: Timestamp) -> bool {
-        let is_at_rest = |reservation: &Reservation| {
-            reservation.search.standing() == Standing::Confirmed
+        let is_at_rest = |reservation: &JobReservations| {
+            reservation.search.standing() == SearchState::Confirmed
                 && reservation
                     .other
                     .as_ref()
@@ -74,7 +75,12 @@ impl Job {
     }
 }
 
-fn whole_part(reservation: &Reservation, part: usize, asked: &Part, now: Timestamp) -> WholePart {
+fn whole_part(
+    reservation: &JobReservations,
+    part: usize,
+    asked: &CoallocationPart,
+    now: Timestamp,
+) -> WholePart {
     let held = reservation
         .search
         .reserved()

@@ -2,7 +2,7 @@
 //!
 //! They belong to the job and are part of its record. What is to be asked of which site follows
 //! from the record alone, so that the same is asked again after a restart, under the same serial;
-//! whoever asks looks up first what a lost answer may have left ([`Reservation::question`]).
+//! whoever asks looks up first what a lost answer may have left ([`JobReservations::question`]).
 
 mod forward;
 mod needed;
@@ -14,47 +14,50 @@ mod unreserved;
 pub use forward::Forward;
 pub use notices::{NoticeKind, Notices, StartNotice};
 pub use preferred::Outlook;
-pub(crate) use preferred::{Lease, begin_window};
-pub use split::{Anew, Split};
+pub(crate) use preferred::{SiteDemand, begin_window};
+pub use split::{Anew, JobSplit};
 pub use unreserved::Unreserved;
 
-use crate::acquire::{Acquisition, Promised, ReservationWish};
+use crate::acquire::{Acquisition, ReservationTerms, ReservationUse};
 use crate::ids::{ComponentIndex, ReservationName};
 use crate::job::parameters::JobParameters;
-use crate::job::state::{Component, Job, Phase};
+use crate::job::state::{Component, Job, JobPhase};
 use crate::placed::Placement;
-use crate::reserve::{Ask, Failure, Outcome, Part, Reserved, Search, Serial, Standing};
+use crate::reserve::{
+    CoallocationPart, PartReservation, ReservationCall, ReservationOutcome, ReservationSearch,
+    SearchFailure, SearchState, Serial,
+};
 use crate::units::{DurationMs, Timestamp};
 
 /// The start that a job is to be promised, beside what it said when it was submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wish {
+pub enum TermsChange {
     /// As it said.
     #[default]
     AsSubmitted,
     /// Another one: its user moved it.
-    Changed(ReservationWish),
+    Changed(ReservationTerms),
     /// None any more: it is placed as others are.
     Dropped,
 }
 
 /// A search beside the one whose reservations count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Other {
+pub struct Rescheduling {
     /// The search; its parts are those of the first, unless `anew` says otherwise.
-    pub search: Search,
+    pub search: ReservationSearch,
     /// What is to hold instead, if it finds all that it looks for. `None`: what it found is given
     /// back, as that of the first search took its place.
-    pub wish: Option<ReservationWish>,
+    pub wish: Option<ReservationTerms>,
     /// The parts of a flexible job, if they are others than those of the first.
     pub anew: Option<Anew>,
 }
 
 /// The reservations of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reservation {
+pub struct JobReservations {
     /// The search for them; its parts are the job's components.
-    pub search: Search,
+    pub search: ReservationSearch,
     /// By part, and rank of its site: where the component would go.
     pub placements: Vec<Vec<Placement>>,
     /// They begin so long before the start that is promised, so that all come to their gates.
@@ -66,7 +69,7 @@ pub struct Reservation {
     /// What follows from its end was decided: another may be asked for.
     pub spent: bool,
     /// What is to take the place of these, or had it before.
-    pub other: Option<Other>,
+    pub other: Option<Rescheduling>,
     /// Components that are not reserved.
     pub claimed: Vec<Unreserved>,
     /// A site was not asked, as its user holds as much there as one may.
@@ -74,16 +77,16 @@ pub struct Reservation {
     /// What is to be told of it.
     pub notices: Notices,
     /// How a flexible job was divided.
-    pub split: Option<Split>,
+    pub split: Option<JobSplit>,
     /// How often its sites have refused it since it was last placed, if processors are claimed for
     /// it meanwhile.
     pub refusals: u32,
 }
 
-impl Reservation {
+impl JobReservations {
     /// Sites are to be asked.
     pub(super) fn sought(
-        search: Search,
+        search: ReservationSearch,
         placements: Vec<Vec<Placement>>,
         lead: DurationMs,
         now: Timestamp,
@@ -105,12 +108,12 @@ impl Reservation {
     }
 
     /// What a site is to be asked, and the number of that question.
-    pub fn question(&self) -> Option<(u32, Ask)> {
+    pub fn question(&self) -> Option<(u32, ReservationCall)> {
         self.asking().and_then(asked).map(|ask| (self.answers, ask))
     }
 
     /// The search that asks it.
-    pub fn asking(&self) -> Option<&Search> {
+    pub fn asking(&self) -> Option<&ReservationSearch> {
         let mut searches = self
             .other
             .iter()
@@ -120,7 +123,7 @@ impl Reservation {
     }
 
     /// Takes in the answer to it.
-    pub(super) fn record(&mut self, outcome: Outcome, now: Timestamp) {
+    pub(super) fn record(&mut self, outcome: ReservationOutcome, now: Timestamp) {
         let other = self.other.as_mut().map(|other| &mut other.search);
         let search = other.filter(|search| asked(search).is_some());
         search.unwrap_or(&mut self.search).record(outcome);
@@ -131,7 +134,7 @@ impl Reservation {
     /// The site is not asked: its user may hold no more there.
     pub(super) fn withhold(&mut self, next: Option<Timestamp>, now: Timestamp) {
         self.withheld = true;
-        self.record(Outcome::Refused { next }, now);
+        self.record(ReservationOutcome::Refused { next }, now);
     }
 
     /// Nobody needs it any more.
@@ -146,12 +149,12 @@ impl Reservation {
     /// Others are to take its place.
     pub(super) fn look_beside(
         &mut self,
-        search: Search,
-        wish: ReservationWish,
+        search: ReservationSearch,
+        wish: ReservationTerms,
         anew: Option<Anew>,
         now: Timestamp,
     ) {
-        self.other = Some(Other {
+        self.other = Some(Rescheduling {
             search,
             wish: Some(wish),
             anew,
@@ -168,7 +171,8 @@ impl Reservation {
             true => other.map(|other| &mut other.search),
             false => Some(&mut self.search),
         };
-        let confirmed = search.filter(|search| !ended && search.standing() == Standing::Confirmed);
+        let confirmed =
+            search.filter(|search| !ended && search.standing() == SearchState::Confirmed);
         if let Some(search) = confirmed {
             search.confirm_again();
             self.asked_since = now;
@@ -194,7 +198,7 @@ impl Reservation {
     }
 
     /// The others take its place, and it is given back; returns what holds from now on.
-    pub(super) fn make_way(&mut self, now: Timestamp) -> Option<ReservationWish> {
+    pub(super) fn make_way(&mut self, now: Timestamp) -> Option<ReservationTerms> {
         let other = self.other.as_mut()?;
         std::mem::swap(&mut self.search, &mut other.search);
         let (wish, anew) = (other.wish.take(), other.anew.take());
@@ -204,7 +208,7 @@ impl Reservation {
     }
 
     /// The search for what is to take its place, and what is wanted of it.
-    pub fn moving(&self) -> Option<(&Search, ReservationWish)> {
+    pub fn moving(&self) -> Option<(&ReservationSearch, ReservationTerms)> {
         let other = self.other.as_ref()?;
         other.wish.map(|wish| (&other.search, wish))
     }
@@ -233,7 +237,7 @@ impl Reservation {
     /// Whether the job has use for what a site holds under this serial, or may have.
     pub fn needs(&self, serial: Serial) -> bool {
         let asked = match self.question() {
-            Some((_, Ask::Create { serial: asked, .. })) => asked == serial,
+            Some((_, ReservationCall::Create { serial: asked, .. })) => asked == serial,
             Some(_) | None => false,
         };
         let other = self.other.iter().flat_map(|other| other.search.owned());
@@ -246,7 +250,7 @@ impl Reservation {
     }
 
     /// Each part with what it has.
-    pub fn parts(&self) -> impl Iterator<Item = (&Part, Option<&Reserved>)> {
+    pub fn parts(&self) -> impl Iterator<Item = (&CoallocationPart, Option<&PartReservation>)> {
         let held = self.search.reserved().iter().map(Option::as_ref);
         self.search.job.parts.iter().zip(held)
     }
@@ -262,7 +266,7 @@ impl Reservation {
             .zip(self.search.reserved());
         let mut placed = all
             .map(|((part, placements), held)| {
-                let Reserved {
+                let PartReservation {
                     site,
                     serial,
                     start,
@@ -271,7 +275,7 @@ impl Reservation {
                     .iter()
                     .find(|placement| placement.site == *site)?;
                 let to = *start + part.length;
-                let promised = Promised {
+                let promised = ReservationUse {
                     serial: *serial,
                     from: *start,
                     to,
@@ -293,25 +297,25 @@ impl Reservation {
     }
 }
 
-fn asked(search: &Search) -> Option<Ask> {
+fn asked(search: &ReservationSearch) -> Option<ReservationCall> {
     match search.standing() {
-        Standing::Asks(ask) => Some(ask),
-        Standing::Confirmed | Standing::Failed(_) => None,
+        SearchState::Asks(ask) => Some(ask),
+        SearchState::Confirmed | SearchState::Failed(_) => None,
     }
 }
 
 /// Whether nothing of it is left at any site.
-fn is_over(search: &Search) -> bool {
-    matches!(search.standing(), Standing::Failed(_))
+fn is_over(search: &ReservationSearch) -> bool {
+    matches!(search.standing(), SearchState::Failed(_))
 }
 
 impl Job {
     /// The start that it is to be promised, if it is.
-    pub fn reservation_wish(&self) -> Option<ReservationWish> {
+    pub fn reservation_wish(&self) -> Option<ReservationTerms> {
         match self.wish {
-            Wish::AsSubmitted => self.spec.run.reservation,
-            Wish::Changed(wish) => Some(wish),
-            Wish::Dropped => None,
+            TermsChange::AsSubmitted => self.spec.run.reservation,
+            TermsChange::Changed(wish) => Some(wish),
+            TermsChange::Dropped => None,
         }
     }
 
@@ -323,7 +327,7 @@ impl Job {
     /// Whether it waits for a place within the reservation that it named.
     pub fn waits_within(&self) -> bool {
         self.shares().is_some()
-            && matches!(self.phase, Phase::Queued { .. })
+            && matches!(self.phase, JobPhase::Queued { .. })
             && self.frozen_by.is_none()
             && self.held.is_none()
     }
@@ -337,7 +341,7 @@ impl Job {
     /// and they said so. For several components it is a hint: none is granted before.
     pub fn reservation_refused_until(&self) -> Option<Timestamp> {
         let reservation = self.reservation.as_deref()?;
-        let refused = Standing::Failed(Failure::NoCommonStart);
+        let refused = SearchState::Failed(SearchFailure::NoCommonStart);
         let next = reservation
             .search
             .best

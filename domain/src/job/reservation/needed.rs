@@ -2,14 +2,14 @@
 //! claimed first, and sites are asked for a promise once that was in vain for long enough.
 
 use super::split::is_refused;
-use crate::job::state::{Job, Phase};
+use crate::job::state::{Job, JobPhase};
 use crate::units::Timestamp;
 
 impl Job {
     /// When sites are asked for its reservation, if it waits for that: long ago if it is to be
     /// asked for at once, past its latest start if they are not asked any more.
     pub fn reservation_asked_at(&self) -> Option<Timestamp> {
-        let waits = matches!(self.phase, Phase::Queued { .. });
+        let waits = matches!(self.phase, JobPhase::Queued { .. });
         let rests = self
             .reservation
             .as_deref()
@@ -48,7 +48,7 @@ impl Job {
     /// Whether it waits for processors that are idle, and since when that may be; it may wait for
     /// a promise at the same time.
     pub fn waits_for_claim(&self) -> Option<Timestamp> {
-        let Phase::Queued { not_before, .. } = self.phase else {
+        let JobPhase::Queued { not_before, .. } = self.phase else {
             return None;
         };
         match self.reservation_wish() {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Reservation;
+use super::JobReservations;
 use crate::ids::TargetName;
 use crate::job::parameters::JobParameters;
-use crate::job::state::{Job, Phase};
+use crate::job::state::{Job, JobPhase};
 use crate::units::Timestamp;
 
 /// The most that is owed at a time: of more the oldest is told to nobody.
@@ -76,7 +76,7 @@ impl Notices {
 impl Job {
     /// When its promised start is announced; `None` if it was, or was promised later than that.
     pub fn announced_at(&self, parameters: &JobParameters) -> Option<Timestamp> {
-        let Phase::Placed { at: placed_at, .. } = self.phase else {
+        let JobPhase::Placed { at: placed_at, .. } = self.phase else {
             return None;
         };
         let reservation = self
@@ -109,7 +109,10 @@ impl Job {
     }
 
     pub(in crate::job) fn owe_notice(&mut self, kind: NoticeKind, at: Timestamp) {
-        let held = self.reservation.as_deref().and_then(Reservation::begins);
+        let held = self
+            .reservation
+            .as_deref()
+            .and_then(JobReservations::begins);
         let moved = held.map(|begins| self.start_after(begins));
         let start = match kind {
             NoticeKind::StartsSoon => self.promised_start(),
@@ -149,7 +152,7 @@ impl Job {
     }
 }
 
-impl Reservation {
+impl JobReservations {
     /// When the last of what it holds begins, if all began together.
     fn begins(&self) -> Option<Timestamp> {
         self.parts()

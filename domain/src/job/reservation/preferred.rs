@@ -9,7 +9,8 @@ use crate::job::spec::JobSpec;
 use crate::job::state::Job;
 use crate::placed::Placement;
 use crate::reserve::{
-    Amounts, Candidate, Found, Opening, Ranking, StartWindow, Timeline, lease_length,
+    Amounts, CandidateState, Ranking, ReservationCandidate, StartWindow, Timeline, TimelineOpening,
+    lease_length,
 };
 use crate::units::{DurationMs, Timestamp};
 
@@ -26,7 +27,7 @@ pub struct Outlook<'a> {
 
 /// What a job asks each site for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lease {
+pub(crate) struct SiteDemand {
     /// When it may begin.
     pub window: StartWindow,
     /// How far apart those of the components may begin.
@@ -47,7 +48,7 @@ pub(crate) fn begin_window(
     StartWindow::new((accepted.earliest - lead).max(now), latest)
 }
 
-impl Lease {
+impl SiteDemand {
     /// For these starts of a job of that wall time.
     pub(crate) fn new(
         wall_time: DurationMs,
@@ -88,15 +89,15 @@ impl JobSpec {
             return Vec::new();
         };
         let window = begin_window(accepted, parameters, outlook.now);
-        let lease = Lease::new(self.wall_time, window, tolerance, parameters);
+        let lease = SiteDemand::new(self.wall_time, window, tolerance, parameters);
         let ranked = candidates
             .iter_mut()
             .enumerate()
             .map(|(index, placements)| {
                 let index = ComponentIndex(index as u32);
                 let window = lease.window.later_by(self.offset_of(index));
-                let lease = Lease { window, ..lease };
-                let look = Look {
+                let lease = SiteDemand { window, ..lease };
+                let look = SiteSurvey {
                     preferences,
                     lease,
                     outlook,
@@ -116,14 +117,14 @@ impl JobSpec {
 
 /// One look at all sites.
 #[derive(Clone, Copy)]
-struct Look<'a> {
+struct SiteSurvey<'a> {
     preferences: &'a Preferences,
-    lease: Lease,
+    lease: SiteDemand,
     outlook: &'a Outlook<'a>,
     parameters: &'a JobParameters,
 }
 
-impl Look<'_> {
+impl SiteSurvey<'_> {
     fn ranking(self, spec: &JobSpec, index: ComponentIndex, placements: &[Placement]) -> Ranking {
         let candidates = placements
             .iter()
@@ -138,7 +139,12 @@ impl Look<'_> {
         }
     }
 
-    fn candidate(self, spec: &JobSpec, index: ComponentIndex, placement: &Placement) -> Candidate {
+    fn candidate(
+        self,
+        spec: &JobSpec,
+        index: ComponentIndex,
+        placement: &Placement,
+    ) -> ReservationCandidate {
         let Self {
             preferences,
             outlook,
@@ -149,14 +155,14 @@ impl Look<'_> {
         let known = (!placement.sources.is_empty()).then_some(placement.transfer_time);
         let nothing = Scores::new();
         let scores = outlook.scores.get(&placement.site).unwrap_or(&nothing);
-        let candidate = Candidate {
+        let candidate = ReservationCandidate {
             site: placement.site.clone(),
             stage_in: known.or(preferences.stage_in),
             execution: preferences.execution(parameters.missing_benchmark_factor, scores),
             expected: None,
-            found: Found::NotAsked,
+            found: CandidateState::NotAsked,
         };
-        Candidate {
+        ReservationCandidate {
             expected: self.expected(spec, index, &candidate),
             ..candidate
         }
@@ -167,7 +173,7 @@ impl Look<'_> {
         self,
         spec: &JobSpec,
         index: ComponentIndex,
-        candidate: &Candidate,
+        candidate: &ReservationCandidate,
     ) -> Option<Timestamp> {
         let free = self.outlook.free.get(&candidate.site)?;
         let resources = spec.components.get(index.0 as usize)?.resources.countable();
@@ -175,9 +181,9 @@ impl Look<'_> {
         let StartWindow { earliest, latest } =
             candidate.window(self.outlook.now, self.lease.window);
         let before = latest + DurationMs(1);
-        free.earliest(&Opening {
+        free.earliest(&TimelineOpening {
             before,
-            ..Opening::after(earliest, need, self.lease.length)
+            ..TimelineOpening::after(earliest, need, self.lease.length)
         })
     }
 }

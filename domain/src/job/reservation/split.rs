@@ -3,11 +3,11 @@
 
 use super::begin_window;
 use crate::job::parameters::JobParameters;
-use crate::job::spec::Request;
-use crate::job::state::{Job, Reservation};
+use crate::job::spec::RequestType;
+use crate::job::state::{Job, JobReservations};
 use crate::placed::Placement;
-use crate::reserve::flexco::{FlexPlan, MetaJob, Shape, SplitBounds};
-use crate::reserve::{Failure, Reserved, Standing, StartWindow};
+use crate::reserve::flexco::{FlexPlan, JobShape, MetaJob, SplitBounds};
+use crate::reserve::{PartReservation, SearchFailure, SearchState, StartWindow};
 use crate::units::{DurationMs, Timestamp};
 
 /// How often a job is divided anew that was refused what sites seemed to have free.
@@ -15,7 +15,7 @@ const TRIES: u32 = 5;
 
 /// How a flexible job was divided; into which parts its search says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Split {
+pub struct JobSplit {
     /// In which of its shapes: 0 as it is asked for.
     pub shape: u32,
     /// How often it had been refused, when it was divided so.
@@ -30,7 +30,7 @@ pub struct Anew {
     /// By part, and rank of its site: where it would go.
     pub placements: Vec<Vec<Placement>>,
     /// The division.
-    pub split: Split,
+    pub split: JobSplit,
 }
 
 impl Job {
@@ -45,11 +45,11 @@ impl Job {
     }
 
     fn to_divide(&self, window: StartWindow, beside: DurationMs) -> Option<MetaJob> {
-        let Request::Flexible(bounds) = &self.spec.request else {
+        let RequestType::Flexible(bounds) = &self.spec.request else {
             return None;
         };
         let whole = self.spec.components.first()?.resources.countable();
-        let shapes = self.spec.shapes().map(|shape| Shape {
+        let shapes = self.spec.shapes().map(|shape| JobShape {
             resources: whole.portion(shape.processors),
             run_time: shape.run_time,
         });
@@ -72,7 +72,7 @@ impl Job {
         let split = reservation.split?;
         let (mut parts, mut start, mut length) = (Vec::new(), None, DurationMs::ZERO);
         for (part, held) in reservation.parts() {
-            let Reserved {
+            let PartReservation {
                 site, start: from, ..
             } = held?;
             parts.push((site.clone(), part.resources.processors));
@@ -98,7 +98,7 @@ impl Job {
 
     /// The division in one of its shapes that is to be asked for next; `last`: if that is refused,
     /// it has no start.
-    pub(in crate::job) fn next_split(&self, shape: usize, last: bool) -> Split {
+    pub(in crate::job) fn next_split(&self, shape: usize, last: bool) -> JobSplit {
         let before = self
             .reservation
             .as_deref()
@@ -108,7 +108,7 @@ impl Job {
             .map(|split| split.refused + 1);
         let refused = before.unwrap_or(0);
         let is_last = last || refused + 1 >= TRIES;
-        Split {
+        JobSplit {
             shape: u32::try_from(shape).unwrap_or(u32::MAX),
             refused,
             is_last,
@@ -117,17 +117,19 @@ impl Job {
 }
 
 /// Whether sites did not grant what was asked for.
-pub(super) fn is_refused(reservation: &Reservation) -> bool {
+pub(super) fn is_refused(reservation: &JobReservations) -> bool {
     match reservation.search.standing() {
-        Standing::Failed(failure) => match failure {
-            Failure::Never | Failure::NoCommonStart | Failure::WindowsTried => true,
-            Failure::LostAtTheEnd | Failure::GivenUp => false,
+        SearchState::Failed(failure) => match failure {
+            SearchFailure::Never | SearchFailure::NoCommonStart | SearchFailure::WindowsTried => {
+                true
+            }
+            SearchFailure::LostAtTheEnd | SearchFailure::GivenUp => false,
         },
-        Standing::Asks(_) | Standing::Confirmed => false,
+        SearchState::Asks(_) | SearchState::Confirmed => false,
     }
 }
 
-impl Reservation {
+impl JobReservations {
     /// Whether a flexible job is to be divided anew after this refusal.
     pub(in crate::job) fn is_divided_anew(&self) -> bool {
         self.split.is_some_and(|split| !split.is_last) && is_refused(self)

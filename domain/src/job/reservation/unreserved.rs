@@ -1,6 +1,6 @@
 //! Components of a reserved job that are claimed at its start, at sites that grant no reservations.
 
-use super::Reservation;
+use super::JobReservations;
 use crate::acquire::Acquisition;
 use crate::ids::ComponentIndex;
 use crate::placed::Placement;
@@ -44,7 +44,7 @@ impl Unreserved {
     }
 }
 
-impl Reservation {
+impl JobReservations {
     /// How much later than promised the payloads may begin, so that each still has its whole wall
     /// time: so long idle processors are looked for. Nothing if all of the job is reserved.
     pub fn claims_for(&self) -> DurationMs {

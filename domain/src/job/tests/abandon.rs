@@ -2,17 +2,17 @@
 
 use super::world::*;
 use crate::ids::{ComponentIndex, KeyName};
-use crate::job::command::{ExternalState, JobCommand, Rejection, Sighting};
-use crate::job::event::Happened;
+use crate::job::command::{ExternalState, JobCommand, JobRejection, Sighting};
+use crate::job::event::JobEventKind;
 use crate::job::spec::OnUnreachable;
-use crate::job::state::{AfterAbort, Ending, Phase, PhaseKind, Run};
+use crate::job::state::{AfterAbort, AttemptEnding, AttemptState, JobPhase, PhaseKind};
 
 /// A job that must not run twice, and runs at two sites.
-fn once() -> World {
+fn once() -> JobWorld {
     let mut spec = spec(2);
     spec.rerunnable = false;
     spec.on_unreachable = OnUnreachable::Wait;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.run();
     world
 }
@@ -29,7 +29,7 @@ fn abandon(sites: &[usize]) -> JobCommand {
     }
 }
 
-fn gone(world: &mut World) -> Vec<&'static str> {
+fn gone(world: &mut JobWorld) -> Vec<&'static str> {
     let removed = vec![(ComponentIndex(0), world.now)];
     world.pass(10_000_000);
     world
@@ -57,8 +57,8 @@ fn a_cancelled_job_that_runs_once_waits_for_a_silent_site_until_abandoned() {
     assert!(
         matches!(
             left,
-            Run::Ended {
-                how: Ending::Abandoned,
+            AttemptState::Ended {
+                how: AttemptEnding::Abandoned,
                 ..
             }
         ),
@@ -67,7 +67,7 @@ fn a_cancelled_job_that_runs_once_waits_for_a_silent_site_until_abandoned() {
     let by = world.events.last().map(|event| event.what.clone());
     assert_eq!(
         by,
-        Some(Happened::JobCancelled { by: operator() }),
+        Some(JobEventKind::JobCancelled { by: operator() }),
         "who insists answers for it"
     );
     assert_eq!(world.due(), [], "nothing is done for it any more");
@@ -86,13 +86,13 @@ fn what_may_run_at_sites_that_answer_is_ended_there_and_not_given_up() {
 
 #[test]
 fn a_job_that_would_be_placed_again_is_not_once_it_was_abandoned() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.run();
     world.see(1, Sighting::Vanished("its node failed".into()));
-    let requeues = |world: &World| {
+    let requeues = |world: &JobWorld| {
         matches!(
             world.job.phase,
-            Phase::Aborting {
+            JobPhase::Aborting {
                 then: AfterAbort::Requeue { .. },
                 ..
             }
@@ -114,13 +114,13 @@ fn abandoning_is_cancelling_where_every_site_answers() {
     assert_eq!(world.tell(abandon(&[])).unwrap(), ["RoundAborted"]);
     assert_eq!(
         world.tell(abandon(&[2])),
-        Err(Rejection::AlreadySo),
+        Err(JobRejection::AlreadySo),
         "nothing of it is there"
     );
     world.see_all(Sighting::Vanished("killed".into()));
     assert_eq!(world.phase(), PhaseKind::Cancelled);
-    assert_eq!(world.tell(abandon(&[0])), Err(Rejection::AlreadySo));
-    let mut queued = World::new(spec(1));
+    assert_eq!(world.tell(abandon(&[0])), Err(JobRejection::AlreadySo));
+    let mut queued = JobWorld::new(spec(1));
     queued.tell(abandon(&[0])).unwrap();
     assert_eq!(queued.phase(), PhaseKind::Cancelled);
 }

@@ -1,6 +1,6 @@
 //! What a job cost: the vectors M-1 to M-4.
 
-use super::world::{World, lost_input, spec};
+use super::world::{JobWorld, lost_input, spec};
 use crate::claim::ClaimTry;
 use crate::ids::LrmId;
 use crate::job::accounting::Accounting;
@@ -10,7 +10,7 @@ use crate::units::{ClockSkew, DurationMs};
 
 const SECOND: u64 = 1_000;
 
-fn accounting(world: &World) -> Accounting {
+fn accounting(world: &JobWorld) -> Accounting {
     Accounting::of(&world.job)
 }
 
@@ -19,12 +19,12 @@ fn seconds(secs: u64) -> Option<DurationMs> {
 }
 
 /// A job with input, whose claim begins early: as soon as the components are placed.
-fn claimed_early(sizes: &[u32]) -> World {
+fn claimed_early(sizes: &[u32]) -> JobWorld {
     let mut spec = spec(sizes.len());
     for (component, size) in spec.components.iter_mut().zip(sizes) {
         component.resources.processors = *size;
     }
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.parameters.claim_timeout = DurationMs::from_secs(3_600);
     world
 }
@@ -129,7 +129,7 @@ fn what_a_failed_round_held_is_wasted() {
 }
 
 /// A claiming try at the time that is planned for it, which finds nothing idle.
-fn try_in_vain(world: &mut World) {
+fn try_in_vain(world: &mut JobWorld) {
     world.now = world
         .job
         .claim_time(&world.parameters)
@@ -149,7 +149,7 @@ fn vector_m_3() {
     let mut world = claimed_early(&[4]);
     let submitted = world.now;
     let at = |secs: u64| submitted + DurationMs::from_secs(secs);
-    let claim_time = |world: &World| world.job.claim_time(&world.parameters);
+    let claim_time = |world: &JobWorld| world.job.claim_time(&world.parameters);
 
     world.pass(120);
     let placements = world.placements(320_000);

@@ -3,16 +3,16 @@
 use super::divided::placements;
 use super::reservations::Story;
 use super::world::key;
-use crate::acquire::ReservationWish;
-use crate::job::command::{JobCommand, Rejection};
-use crate::job::state::{PhaseKind, Wish};
-use crate::reserve::{Ask, Outcome, StartWindow};
+use crate::acquire::ReservationTerms;
+use crate::job::command::{JobCommand, JobRejection};
+use crate::job::state::{PhaseKind, TermsChange};
+use crate::reserve::{ReservationCall, ReservationOutcome, StartWindow};
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
 impl Story {
-    fn told(&mut self, command: JobCommand) -> Result<Vec<&'static str>, Rejection> {
+    fn told(&mut self, command: JobCommand) -> Result<Vec<&'static str>, JobRejection> {
         self.world.tell(command)
     }
 
@@ -22,7 +22,7 @@ impl Story {
         let mut story = Self::new(1, HOUR, 1);
         story.seek().unwrap();
         while let Some((question, ask)) = story.question() {
-            if matches!(ask, Ask::Confirm { .. }) {
+            if matches!(ask, ReservationCall::Confirm { .. }) {
                 break;
             }
             let outcome = story.outcome(&ask);
@@ -47,8 +47,8 @@ fn what_was_confirmed_while_a_job_was_frozen_is_asked_for_again_once_it_is_thawe
             "its site may take nothing any more"
         );
         let (question, ask) = story.question().unwrap();
-        assert!(matches!(ask, Ask::Confirm { .. }), "{ask:?}");
-        let lost = Outcome::Lost { next: None };
+        assert!(matches!(ask, ReservationCall::Confirm { .. }), "{ask:?}");
+        let lost = ReservationOutcome::Lost { next: None };
         let outcome = if is_kept { story.outcome(&ask) } else { lost };
         let events = story.tell(question, outcome).unwrap();
         let expected = match is_kept {
@@ -69,9 +69,11 @@ fn another_start_that_was_confirmed_for_a_frozen_job_is_asked_for_again() {
     story.ask_all();
     assert_eq!(story.told(JobCommand::Thaw(key())).unwrap(), ["JobThawed"]);
     let (question, ask) = story.question().unwrap();
-    assert!(matches!(ask, Ask::Confirm { .. }), "{ask:?}");
+    assert!(matches!(ask, ReservationCall::Confirm { .. }), "{ask:?}");
     let before = story.world.job.promised_start();
-    story.tell(question, Outcome::Lost { next: None }).unwrap();
+    story
+        .tell(question, ReservationOutcome::Lost { next: None })
+        .unwrap();
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     assert_eq!(
@@ -86,12 +88,12 @@ fn claiming() -> Story {
     let mut story = Story::new(1, HOUR, 1);
     let now = story.world.now;
     let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
-    let wish = ReservationWish {
+    let wish = ReservationTerms {
         window,
         reserve_after: Some(HOUR),
         ..Default::default()
     };
-    story.world.job.wish = Wish::Changed(wish);
+    story.world.job.wish = TermsChange::Changed(wish);
     story
 }
 
@@ -106,24 +108,24 @@ fn an_offer_made_before_its_user_wanted_a_promise_is_not_taken() {
     story.change(DurationMs::ZERO, HOUR).unwrap();
     assert_eq!(
         story.told(place.clone()),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "sites are to be asked"
     );
     assert_eq!(
         story.told(give_up),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "nobody has asked them"
     );
     let mut story = claiming();
     let wish = story.world.job.reservation_wish().unwrap();
     let window = StartWindow::new(wish.window.earliest + HOUR, wish.window.latest);
-    let wish = Some(ReservationWish { window, ..wish });
+    let wish = Some(ReservationTerms { window, ..wish });
     story
         .told(JobCommand::ChangeReservation { wish, by: key() })
         .unwrap();
     assert_eq!(
         story.told(place.clone()),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "it is too early for it now"
     );
     assert!(claiming().told(place).is_ok());
@@ -142,7 +144,7 @@ fn what_was_found_for_another_start_decides_nothing() {
     story.change(HOUR, HOUR).unwrap();
     assert_eq!(
         story.told(nowhere(wish)),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "some site may turn up until then"
     );
     let wish = story.world.job.reservation_wish();
@@ -154,7 +156,7 @@ fn what_was_found_for_another_start_decides_nothing() {
         reason: "nothing is free".into(),
         wish,
     };
-    assert_eq!(story.told(lose(wish)), Err(Rejection::Stale));
+    assert_eq!(story.told(lose(wish)), Err(JobRejection::Stale));
     let wish = story.world.job.reservation_wish();
     assert_eq!(story.told(lose(wish)).unwrap(), ["JobFailed"]);
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::world::{World, site, spec};
-use crate::claim::{ClaimField, ClaimTry, MinClaimStep, Place, Victim, plan_claim};
+use super::world::{JobWorld, site, spec};
+use crate::claim::{ClaimField, ClaimPlace, ClaimTry, MinClaimStep, Victim, plan_claim};
 use crate::ids::{ComponentIndex, JobId, LrmId, SiteName};
 use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SubmitAnswer};
-use crate::job::spec::{Priority, Request};
+use crate::job::spec::{Priority, RequestType};
 use crate::job::state::{Job, PhaseKind};
 use crate::placed::Placement;
 use crate::placement::{DefaultPolicies, PlacementRequest};
-use crate::queue::Waiting;
+use crate::queue::WaitingJob;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -41,7 +41,7 @@ struct Field {
 }
 
 impl ClaimField for Field {
-    fn idle_at(&self, place: &Place) -> Option<Resources> {
+    fn idle_at(&self, place: &ClaimPlace) -> Option<Resources> {
         self.idle
             .get(&place.site)
             .map(|idle| Resources::processors(*idle))
@@ -52,7 +52,7 @@ impl ClaimField for Field {
         placed.is_some_and(|placed| self.waited.as_ref() == Some(&placed.site))
     }
 
-    fn take(&mut self, place: &Place, used: &Resources) {
+    fn take(&mut self, place: &ClaimPlace, used: &Resources) {
         if let Some(idle) = self.idle.get_mut(&place.site) {
             *idle = idle.saturating_sub(used.processors);
         }
@@ -78,7 +78,7 @@ impl ClaimField for Field {
         })
     }
 
-    fn victims_at(&self, place: &Place) -> Vec<Victim> {
+    fn victims_at(&self, place: &ClaimPlace) -> Vec<Victim> {
         if place.site == b() {
             self.at_b.clone()
         } else {
@@ -113,12 +113,12 @@ fn field() -> Field {
 }
 
 /// J at 240 s: placed at 0, JST 320, c1 = 16 at A, c2 = 8 and c3 at B.
-fn job_at(secs: u64, threshold: u32, c3: u32) -> World {
+fn job_at(secs: u64, threshold: u32, c3: u32) -> JobWorld {
     let mut spec = spec(3);
     for (component, size) in spec.components.iter_mut().zip([16, 8, c3]) {
         component.resources = Resources::processors(size);
     }
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.job.priority = Priority::High;
     world.parameters.claim.threshold = PerMillion(threshold * 1_000);
     world.parameters.claim.min_claim_step = MinClaimStep::Fixed(DurationMs(1_000));
@@ -138,7 +138,7 @@ fn job_at(secs: u64, threshold: u32, c3: u32) -> World {
 }
 
 /// Of the vectors none with T = 1 ever re-places or preempts.
-fn plan(world: &World, field: &mut Field) -> ClaimTry {
+fn plan(world: &JobWorld, field: &mut Field) -> ClaimTry {
     let attempt = plan_claim(&world.job, &world.parameters.claim, world.now, field);
     if world.job.claim_threshold(&world.parameters.claim) == PerMillion::ONE {
         assert_eq!(
@@ -169,7 +169,7 @@ fn moved(attempt: &ClaimTry) -> Vec<(u32, SiteName)> {
 }
 
 /// One try as the claimer makes it.
-fn make_try(world: &mut World, field: &Field) -> ClaimTry {
+fn make_try(world: &mut JobWorld, field: &Field) -> ClaimTry {
     let attempt = plan(world, &mut field.clone());
     world
         .tell(JobCommand::Claim(attempt.clone(), ExternalState::default()))
@@ -177,7 +177,7 @@ fn make_try(world: &mut World, field: &Field) -> ClaimTry {
     attempt
 }
 
-fn next_try(world: &World) -> Option<u64> {
+fn next_try(world: &JobWorld) -> Option<u64> {
     let placed = world.job.instants.placed?;
     world
         .job
@@ -285,7 +285,7 @@ fn a_component_moves_if_its_file_can_be_there_by_the_start() {
     }
     let mut world = job_at(240, 0, 8);
     let mut fixed = (*world.job.spec).clone();
-    fixed.request = Request::Fixed;
+    fixed.request = RequestType::Fixed;
     world.job.spec = fixed.into();
     let mut field = field();
     field.idle.insert(c(), 10);
@@ -420,7 +420,7 @@ proptest! {
     ) {
         let mut one = spec(1);
         one.components[0].resources = Resources::processors(size);
-        let mut world = World::new(one);
+        let mut world = JobWorld::new(one);
         world.job.priority = priority;
         world.parameters.claim.threshold = PerMillion(threshold);
         let mut placements = world.placements(320_000);
@@ -459,7 +459,7 @@ fn one_round_preempts_once() {
 
 #[test]
 fn a_preempted_job_goes_back_to_its_queue_three_times_and_then_no_more() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     for round in 1..=3 {
         world.run();
         world.tell(JobCommand::Preempt { by: JobId(9) }).unwrap();
@@ -480,14 +480,14 @@ fn a_preempted_job_goes_back_to_its_queue_three_times_and_then_no_more() {
 fn a_job_that_must_not_run_twice_is_not_preempted_once_it_may_have_begun() {
     let mut once = spec(1);
     once.rerunnable = false;
-    let mut world = World::new(once);
+    let mut world = JobWorld::new(once);
     world.run();
     assert!(world.tell(JobCommand::Preempt { by: JobId(9) }).is_err());
 }
 
 #[test]
 fn of_two_jobs_that_wait_for_each_other_the_later_gives_back() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see(0, Sighting::Ready("n".into()));
@@ -536,7 +536,7 @@ fn a_start_estimated_too_late_is_not_waited_for_once_input_is_there() {
 /// PR-5: promotion changes the priority itself.
 #[test]
 fn a_promoted_job_returns_from_claiming_to_the_queue_it_was_raised_to() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.job.priority = Priority::Low;
     world
         .tell(JobCommand::Promote { to: Priority::High })
@@ -555,7 +555,7 @@ fn a_promoted_job_returns_from_claiming_to_the_queue_it_was_raised_to() {
         .unwrap();
     world.see(0, Sighting::Void);
     assert_eq!(world.phase(), PhaseKind::Queued);
-    let waiting = Waiting::of_job(&world.job, || {
+    let waiting = WaitingJob::of_job(&world.job, || {
         Arc::new(PlacementRequest::of_job(
             &world.job,
             &DefaultPolicies::default(),

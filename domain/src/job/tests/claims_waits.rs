@@ -89,7 +89,7 @@ fn the_longest_limits_of_the_sites_of_a_round_count() {
 #[test]
 fn a_claim_is_waited_for_as_long_as_its_slowest_site_says() {
     use crate::acquire::ClaimLimits;
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();
     let site = world.job.components[0]

@@ -1,11 +1,11 @@
 //! All together or not at all, whatever happens between two gates.
 
-use super::world::{World, spec};
+use super::world::{JobWorld, spec};
 use crate::ids::ComponentIndex;
 use crate::job::command::{Inputs, JobCommand, Sighting, SiteTimes};
 use crate::job::due::EffectKind;
-use crate::job::event::Happened;
-use crate::job::state::{AbortCause, Ending, PhaseKind, Run};
+use crate::job::event::JobEventKind;
+use crate::job::state::{AbortCause, AttemptEnding, AttemptState, PhaseKind};
 use crate::units::{ClockSkew, DurationMs, Timestamp};
 
 /// A site's clock that is so far ahead of ours, in seconds.
@@ -22,8 +22,8 @@ fn ready() -> Sighting {
 }
 
 /// Two components at their gates, and the start decided.
-fn starting() -> World {
-    let mut world = World::new(spec(2));
+fn starting() -> JobWorld {
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see_all(ready());
@@ -31,7 +31,7 @@ fn starting() -> World {
     world
 }
 
-fn open(world: &mut World, index: usize) {
+fn open(world: &mut JobWorld, index: usize) {
     let (component, attempt) = (ComponentIndex(index as u32), world.attempt(index));
     world
         .tell(JobCommand::GateAnswered {
@@ -42,19 +42,19 @@ fn open(world: &mut World, index: usize) {
         .unwrap();
 }
 
-fn recover(world: &mut World) -> Vec<&'static str> {
+fn recover(world: &mut JobWorld) -> Vec<&'static str> {
     world
         .tell(JobCommand::Recover { settle: Vec::new() })
         .unwrap()
 }
 
-fn why(world: &World) -> &AbortCause {
+fn why(world: &JobWorld) -> &AbortCause {
     let abort = world
         .events
         .iter()
         .rev()
         .find_map(|event| match &event.what {
-            Happened::RoundAborted { why, .. } => Some(why),
+            JobEventKind::RoundAborted { why, .. } => Some(why),
             _ => None,
         });
     abort.unwrap_or_else(|| panic!("{:?}", world.job.phase))
@@ -108,15 +108,15 @@ fn the_other_gate_is_opened_after_a_quick_restart() {
 
 #[test]
 fn no_start_is_decided_on_what_was_seen_before_a_restart() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see(0, ready());
     recover(&mut world);
     world.see(1, ready());
     assert_eq!(world.phase(), PhaseKind::Claiming);
-    let since = |world: &World| match world.job.components[0].run {
-        Run::AtGate { since, .. } => since,
+    let since = |world: &JobWorld| match world.job.components[0].run {
+        AttemptState::AtGate { since, .. } => since,
         ref other => panic!("{other:?}"),
     };
     let before = since(&world);
@@ -131,12 +131,12 @@ fn no_start_is_decided_on_what_was_seen_before_a_restart() {
 
 #[test]
 fn payloads_that_began_far_apart_are_no_success_though_all_exited_with_0() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see_at(0, ahead(500), ready());
     world.see_at(1, ahead(-40), ready());
-    let ended = |world: &mut World, index: usize, secs: i64, later: u64| {
+    let ended = |world: &mut JobWorld, index: usize, secs: i64, later: u64| {
         let began_at = world.now + DurationMs::from_secs(later) + ClockSkew(secs * 1_000);
         let times = SiteTimes {
             began_at: Some(began_at),
@@ -157,7 +157,7 @@ fn payloads_that_began_far_apart_are_no_success_though_all_exited_with_0() {
 
 #[test]
 fn clocks_that_differ_between_sites_tear_no_start_apart() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see_at(0, ahead(500), ready());
@@ -200,8 +200,8 @@ fn what_a_site_took_back_is_nobodys_error_wherever_it_stood() {
     assert!(
         matches!(
             run,
-            Run::Ended {
-                how: Ending::Lost(_),
+            AttemptState::Ended {
+                how: AttemptEnding::Lost(_),
                 ..
             }
         ),
@@ -227,8 +227,8 @@ fn a_gate_that_was_found_open_too_late_is_nobodys_error() {
     assert!(
         matches!(
             run,
-            Run::Ended {
-                how: Ending::NeverRan(_),
+            AttemptState::Ended {
+                how: AttemptEnding::NeverRan(_),
                 ..
             }
         ),
@@ -238,13 +238,13 @@ fn a_gate_that_was_found_open_too_late_is_nobodys_error() {
 
 #[test]
 fn the_last_moment_to_begin_is_told_in_each_sites_own_time() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see_at(0, ahead(500), ready());
     world.see_at(1, ahead(-40), ready());
     let decided = world.events.iter().find_map(|event| match event.what {
-        Happened::GoDecided { start_by, .. } => start_by,
+        JobEventKind::GoDecided { start_by, .. } => start_by,
         _ => None,
     });
     let start_by: Vec<Option<Timestamp>> = world
@@ -261,7 +261,7 @@ fn the_last_moment_to_begin_is_told_in_each_sites_own_time() {
 #[test]
 fn a_start_is_further_away_if_a_component_was_held_for_long() {
     for (held_secs, lead_secs) in [(0, 2), (44, 2), (45, 7)] {
-        let mut world = World::new(spec(2));
+        let mut world = JobWorld::new(spec(2));
         world.parameters.go_lead = DurationMs::from_secs(2);
         world.parameters.go_lead_held = DurationMs::from_secs(7);
         world.place();

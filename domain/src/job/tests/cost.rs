@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use super::lives::{Blow, behave, blow, strike};
 use super::queued::waiting;
-use super::world::{World, flexible, spec};
+use super::world::{JobWorld, flexible, spec};
 use crate::acquire::{Acquisition, QueueLimits};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::command::{Inputs, Sighting, SubmitAnswer};
-use crate::job::event::{Happened, JobEvent};
+use crate::job::event::{JobEvent, JobEventKind};
 use crate::job::evolve::evolve;
 use crate::job::state::{Job, PhaseKind};
 use crate::runner::RestartScope;
@@ -41,19 +41,21 @@ impl Watch {
     /// Before the event is applied.
     fn see(&mut self, job: &Job, event: &JobEvent) {
         match &event.what {
-            Happened::JobPlaced { .. } => {
+            JobEventKind::JobPlaced { .. } => {
                 self.close_round();
                 (self.placed, self.is_decided) = (event.at, false);
             }
-            Happened::ComponentReady { component, .. } => {
+            JobEventKind::ComponentReady { component, .. } => {
                 self.since.entry(*component).or_insert(event.at);
             }
-            Happened::GoDecided { .. } => {
+            JobEventKind::GoDecided { .. } => {
                 self.is_decided = true;
                 self.to_begin = self.since.keys().copied().collect();
             }
-            Happened::ComponentBegan { component, .. } => self.release(job, *component, event.at),
-            Happened::AttemptEnded {
+            JobEventKind::ComponentBegan { component, .. } => {
+                self.release(job, *component, event.at)
+            }
+            JobEventKind::AttemptEnded {
                 component, attempt, ..
             } if job.components[component.0 as usize].attempt == *attempt => {
                 self.release(job, *component, event.at);
@@ -131,7 +133,7 @@ proptest! {
         let mut spec = if components == 0 { flexible() } else { spec(components) };
         spec.max_retries = 2;
         spec.run.restart_scope = if alone { RestartScope::Component } else { RestartScope::Job };
-        let mut world = World::new(spec);
+        let mut world = JobWorld::new(spec);
         if queued {
             let (deadline, max_hold) = (DurationMs::from_secs(3_600), DurationMs::from_secs(300));
             world.acquisition = Acquisition::Queue(QueueLimits { deadline, max_hold });

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::world::{World, site, spec};
+use super::world::{JobWorld, site, spec};
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::deadlock::yields;
-use crate::job::state::{Component, Job, Phase, Run};
+use crate::job::state::{AttemptState, Component, Job, JobPhase};
 use crate::placed::Placement;
 use crate::units::{DurationMs, Timestamp};
 
@@ -20,9 +20,9 @@ enum Does {
 use Does::{Holds, Nothing, Waits};
 
 fn claiming(id: u64, submitted: u64, components: &[(Does, usize)]) -> Job {
-    let mut job = World::new(spec(components.len())).job;
+    let mut job = JobWorld::new(spec(components.len())).job;
     (job.id, job.submitted_at) = (JobId(id), Timestamp(submitted));
-    job.phase = Phase::Claiming {
+    job.phase = JobPhase::Claiming {
         since: Timestamp(9),
     };
     job.components = components
@@ -38,19 +38,19 @@ fn number() -> LrmId {
 
 fn component(does: Does, at: usize) -> Component {
     let run = match does {
-        Holds => Run::AtGate {
+        Holds => AttemptState::AtGate {
             lrm_id: number(),
             since: Timestamp(9),
             host: "n".into(),
             clock: None,
         },
-        Waits => Run::Submitted {
+        Waits => AttemptState::Submitted {
             lrm_id: number(),
             at: Timestamp(9),
             absences: 0,
             waits: None,
         },
-        Nothing => Run::Idle,
+        Nothing => AttemptState::Idle,
     };
     let placement = Placement {
         site: site(at),
@@ -90,7 +90,7 @@ fn nobody_gives_way_to_one_that_is_not_held_up_by_it() {
         assert_eq!(yields(&ours, [&claiming(7, 1, theirs)]), None, "{theirs:?}");
     }
     let mut started = claiming(7, 1, &[(Holds, 0), (Waits, 1)]);
-    started.phase = Phase::Starting {
+    started.phase = JobPhase::Starting {
         since: Timestamp(9),
     };
     assert_eq!(
@@ -180,7 +180,7 @@ proptest! {
 
 /// Takes away whoever waits for none of the others, again and again: a ring stays.
 fn has_ring(jobs: &[Job]) -> bool {
-    let at = |job: &Job, so: fn(&Run) -> bool| -> Vec<usize> {
+    let at = |job: &Job, so: fn(&AttemptState) -> bool| -> Vec<usize> {
         let there = |at: &usize| {
             let mut parts = job.components.iter().filter(|c| so(&c.run));
             parts.any(|c| {
@@ -192,8 +192,8 @@ fn has_ring(jobs: &[Job]) -> bool {
         (0..4).filter(there).collect()
     };
     let waits = |job: &Job, other: &Job| {
-        let held = at(other, |run| matches!(run, Run::AtGate { .. }));
-        let wanted = at(job, |run| matches!(run, Run::Submitted { .. }));
+        let held = at(other, |run| matches!(run, AttemptState::AtGate { .. }));
+        let wanted = at(job, |run| matches!(run, AttemptState::Submitted { .. }));
         job.id != other.id && wanted.iter().any(|at| held.contains(at))
     };
     let mut left: Vec<&Job> = jobs.iter().collect();

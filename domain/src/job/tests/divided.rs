@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::reservations::Story;
 use super::world::site;
 use crate::acquire::{Molding, OtherShape};
-use crate::job::command::{JobCommand, Rejection};
-use crate::job::spec::{Flexible, Request};
-use crate::job::state::{Phase, PhaseKind};
+use crate::job::command::{JobCommand, JobRejection};
+use crate::job::spec::{Flexible, RequestType};
+use crate::job::state::{JobPhase, PhaseKind};
 use crate::placed::Placement;
 use crate::reserve::flexco::FlexPlan;
 use crate::reserve::lease_length;
@@ -17,7 +17,7 @@ use crate::units::{DurationMs, Timestamp};
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
 const MINUTE: DurationMs = DurationMs::from_secs(60);
 
-type Told = Result<Vec<&'static str>, Rejection>;
+type DivisionFacts = Result<Vec<&'static str>, JobRejection>;
 
 /// Where parts would go: at a site so many.
 pub(super) type Parts<'a> = &'a [(usize, u32)];
@@ -39,7 +39,7 @@ impl Story {
     pub(super) fn divided(flexible: bool) -> Self {
         let mut story = Self::flexible(1, HOUR + HOUR, 2, flexible);
         let mut spec = (*story.world.job.spec).clone();
-        spec.request = Request::Flexible(Flexible::default());
+        spec.request = RequestType::Flexible(Flexible::default());
         spec.components[0].resources = Resources::processors(6);
         let shapes = vec![OtherShape {
             processors: 3,
@@ -77,7 +77,7 @@ impl Story {
         }
     }
 
-    fn divide(&mut self, after: DurationMs, parts: Parts<'_>) -> Told {
+    fn divide(&mut self, after: DurationMs, parts: Parts<'_>) -> DivisionFacts {
         let (plan, placements) = (self.plan(0, after, parts), placements(parts));
         let wish = self.world.job.reservation_wish();
         self.world.tell(JobCommand::Divide {
@@ -87,7 +87,7 @@ impl Story {
         })
     }
 
-    fn divide_anew(&mut self, shape: usize, after: DurationMs, parts: Parts<'_>) -> Told {
+    fn divide_anew(&mut self, shape: usize, after: DurationMs, parts: Parts<'_>) -> DivisionFacts {
         let (plan, placements) = (self.plan(shape, after, parts), placements(parts));
         self.world.tell(JobCommand::DivideAnew {
             plan,
@@ -151,7 +151,7 @@ fn what_sites_do_not_grant_is_divided_anew_but_not_for_ever() {
     for _ in 0..4 {
         story.divide(DurationMs::ZERO, &[(0, 4), (1, 2)]).unwrap();
         story.ask_all();
-        let Phase::Queued { not_before, .. } = story.world.job.phase else {
+        let JobPhase::Queued { not_before, .. } = story.world.job.phase else {
             panic!()
         };
         assert!(not_before > story.world.now, "not at once");
@@ -259,7 +259,7 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
     for parts in [&[(0, 4), (1, 3)][..], &[(0, 4)], &[]] {
         assert_eq!(
             story.divide(HOUR, parts),
-            Err(Rejection::Stale),
+            Err(JobRejection::Stale),
             "{parts:?}"
         );
     }
@@ -271,11 +271,11 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
         placements: elsewhere,
         wish,
     });
-    assert_eq!(told, Err(Rejection::Stale));
+    assert_eq!(told, Err(JobRejection::Stale));
     let mut story = Story::promised(true);
     for (shape, after) in [(0, HOUR), (2, DurationMs::ZERO), (0, HOUR + MINUTE)] {
         let told = story.divide_anew(shape, after, &[(0, 4), (1, 2)]);
-        assert_eq!(told, Err(Rejection::Stale), "{shape} {after}");
+        assert_eq!(told, Err(JobRejection::Stale), "{shape} {after}");
     }
     let later = story.divide_anew(1, MINUTE, &[(0, 3)]);
     assert_eq!(
@@ -285,6 +285,6 @@ fn no_plan_counts_that_is_not_one_of_the_job_or_no_better() {
     );
     let mut story = Story::promised(false);
     let told = story.divide_anew(0, DurationMs::ZERO, &[(0, 4), (1, 2)]);
-    assert_eq!(told, Err(Rejection::Stale), "its user did not allow it");
+    assert_eq!(told, Err(JobRejection::Stale), "its user did not allow it");
     assert_eq!(story.world.job.forward(Timestamp(0)), None);
 }

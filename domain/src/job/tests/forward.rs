@@ -2,7 +2,7 @@
 
 use super::reservations::Story;
 use super::world::{key, site};
-use crate::job::command::{JobCommand, Rejection};
+use crate::job::command::{JobCommand, JobRejection};
 use crate::job::state::PhaseKind;
 use crate::reserve::flexco::PartsPlan;
 use crate::units::DurationMs;
@@ -29,7 +29,7 @@ impl Story {
         &mut self,
         after: DurationMs,
         sites: &[usize],
-    ) -> Result<Vec<&'static str>, Rejection> {
+    ) -> Result<Vec<&'static str>, JobRejection> {
         let plan = PartsPlan {
             start: self.start() + after,
             sites: sites.iter().map(|at| site(*at)).collect(),
@@ -112,17 +112,17 @@ fn no_plan_is_replaced_but_by_a_better_one_within_what_is_accepted() {
         let same = story.could_begin(at, &[0, 1]);
         assert_eq!(
             same,
-            Err(Rejection::Stale),
+            Err(JobRejection::Stale),
             "{at}: no better than {present:?}"
         );
     }
     let elsewhere = story.could_begin(DurationMs::ZERO, &[0, 7]);
-    assert_eq!(elsewhere, Err(Rejection::Stale), "no site of its own");
+    assert_eq!(elsewhere, Err(JobRejection::Stale), "no site of its own");
     let incomplete = story.could_begin(DurationMs::ZERO, &[0]);
-    assert_eq!(incomplete, Err(Rejection::Stale));
+    assert_eq!(incomplete, Err(JobRejection::Stale));
     story.could_begin(DurationMs::ZERO, &[0, 1]).unwrap();
     let twice = story.could_begin(DurationMs::ZERO, &[0, 1]);
-    assert_eq!(twice, Err(Rejection::Stale), "it is being moved already");
+    assert_eq!(twice, Err(JobRejection::Stale), "it is being moved already");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn what_its_user_did_not_allow_to_move_stays() {
     assert!(story.world.job.forward(story.world.now).is_none());
     assert_eq!(
         story.could_begin(DurationMs::ZERO, &[0]),
-        Err(Rejection::Stale)
+        Err(JobRejection::Stale)
     );
 }
 
@@ -141,7 +141,7 @@ fn a_frozen_job_or_one_whose_reservation_has_begun_is_not_moved() {
     story.world.tell(JobCommand::Freeze(key())).unwrap();
     assert_eq!(
         story.could_begin(DurationMs::ZERO, &[0]),
-        Err(Rejection::Stale)
+        Err(JobRejection::Stale)
     );
     story.world.tell(JobCommand::Thaw(key())).unwrap();
     story.world.now = story.world.job.reservations_begin().unwrap();

@@ -3,7 +3,7 @@
 use super::reservations::Story;
 use super::world::site;
 use crate::ids::SiteName;
-use crate::job::command::{JobCommand, Rejection};
+use crate::job::command::{JobCommand, JobRejection};
 use crate::job::state::PhaseKind;
 use crate::reserve::Serial;
 use crate::units::DurationMs;
@@ -25,7 +25,7 @@ fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
     );
     let serial = serial.unwrap().serial;
     let other = story.world.tell(gone(first.clone(), Serial(serial.0 + 7)));
-    assert_eq!(other, Err(Rejection::Stale), "of an earlier round");
+    assert_eq!(other, Err(JobRejection::Stale), "of an earlier round");
     let told = story.world.tell(gone(first.clone(), serial)).unwrap();
     assert_eq!(told[0], "RoundAborted");
     story.ask_all();
@@ -42,7 +42,7 @@ fn a_promise_that_its_site_lost_is_asked_for_anew_before_its_start() {
     );
     assert_eq!(
         story.world.tell(gone(first, serial)),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "told twice"
     );
 }
@@ -61,7 +61,7 @@ fn a_promise_that_is_made_use_of_is_not_given_up_for_a_list_without_it() {
     story.world.claim_all(Default::default());
     assert_eq!(
         story.world.tell(gone(site(0), serial)),
-        Err(Rejection::Stale)
+        Err(JobRejection::Stale)
     );
     assert_eq!(story.world.phase(), PhaseKind::Claiming);
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::reservations::Story;
 use super::world::{key, site, spec};
-use crate::acquire::ReservationWish;
-use crate::claim::{ClaimField, ClaimTry, Place, Victim, plan_claim};
+use crate::acquire::ReservationTerms;
+use crate::claim::{ClaimField, ClaimPlace, ClaimTry, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::command::{
-    ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
+    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
 };
 use crate::job::demands::holdings;
 use crate::job::due::{EffectKind, next_wake};
@@ -191,7 +191,7 @@ fn one_that_is_restarted_alone_still_begins_no_earlier_than_was_said() {
         .site
         .clone();
     if late_site != site(0) {
-        assert_eq!(names, Err(Rejection::Stale));
+        assert_eq!(names, Err(JobRejection::Stale));
         story.world.tell(JobCommand::LeaveSite(late_site)).unwrap();
     }
     let lead = story.world.parameters.reservation_lead;
@@ -235,7 +235,7 @@ fn a_site_that_is_being_emptied_keeps_who_is_promised_a_later_begin() {
     let leaves = story.world.tell(JobCommand::LeaveSite(late.clone()));
     assert_eq!(
         leaves,
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "others run, and would be ended"
     );
     let held = holdings(&story.world.job);
@@ -287,17 +287,17 @@ fn all_of_a_job_is_moved_by_as_much() {
     let from = |index: usize| job.components[index].acquisition().promised().unwrap().from;
     assert_eq!(from(LATE), from(0) + DurationMs(10 * MINUTE.0));
     let window = StartWindow::exactly(story.start() + HOUR);
-    let flexible = ReservationWish {
+    let flexible = ReservationTerms {
         window,
         flexible: true,
-        ..ReservationWish::default()
+        ..ReservationTerms::default()
     };
     for wish in [None, Some(flexible)] {
         let answer = story
             .world
             .tell(JobCommand::ChangeReservation { wish, by: key() });
         assert!(
-            matches!(answer, Err(Rejection::Impossible(_))),
+            matches!(answer, Err(JobRejection::Impossible(_))),
             "{answer:?}"
         );
     }
@@ -307,17 +307,17 @@ fn all_of_a_job_is_moved_by_as_much() {
 struct Full;
 
 impl ClaimField for Full {
-    fn idle_at(&self, _: &Place) -> Option<Resources> {
+    fn idle_at(&self, _: &ClaimPlace) -> Option<Resources> {
         Some(Resources::default())
     }
 
-    fn take(&mut self, _: &Place, _: &Resources) {}
+    fn take(&mut self, _: &ClaimPlace, _: &Resources) {}
 
     fn replace(&mut self, _: &Job, _: ComponentIndex) -> Option<Placement> {
         None
     }
 
-    fn victims_at(&self, _: &Place) -> Vec<Victim> {
+    fn victims_at(&self, _: &ClaimPlace) -> Vec<Victim> {
         Vec::new()
     }
 }
@@ -353,7 +353,7 @@ fn offsets_are_for_what_is_promised_a_start_as_a_whole() {
     let promised = || {
         let mut spec = spec(2);
         let window = StartWindow::exactly(Timestamp(5_000));
-        spec.run.reservation = Some(ReservationWish {
+        spec.run.reservation = Some(ReservationTerms {
             window,
             ..Default::default()
         });
@@ -371,7 +371,7 @@ fn offsets_are_for_what_is_promised_a_start_as_a_whole() {
             }
         }
     };
-    let wish = |change: fn(&mut ReservationWish)| {
+    let wish = |change: fn(&mut ReservationTerms)| {
         check(&move |spec| spec.run.reservation.iter_mut().for_each(change))
     };
     assert_eq!(check(&|_| ()), None);

@@ -3,16 +3,16 @@
 
 use proptest::prelude::*;
 
-use super::world::{World, flexible, key, lost_input, site, spec};
+use super::world::{JobWorld, flexible, key, lost_input, site, spec};
 use crate::claim::ClaimTry;
 use crate::ids::{Attempt, ComponentIndex, JobId, LrmId};
 use crate::job::command::{ExternalState, Inputs, JobCommand, Sighting, SiteTimes, SubmitAnswer};
 use crate::job::decide::{decide, is_news};
 use crate::job::due::{EffectKind, due, next_wake};
-use crate::job::event::Happened;
+use crate::job::event::JobEventKind;
 use crate::job::evolve::evolve;
 use crate::job::spec::Priority;
-use crate::job::state::{Phase, PhaseKind, RestartStep};
+use crate::job::state::{JobPhase, PhaseKind, RestartStep};
 use crate::placed::Placement;
 use crate::runner::RestartScope;
 use crate::units::DurationMs;
@@ -81,8 +81,8 @@ fn answer(kind: u8) -> SubmitAnswer {
     }
 }
 
-pub(super) fn strike(world: &mut World, blow: &Blow) {
-    let attempt = |world: &World, index: usize| world.attempt(index);
+pub(super) fn strike(world: &mut JobWorld, blow: &Blow) {
+    let attempt = |world: &JobWorld, index: usize| world.attempt(index);
     let at = |index: usize| ComponentIndex(index as u32);
     let command = match *blow {
         Blow::Place(input) => JobCommand::Place {
@@ -162,7 +162,7 @@ pub(super) fn strike(world: &mut World, blow: &Blow) {
 }
 
 /// A try that finds some of the unclaimed components startable, perhaps elsewhere.
-fn claim(world: &World, mask: u8, moves: bool) -> JobCommand {
+fn claim(world: &JobWorld, mask: u8, moves: bool) -> JobCommand {
     let start: Vec<ComponentIndex> = world
         .job
         .unclaimed()
@@ -186,7 +186,7 @@ fn claim(world: &World, mask: u8, moves: bool) -> JobCommand {
 }
 
 /// A try that finds all startable, and a site for who is restarted and has none.
-fn claim_well(world: &World) -> JobCommand {
+fn claim_well(world: &JobWorld) -> JobCommand {
     let start: Vec<ComponentIndex> = world.job.unclaimed().collect();
     let moved = start.iter().filter_map(|index| {
         let component = &world.job.components[index.0 as usize];
@@ -213,7 +213,7 @@ fn claim_well(world: &World) -> JobCommand {
 }
 
 /// Everything goes well from here on: does what is due, sees what is to be seen.
-pub(super) fn behave(world: &mut World) {
+pub(super) fn behave(world: &mut JobWorld) {
     let _ = world.tell(JobCommand::Thaw(key()));
     let _ = world.tell(JobCommand::Release(key()));
     for _ in 0..400 {
@@ -221,7 +221,7 @@ pub(super) fn behave(world: &mut World) {
             return;
         }
         world.pass(20);
-        if matches!(world.job.phase, Phase::Queued { .. }) {
+        if matches!(world.job.phase, JobPhase::Queued { .. }) {
             world.record_charges();
             world.place();
         }
@@ -276,7 +276,7 @@ pub(super) fn behave(world: &mut World) {
         }
         if !world.job.is_final() {
             // To look is to claim where all are, which leaves nobody the time to go elsewhere.
-            if matches!(world.job.phase, Phase::Running { .. }) {
+            if matches!(world.job.phase, JobPhase::Running { .. }) {
                 let _ = world.tell(claim_well(world));
             }
             world.look(Inputs::Here);
@@ -294,11 +294,11 @@ fn scope(alone: bool) -> RestartScope {
 }
 
 /// A job of two components that runs, and restarts them alone.
-fn running_apart(max_retries: u32) -> World {
+fn running_apart(max_retries: u32) -> JobWorld {
     let mut spec = spec(2);
     spec.run.restart_scope = RestartScope::Component;
     spec.max_retries = max_retries;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.run();
     world
 }
@@ -317,7 +317,7 @@ proptest! {
             let seen = world.events.len();
             strike(&mut world, blow);
             let failed: Vec<_> = world.events[seen..].iter().filter_map(|e| match e.what {
-                Happened::ComponentFailed { component, .. } => Some(component),
+                JobEventKind::ComponentFailed { component, .. } => Some(component),
                 _ => None,
             }).collect();
             if world.phase() != PhaseKind::Running || failed.len() != 1 {
@@ -346,7 +346,7 @@ proptest! {
         let mut spec = if components == 0 { flexible() } else { spec(components) };
         spec.rerunnable = rerunnable;
         spec.run.restart_scope = scope(alone);
-        let mut world = World::new(spec);
+        let mut world = JobWorld::new(spec);
         let mut attempts = [Attempt(0); 3];
         for blow in &blows {
             let before = world.job.clone();
@@ -374,7 +374,7 @@ proptest! {
     ) {
         let mut spec = if components == 0 { flexible() } else { spec(components) };
         spec.run.restart_scope = scope(alone);
-        let mut world = World::new(spec);
+        let mut world = JobWorld::new(spec);
         for blow in &blows {
             strike(&mut world, blow);
             let look = |at| {
@@ -399,7 +399,7 @@ proptest! {
     ) {
         let mut spec = spec(3);
         spec.run.restart_scope = scope(alone);
-        let mut world = World::new(spec);
+        let mut world = JobWorld::new(spec);
         for blow in &blows {
             strike(&mut world, blow);
             let each = (0..world.job.components.len()).flat_map(|i| (0..8).map(move |k| (i, k)));
@@ -433,7 +433,7 @@ proptest! {
     ) {
         let mut spec = if is_flexible { flexible() } else { spec(3) };
         spec.run.restart_scope = scope(alone);
-        let mut world = World::new(spec);
+        let mut world = JobWorld::new(spec);
         let mut fold = world.job.clone();
         blows.iter().for_each(|blow| strike(&mut world, blow));
         world.events.iter().for_each(|event| evolve(&mut fold, event));
@@ -449,11 +449,11 @@ proptest! {
     ) {
         let mut spec = if is_flexible { flexible() } else { spec(3) };
         spec.run.restart_scope = scope(alone);
-        let mut world = World::new(spec);
+        let mut world = JobWorld::new(spec);
         blows.iter().for_each(|blow| strike(&mut world, blow));
         let mut charged = std::collections::BTreeSet::new();
         for event in &world.events {
-            if let crate::job::event::Happened::SiteCharged { component, charge } = &event.what {
+            if let crate::job::event::JobEventKind::SiteCharged { component, charge } = &event.what {
                 prop_assert!(charged.insert((*component, charge.attempt)), "{:?}", event);
             }
         }
@@ -464,7 +464,7 @@ proptest! {
     fn no_attempt_of_a_component_is_begun_twice_however_the_job_is_split(
         blows in proptest::collection::vec(blow(), 0..200),
     ) {
-        let mut world = World::new(flexible());
+        let mut world = JobWorld::new(flexible());
         let mut begun = std::collections::BTreeSet::new();
         for blow in &blows {
             let before = world.job.clone();

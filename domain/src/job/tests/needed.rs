@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::reservations::Story;
 use super::world::{key, site};
-use crate::acquire::ReservationWish;
+use crate::acquire::ReservationTerms;
 use crate::ids::ComponentIndex;
-use crate::job::command::{JobCommand, Rejection};
-use crate::job::state::{Job, Phase, PhaseKind, Wish};
+use crate::job::command::{JobCommand, JobRejection};
+use crate::job::state::{Job, JobPhase, PhaseKind, TermsChange};
 use crate::placed::Placement;
 use crate::placement::{DefaultPolicies, PlacementRequest};
-use crate::queue::Waiting;
+use crate::queue::WaitingJob;
 use crate::reserve::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
@@ -23,16 +23,16 @@ fn story(components: usize, sites: usize) -> Story {
     let mut story = Story::flexible(components, HOUR, sites, false);
     let now = story.world.now;
     let window = StartWindow::new(now, now + HOUR + HOUR + HOUR);
-    let wish = ReservationWish {
+    let wish = ReservationTerms {
         window,
         reserve_after: Some(AFTER),
         ..Default::default()
     };
-    story.world.job.wish = Wish::Changed(wish);
+    story.world.job.wish = TermsChange::Changed(wish);
     story
 }
 
-fn place(story: &mut Story) -> Result<Vec<&'static str>, Rejection> {
+fn place(story: &mut Story) -> Result<Vec<&'static str>, JobRejection> {
     let placement = Placement {
         site: site(0),
         sources: Vec::new(),
@@ -48,7 +48,7 @@ fn place(story: &mut Story) -> Result<Vec<&'static str>, Rejection> {
 
 fn is_claimed_for(job: &Job) -> bool {
     let request = || PlacementRequest::of_job(job, &DefaultPolicies::default()).into();
-    Waiting::of_job(job, request).is_some()
+    WaitingJob::of_job(job, request).is_some()
 }
 
 #[test]
@@ -58,13 +58,13 @@ fn processors_are_claimed_until_sites_are_asked() {
     assert!(is_claimed_for(&story.world.job));
     assert_eq!(story.world.job.reservation_asked_at(), Some(asked_at));
     story.world.now = asked_at - DurationMs(1);
-    assert_eq!(story.seek(), Err(Rejection::Stale), "it is not time yet");
+    assert_eq!(story.seek(), Err(JobRejection::Stale), "it is not time yet");
     story.world.now = asked_at;
     assert_eq!(story.seek().unwrap(), ["ReservationSought"]);
     assert!(!is_claimed_for(&story.world.job), "while sites are asked");
     assert_eq!(
         place(&mut story),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "a plan of before that comes too late"
     );
     story.ask_all();
@@ -78,7 +78,7 @@ fn a_job_that_got_idle_processors_asks_nobody() {
     assert_eq!(place(&mut story).unwrap(), ["JobPlaced", "ClaimBegun"]);
     story.world.now = story.world.now + HOUR;
     assert_eq!(story.world.job.reservation_asked_at(), None);
-    assert_eq!(story.seek(), Err(Rejection::Stale));
+    assert_eq!(story.seek(), Err(JobRejection::Stale));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_refused_job_keeps_its_place_in_the_queue_and_asks_again() {
     story.world.now = submitted + AFTER;
     story.seek().unwrap();
     story.ask_all();
-    let Phase::Queued { since, .. } = story.world.job.phase else {
+    let JobPhase::Queued { since, .. } = story.world.job.phase else {
         panic!("{:?}", story.world.job.phase)
     };
     assert_eq!(since, submitted);
@@ -130,7 +130,7 @@ fn each_refusal_doubles_the_pause_before_sites_are_asked_again() {
     let week = StartWindow::new(Timestamp(0), Timestamp(0) + DurationMs(7 * 24 * HOUR.0));
     let pauses = |after: u64| {
         let reserve_after = Some(DurationMs::from_secs(60 * after));
-        let wish = ReservationWish {
+        let wish = ReservationTerms {
             window: week,
             reserve_after,
             ..Default::default()
@@ -201,7 +201,7 @@ fn nothing_is_claimed_before_the_earliest_start() {
     let mut story = story(1, 1);
     let mut wish = story.world.job.reservation_wish().unwrap();
     wish.window.earliest = wish.window.earliest + HOUR;
-    story.world.job.wish = Wish::Changed(wish);
+    story.world.job.wish = TermsChange::Changed(wish);
     assert_eq!(
         story.world.job.waits_for_claim(),
         Some(wish.window.earliest)
@@ -212,7 +212,7 @@ fn nothing_is_claimed_before_the_earliest_start() {
 fn a_start_that_a_user_asks_for_is_looked_for_at_once() {
     let mut story = story(1, 1);
     let window = StartWindow::exactly(story.world.now + HOUR);
-    let wish = Some(ReservationWish {
+    let wish = Some(ReservationTerms {
         window,
         ..Default::default()
     });
@@ -241,7 +241,7 @@ proptest! {
             }
             story.ask_all();
             let job = &story.world.job;
-            if let Phase::Queued { .. } = job.phase {
+            if let JobPhase::Queued { .. } = job.phase {
                 let asked_at = job.reservation_asked_at().unwrap();
                 prop_assert!(is_claimed_for(job) && !job.is_being_promised());
                 prop_assert!(asked_at <= latest + DurationMs(1));
@@ -264,7 +264,7 @@ proptest! {
     ) {
         let window = StartWindow::new(Timestamp(0), Timestamp(latest));
         let reserve_after = after.map(DurationMs);
-        let wish = ReservationWish { window, reserve_after, ..Default::default() };
+        let wish = ReservationTerms { window, reserve_after, ..Default::default() };
         let asked_at = wish.asked_at(Timestamp(since), 0).0;
         match after {
             None => prop_assert_eq!(asked_at, 0),
@@ -281,7 +281,7 @@ proptest! {
     ) {
         let window = StartWindow::new(Timestamp(0), Timestamp(latest));
         let reserve_after = Some(DurationMs(after));
-        let wish = ReservationWish { window, reserve_after, ..Default::default() };
+        let wish = ReservationTerms { window, reserve_after, ..Default::default() };
         let (mut asked, mut since) = (Vec::new(), Timestamp(0));
         while let Some(at) = Some(wish.asked_at(since, asked.len() as u32)).filter(|at| at.0 <= latest) {
             prop_assert!(at.0 >= since.0 + after);

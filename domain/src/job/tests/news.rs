@@ -1,6 +1,6 @@
 //! What is worth telling a job, and what it knows already.
 
-use super::world::{World, spec};
+use super::world::{JobWorld, spec};
 use crate::ids::ComponentIndex;
 use crate::job::command::{JobCommand, Sighting, SiteTimes};
 use crate::job::decide::is_news;
@@ -9,8 +9,8 @@ use crate::units::ClockSkew;
 
 #[test]
 fn what_a_site_repeats_is_news_after_an_absence_or_when_it_should_be_over() {
-    let mut world = World::new(spec(1));
-    let told = |world: &World, sighting: Sighting| {
+    let mut world = JobWorld::new(spec(1));
+    let told = |world: &JobWorld, sighting: Sighting| {
         is_news(
             &world.job,
             &world.parameters,
@@ -39,7 +39,7 @@ fn what_a_site_repeats_is_news_after_an_absence_or_when_it_should_be_over() {
 
 #[test]
 fn a_payload_is_not_overdue_because_our_clock_was_set_between_two_starts() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();
     world.see(0, Sighting::Ready("node1".into()));
@@ -84,7 +84,7 @@ fn a_payload_is_not_overdue_because_our_clock_was_set_between_two_starts() {
 
 #[test]
 fn nothing_has_been_missed_before_all_that_was_seen_until_now_is_known() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see_all(Sighting::Ready("n".into()));

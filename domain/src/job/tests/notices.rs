@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::reservations::Story;
 use super::world::key;
-use crate::acquire::ReservationWish;
+use crate::acquire::ReservationTerms;
 use crate::ids::TargetName;
-use crate::job::command::{JobCommand, Rejection};
+use crate::job::command::{JobCommand, JobRejection};
 use crate::job::due::next_wake;
 use crate::job::spec::JobSpec;
 use crate::job::state::{NoticeKind, PhaseKind};
@@ -65,7 +65,7 @@ fn a_start_is_announced_once_and_told_until_it_was_heard() {
         problem: None,
     };
     assert_eq!(story.world.tell(told.clone()).unwrap(), ["NoticeTold"]);
-    assert_eq!(story.world.tell(told), Err(Rejection::Stale));
+    assert_eq!(story.world.tell(told), Err(JobRejection::Stale));
     assert!(owed(&story).is_empty() && !story.world.job.owes_word());
 }
 
@@ -88,7 +88,7 @@ fn a_move_is_told_with_its_new_start_and_announced_anew() {
         .unwrap();
     story.sleep_until(at);
     let window = StartWindow::exactly(story.start() + HOUR + HOUR);
-    let wish = Some(ReservationWish {
+    let wish = Some(ReservationTerms {
         window,
         ..Default::default()
     });

@@ -1,18 +1,18 @@
 //! What jobs leave, and what becomes of them while it is collected.
 
 use super::stories::look_unreachable;
-use super::world::{World, key, spec};
+use super::world::{JobWorld, key, spec};
 use crate::content::Content;
 use crate::ids::{ComponentIndex, Digest, RelPath};
-use crate::job::command::{ExternalState, JobCommand, Rejection};
+use crate::job::command::{ExternalState, JobCommand, JobRejection};
 use crate::job::due::EffectKind;
-use crate::job::spec::{Collect, Output};
-use crate::job::state::{Phase, PhaseKind};
+use crate::job::spec::{Collect, OutputSpec};
+use crate::job::state::{JobPhase, PhaseKind};
 use crate::units::Bytes;
 
 #[test]
 fn a_missing_output_is_the_jobs_own_error() {
-    let mut world = World::collecting(spec(1), &["out"]);
+    let mut world = JobWorld::collecting(spec(1), &["out"]);
     assert_eq!(world.due(), [EffectKind::ReadOutput(0)]);
     let (component, output) = (ComponentIndex(0), 0);
     let content = Err("it is more than 128 levels deep".into());
@@ -24,7 +24,7 @@ fn a_missing_output_is_the_jobs_own_error() {
         })
         .unwrap();
     assert_eq!(world.phase(), PhaseKind::Failed);
-    let Phase::Failed { reason, .. } = &world.job.phase else {
+    let JobPhase::Failed { reason, .. } = &world.job.phase else {
         panic!("{:?}", world.job.phase)
     };
     assert!(
@@ -35,7 +35,7 @@ fn a_missing_output_is_the_jobs_own_error() {
 
 #[test]
 fn outputs_are_collected_before_the_job_is_finished() {
-    let mut world = World::collecting(spec(1), &["out"]);
+    let mut world = JobWorld::collecting(spec(1), &["out"]);
     let (component, output) = (ComponentIndex(0), 0);
     let content = Ok(Content {
         digest: Digest([9; 32]),
@@ -61,8 +61,10 @@ fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
     let mut asked = spec(2);
     let path = RelPath::new("log").unwrap();
     let collect = Collect::Fetch;
-    asked.components[1].outputs.push(Output { path, collect });
-    let mut world = World::collecting(asked, &["out"]);
+    asked.components[1]
+        .outputs
+        .push(OutputSpec { path, collect });
+    let mut world = JobWorld::collecting(asked, &["out"]);
     assert_eq!(world.phase(), PhaseKind::Collecting);
     assert_eq!(
         look_unreachable(&mut world, 1, 7_200),
@@ -74,7 +76,7 @@ fn a_collecting_job_minds_a_silent_site_only_if_it_has_outputs_to_come() {
 
 #[test]
 fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
-    let mut world = World::collecting(spec(1), &["one", "two", "three"]);
+    let mut world = JobWorld::collecting(spec(1), &["one", "two", "three"]);
     let component = ComponentIndex(0);
     for output in 0..2 {
         let digest = Digest([output as u8; 32]);
@@ -129,12 +131,12 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
     world.tell(JobCommand::Hold("it panics".into())).unwrap();
     assert_eq!(
         world.tell(full(&[0, 2])),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "it is held"
     );
     world.tell(JobCommand::Release(key())).unwrap();
     assert_eq!(world.tell(full(&[0, 2])).unwrap(), ["JobFailed"]);
-    let Phase::Failed { reason, .. } = &world.job.phase else {
+    let JobPhase::Failed { reason, .. } = &world.job.phase else {
         panic!("{:?}", world.job.phase)
     };
     for word in [
@@ -145,7 +147,7 @@ fn a_job_with_lost_outputs_fails_once_nothing_else_is_on_its_way() {
         assert!(reason.contains(word), "{reason}");
     }
     assert_eq!((world.due(), world.job.setbacks.own_errors), (vec![], 0));
-    let mut running = World::new(spec(1));
+    let mut running = JobWorld::new(spec(1));
     running.run();
     assert_eq!(
         running.tell(full(&[0])).unwrap(),

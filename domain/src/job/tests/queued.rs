@@ -1,11 +1,11 @@
 //! Components that wait in the queues of their sites.
 
-use super::world::{World, spec};
+use super::world::{JobWorld, spec};
 use crate::acquire::{Acquisition, QueueLimits};
 use crate::ids::{ComponentIndex, LrmId};
 use crate::job::command::{Inputs, Sighting, SubmitAnswer};
 use crate::job::due::EffectKind;
-use crate::job::state::{PhaseKind, Run};
+use crate::job::state::{AttemptState, PhaseKind};
 use crate::units::{DurationMs, Timestamp};
 
 const LIMITS: QueueLimits = QueueLimits {
@@ -14,8 +14,8 @@ const LIMITS: QueueLimits = QueueLimits {
 };
 
 /// A job of so many components, all of which wait in queues.
-pub(super) fn waiting(components: usize) -> World {
-    let mut world = World::new(spec(components));
+pub(super) fn waiting(components: usize) -> JobWorld {
+    let mut world = JobWorld::new(spec(components));
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place();
     world.accept_all();
@@ -23,11 +23,11 @@ pub(super) fn waiting(components: usize) -> World {
     world
 }
 
-fn look(world: &mut World) -> Vec<&'static str> {
+fn look(world: &mut JobWorld) -> Vec<&'static str> {
     world.look(Inputs::Here)
 }
 
-fn run(world: &World, index: usize) -> &Run {
+fn run(world: &JobWorld, index: usize) -> &AttemptState {
     &world.job.components[index].run
 }
 
@@ -51,7 +51,7 @@ fn waiting_for_hours_in_a_sites_queue_is_neither_lost_nor_late() {
 
 #[test]
 fn what_claims_idle_processors_does_not_wait_in_a_queue() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();
     assert!(world.see(0, Sighting::Queued(None)).is_empty());
@@ -109,7 +109,7 @@ fn who_starts_early_gives_back_alone_and_begins_when_the_others_are_expected() {
 }
 
 /// The first of three gave back, and is to begin when the others are expected, in two hours.
-fn deferred() -> World {
+fn deferred() -> JobWorld {
     let mut world = waiting(3);
     let expected = world.now + DurationMs::from_secs(7_200);
     (1..3).for_each(|index| drop(world.see(index, Sighting::Queued(Some(expected)))));
@@ -204,7 +204,7 @@ fn what_can_never_run_at_its_site_goes_elsewhere_and_nobody_is_charged() {
 
 #[test]
 fn what_its_site_never_takes_goes_elsewhere_and_nobody_is_charged() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place();
     world.submit(0, accepted());
@@ -218,20 +218,20 @@ fn what_its_site_never_takes_goes_elsewhere_and_nobody_is_charged() {
 
 #[test]
 fn a_full_queue_costs_the_others_nothing() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place();
     world.submit(0, accepted());
     world.submit(1, SubmitAnswer::Full("only 2 jobs are allowed".into()));
     assert_eq!(world.phase(), PhaseKind::Claiming);
-    assert!(matches!(run(&world, 0), Run::Submitted { .. }));
+    assert!(matches!(run(&world, 0), AttemptState::Submitted { .. }));
 }
 
 #[test]
 fn too_many_lost_places_give_the_round_up() {
     let mut spec = spec(2);
     spec.max_claim_tries = Some(2);
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.acquisition = Acquisition::Queue(LIMITS);
     world.place();
     world.accept_all();
@@ -248,7 +248,7 @@ fn too_many_lost_places_give_the_round_up() {
 #[test]
 fn an_expected_start_is_recorded_when_it_moves_by_a_minute() {
     let mut world = waiting(1);
-    let expected = |world: &World, secs: u64| Some(world.now + DurationMs::from_secs(secs));
+    let expected = |world: &JobWorld, secs: u64| Some(world.now + DurationMs::from_secs(secs));
     let mut told = |secs| {
         let expected = expected(&world, secs);
         world.see(0, Sighting::Queued(expected))
@@ -262,7 +262,7 @@ fn an_expected_start_is_recorded_when_it_moves_by_a_minute() {
         0,
         Sighting::Queued(Some(world.now + DurationMs::from_secs(7_200))),
     );
-    let Run::Submitted {
+    let AttemptState::Submitted {
         waits: Some(waits), ..
     } = world.job.components[0].run
     else {
@@ -278,7 +278,7 @@ fn an_expected_start_is_recorded_when_it_moves_by_a_minute() {
 #[test]
 fn a_wait_is_asked_about_seldom_and_a_start_soon() {
     let mut world = waiting(2);
-    let awaited = |world: &World| -> Vec<(bool, bool)> {
+    let awaited = |world: &JobWorld| -> Vec<(bool, bool)> {
         let held = crate::job::demands::holdings(&world.job);
         held.iter()
             .map(|holding| (holding.awaited, holding.queued))

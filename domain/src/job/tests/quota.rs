@@ -2,10 +2,10 @@
 
 use super::reservations::Story;
 use super::world::key;
-use crate::acquire::ReservationWish;
-use crate::job::command::{JobCommand, Rejection};
-use crate::job::state::Phase;
-use crate::reserve::{Ask, StartWindow};
+use crate::acquire::ReservationTerms;
+use crate::job::command::{JobCommand, JobRejection};
+use crate::job::state::JobPhase;
+use crate::reserve::{ReservationCall, StartWindow};
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -15,7 +15,7 @@ fn a_user_who_holds_too_much_is_told_so_and_the_site_is_not_asked() {
     let mut story = Story::flexible(1, DurationMs::ZERO, 1, false);
     story.seek().unwrap();
     let (question, ask) = story.question().unwrap();
-    assert!(matches!(ask, Ask::Create { .. }));
+    assert!(matches!(ask, ReservationCall::Create { .. }));
     let withhold = |question| JobCommand::WithholdReservation {
         question,
         most: 1,
@@ -23,11 +23,11 @@ fn a_user_who_holds_too_much_is_told_so_and_the_site_is_not_asked() {
     };
     assert_eq!(
         story.world.tell(withhold(question + 1)),
-        Err(Rejection::Stale)
+        Err(JobRejection::Stale)
     );
     let told = story.world.tell(withhold(question)).unwrap();
     assert_eq!(told, ["ReservationWithheld", "JobFailed"]);
-    let Phase::Failed { reason, .. } = &story.world.job.phase else {
+    let JobPhase::Failed { reason, .. } = &story.world.job.phase else {
         panic!()
     };
     assert!(reason.contains("reservations.most_share"), "{reason}");
@@ -42,7 +42,7 @@ fn a_start_is_moved_no_further_ahead_than_its_user_may_reserve() {
     story.world.parameters.reservation_ahead = Some(HOUR + HOUR);
     let mut move_to = |hours: u64, exempt| {
         let window = StartWindow::exactly(story.start() + DurationMs(hours * HOUR.0));
-        let wish = Some(ReservationWish {
+        let wish = Some(ReservationTerms {
             window,
             exempt,
             ..Default::default()
@@ -52,6 +52,6 @@ fn a_start_is_moved_no_further_ahead_than_its_user_may_reserve() {
             .tell(JobCommand::ChangeReservation { wish, by: key() })
     };
     let refused = move_to(2, false);
-    assert!(matches!(refused, Err(Rejection::Impossible(why)) if why.contains("most_ahead")));
+    assert!(matches!(refused, Err(JobRejection::Impossible(why)) if why.contains("most_ahead")));
     assert!(move_to(2, true).is_ok());
 }

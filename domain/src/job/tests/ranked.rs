@@ -8,9 +8,9 @@ use crate::acquire::{Benchmark, Objective, Preferences, Score, Scores};
 use crate::ids::SiteName;
 use crate::job::command::JobCommand;
 use crate::job::reservation::Outlook;
-use crate::job::state::{PhaseKind, Reservation};
+use crate::job::state::{JobReservations, PhaseKind};
 use crate::placed::Placement;
-use crate::reserve::{Ask, Found, Ranking};
+use crate::reserve::{CandidateState, Ranking, ReservationCall};
 use crate::units::DurationMs;
 
 const HOUR: DurationMs = DurationMs::from_secs(3_600);
@@ -87,7 +87,7 @@ fn sites(story: &Story) -> Vec<SiteName> {
         .job
         .reservation
         .as_deref()
-        .and_then(Reservation::placements);
+        .and_then(JobReservations::placements);
     placements
         .unwrap()
         .into_iter()
@@ -111,7 +111,7 @@ fn a_job_goes_where_it_completes_first_and_holds_nothing_elsewhere() {
     let lead = story.world.parameters.reservation_lead;
     let promised = story.start() + HALF + lead;
     assert_eq!(story.world.job.promised_start(), Some(promised));
-    let granted = |it: &Found| matches!(it, Found::Granted(_));
+    let granted = |it: &CandidateState| matches!(it, CandidateState::Granted(_));
     assert!(
         rankings(&story)[0]
             .candidates
@@ -155,7 +155,7 @@ fn components_of_a_job_ask_sites_in_the_order_that_it_prefers() {
     story.seek().unwrap();
     let (_, ask) = story.question().unwrap();
     assert!(
-        matches!(&ask, Ask::Create { site: asked, .. } if *asked == site(0)),
+        matches!(&ask, ReservationCall::Create { site: asked, .. } if *asked == site(0)),
         "{ask:?}"
     );
     story.ask_all();

@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::world::{World, key, site, spec};
-use crate::acquire::{Objective, ReservationWish, Scores};
+use super::world::{JobWorld, key, site, spec};
+use crate::acquire::{Objective, ReservationTerms, Scores};
 use crate::ids::SiteName;
-use crate::job::command::{ExternalState, JobCommand, Rejection, Sighting};
+use crate::job::command::{ExternalState, JobCommand, JobRejection, Sighting};
 use crate::job::due::{EffectKind, due, next_wake};
-use crate::job::state::{PhaseKind, Reservation};
+use crate::job::state::{JobReservations, PhaseKind};
 use crate::placed::Placement;
 use crate::placement::{DefaultPolicies, PlacementRequest};
-use crate::queue::Waiting;
+use crate::queue::WaitingJob;
 use crate::reserve::{
-    Amounts, Ask, Ledger, Outcome, ReservationRequest, Serial, Span, StartWindow, Timeline,
+    Amounts, ReservationCall, ReservationLedger, ReservationOutcome, ReservationRequest, Serial,
+    Span, StartWindow, Timeline,
 };
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -24,8 +25,8 @@ const HOUR: DurationMs = DurationMs::from_secs(3_600);
 
 /// A job, and sites of four processors that keep their reservations in ledgers.
 pub(super) struct Story {
-    pub(super) world: World,
-    pub(super) sites: BTreeMap<SiteName, Ledger<Serial>>,
+    pub(super) world: JobWorld,
+    pub(super) sites: BTreeMap<SiteName, ReservationLedger<Serial>>,
     pub(super) scores: BTreeMap<SiteName, Scores>,
     components: usize,
 }
@@ -48,14 +49,16 @@ impl Story {
         let start = Timestamp(1_000_000_000_000) + HOUR;
         let window = StartWindow::new(start, start + within);
         let tolerance = DurationMs::from_secs(60).min(within);
-        spec.run.reservation = Some(ReservationWish {
+        spec.run.reservation = Some(ReservationTerms {
             window,
             tolerance,
             flexible,
             ..Default::default()
         });
-        let world = World::new(spec);
-        let ledger = |_| Ledger::new(Timeline::new(world.now, &Resources::processors(4)).unwrap());
+        let world = JobWorld::new(spec);
+        let ledger = |_| {
+            ReservationLedger::new(Timeline::new(world.now, &Resources::processors(4)).unwrap())
+        };
         let sites = (0..sites)
             .map(|index| (site(index), ledger(index)))
             .collect();
@@ -106,7 +109,7 @@ impl Story {
         self.world.job.spec.run.reservation.unwrap().window.earliest
     }
 
-    pub(super) fn seek(&mut self) -> Result<Vec<&'static str>, Rejection> {
+    pub(super) fn seek(&mut self) -> Result<Vec<&'static str>, JobRejection> {
         let to = |site: &SiteName| Placement {
             site: site.clone(),
             sources: Vec::new(),
@@ -127,16 +130,16 @@ impl Story {
         })
     }
 
-    pub(super) fn question(&self) -> Option<(u32, Ask)> {
+    pub(super) fn question(&self) -> Option<(u32, ReservationCall)> {
         self.world
             .job
             .reservation
             .as_deref()
-            .and_then(Reservation::question)
+            .and_then(JobReservations::question)
     }
 
     /// What the asked site answers.
-    pub(super) fn outcome(&mut self, ask: &Ask) -> Outcome {
+    pub(super) fn outcome(&mut self, ask: &ReservationCall) -> ReservationOutcome {
         let reservation = self.world.job.reservation.as_deref().unwrap();
         let wanted = reservation.asking().unwrap().job.clone();
         let ledger = self.sites.get_mut(ask.site()).unwrap();
@@ -146,8 +149,8 @@ impl Story {
     pub(super) fn tell(
         &mut self,
         question: u32,
-        outcome: Outcome,
-    ) -> Result<Vec<&'static str>, Rejection> {
+        outcome: ReservationOutcome,
+    ) -> Result<Vec<&'static str>, JobRejection> {
         self.world
             .tell(JobCommand::ReservationAnswered { question, outcome })
     }
@@ -166,7 +169,7 @@ impl Story {
         let held = self
             .sites
             .values()
-            .flat_map(Ledger::leases)
+            .flat_map(ReservationLedger::leases)
             .map(|(serial, _)| *serial);
         held.filter(|serial| *serial != Serial(u32::MAX)).collect()
     }
@@ -285,7 +288,10 @@ fn a_site_that_stays_silent_is_taken_to_have_said_no() {
     story.sleep_until(wake);
     let (_, second) = story.question().unwrap();
     assert_ne!(first.site(), second.site());
-    assert_eq!(story.tell(question, Outcome::Done), Err(Rejection::Stale));
+    assert_eq!(
+        story.tell(question, ReservationOutcome::Done),
+        Err(JobRejection::Stale)
+    );
     story.ask_all();
     assert_eq!(story.world.phase(), PhaseKind::Placed);
     let reservation = story.world.job.reservation.as_deref().unwrap();
@@ -337,7 +343,7 @@ fn a_promise_that_ended_while_its_job_was_frozen_is_asked_for_anew() {
         .job
         .reservation
         .as_deref()
-        .and_then(Reservation::placements);
+        .and_then(JobReservations::placements);
     let promised = promised.unwrap()[0].acquisition.promised().unwrap();
     story.world.now = promised.to;
     let events = story.world.tell(JobCommand::Thaw(key())).unwrap();
@@ -358,18 +364,18 @@ impl Story {
         &mut self,
         later: DurationMs,
         within: DurationMs,
-    ) -> Result<Vec<&'static str>, Rejection> {
+    ) -> Result<Vec<&'static str>, JobRejection> {
         let start = self.start() + later;
         let window = StartWindow::new(start, start + within);
-        let wish = Some(ReservationWish {
+        let wish = Some(ReservationTerms {
             window,
-            ..ReservationWish::default()
+            ..ReservationTerms::default()
         });
         self.world
             .tell(JobCommand::ChangeReservation { wish, by: key() })
     }
 
-    fn give_back(&mut self) -> Result<Vec<&'static str>, Rejection> {
+    fn give_back(&mut self) -> Result<Vec<&'static str>, JobRejection> {
         self.world.tell(JobCommand::ChangeReservation {
             wish: None,
             by: key(),
@@ -398,7 +404,10 @@ fn a_promise_is_kept_until_all_of_another_is_had() {
         );
     }
     let again = story.change(HOUR, DurationMs::ZERO);
-    assert!(matches!(again, Err(Rejection::Impossible(_))), "{again:?}");
+    assert!(
+        matches!(again, Err(JobRejection::Impossible(_))),
+        "{again:?}"
+    );
     story.ask_all();
     assert_eq!(story.world.job.promised_start(), Some(first + HOUR));
     assert_eq!(story.world.phase(), PhaseKind::Placed);
@@ -466,7 +475,7 @@ fn a_claim_puts_an_end_to_a_move() {
         (Some(story.start()), 1)
     );
     let late = story.change(HOUR, DurationMs::ZERO);
-    assert!(matches!(late, Err(Rejection::Impossible(_))), "{late:?}");
+    assert!(matches!(late, Err(JobRejection::Impossible(_))), "{late:?}");
 }
 
 #[test]
@@ -487,12 +496,12 @@ fn a_job_whose_promise_is_given_back_is_placed_as_others_are() {
     assert!(!job.seeks_reservation() && job.reservation_wish().is_none());
     let request = || Arc::new(PlacementRequest::of_job(job, &DefaultPolicies::default()));
     assert!(
-        Waiting::of_job(job, request).is_some(),
+        WaitingJob::of_job(job, request).is_some(),
         "it waits for placement"
     );
-    assert_eq!(story.give_back(), Err(Rejection::AlreadySo));
+    assert_eq!(story.give_back(), Err(JobRejection::AlreadySo));
     let none = story.change(HOUR, HOUR);
-    assert!(matches!(none, Err(Rejection::Impossible(_))), "{none:?}");
+    assert!(matches!(none, Err(JobRejection::Impossible(_))), "{none:?}");
 }
 
 #[test]
@@ -601,12 +610,12 @@ proptest! {
     }
 }
 
-fn serial_of(ask: &Ask) -> Serial {
+fn serial_of(ask: &ReservationCall) -> Serial {
     match ask {
-        Ask::Create { serial, .. }
-        | Ask::Modify { serial, .. }
-        | Ask::Check { serial, .. }
-        | Ask::Confirm { serial, .. }
-        | Ask::Cancel { serial, .. } => *serial,
+        ReservationCall::Create { serial, .. }
+        | ReservationCall::Modify { serial, .. }
+        | ReservationCall::Check { serial, .. }
+        | ReservationCall::Confirm { serial, .. }
+        | ReservationCall::Cancel { serial, .. } => *serial,
     }
 }

@@ -1,9 +1,11 @@
 //! Components that are restarted alone, one story each.
 
-use super::world::{World, key, lost_input, site, spec};
-use crate::claim::{ClaimField, ClaimTry, Place, Victim, plan_claim};
+use super::world::{JobWorld, key, lost_input, site, spec};
+use crate::claim::{ClaimField, ClaimPlace, ClaimTry, Victim, plan_claim};
 use crate::ids::{ComponentIndex, LrmId};
-use crate::job::command::{ExternalState, Inputs, JobCommand, Rejection, Sighting, SubmitAnswer};
+use crate::job::command::{
+    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SubmitAnswer,
+};
 use crate::job::decide::MAX_SITE_ERRORS;
 use crate::job::demands::{holdings, needs};
 use crate::job::due::{EffectKind, next_wake};
@@ -15,16 +17,16 @@ use crate::resources::Resources;
 use crate::runner::RestartScope;
 use crate::units::DurationMs;
 
-fn apart(components: usize) -> World {
+fn apart(components: usize) -> JobWorld {
     let mut spec = spec(components);
     spec.run.restart_scope = RestartScope::Component;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.run();
     world
 }
 
 /// Of two components one has lost its site, and the time has come to claim for it.
-fn apart_without(index: usize) -> World {
+fn apart_without(index: usize) -> JobWorld {
     let mut world = apart(2);
     world.see(index, Sighting::Vanished("lost".into()));
     world.record_charges();
@@ -33,7 +35,7 @@ fn apart_without(index: usize) -> World {
 }
 
 /// A claiming try that finds another site for the component.
-fn claim_at(world: &mut World, index: usize, to: usize, bytes: u64) -> Vec<&'static str> {
+fn claim_at(world: &mut JobWorld, index: usize, to: usize, bytes: u64) -> Vec<&'static str> {
     let component = ComponentIndex(index as u32);
     let placement = Placement {
         site: site(to),
@@ -52,7 +54,7 @@ fn claim_at(world: &mut World, index: usize, to: usize, bytes: u64) -> Vec<&'sta
 }
 
 /// From its claim to its payload.
-fn begin(world: &mut World, index: usize) {
+fn begin(world: &mut JobWorld, index: usize) {
     world.submit(index, SubmitAnswer::Accepted(LrmId::new("9").unwrap()));
     world.see(index, Sighting::Ready("m".into()));
     assert_eq!(world.due(), [EffectKind::OpenGate]);
@@ -182,7 +184,7 @@ fn room_that_comes_and_goes_moves_no_input_to_and_fro() {
     world.look(Inputs::Here);
     let mut field = Elsewhere(world.placements(9_000)[1].clone());
     let parameters = world.parameters.claim.clone();
-    let mut moves = |world: &World| {
+    let mut moves = |world: &JobWorld| {
         plan_claim(&world.job, &parameters, world.now, &mut field)
             .moves
             .len()
@@ -196,17 +198,17 @@ fn room_that_comes_and_goes_moves_no_input_to_and_fro() {
 struct Elsewhere(Placement);
 
 impl ClaimField for Elsewhere {
-    fn idle_at(&self, _: &Place) -> Option<Resources> {
+    fn idle_at(&self, _: &ClaimPlace) -> Option<Resources> {
         Some(Resources::default())
     }
 
-    fn take(&mut self, _: &Place, _: &Resources) {}
+    fn take(&mut self, _: &ClaimPlace, _: &Resources) {}
 
     fn replace(&mut self, _: &Job, _: ComponentIndex) -> Option<Placement> {
         Some(self.0.clone())
     }
 
-    fn victims_at(&self, _: &Place) -> Vec<Victim> {
+    fn victims_at(&self, _: &ClaimPlace) -> Vec<Victim> {
         Vec::new()
     }
 }
@@ -257,7 +259,7 @@ fn processors_that_others_took_are_claimed_again_elsewhere() {
 #[test]
 fn what_runs_at_a_silent_site_is_left_only_after_the_jobs_patience() {
     let mut world = apart(2);
-    let silent = |world: &mut World, secs: u64| {
+    let silent = |world: &mut JobWorld, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
         world
             .tell(JobCommand::Look(ExternalState {
@@ -393,7 +395,7 @@ fn what_was_given_up_while_running_is_left_only_after_the_jobs_patience() {
         component.given_back && component.run.has_begun(),
         "{component:?}"
     );
-    let silent_for = |world: &mut World, secs: u64| {
+    let silent_for = |world: &mut JobWorld, secs: u64| {
         let unreachable = vec![(ComponentIndex(0), world.now - DurationMs::from_secs(secs))];
         world
             .tell(JobCommand::Look(ExternalState {
@@ -445,7 +447,7 @@ fn a_site_that_is_emptied_is_left_by_what_is_not_claimed_there_yet() {
     let mut world = apart(2);
     assert_eq!(
         world.tell(JobCommand::LeaveSite(site(1))),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "it runs there"
     );
     world.see(0, Sighting::Vanished("lost".into()));
@@ -476,7 +478,7 @@ fn a_cancelled_job_leaves_nothing_of_a_restart() {
 fn before_all_have_begun_a_failure_is_one_of_the_whole_job() {
     let mut spec = spec(2);
     spec.run.restart_scope = RestartScope::Component;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.place();
     world.accept_all();
     world.see_all(Sighting::Ready("n".into()));
@@ -535,7 +537,7 @@ fn a_payload_that_began_too_late_and_succeeded_all_the_same_is_done() {
 
 #[test]
 fn nobody_is_woken_for_a_look_up_that_is_under_way_already() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
     world.pass(9);

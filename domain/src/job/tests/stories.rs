@@ -1,17 +1,21 @@
 //! What happens in which case, one story each.
 
-use super::world::{World, key, site, spec};
+use super::world::{JobWorld, key, site, spec};
 use crate::ids::{ComponentIndex, LrmId, TargetName};
 use crate::job::command::{
-    ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
+    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
 };
 use crate::job::decide::MAX_SITE_ERRORS;
 use crate::job::due::{EffectKind, next_wake};
 use crate::job::spec::{OnUnreachable, Priority};
-use crate::job::state::{Phase, PhaseKind};
+use crate::job::state::{JobPhase, PhaseKind};
 use crate::units::DurationMs;
 
-pub(super) fn look_unreachable(world: &mut World, index: u32, secs_ago: u64) -> Vec<&'static str> {
+pub(super) fn look_unreachable(
+    world: &mut JobWorld,
+    index: u32,
+    secs_ago: u64,
+) -> Vec<&'static str> {
     let since = world.now - DurationMs::from_secs(secs_ago);
     let unreachable = vec![(ComponentIndex(index), since)];
     world
@@ -24,7 +28,7 @@ pub(super) fn look_unreachable(world: &mut World, index: u32, secs_ago: u64) -> 
 
 #[test]
 fn three_components_wait_for_each_other_start_together_and_finish() {
-    let mut world = World::new(spec(3));
+    let mut world = JobWorld::new(spec(3));
     world.place();
     assert_eq!(world.due(), [EffectKind::Submit; 3]);
     world.accept_all();
@@ -41,7 +45,7 @@ fn three_components_wait_for_each_other_start_together_and_finish() {
 
 #[test]
 fn gates_stay_shut_until_all_input_has_arrived() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     let placements = world.placements(500_000);
     world
         .tell(JobCommand::Place {
@@ -66,7 +70,7 @@ fn gates_stay_shut_until_all_input_has_arrived() {
 
 #[test]
 fn a_claim_waits_with_its_input_when_that_is_late() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     let placements = world.placements(500_000);
     world
         .tell(JobCommand::Place {
@@ -82,7 +86,7 @@ fn a_claim_waits_with_its_input_when_that_is_late() {
 
 #[test]
 fn input_that_arrives_early_lets_the_job_claim_before_its_estimated_start() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     let placements = world.placements(500_000);
     world
         .tell(JobCommand::Place {
@@ -96,7 +100,7 @@ fn input_that_arrives_early_lets_the_job_claim_before_its_estimated_start() {
 
 #[test]
 fn a_refused_submission_charges_the_site_and_places_the_job_again() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.submit(0, SubmitAnswer::Accepted(LrmId::new("1").unwrap()));
     world.submit(1, SubmitAnswer::Refused("no such queue".into()));
@@ -121,7 +125,7 @@ fn a_refused_submission_charges_the_site_and_places_the_job_again() {
 fn what_runs_once_does_so_even_if_a_gate_is_shut_beside_an_open_one() {
     let mut spec = spec(2);
     spec.rerunnable = false;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.place();
     world.accept_all();
     world.see_all(Sighting::Ready("n".into()));
@@ -143,7 +147,7 @@ fn what_runs_once_does_so_even_if_a_gate_is_shut_beside_an_open_one() {
 
 #[test]
 fn a_full_site_is_nobodys_error() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.submit(0, SubmitAnswer::Full("no processors".into()));
     assert_eq!(world.phase(), PhaseKind::Queued);
@@ -155,7 +159,7 @@ fn a_full_site_is_nobodys_error() {
 
 #[test]
 fn a_lost_reply_is_looked_up_and_adopted_never_sent_again_blindly() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
     assert_eq!(world.due(), [EffectKind::LookUp]);
@@ -175,10 +179,10 @@ fn a_lost_reply_is_looked_up_and_adopted_never_sent_again_blindly() {
 
 #[test]
 fn an_absence_counts_only_after_the_submission_has_settled_and_only_twice() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.submit(0, SubmitAnswer::Unknown(DurationMs::from_secs(30)));
-    let absent = |world: &mut World| {
+    let absent = |world: &mut JobWorld| {
         let (component, attempt, asked_at) = (ComponentIndex(0), world.attempt(0), world.now);
         let found = None;
         world
@@ -204,7 +208,7 @@ fn an_absence_counts_only_after_the_submission_has_settled_and_only_twice() {
 
 #[test]
 fn after_a_rebuild_an_intended_submission_is_looked_up_first() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     let settle = vec![DurationMs::from_secs(5)];
     assert_eq!(
@@ -216,7 +220,7 @@ fn after_a_rebuild_an_intended_submission_is_looked_up_first() {
 
 #[test]
 fn a_component_that_begins_too_late_aborts_the_round_and_is_charged() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see_all(Sighting::Ready("n".into()));
@@ -238,7 +242,7 @@ fn a_component_that_begins_too_late_aborts_the_round_and_is_charged() {
 
 #[test]
 fn nothing_of_an_aborted_round_is_ever_reported_finished() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.run();
     world.see(0, Sighting::Vanished("node failed".into()));
     world.see(1, Sighting::Succeeded);
@@ -248,10 +252,10 @@ fn nothing_of_an_aborted_round_is_ever_reported_finished() {
 
 #[test]
 fn an_error_of_its_own_fails_the_job_unless_it_may_retry() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.run();
     world.see(0, Sighting::Failed("exit code 3".into()));
-    let Phase::Failed { reason, .. } = &world.job.phase else {
+    let JobPhase::Failed { reason, .. } = &world.job.phase else {
         panic!("{:?}", world.job.phase)
     };
     assert!(
@@ -265,7 +269,7 @@ fn an_error_of_its_own_fails_the_job_unless_it_may_retry() {
 
     let mut spec = spec(1);
     spec.max_retries = 1;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.run();
     world.see(0, Sighting::Failed("exit code 3".into()));
     assert_eq!(world.phase(), PhaseKind::Queued);
@@ -278,7 +282,7 @@ fn an_error_of_its_own_fails_the_job_unless_it_may_retry() {
 fn a_job_that_must_not_run_twice_fails_when_its_site_loses_it() {
     let mut spec = spec(1);
     spec.rerunnable = false;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.run();
     world.see(0, Sighting::Vanished("gone".into()));
     world.record_charges();
@@ -287,14 +291,14 @@ fn a_job_that_must_not_run_twice_fails_when_its_site_loses_it() {
 
 #[test]
 fn a_job_that_sites_lose_without_end_fails_in_the_end() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     for round in 1..=MAX_SITE_ERRORS {
         assert_eq!(world.phase(), PhaseKind::Queued, "round {round}");
         world.run();
         world.see(0, Sighting::Vanished("gone".into()));
         world.record_charges();
     }
-    let Phase::Failed { reason, .. } = &world.job.phase else {
+    let JobPhase::Failed { reason, .. } = &world.job.phase else {
         panic!("{:?}", world.job.phase)
     };
     assert_eq!(
@@ -305,7 +309,7 @@ fn a_job_that_sites_lose_without_end_fails_in_the_end() {
 
 #[test]
 fn a_silent_site_is_waited_for_as_long_as_the_job_says() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.run();
     assert_eq!(look_unreachable(&mut world, 1, 1_799), Vec::<&str>::new());
     look_unreachable(&mut world, 1, 1_800);
@@ -325,7 +329,7 @@ fn a_silent_site_is_waited_for_as_long_as_the_job_says() {
 fn a_job_that_says_wait_is_never_moved_from_a_silent_site() {
     let mut spec = spec(1);
     spec.on_unreachable = OnUnreachable::Wait;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.run();
     assert_eq!(
         look_unreachable(&mut world, 0, 10_000_000),
@@ -335,7 +339,7 @@ fn a_job_that_says_wait_is_never_moved_from_a_silent_site() {
 
 #[test]
 fn an_attempt_whose_gate_never_opened_is_left_behind_at_a_silent_site() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();
     world.tell(JobCommand::Cancel(key())).unwrap();
@@ -345,13 +349,13 @@ fn an_attempt_whose_gate_never_opened_is_left_behind_at_a_silent_site() {
 
 #[test]
 fn cancelling_ends_what_lives_before_it_says_cancelled() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.run();
     world.tell(JobCommand::Cancel(key())).unwrap();
     assert_eq!(world.phase(), PhaseKind::Aborting);
     assert_eq!(
         world.tell(JobCommand::Cancel(key())),
-        Err(Rejection::AlreadySo)
+        Err(JobRejection::AlreadySo)
     );
     world.see(0, Sighting::Vanished("killed".into()));
     assert_eq!(world.phase(), PhaseKind::Aborting);
@@ -361,7 +365,7 @@ fn cancelling_ends_what_lives_before_it_says_cancelled() {
 
 #[test]
 fn a_cancelled_claim_that_was_never_sent_is_withdrawn() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.tell(JobCommand::Cancel(key())).unwrap();
     assert_eq!(world.due(), [EffectKind::Withdraw]);
@@ -375,7 +379,7 @@ fn a_cancelled_claim_that_was_never_sent_is_withdrawn() {
 
 #[test]
 fn processors_that_are_not_had_in_time_are_a_lost_claim_not_an_error() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     world.place();
     world.accept_all();
     world.see(0, Sighting::Ready("n".into()));
@@ -394,7 +398,7 @@ fn processors_that_are_not_had_in_time_are_a_lost_claim_not_an_error() {
 
 #[test]
 fn an_acknowledged_submission_that_disappears_is_the_sites_error() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.accept_all();
     world.pass(10);
@@ -424,7 +428,7 @@ fn an_acknowledged_submission_that_disappears_is_the_sites_error() {
 
 #[test]
 fn a_held_job_does_nothing_until_it_is_released() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.run();
     world.tell(JobCommand::Hold("it panics".into())).unwrap();
     assert_eq!(world.due(), []);
@@ -435,7 +439,7 @@ fn a_held_job_does_nothing_until_it_is_released() {
         times: SiteTimes::default(),
         sighting: Sighting::Succeeded,
     };
-    assert_eq!(world.tell(sighted), Err(Rejection::Stale));
+    assert_eq!(world.tell(sighted), Err(JobRejection::Stale));
     world.tell(JobCommand::Release(key())).unwrap();
     world.see(0, Sighting::Succeeded);
     assert_eq!(world.phase(), PhaseKind::Finished);
@@ -443,7 +447,7 @@ fn a_held_job_does_nothing_until_it_is_released() {
 
 #[test]
 fn what_a_held_job_had_on_its_way_is_looked_up_after_its_release() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.place();
     world.tell(JobCommand::Hold("it panics".into())).unwrap();
     let settle = vec![DurationMs::from_secs(5)];
@@ -458,7 +462,7 @@ fn what_a_held_job_had_on_its_way_is_looked_up_after_its_release() {
 
 #[test]
 fn a_drained_site_is_left_by_jobs_whose_payload_has_not_begun() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     let placements = world.placements(1_000);
     world
         .tell(JobCommand::Place {
@@ -471,13 +475,13 @@ fn a_drained_site_is_left_by_jobs_whose_payload_has_not_begun() {
     world.run();
     assert_eq!(
         world.tell(JobCommand::LeaveSite(site(0))),
-        Err(Rejection::Stale)
+        Err(JobRejection::Stale)
     );
 }
 
 #[test]
 fn a_payload_that_outlives_its_wall_time_by_far_is_ended_from_here() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.run();
     world.pass(3_600 + 61);
     world.see(0, Sighting::Begun("node1".into()));
@@ -486,7 +490,7 @@ fn a_payload_that_outlives_its_wall_time_by_far_is_ended_from_here() {
 
 #[test]
 fn no_payload_is_given_up_before_its_site_says_its_wall_time_is_over() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     world.run();
     let before = world.now;
     world.pass(3_600 + 61);
@@ -516,14 +520,14 @@ fn whoever_is_named_is_told_of_the_end_and_nothing_else_changes() {
     let mut spec = spec(1);
     let team = TargetName::new("team").unwrap();
     spec.run.notify = [team.clone()].into();
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     let told = |problem: Option<&str>| JobCommand::EndTold {
         target: team.clone(),
         problem: problem.map(Into::into),
     };
     assert_eq!(
         world.tell(told(None)),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "it has not ended"
     );
     world.tell(JobCommand::Cancel(key())).unwrap();
@@ -538,7 +542,7 @@ fn whoever_is_named_is_told_of_the_end_and_nothing_else_changes() {
     );
     assert_eq!(
         world.tell(told(None)),
-        Err(Rejection::Stale),
+        Err(JobRejection::Stale),
         "they were told"
     );
 }
@@ -547,7 +551,7 @@ fn whoever_is_named_is_told_of_the_end_and_nothing_else_changes() {
 fn a_start_is_a_restart_once_every_payload_had_begun() {
     let mut spec = spec(2);
     spec.max_retries = 2;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.place();
     world.accept_all();
     world.see_all(Sighting::Ready("a".into()));
@@ -568,7 +572,7 @@ fn a_start_is_a_restart_once_every_payload_had_begun() {
 fn a_payload_that_failed_before_it_was_seen_to_run_had_begun_too() {
     let mut spec = spec(1);
     spec.max_retries = 1;
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     world.place();
     world.accept_all();
     world.see_all(Sighting::Ready("a".into()));
@@ -579,16 +583,16 @@ fn a_payload_that_failed_before_it_was_seen_to_run_had_begun_too() {
 /// Tries are counted again while a promotion is on its way to the disk.
 #[test]
 fn a_promotion_that_is_told_twice_raises_one_class() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     let promote = || JobCommand::Promote { to: Priority::High };
     assert_eq!(world.tell(promote()), Ok(vec!["PriorityChanged"]));
-    assert_eq!(world.tell(promote()), Err(Rejection::Stale));
+    assert_eq!(world.tell(promote()), Err(JobRejection::Stale));
     assert_eq!(world.job.priority, Priority::High);
 }
 
 #[test]
 fn who_finds_no_room_for_its_input_goes_elsewhere_and_charges_nobody() {
-    let mut world = World::new(spec(2));
+    let mut world = JobWorld::new(spec(2));
     let placements = world.placements(320_000);
     world
         .tell(JobCommand::Place {
@@ -623,7 +627,7 @@ fn who_finds_no_room_for_its_input_goes_elsewhere_and_charges_nobody() {
 
 #[test]
 fn a_job_that_runs_for_long_each_time_is_lost_as_often_as_sites_lose_it() {
-    let mut world = World::new(spec(1));
+    let mut world = JobWorld::new(spec(1));
     for round in 1..=2 * MAX_SITE_ERRORS {
         assert_eq!(world.phase(), PhaseKind::Queued, "round {round}");
         world.run();
@@ -638,7 +642,7 @@ fn a_job_that_runs_for_long_each_time_is_lost_as_often_as_sites_lose_it() {
 fn that_its_owner_stays_away_from_a_site_costs_a_job_no_claim_try() {
     let mut spec = spec(1);
     spec.max_claim_tries = Some(1);
-    let mut world = World::new(spec);
+    let mut world = JobWorld::new(spec);
     for _ in 0..3 {
         assert_eq!(world.phase(), PhaseKind::Queued);
         world.place();

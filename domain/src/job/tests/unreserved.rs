@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::reservations::Story;
 use super::world::site;
-use crate::acquire::{Acquisition, ReservationWish};
+use crate::acquire::{Acquisition, ReservationTerms};
 use crate::ids::ComponentIndex;
-use crate::job::command::{JobCommand, Rejection};
-use crate::job::state::{Phase, PhaseKind, Unreserved, Wish};
+use crate::job::command::{JobCommand, JobRejection};
+use crate::job::state::{JobPhase, PhaseKind, TermsChange, Unreserved};
 use crate::placed::Placement;
 use crate::units::{DurationMs, Timestamp};
 
@@ -25,10 +25,10 @@ fn at(index: usize) -> Placement {
 }
 
 /// A job of two components, the second of which only a site could hold that grants nothing.
-fn story(unreserved: bool) -> (Story, Result<Vec<&'static str>, Rejection>) {
+fn story(unreserved: bool) -> (Story, Result<Vec<&'static str>, JobRejection>) {
     let mut story = Story::flexible(2, HOUR, 1, false);
     let wish = story.world.job.reservation_wish().unwrap();
-    story.world.job.wish = Wish::Changed(ReservationWish { unreserved, ..wish });
+    story.world.job.wish = TermsChange::Changed(ReservationTerms { unreserved, ..wish });
     let told = story.world.tell(JobCommand::Reserve {
         candidates: vec![vec![at(0)], Vec::new()],
         unreserved: vec![Vec::new(), vec![at(7), at(8)]],
@@ -60,7 +60,7 @@ fn a_component_nobody_could_promise_is_claimed_where_its_user_lets_it() {
 fn without_that_the_job_is_refused_and_told_the_remedy() {
     let (story, told) = story(false);
     assert_eq!(told.unwrap(), ["JobFailed"]);
-    let Phase::Failed { reason, .. } = &story.world.job.phase else {
+    let JobPhase::Failed { reason, .. } = &story.world.job.phase else {
         panic!()
     };
     assert!(reason.contains("unreserved = \"claim\""), "{reason}");
@@ -72,7 +72,7 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
     story.world.job.reservation = None;
     let candidates = vec![Vec::new(), Vec::new()];
     let unreserved = vec![vec![at(7)], vec![at(7)]];
-    story.world.job.phase = Phase::Queued {
+    story.world.job.phase = JobPhase::Queued {
         since: story.world.now,
         not_before: Timestamp(0),
     };
@@ -90,7 +90,7 @@ fn a_job_of_which_nothing_would_be_reserved_is_refused() {
 fn idle_processors_are_looked_for_as_long_as_the_others_can_wait() {
     let (mut story, _) = story(true);
     story.ask_all();
-    let Phase::Placed { start_estimate, .. } = story.world.job.phase else {
+    let JobPhase::Placed { start_estimate, .. } = story.world.job.phase else {
         panic!()
     };
     let promised = story.world.job.promised_start().unwrap();

@@ -1,15 +1,15 @@
 //! What users ask of a job, in every phase that it can be in.
 
 use super::world::*;
-use crate::job::command::{JobCommand, Rejection, Sighting};
+use crate::job::command::{JobCommand, JobRejection, Sighting};
 use crate::job::spec::Priority;
 use crate::job::state::PhaseKind;
 
 /// A job in this phase.
-fn world_in(phase: PhaseKind) -> World {
+fn world_in(phase: PhaseKind) -> JobWorld {
     let mut world = match phase {
-        PhaseKind::Collecting => World::collecting(spec(1), &["out"]),
-        _ => World::new(spec(1)),
+        PhaseKind::Collecting => JobWorld::collecting(spec(1), &["out"]),
+        _ => JobWorld::new(spec(1)),
     };
     match phase {
         PhaseKind::Queued | PhaseKind::Collecting => {}
@@ -57,8 +57,8 @@ fn a_job_can_be_cancelled_in_every_phase_but_those_in_which_it_has_ended() {
             | PhaseKind::Starting
             | PhaseKind::Running
             | PhaseKind::Aborting => Ok(PhaseKind::Aborting),
-            PhaseKind::Finished | PhaseKind::Failed => Err(Rejection::Ended),
-            PhaseKind::Cancelled => Err(Rejection::AlreadySo),
+            PhaseKind::Finished | PhaseKind::Failed => Err(JobRejection::Ended),
+            PhaseKind::Cancelled => Err(JobRejection::AlreadySo),
         };
         assert_eq!(answer.map(|_| world.phase()), after, "{phase:?}");
     }
@@ -71,13 +71,13 @@ fn the_class_of_a_job_alone_can_be_changed_until_it_has_ended() {
         let before = world.job.clone();
         let answer = world.tell(JobCommand::SetPriority(Priority::High, key()));
         if phase.is_final() {
-            assert_eq!(answer, Err(Rejection::Ended), "{phase:?}");
+            assert_eq!(answer, Err(JobRejection::Ended), "{phase:?}");
             continue;
         }
         assert_eq!(answer.unwrap(), ["PriorityChanged"], "{phase:?}");
         assert_eq!((world.phase(), world.job.priority), (phase, Priority::High));
         assert_eq!(world.job.components, before.components, "{phase:?}");
         let again = world.tell(JobCommand::SetPriority(Priority::High, key()));
-        assert_eq!(again, Err(Rejection::AlreadySo), "{phase:?}");
+        assert_eq!(again, Err(JobRejection::AlreadySo), "{phase:?}");
     }
 }

@@ -9,23 +9,23 @@ use crate::ids::{
     Attempt, ComponentIndex, ComponentName, JobId, KeyName, LrmId, RelPath, Round, SiteName,
 };
 use crate::job::command::{
-    ExternalState, Inputs, JobCommand, Rejection, Sighting, SiteTimes, SubmitAnswer,
+    ExternalState, Inputs, JobCommand, JobRejection, Sighting, SiteTimes, SubmitAnswer,
 };
 use crate::job::due::{EffectKind, due};
-use crate::job::event::{Happened, JobEvent};
+use crate::job::event::{JobEvent, JobEventKind};
 use crate::job::parameters::JobParameters;
 use crate::job::spec::{
-    Collect, ComponentSpec, Executable, Flexible, JobSpec, OnUnreachable, Output, Priority,
-    Program, Request,
+    Collect, ComponentSpec, Executable, Flexible, JobSpec, OnUnreachable, OutputSpec, Priority,
+    Program, RequestType,
 };
-use crate::job::state::{Job, Phase, PhaseKind, Setbacks};
+use crate::job::state::{Job, JobPhase, PhaseKind, Setbacks};
 use crate::job::table;
 use crate::job::{decide::decide, evolve::evolve};
-use crate::placed::{Placement, Source};
+use crate::placed::{ContentSource, Placement};
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs, Timestamp};
 
-pub(crate) struct World {
+pub(crate) struct JobWorld {
     pub(crate) job: Job,
     pub(super) now: Timestamp,
     pub(super) parameters: JobParameters,
@@ -67,7 +67,7 @@ fn component(index: usize) -> ComponentSpec {
 pub(crate) fn spec(components: usize) -> JobSpec {
     JobSpec {
         name: None,
-        request: Request::NonFixed,
+        request: RequestType::NonFixed,
         components: (0..components).map(component).collect(),
         policy: None,
         priority: Priority::Low,
@@ -94,12 +94,12 @@ pub(super) fn lost_input(components: &[u32]) -> Inputs {
 /// A flexible job of six processors, which is split otherwise in each round.
 pub(super) fn flexible() -> JobSpec {
     let mut spec = spec(1);
-    spec.request = Request::Flexible(Flexible::default());
+    spec.request = RequestType::Flexible(Flexible::default());
     spec.components[0].resources = Resources::processors(6);
     spec
 }
 
-impl World {
+impl JobWorld {
     pub(crate) fn new(spec: JobSpec) -> Self {
         let now = Timestamp(1_000_000_000_000);
         let job = Job {
@@ -111,7 +111,7 @@ impl World {
             priority: Priority::Low,
             frozen_by: None,
             held: None,
-            phase: Phase::Queued {
+            phase: JobPhase::Queued {
                 since: now,
                 not_before: Timestamp(0),
             },
@@ -140,12 +140,12 @@ impl World {
     }
 
     /// Decides, applies, and checks every step against the table.
-    pub(super) fn tell(&mut self, command: JobCommand) -> Result<Vec<&'static str>, Rejection> {
+    pub(super) fn tell(&mut self, command: JobCommand) -> Result<Vec<&'static str>, JobRejection> {
         let events = decide(&self.job, &self.parameters, command, self.now)?;
         let mut names = Vec::new();
         for event in events {
             let before = self.job.phase.kind();
-            if matches!(event.what, Happened::GoDecided { .. }) {
+            if matches!(event.what, JobEventKind::GoDecided { .. }) {
                 self.check_go();
             }
             evolve(&mut self.job, &event);
@@ -194,15 +194,17 @@ impl World {
         };
         let sources = move |at: usize| match bytes {
             0 => Vec::new(),
-            _ => vec![Source {
+            _ => vec![ContentSource {
                 content,
                 from: site(at + 1),
                 chunk: None,
             }],
         };
         let shares = match self.job.spec.request {
-            Request::Fixed | Request::NonFixed => vec![None; self.job.spec.components.len()],
-            Request::Flexible(_) => match self.job.round.0 % 3 {
+            RequestType::Fixed | RequestType::NonFixed => {
+                vec![None; self.job.spec.components.len()]
+            }
+            RequestType::Flexible(_) => match self.job.round.0 % 3 {
                 0 => vec![Some(4), Some(2)],
                 1 => vec![Some(6)],
                 _ => vec![Some(2); 3],
@@ -296,7 +298,7 @@ impl World {
 
     /// A job whose payloads have succeeded, and left these outputs for a site.
     pub(super) fn collecting(mut spec: JobSpec, outputs: &[&str]) -> Self {
-        let output = |path: &&str| Output {
+        let output = |path: &&str| OutputSpec {
             path: RelPath::new(path).unwrap(),
             collect: Collect::ToSite {
                 site: site(2),

@@ -1,15 +1,15 @@
 //! Close-to-Files: run where the input is, or where it arrives first (KOALA, section 4.3).
 
 use super::worst_fit::most_remaining;
-use crate::job::spec::Request;
-use crate::placed::Rule;
-use crate::placement::history::History;
-use crate::placement::plan::Plan;
+use crate::job::spec::RequestType;
+use crate::placed::PlacementRule;
+use crate::placement::history::PairHistory;
+use crate::placement::plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
-use crate::placement::reason::Refusal;
+use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::search::{Choice, Search};
+use crate::placement::search::{SiteChoice, PlacementSearch};
 
 /// Each component, the largest first, to the first site by name that has its files; else
 /// to the pair of execution and file site in the history table whose transfer is the
@@ -27,8 +27,8 @@ impl Policy for CloseToFiles {
         Self::NAME
     }
 
-    fn serves(&self, request: &Request) -> bool {
-        matches!(request, Request::Fixed | Request::NonFixed)
+    fn serves(&self, request: &RequestType) -> bool {
+        matches!(request, RequestType::Fixed | RequestType::NonFixed)
     }
 
     fn keeps_to_history(&self) -> bool {
@@ -39,7 +39,7 @@ impl Policy for CloseToFiles {
         &self,
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<PlacementPlan, PlacementRefusal> {
         let known = std::mem::take(context.history);
         let (outcome, brought) = place(request, context, &known);
         *context.history = known;
@@ -58,9 +58,9 @@ impl Policy for CloseToFiles {
 fn place(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-    known: &History,
-) -> (Result<Plan, Refusal>, Vec<(usize, usize)>) {
-    let search = Search::new(request, context.grid).with_history(known);
+    known: &PairHistory,
+) -> (Result<PlacementPlan, PlacementRefusal>, Vec<(usize, usize)>) {
+    let search = PlacementSearch::new(request, context.grid).with_history(known);
     let mut brought = Vec::new();
     let outcome = context.place_with(&search, |search, component, remaining| {
         let choice = choose(search, component, remaining, &brought)?;
@@ -76,14 +76,14 @@ fn place(
 /// `learned`: the pairs that this job adds to the table. Those after a component may use them,
 /// as published (vector CF-1); the table itself has them only once all are placed.
 fn choose(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     component: usize,
     remaining: &Remaining,
     learned: &[(usize, usize)],
-) -> Option<Choice> {
+) -> Option<SiteChoice> {
     if !search.component(component).reads_files() {
         let site = most_remaining(search, component, remaining);
-        return site.map(|site| Choice::site(site, Rule::MostLeft));
+        return site.map(|site| SiteChoice::site(site, PlacementRule::MostLeft));
     }
     search
         .close_to_files(component, remaining)

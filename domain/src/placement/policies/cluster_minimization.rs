@@ -4,14 +4,14 @@
 use std::cmp::Reverse;
 
 use super::worst_fit::spread;
-use crate::job::spec::Request;
-use crate::placed::Rule;
-use crate::placement::plan::Plan;
+use crate::job::spec::RequestType;
+use crate::placed::PlacementRule;
+use crate::placement::plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
-use crate::placement::reason::Refusal;
+use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::search::{Choice, Search};
+use crate::placement::search::{SiteChoice, PlacementSearch};
 
 /// Sites by decreasing usable processors, an order that is kept; each component, the
 /// largest first, to the first of them that still takes it.
@@ -28,21 +28,21 @@ impl Policy for ClusterMinimization {
         Self::NAME
     }
 
-    fn serves(&self, request: &Request) -> bool {
-        matches!(request, Request::Fixed | Request::NonFixed)
+    fn serves(&self, request: &RequestType) -> bool {
+        matches!(request, RequestType::Fixed | RequestType::NonFixed)
     }
 
     fn place(
         &self,
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<PlacementPlan, PlacementRefusal> {
         // Of that order one component alone takes the site with the most left.
         if let [_] = request.components() {
             return spread(request, context);
         }
         let order = by_usable(context.remaining);
-        in_order(&Search::new(request, context.grid), context, &order, Rule::FirstInOrder)
+        in_order(&PlacementSearch::new(request, context.grid), context, &order, PlacementRule::FirstInOrder)
     }
 }
 
@@ -59,13 +59,13 @@ pub(super) fn by_usable(remaining: &Remaining) -> Vec<usize> {
 /// # Errors
 /// A component without a site; the context is as it was.
 pub(super) fn in_order(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     order: &[usize],
-    rule: Rule,
-) -> Result<Plan, Refusal> {
+    rule: PlacementRule,
+) -> Result<PlacementPlan, PlacementRefusal> {
     context.place_with(search, |search, component, remaining| {
         let site = order.iter().find(|&&site| search.fits(component, site, remaining));
-        site.copied().map(|site| Choice::site(site, rule))
+        site.copied().map(|site| SiteChoice::site(site, rule))
     })
 }

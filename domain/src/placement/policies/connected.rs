@@ -7,18 +7,18 @@
 //! of a site can lead away from it; so all sets are searched for a better one, within bounds.
 
 use super::cluster_minimization::{by_usable, in_order};
-use super::flexible::{Bounds, Candidate, place_flexible};
+use super::flexible::{Bounds, FlexibleCandidate, place_flexible};
 use super::worst_fit::spread;
-use crate::job::spec::Request;
-use crate::placed::Rule;
+use crate::job::spec::RequestType;
+use crate::placed::PlacementRule;
 use crate::placement::grid::GridSnapshot;
-use crate::placement::group::{Group, GroupSearch};
-use crate::placement::plan::Plan;
+use crate::placement::group::{SiteGroup, GroupSearch};
+use crate::placement::plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
-use crate::placement::reason::{Refusal, Silent};
+use crate::placement::reason::{PlacementRefusal, Silent};
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::search::Search;
+use crate::placement::search::PlacementSearch;
 use crate::placement::split::split;
 
 /// Cluster Minimization over well connected sites: never more sites than without.
@@ -52,53 +52,53 @@ impl Policy for ConnectedClusterMinimization {
         if request.components().len() > 1 { SEARCH } else { 1 }
     }
 
-    fn serves(&self, request: &Request) -> bool {
-        matches!(request, Request::Fixed | Request::NonFixed)
+    fn serves(&self, request: &RequestType) -> bool {
+        matches!(request, RequestType::Fixed | RequestType::NonFixed)
     }
 
     fn place(
         &self,
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<PlacementPlan, PlacementRefusal> {
         if let [_] = request.components() {
             return spread(request, context);
         }
         let order = by_usable(context.remaining);
         let grid = context.grid;
-        let search = Search::new(request, grid);
+        let search = PlacementSearch::new(request, grid);
         let known = unconnected(&search, context, &order);
         let most = known.as_ref().map_or(usize::MAX, |group| group.sites.len());
         let seeds = order.iter().filter(|_| most > 1);
         let groups = seeds.filter_map(|&seed| gather(&search, context, &order, seed, most));
-        let found: Vec<Group> = groups.collect();
-        let grown = known.into_iter().chain(found).min_by_key(Group::rank);
+        let found: Vec<SiteGroup> = groups.collect();
+        let grown = known.into_iter().chain(found).min_by_key(SiteGroup::rank);
         match grown.map(|group| best_of_all(&search, context, &order, group)) {
-            Some(group) => in_order(&search, context, &group.sites, Rule::BestConnected),
-            None => in_order(&search, context, &order, Rule::BestConnected),
+            Some(group) => in_order(&search, context, &group.sites, PlacementRule::BestConnected),
+            None => in_order(&search, context, &order, PlacementRule::BestConnected),
         }
     }
 }
 
 /// The sites that Cluster Minimization itself would combine.
 fn unconnected(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     order: &[usize],
-) -> Option<Group> {
+) -> Option<SiteGroup> {
     let mut trial = PlacementContext {
         grid: context.grid,
         remaining: &mut context.remaining.clone(),
         history: &mut context.history.clone(),
         observer: &mut Silent,
     };
-    let plan = in_order(search, &mut trial, order, Rule::FirstInOrder).ok()?;
+    let plan = in_order(search, &mut trial, order, PlacementRule::FirstInOrder).ok()?;
     let combined = |site: &&usize| {
         let name = &context.grid.sites()[**site].name;
         plan.placements.iter().any(|placement| placement.site == *name)
     };
     let mut sites = order.iter().filter(combined).copied();
-    let mut group = Group::of(sites.next()?);
+    let mut group = SiteGroup::of(sites.next()?);
     for site in sites {
         group.join(site, context.grid);
     }
@@ -108,11 +108,11 @@ fn unconnected(
 /// The best of all sets of at most as many sites as are known to do. A set takes the job if
 /// Cluster Minimization on its sites alone does.
 fn best_of_all(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     order: &[usize],
-    known: Group,
-) -> Group {
+    known: SiteGroup,
+) -> SiteGroup {
     let (grid, remaining) = (context.grid, &mut *context.remaining);
     let parts = search.request.by_size();
     let is_open = |site: &usize| parts.iter().any(|&c| search.fits(c as usize, *site, remaining));
@@ -129,7 +129,7 @@ fn best_of_all(
 }
 
 /// Whether each component, the largest first, finds a place on these sites.
-fn takes_all(search: &Search<'_>, remaining: &mut Remaining, sites: &[usize]) -> bool {
+fn takes_all(search: &PlacementSearch<'_>, remaining: &mut Remaining, sites: &[usize]) -> bool {
     let mut taken = Vec::new();
     for &component in search.request.by_size() {
         let index = component as usize;
@@ -145,13 +145,13 @@ fn takes_all(search: &Search<'_>, remaining: &mut Remaining, sites: &[usize]) ->
 /// The components, the largest first, on the sites of a group that begins with `seed`;
 /// where none of them takes one, the best connected site that does joins.
 fn gather(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     order: &[usize],
     seed: usize,
     most: usize,
-) -> Option<Group> {
-    let mut group = Group::of(seed);
+) -> Option<SiteGroup> {
+    let mut group = SiteGroup::of(seed);
     let mut taken = Vec::new();
     let mut is_whole = true;
     for &component in search.request.by_size() {
@@ -184,17 +184,17 @@ impl Policy for ConnectedFlexibleClusterMinimization {
         SEARCH
     }
 
-    fn serves(&self, request: &Request) -> bool {
-        matches!(request, Request::Flexible(_))
+    fn serves(&self, request: &RequestType) -> bool {
+        matches!(request, RequestType::Flexible(_))
     }
 
     fn place(
         &self,
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<PlacementPlan, PlacementRefusal> {
         let grid = context.grid;
-        let rule = Rule::BestConnected;
+        let rule = PlacementRule::BestConnected;
         place_flexible(request, context, rule, |candidates, bounds| {
             connect(candidates, bounds, grid)
         })
@@ -202,17 +202,17 @@ impl Policy for ConnectedFlexibleClusterMinimization {
 }
 
 /// The best connected of the smallest groups of candidates that take the total.
-fn connect(candidates: &[Candidate], bounds: Bounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
-    let usable = |of: &[Candidate]| of.iter().map(|c| c.usable).collect::<Vec<u32>>();
+fn connect(candidates: &[FlexibleCandidate], bounds: Bounds, grid: &GridSnapshot) -> Vec<(usize, u32)> {
+    let usable = |of: &[FlexibleCandidate]| of.iter().map(|c| c.usable).collect::<Vec<u32>>();
     let count = split(bounds.total, bounds.min, bounds.most, &usable(candidates)).len();
     let seeds = candidates.iter().filter(|_| count > 0);
     let groups = seeds.filter_map(|seed| enough(candidates, seed, bounds.total, count, grid));
-    let Some(grown) = groups.min_by_key(Group::rank) else { return Vec::new() };
+    let Some(grown) = groups.min_by_key(SiteGroup::rank) else { return Vec::new() };
     let offers: Vec<(usize, u32)> = candidates.iter().map(|c| (c.site, c.usable)).collect();
     let mut groups = GroupSearch::new(grid, &offers, bounds.total.into(), grown);
     groups.among(count, &mut |_| true);
     let group = groups.best();
-    let joined: Vec<Candidate> =
+    let joined: Vec<FlexibleCandidate> =
         candidates.iter().filter(|c| group.sites.contains(&c.site)).copied().collect();
     let sizes = split(bounds.total, bounds.min, count, &usable(&joined));
     joined.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
@@ -220,24 +220,24 @@ fn connect(candidates: &[Candidate], bounds: Bounds, grid: &GridSnapshot) -> Vec
 
 /// A group of so many candidates, beginning with `seed`, that together take the total.
 fn enough(
-    candidates: &[Candidate],
-    seed: &Candidate,
+    candidates: &[FlexibleCandidate],
+    seed: &FlexibleCandidate,
     total: u32,
     count: usize,
     grid: &GridSnapshot,
-) -> Option<Group> {
-    let mut group = Group::of(seed.site);
+) -> Option<SiteGroup> {
+    let mut group = SiteGroup::of(seed.site);
     let mut sum = u64::from(seed.usable);
     while group.sites.len() < count {
         let members = group.sites.clone();
         let others = || candidates.iter().filter(|c| !members.contains(&c.site));
         let more = count - members.len() - 1;
         // What the largest of the others add beside one that joins now.
-        let beside = |joining: &Candidate| {
+        let beside = |joining: &FlexibleCandidate| {
             let rest = others().filter(|c| c.site != joining.site).take(more);
             rest.map(|c| u64::from(c.usable)).sum::<u64>()
         };
-        let suffices = |c: &&Candidate| sum + u64::from(c.usable) + beside(c) >= total.into();
+        let suffices = |c: &&FlexibleCandidate| sum + u64::from(c.usable) + beside(c) >= total.into();
         let joined = group.grow(others().filter(suffices).map(|c| c.site), grid);
         let last = group.sites.last().filter(|_| joined)?;
         sum += others().find(|c| c.site == *last).map_or(0, |c| u64::from(c.usable));

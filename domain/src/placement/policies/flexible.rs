@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::cluster_minimization::{by_usable, in_order};
-use crate::content::{Chunk, Content, Part};
+use crate::content::{Chunk, Content, FilePart};
 use crate::ids::ComponentIndex;
-use crate::job::spec::Request;
-use crate::placed::{Placement, Rule};
-use crate::placement::history::History;
-use crate::placement::plan::Plan;
+use crate::job::spec::RequestType;
+use crate::placed::{Placement, PlacementRule};
+use crate::placement::history::PairHistory;
+use crate::placement::plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy, unsuited};
-use crate::placement::reason::{Outcome, Reason, Refusal, Silent};
+use crate::placement::reason::{Suitability, Reason, PlacementRefusal, Silent};
 use crate::placement::request::PlacementRequest;
-use crate::placement::search::{Choice, Search};
+use crate::placement::search::{SiteChoice, PlacementSearch};
 use crate::placement::split::split;
 use crate::resources::Resources;
 use crate::units::Bytes;
@@ -34,16 +34,16 @@ impl Policy for FlexibleClusterMinimization {
         Self::NAME
     }
 
-    fn serves(&self, request: &Request) -> bool {
-        matches!(request, Request::Flexible(_))
+    fn serves(&self, request: &RequestType) -> bool {
+        matches!(request, RequestType::Flexible(_))
     }
 
     fn place(
         &self,
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
-    ) -> Result<Plan, Refusal> {
-        place_flexible(request, context, Rule::LargestFilled, |candidates, bounds| {
+    ) -> Result<PlacementPlan, PlacementRefusal> {
+        place_flexible(request, context, PlacementRule::LargestFilled, |candidates, bounds| {
             let usable: Vec<u32> = candidates.iter().map(|candidate| candidate.usable).collect();
             let sizes = split(bounds.total, bounds.min, bounds.most, &usable);
             candidates.iter().zip(sizes).map(|(candidate, size)| (candidate.site, size)).collect()
@@ -53,7 +53,7 @@ impl Policy for FlexibleClusterMinimization {
 
 /// A site that can take a component of the job, and the most that it can get there.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Candidate {
+pub(super) struct FlexibleCandidate {
     pub(super) site: usize,
     pub(super) usable: u32,
 }
@@ -74,10 +74,10 @@ pub(super) struct Bounds {
 pub(super) fn place_flexible(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-    rule: Rule,
-    choose: impl FnOnce(&[Candidate], Bounds) -> Vec<(usize, u32)>,
-) -> Result<Plan, Refusal> {
-    let search = Search::new(request, context.grid);
+    rule: PlacementRule,
+    choose: impl FnOnce(&[FlexibleCandidate], Bounds) -> Vec<(usize, u32)>,
+) -> Result<PlacementPlan, PlacementRefusal> {
+    let search = PlacementSearch::new(request, context.grid);
     if !request.splits().is_empty() {
         let order = by_usable(context.remaining);
         return first_that_fits(&search, context, &order);
@@ -97,8 +97,8 @@ pub(super) fn place_flexible(
 pub(super) fn bounds_of(
     request: &PlacementRequest,
     context: &PlacementContext<'_>,
-) -> Result<(Resources, Bounds), Refusal> {
-    let Request::Flexible(flexible) = request.request() else { return Err(unsuited(request)) };
+) -> Result<(Resources, Bounds), PlacementRefusal> {
+    let RequestType::Flexible(flexible) = request.request() else { return Err(unsuited(request)) };
     let total = request.total().cloned().unwrap_or_default();
     let bounds = Bounds {
         total: total.processors,
@@ -113,13 +113,13 @@ pub(super) fn bounds_of(
 /// # Errors
 /// No split fits now; the context is as it was.
 pub(super) fn place_split(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
-    rule: Rule,
+    rule: PlacementRule,
     total: &Resources,
     bounds: Bounds,
-    choose: impl FnOnce(&[Candidate], Bounds) -> Vec<(usize, u32)>,
-) -> Result<Plan, Refusal> {
+    choose: impl FnOnce(&[FlexibleCandidate], Bounds) -> Vec<(usize, u32)>,
+) -> Result<PlacementPlan, PlacementRefusal> {
     let candidates = candidates(search, context, total);
     let chosen = choose(&candidates, bounds);
     let refusal = chosen.is_empty().then(|| no_split(bounds, &candidates));
@@ -133,20 +133,20 @@ pub(super) fn place_split(
 }
 
 fn place_shares(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     total: &Resources,
     shares: &[(usize, u32)],
 ) -> Vec<Placement> {
-    let mut part = Part { before: 0, own: 0, total: total.processors.into() };
+    let mut part = FilePart { before: 0, own: 0, total: total.processors.into() };
     let placements = shares.iter().map(|&(site, size)| {
         let used = total.portion(size);
         match context.grid.sites()[site].pool_of(search.component(0)) {
             Some(pool) => context.remaining.take_of(site, pool.name, &used),
             None => context.remaining.take(site, &used),
         }
-        part = Part { before: part.before + part.own, own: size.into(), ..part };
-        let placement = search.placement_of(0, Choice::site(site, Rule::LargestFilled), Some(part));
+        part = FilePart { before: part.before + part.own, own: size.into(), ..part };
+        let placement = search.placement_of(0, SiteChoice::site(site, PlacementRule::LargestFilled), Some(part));
         if context.grid.sites()[site].staging_left.is_some() {
             context.remaining.stage(site, placement.sources.iter().map(|source| source.content));
         }
@@ -157,7 +157,7 @@ fn place_shares(
 
 /// The largest site, if it plainly takes the whole job: then no other is looked at.
 fn takes_all(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     total: &Resources,
 ) -> Option<usize> {
@@ -170,7 +170,7 @@ fn takes_all(
 
 /// The most of the total that a site takes.
 fn usable(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     site: usize,
     total: &Resources,
@@ -191,7 +191,7 @@ fn usable(
 /// Of `most` processors as many as the site has room for the chunks of. Which bytes of a file
 /// they will be is not known yet, so only a whole file counts as being there.
 fn with_room_for_input(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     site: usize,
     most: u32,
@@ -236,16 +236,16 @@ fn largest(mut most: u32, fits: impl Fn(u32) -> bool) -> u32 {
 }
 
 fn candidates(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
     total: &Resources,
-) -> Vec<Candidate> {
+) -> Vec<FlexibleCandidate> {
     let least = search.component(0).resources.processors;
     let left = search.processors_left(0, context.remaining);
     let open = (0..left.len())
         .filter(|&site| left[site] >= least && search.fits(0, site, context.remaining));
-    let most = open.map(|site| Candidate { site, usable: usable(search, context, site, total) });
-    let mut candidates: Vec<Candidate> =
+    let most = open.map(|site| FlexibleCandidate { site, usable: usable(search, context, site, total) });
+    let mut candidates: Vec<FlexibleCandidate> =
         most.filter(|candidate| candidate.usable >= least).collect();
     candidates.sort_by_key(|candidate| (Reverse(candidate.usable), candidate.site));
     candidates
@@ -257,29 +257,29 @@ fn candidates(
 /// # Errors
 /// No split fits now; the context is as it was.
 pub(super) fn first_that_fits(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     order: &[usize],
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     let splits = search.request.splits();
     let fits = |split: &&PlacementRequest| {
         let mut trial = PlacementContext {
             grid: context.grid,
             remaining: &mut context.remaining.clone(),
-            history: &mut History::All,
+            history: &mut PairHistory::All,
             observer: &mut Silent,
         };
-        in_order(&search.of_split(split), &mut trial, order, Rule::FirstSplit).is_ok()
+        in_order(&search.of_split(split), &mut trial, order, PlacementRule::FirstSplit).is_ok()
     };
     let preferred = splits.iter().find(fits).unwrap_or(&splits[0]);
-    let mut plan = in_order(&search.of_split(preferred), context, order, Rule::FirstSplit)?;
+    let mut plan = in_order(&search.of_split(preferred), context, order, PlacementRule::FirstSplit)?;
     for (placement, part) in plan.placements.iter_mut().zip(preferred.components()) {
         placement.share = Some(part.resources.processors);
     }
     Ok(plan)
 }
 
-fn no_split(bounds: Bounds, candidates: &[Candidate]) -> Reason {
+fn no_split(bounds: Bounds, candidates: &[FlexibleCandidate]) -> Reason {
     let sites = candidates.len().min(bounds.most);
     let usable = candidates.iter().take(sites).map(|candidate| u64::from(candidate.usable)).sum();
     Reason::NoSplit { total: bounds.total, min: bounds.min, sites: sites as u32, usable }
@@ -287,20 +287,20 @@ fn no_split(bounds: Bounds, candidates: &[Candidate]) -> Reason {
 
 /// The nearest refusal: that no split fits, where any site could take part.
 fn nearest(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &PlacementContext<'_>,
-    candidates: &[Candidate],
+    candidates: &[FlexibleCandidate],
     reason: Reason,
-) -> Refusal {
+) -> PlacementRefusal {
     let fits = |site| search.fits(0, site, context.remaining);
     if candidates.is_empty() && !(0..context.grid.sites().len()).any(fits) {
         return search.refusal(0, context.remaining);
     }
-    Refusal { component: ComponentIndex(0), site: None, reason }
+    PlacementRefusal { component: ComponentIndex(0), site: None, reason }
 }
 
 fn explain(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     chosen: &[(usize, u32)],
     refusal: Option<&Reason>,
@@ -311,10 +311,10 @@ fn explain(
         match (part, refusal) {
             (Some(part), _) => {
                 verdict.component = ComponentIndex(part as u32);
-                verdict.outcome = Outcome::Chosen;
+                verdict.outcome = Suitability::Chosen;
             }
-            (None, Some(reason)) if verdict.outcome == Outcome::NotPreferred => {
-                verdict.outcome = Outcome::Refused(vec![reason.clone()]);
+            (None, Some(reason)) if verdict.outcome == Suitability::NotPreferred => {
+                verdict.outcome = Suitability::Refused(vec![reason.clone()]);
             }
             (None, _) => {}
         }

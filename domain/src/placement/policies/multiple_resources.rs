@@ -4,19 +4,19 @@
 use std::collections::BTreeSet;
 
 use super::cluster_minimization::in_order;
-use super::flexible::{Bounds, Candidate, bounds_of, first_that_fits, place_split};
+use super::flexible::{Bounds, FlexibleCandidate, bounds_of, first_that_fits, place_split};
 use crate::bid::{
-    Amounts, Bid, Decline, Need, Offer, Route, SiteBid, bid, choose, fragment, remedy,
+    BidAmounts, Bid, Decline, BidNeed, SiteMeans, Route, SiteBid, bid, choose, fragment, remedy,
 };
 use crate::content::Content;
-use crate::job::spec::Request;
-use crate::placed::Rule;
-use crate::placement::plan::Plan;
+use crate::job::spec::RequestType;
+use crate::placed::PlacementRule;
+use crate::placement::plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
-use crate::placement::reason::Refusal;
+use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::search::Search;
+use crate::placement::search::PlacementSearch;
 use crate::resources::MEMORY;
 use crate::units::{BitsPerSecond, Bytes, Mflops};
 
@@ -35,7 +35,7 @@ impl Policy for MultipleResources {
         Self::NAME
     }
 
-    fn serves(&self, _: &Request) -> bool {
+    fn serves(&self, _: &RequestType) -> bool {
         true
     }
 
@@ -47,8 +47,8 @@ impl Policy for MultipleResources {
         &self,
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
-    ) -> Result<Plan, Refusal> {
-        let search = Search::new(request, context.grid);
+    ) -> Result<PlacementPlan, PlacementRefusal> {
+        let search = PlacementSearch::new(request, context.grid);
         let answers = answers(&search, context.remaining);
         place_answered(&search, context, answers)
     }
@@ -59,36 +59,36 @@ impl Policy for MultipleResources {
 /// # Errors
 /// What they give does not cover it.
 pub(in crate::placement) fn place_answered(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     context: &mut PlacementContext<'_>,
     answers: Vec<Result<Bid, Decline>>,
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     let request = search.request;
-    let round = Round { search, answers };
+    let round = AnsweredRound { search, answers };
     if context.observer.is_listening() {
         context.observer.bids(round.told(context.remaining));
     }
     let parts = round.takers(context.remaining);
     match request.request() {
-        Request::Fixed | Request::NonFixed => in_order(search, context, &parts, Rule::Nearest),
-        Request::Flexible(_) if !request.splits().is_empty() => {
+        RequestType::Fixed | RequestType::NonFixed => in_order(search, context, &parts, PlacementRule::Nearest),
+        RequestType::Flexible(_) if !request.splits().is_empty() => {
             first_that_fits(search, context, &parts)
         }
-        Request::Flexible(_) => {
+        RequestType::Flexible(_) => {
             let (total, bounds) = bounds_of(request, context)?;
-            let split = |candidates: &[Candidate], bounds| round.split(candidates, bounds);
-            place_split(search, context, Rule::Nearest, &total, bounds, split)
+            let split = |candidates: &[FlexibleCandidate], bounds| round.split(candidates, bounds);
+            place_split(search, context, PlacementRule::Nearest, &total, bounds, split)
         }
     }
 }
 
 /// What every site answered to a job.
-struct Round<'a> {
-    search: &'a Search<'a>,
+struct AnsweredRound<'a> {
+    search: &'a PlacementSearch<'a>,
     answers: Vec<Result<Bid, Decline>>,
 }
 
-impl Round<'_> {
+impl AnsweredRound<'_> {
     fn told(&self, remaining: &Remaining) -> Vec<SiteBid> {
         let bids = self.answers.iter().flatten().map(|bid| bid.distance);
         let nearest = bids.fold(f64::INFINITY, f64::min);
@@ -122,7 +122,7 @@ impl Round<'_> {
     }
 
     /// Sites and sizes for a total that may be split.
-    fn split(&self, candidates: &[Candidate], bounds: Bounds) -> Vec<(usize, u32)> {
+    fn split(&self, candidates: &[FlexibleCandidate], bounds: Bounds) -> Vec<(usize, u32)> {
         let usable = |site: &usize| candidates.iter().find(|candidate| candidate.site == *site);
         let order = self.order(candidates.iter().map(|candidate| candidate.site));
         let taken: Vec<_> = order.iter().filter_map(usable).collect();
@@ -133,15 +133,15 @@ impl Round<'_> {
 }
 
 /// What each site answers to a job, by site index.
-fn answers(search: &Search<'_>, remaining: &Remaining) -> Vec<Result<Bid, Decline>> {
+fn answers(search: &PlacementSearch<'_>, remaining: &Remaining) -> Vec<Result<Bid, Decline>> {
     let need = need_of(search);
     let sites = 0..search.grid.sites().len();
     sites.map(|site| bid(&need, &offer(search, site, free(remaining, site))?)).collect()
 }
 
 /// What is left at a site.
-fn free(remaining: &Remaining, site: usize) -> Amounts {
-    Amounts {
+fn free(remaining: &Remaining, site: usize) -> BidAmounts {
+    BidAmounts {
         processors: remaining.processors()[site].into(),
         power: Mflops::default(),
         memory_mb: remaining.other(site, MEMORY),
@@ -150,14 +150,14 @@ fn free(remaining: &Remaining, site: usize) -> Amounts {
 }
 
 /// What the job needs as a whole, with its data where it is.
-fn need_of(search: &Search<'_>) -> Need {
-    Need { source_potential: source_potential(search), ..need(search.request) }
+fn need_of(search: &PlacementSearch<'_>) -> BidNeed {
+    BidNeed { source_potential: source_potential(search), ..need(search.request) }
 }
 
 /// What the job needs as a whole, wherever its data is.
-pub(in crate::placement) fn need(request: &PlacementRequest) -> Need {
+pub(in crate::placement) fn need(request: &PlacementRequest) -> BidNeed {
     let mut amounts =
-        Amounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..Amounts::default() };
+        BidAmounts { power: Mflops(request.gflops().saturating_mul(1_000)), ..BidAmounts::default() };
     let mut add = |processors: u32, memory_mb: u64, disk_mb: u64| {
         amounts.processors = amounts.processors.saturating_add(processors.into());
         amounts.memory_mb = amounts.memory_mb.saturating_add(memory_mb);
@@ -170,13 +170,13 @@ pub(in crate::placement) fn need(request: &PlacementRequest) -> Need {
         let processors = if gflops == 0 { asked.processors } else { 0 };
         add(processors, asked.other(MEMORY), asked.other(DISK));
     }
-    Need { amounts, source_potential: BitsPerSecond(0), terms: *request.terms() }
+    BidNeed { amounts, source_potential: BitsPerSecond(0), terms: *request.terms() }
 }
 
 pub(in crate::placement) const DISK: &str = "disk_mb";
 
 /// Potential of the site with the most of the job's data, of equal ones of the first by name.
-pub(in crate::placement) fn source_potential(search: &Search<'_>) -> BitsPerSecond {
+pub(in crate::placement) fn source_potential(search: &PlacementSearch<'_>) -> BitsPerSecond {
     let mut held = vec![0_u64; search.grid.sites().len()];
     for content in search.request.contents() {
         for &site in search.replicas_of(*content) {
@@ -190,11 +190,11 @@ pub(in crate::placement) fn source_potential(search: &Search<'_>) -> BitsPerSeco
 
 /// What a site with so much free has for the job.
 pub(in crate::placement) fn offer(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     site: usize,
-    free: Amounts,
-) -> Result<Offer, Decline> {
-    Ok(Offer {
+    free: BidAmounts,
+) -> Result<SiteMeans, Decline> {
+    Ok(SiteMeans {
         free,
         power_per_processor: search.grid.sites()[site].power_per_processor,
         potential: search.grid.potential(site),
@@ -204,7 +204,7 @@ pub(in crate::placement) fn offer(
 
 /// How all that the job reads gets to a site, each content once, from where it arrives first.
 /// A link carries the lesser of what the one site sends and the other receives.
-fn routes(search: &Search<'_>, site: usize) -> Result<Vec<Route>, Decline> {
+fn routes(search: &PlacementSearch<'_>, site: usize) -> Result<Vec<Route>, Decline> {
     let shape = search.grid.sites()[site].shape.as_ref();
     let Some(shape) = shape.filter(|_| !search.request.contents().is_empty()) else {
         return Ok(Vec::new());

@@ -1,13 +1,13 @@
 //! Worst-Fit: spread the load (KOALA, section 4.3).
 
-use crate::job::spec::Request;
-use crate::placed::Rule;
-use crate::placement::plan::Plan;
+use crate::job::spec::RequestType;
+use crate::placed::PlacementRule;
+use crate::placement::plan::PlacementPlan;
 use crate::placement::policy::{PlacementContext, Policy};
-use crate::placement::reason::Refusal;
+use crate::placement::reason::PlacementRefusal;
 use crate::placement::remaining::Remaining;
 use crate::placement::request::PlacementRequest;
-use crate::placement::search::{Choice, Search};
+use crate::placement::search::{SiteChoice, PlacementSearch};
 
 /// Each component, the largest first, to the site with the most processors left;
 /// equal ones by name. Files come from where they arrive first.
@@ -24,15 +24,15 @@ impl Policy for WorstFit {
         Self::NAME
     }
 
-    fn serves(&self, request: &Request) -> bool {
-        matches!(request, Request::Fixed | Request::NonFixed)
+    fn serves(&self, request: &RequestType) -> bool {
+        matches!(request, RequestType::Fixed | RequestType::NonFixed)
     }
 
     fn place(
         &self,
         request: &PlacementRequest,
         context: &mut PlacementContext<'_>,
-    ) -> Result<Plan, Refusal> {
+    ) -> Result<PlacementPlan, PlacementRefusal> {
         spread(request, context)
     }
 }
@@ -44,9 +44,9 @@ impl Policy for WorstFit {
 pub(super) fn spread(
     request: &PlacementRequest,
     context: &mut PlacementContext<'_>,
-) -> Result<Plan, Refusal> {
+) -> Result<PlacementPlan, PlacementRefusal> {
     context.place_each(request, |search, component, remaining| {
-        most_remaining(search, component, remaining).map(|site| Choice::site(site, Rule::MostLeft))
+        most_remaining(search, component, remaining).map(|site| SiteChoice::site(site, PlacementRule::MostLeft))
     })
 }
 
@@ -54,7 +54,7 @@ pub(super) fn spread(
 /// costs one comparison for each of the others. Else every site that beats the
 /// best so far is looked at.
 pub(super) fn most_remaining(
-    search: &Search<'_>,
+    search: &PlacementSearch<'_>,
     component: usize,
     remaining: &Remaining,
 ) -> Option<usize> {

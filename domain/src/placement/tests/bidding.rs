@@ -5,13 +5,13 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::drawn::{Drawn, drawn};
-use crate::bid::{Decline, Desk, Round, Terms, Weight, Weights};
+use crate::bid::{Announcements, BidRound, Decline, Terms, Weight, Weights};
 use crate::ids::{JobId, SiteName};
-use crate::placement::bidding::{Asked, Given, Ground, takes_bids};
+use crate::placement::bidding::{AnnouncedNeed, BidBasis, GivenBid, takes_bids};
 use crate::placement::policies::MultipleResources;
 use crate::placement::testing::*;
 use crate::placement::*;
-use crate::provisional::{Deducted, DeductionKey, Ledgers};
+use crate::provisional::{Deducted, DeductionKey, DeductionLedger};
 use crate::resources::Resources;
 use crate::units::{BitsPerSecond, DurationMs, Mflops, Timestamp};
 
@@ -79,11 +79,15 @@ impl Policy for Flexibly {
         MultipleResources::NAME
     }
 
-    fn serves(&self, request: &crate::job::spec::Request) -> bool {
-        matches!(request, crate::job::spec::Request::Flexible(_))
+    fn serves(&self, request: &crate::job::spec::RequestType) -> bool {
+        matches!(request, crate::job::spec::RequestType::Flexible(_))
     }
 
-    fn place(&self, _: &PlacementRequest, _: &mut PlacementContext<'_>) -> Result<Plan, Refusal> {
+    fn place(
+        &self,
+        _: &PlacementRequest,
+        _: &mut PlacementContext<'_>,
+    ) -> Result<PlacementPlan, PlacementRefusal> {
         unreachable!("it only lends its name")
     }
 }
@@ -123,8 +127,8 @@ impl Scene {
     }
 
     /// With what is promised to others.
-    fn ledgers(&self, sites: &[GridSite]) -> Ledgers {
-        let mut ledgers = Ledgers::default();
+    fn ledgers(&self, sites: &[GridSite]) -> DeductionLedger {
+        let mut ledgers = DeductionLedger::default();
         let other = ledgers.new_holder();
         let key = ledgers.open(JobId(99), crate::ids::Round(0), other, Timestamp(u64::MAX));
         for (site, promised) in sites.iter().zip(&self.promised) {
@@ -142,17 +146,17 @@ impl Scene {
 /// One site: all that it knows is its own.
 struct SiteActor {
     site: GridSite,
-    desk: Desk<Asked>,
+    desk: Announcements<AnnouncedNeed>,
 }
 
 impl SiteActor {
     fn hears(
         &mut self,
-        (job, asked): (JobId, Option<Asked>),
-        ground: &Ground,
-        ledgers: &mut Ledgers,
+        (job, asked): (JobId, Option<AnnouncedNeed>),
+        ground: &BidBasis,
+        ledgers: &mut DeductionLedger,
         key: &DeductionKey,
-    ) -> Result<Given, Decline> {
+    ) -> Result<GivenBid, Decline> {
         let index = ground.grid().index_of(&self.site.name).unwrap();
         let asked = self.desk.hear(job, asked.as_ref()).unwrap();
         let mut free = self.site.usable();
@@ -169,7 +173,7 @@ impl SiteActor {
     }
 }
 
-fn less_promised(sites: &[GridSite], ledgers: &Ledgers) -> Vec<GridSite> {
+fn less_promised(sites: &[GridSite], ledgers: &DeductionLedger) -> Vec<GridSite> {
     let less = |site: &GridSite| {
         let mut site = site.clone();
         if let Some(promised) = ledgers.at(&site.name) {
@@ -192,17 +196,17 @@ proptest! {
         let snapshot = scene.drawn.grid_of(less_promised(&sites, &ledgers));
         let expected = placed(&request, &snapshot);
 
-        let ground = Ground::new(&request, Arc::new(scene.drawn.grid_of(sites.clone())));
+        let ground = BidBasis::new(&request, Arc::new(scene.drawn.grid_of(sites.clone())));
         let holder = ledgers.new_holder();
         let job = JobId(1);
         let key = ledgers.open(job, crate::ids::Round(0), holder, Timestamp(5_000));
         let mut actors: Vec<SiteActor> =
-            sites.iter().map(|site| SiteActor { site: site.clone(), desk: Desk::new(9) }).collect();
+            sites.iter().map(|site| SiteActor { site: site.clone(), desk: Announcements::new(9) }).collect();
         let count = actors.len();
         for (turn, by_id_alone) in [false, true].into_iter().enumerate() {
-            let mut round = Round::new(count);
+            let mut round = BidRound::new(count);
             for &index in scene.arrival.iter().filter(|index| **index < count) {
-                let asked = (!by_id_alone).then(|| Asked::new(request.clone()));
+                let asked = (!by_id_alone).then(|| AnnouncedNeed::new(request.clone()));
                 let name = &actors[index].site.name;
                 let at = ground.grid().index_of(name).unwrap();
                 let answer = actors[index].hears((job, asked), &ground, &mut ledgers, &key);
@@ -212,7 +216,7 @@ proptest! {
             prop_assert_eq!(round.messages(), 2 * count as u64);
             let answers = round.close();
             let left = Remaining::of(ground.grid());
-            let decided = Asked::new(request.clone()).decide(&ground, &answers, &left);
+            let decided = AnnouncedNeed::new(request.clone()).decide(&ground, &answers, &left);
             let decided = decided.map(|(plan, _)| plan);
             prop_assert_eq!(&decided.as_ref().ok(), &expected.as_ref().ok(), "turn {}", turn);
             prop_assert_eq!(decided.is_err(), expected.is_err());
@@ -225,7 +229,7 @@ proptest! {
     }
 }
 
-fn free_processors(ledgers: &Ledgers, site: &SiteName) -> u32 {
+fn free_processors(ledgers: &DeductionLedger, site: &SiteName) -> u32 {
     ledgers.at(site).map_or(0, |sum| sum.placing.processors)
 }
 
@@ -234,19 +238,22 @@ fn free_processors(ledgers: &Ledgers, site: &SiteName) -> u32 {
 fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
     let one = [site("S", 10)];
     let request = |processors| Arc::new(under("mrs", &request(vec![component(processors)])));
-    let (job_a, job_b) = (Asked::new(request(6)), Asked::new(request(6)));
-    let ground = Ground::new(job_a.request(), Arc::new(grid(one.clone())));
-    let mut ledgers = Ledgers::default();
+    let (job_a, job_b) = (
+        AnnouncedNeed::new(request(6)),
+        AnnouncedNeed::new(request(6)),
+    );
+    let ground = BidBasis::new(job_a.request(), Arc::new(grid(one.clone())));
+    let mut ledgers = DeductionLedger::default();
     let holder = ledgers.new_holder();
-    let open = |ledgers: &mut Ledgers, job| {
+    let open = |ledgers: &mut DeductionLedger, job| {
         ledgers.open(JobId(job), Default::default(), holder, Timestamp(9))
     };
     let (a, b) = (open(&mut ledgers, 1), open(&mut ledgers, 2));
     let mut actor = SiteActor {
         site: one[0].clone(),
-        desk: Desk::new(9),
+        desk: Announcements::new(9),
     };
-    let mut hears = |job, asked: &Asked, ledgers: &mut Ledgers, key| {
+    let mut hears = |job, asked: &AnnouncedNeed, ledgers: &mut DeductionLedger, key| {
         let given = actor
             .hears((JobId(job), Some(asked.clone())), &ground, ledgers, key)
             .unwrap();
@@ -260,7 +267,7 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
         "again: nothing is deducted twice"
     );
     assert_eq!(hears(2, &job_b, &mut ledgers, &b), (0.333_333, 0));
-    let free = |ledgers: &Ledgers| 10 - free_processors(ledgers, &site_name("S"));
+    let free = |ledgers: &DeductionLedger| 10 - free_processors(ledgers, &site_name("S"));
     ledgers.end(&a);
     assert_eq!(free(&ledgers), 6);
     ledgers.end(&b);
@@ -270,10 +277,10 @@ fn what_is_deducted_for_one_job_is_not_free_for_the_next() {
 #[test]
 fn a_site_that_does_not_answer_is_passed_over_and_the_next_is_taken() {
     let sites = [site("A", 10), site("B", 8), site("C", 6)];
-    let job = Asked::new(Arc::new(under("mrs", &request(vec![component(6)]))));
-    let ground = Ground::new(job.request(), Arc::new(grid(sites.clone())));
+    let job = AnnouncedNeed::new(Arc::new(under("mrs", &request(vec![component(6)]))));
+    let ground = BidBasis::new(job.request(), Arc::new(grid(sites.clone())));
     let answer = |index: usize| job.answer(&ground, index, &sites[index].usable());
-    let mut round = Round::new(3);
+    let mut round = BidRound::new(3);
     round.heard(1, answer(1));
     round.heard(2, answer(2));
     let left = Remaining::of(ground.grid());

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::content::{Chunk, Content, Part};
+use crate::content::{Chunk, Content, FilePart};
 use crate::ids::PolicyName;
-use crate::job::spec::{Flexible, Request};
+use crate::job::spec::{Flexible, RequestType};
 use crate::placement::testing::*;
 use crate::placement::*;
 use crate::units::{Bytes, DurationMs};
 
 fn chunk(of: Content, before: u64, own: u64, total: u64) -> Chunk {
-    Chunk::of_part(of, Part { before, own, total })
+    Chunk::of_part(of, FilePart { before, own, total })
 }
 
 fn reading(processors: u32, chunk: Chunk) -> ComponentRequest {
@@ -20,7 +20,7 @@ fn reading(processors: u32, chunk: Chunk) -> ComponentRequest {
     }
 }
 
-fn sources(plan: &Plan) -> Vec<(u64, u64, &str)> {
+fn sources(plan: &PlacementPlan) -> Vec<(u64, u64, &str)> {
     let sources = plan
         .placements
         .iter()
@@ -83,7 +83,7 @@ fn close_to_files_runs_where_the_file_is_that_a_chunk_is_cut_from() {
 fn flexible_reading(policy: &str, total: u32, of: Content, bounds: Flexible) -> PlacementRequest {
     let whole = reading(total, chunk(of, 0, total.into(), total.into()));
     let policy = PolicyName::new(policy).unwrap();
-    PlacementRequest::new(policy, Request::Flexible(bounds), true, vec![whole])
+    PlacementRequest::new(policy, RequestType::Flexible(bounds), true, vec![whole])
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_file_read_whole_and_in_chunks_needs_its_room_once() {
     part.inputs.insert(whole);
     let (policy, flexible) = ("flexible-cluster-minimization", Flexible::default());
     let policy = PolicyName::new(policy).unwrap();
-    let request = PlacementRequest::new(policy, Request::Flexible(flexible), true, vec![part]);
+    let request = PlacementRequest::new(policy, RequestType::Flexible(flexible), true, vec![part]);
     assert_eq!(shares_of(&placed(&request, &grid).unwrap()), [("A", 7)]);
 }
 

@@ -8,8 +8,8 @@ use crate::units::DurationMs;
 
 const NAME: &str = "close-to-files";
 
-fn pairs(pairs: &[(&str, &str)]) -> History {
-    History::Pairs(
+fn pairs(pairs: &[(&str, &str)]) -> PairHistory {
+    PairHistory::Pairs(
         pairs
             .iter()
             .map(|(e, f)| (site_name(e), site_name(f)))
@@ -41,8 +41,8 @@ fn setting(idle: [u32; 4]) -> GridSnapshot {
 fn placed_with(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-    history: &mut History,
-) -> Result<Plan, Refusal> {
+    history: &mut PairHistory,
+) -> Result<PlacementPlan, PlacementRefusal> {
     let mut remaining = Remaining::of(grid);
     place(
         request,
@@ -56,7 +56,7 @@ fn placed_with(
 }
 
 /// Execution site, file site and seconds of each component; no file site if the files are there.
-fn served(plan: &Plan) -> Vec<(&str, &str, u64)> {
+fn served(plan: &PlacementPlan) -> Vec<(&str, &str, u64)> {
     let of = |p: &'_ crate::placed::Placement| p.transfer_time.0 / 1000;
     plan.placements
         .iter()
@@ -121,14 +121,14 @@ fn an_empty_table_places_nothing_beside_the_files() {
         .iter()
         .find(|verdict| verdict.site == site_name("B"))
         .unwrap();
-    assert_eq!(b.outcome, Outcome::Refused(vec![Reason::NotInHistory]));
+    assert_eq!(b.outcome, Suitability::Refused(vec![Reason::NotInHistory]));
 }
 
 fn explained_with(
     request: &PlacementRequest,
     grid: &GridSnapshot,
-    history: &mut History,
-) -> (Result<Plan, Refusal>, Recorder) {
+    history: &mut PairHistory,
+) -> (Result<PlacementPlan, PlacementRefusal>, Recorder) {
     let mut recorder = Recorder::default();
     let mut remaining = Remaining::of(grid);
     let mut context = PlacementContext {
@@ -219,7 +219,7 @@ fn of_links_that_are_equally_fast_the_first_by_name_serves() {
 /// CF-8: "all" is a rule, not the pairs of the sites that were there when it was set.
 #[test]
 fn a_table_of_all_pairs_has_those_of_a_site_that_joins_later() {
-    let mut history = History::All;
+    let mut history = PairHistory::All;
     let request = reading(&[8], file(1, 4));
     let before = setting([4, 0, 0, 7]);
     placed_with(&request, &before, &mut history).unwrap_err();

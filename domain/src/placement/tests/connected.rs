@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::judge::{Asked, Judge};
+use super::judge::{Judge, SubmittedRequest};
 use super::policies::plan;
 use crate::ids::ComponentIndex;
-use crate::job::spec::{Flexible, Request};
+use crate::job::spec::{Flexible, RequestType};
 use crate::placement::testing::*;
 use crate::placement::*;
 
@@ -35,11 +35,11 @@ impl World {
 /// What is made of a request, and what is to be.
 fn both(
     policy: &'static str,
-    kind: Request,
+    kind: RequestType,
     parts: Vec<ComponentRequest>,
     world: &World,
-) -> [Result<Plan, ComponentIndex>; 2] {
-    let asked = Asked {
+) -> [Result<PlacementPlan, ComponentIndex>; 2] {
+    let asked = SubmittedRequest {
         policy,
         kind,
         restartable: true,
@@ -48,7 +48,7 @@ fn both(
     let grid = world.grid();
     let told = placed(&asked.request(), &grid);
     let expected = plan(
-        &mut Judge::new(&grid, History::All, &asked),
+        &mut Judge::new(&grid, PairHistory::All, &asked),
         told.as_ref().ok(),
     );
     [told.map_err(|refusal| refusal.component), expected]
@@ -129,7 +129,7 @@ proptest! {
         prop_assume!(min <= total);
         let bounds = Flexible { min_component_size: min, max_components: Some(4), splits: vec![] };
         let [told, expected] =
-            both(FCM, Request::Flexible(bounds), vec![component(total)], &world);
+            both(FCM, RequestType::Flexible(bounds), vec![component(total)], &world);
         prop_assert_eq!(told, expected);
     }
 
@@ -138,7 +138,7 @@ proptest! {
         world in world(), parts in prop::collection::vec(5..11u32, 2..5),
     ) {
         let parts = parts.into_iter().map(component).collect();
-        let [told, expected] = both(CM, Request::NonFixed, parts, &world);
+        let [told, expected] = both(CM, RequestType::NonFixed, parts, &world);
         prop_assert_eq!(told, expected);
     }
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
-use crate::job::spec::Request;
-use crate::labels::Rule;
+use crate::job::spec::RequestType;
+use crate::labels::LabelRule;
 use crate::placed::ReasonCode;
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
@@ -21,7 +21,7 @@ fn admitted(drawn: &Drawn, index: usize) -> bool {
         .verdicts
         .iter()
         .find(|v| v.site.as_str() == NAMES[index]);
-    !matches!(verdict.unwrap().outcome, Outcome::Refused(_))
+    !matches!(verdict.unwrap().outcome, Suitability::Refused(_))
 }
 
 /// A job component by component: the sites as they are supposed to be, and where the components
@@ -98,7 +98,7 @@ fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<R
         let component = verdicts[0].component;
         let chosen = verdicts
             .iter()
-            .position(|verdict| verdict.outcome == Outcome::Chosen);
+            .position(|verdict| verdict.outcome == Suitability::Chosen);
         if chosen.is_some() {
             return (component.0 as usize, chosen, Vec::new());
         }
@@ -111,7 +111,7 @@ fn turns(drawn: &Drawn, recorder: &Recorder) -> Vec<(usize, Option<usize>, Vec<R
             .position(|verdict| Some(&verdict.site) == site.as_ref());
         let at = at.filter(|&at| drawn.sites[at].idle.is_some());
         let reasons = match at.map(|at| &verdicts[at].outcome) {
-            Some(Outcome::Refused(reasons)) => reasons.clone(),
+            Some(Suitability::Refused(reasons)) => reasons.clone(),
             _ => Vec::new(),
         };
         (component.0 as usize, at, reasons)
@@ -149,7 +149,7 @@ fn changed(mut drawn: Drawn, change: impl FnMut(&mut ComponentRequest)) -> Drawn
 fn rigid(drawn: Drawn, policy: usize) -> Drawn {
     let rigid = POLICIES
         .iter()
-        .filter(|policy| policy.serves(&Request::NonFixed));
+        .filter(|policy| policy.serves(&RequestType::NonFixed));
     let policy = rigid.cycle().nth(policy).unwrap();
     Drawn {
         request: under(policy.name(), &drawn.request),
@@ -198,7 +198,7 @@ proptest! {
             let is_alike = tries_out(&drawn.request) == tries_out(&alone.request);
             let turn = if is_alike { turn } else { &[] };
             for (at, verdict) in turn.iter().enumerate() {
-                let Outcome::Refused(reasons) = &verdict.outcome else { continue };
+                let Suitability::Refused(reasons) = &verdict.outcome else { continue };
                 let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();
                 prop_assert!(admitted(&without(&alone, at, reasons, None), at), "{reasons:?}");
                 for code in codes {
@@ -223,7 +223,7 @@ proptest! {
         let mut drawn = rigid(changed(drawn, |part| {
             part.inputs.clear();
             part.avoid.clear();
-            part.constraints.retain(|constraint| matches!(constraint.rule, Rule::Is(_)));
+            part.constraints.retain(|constraint| matches!(constraint.rule, LabelRule::Is(_)));
         }), policy);
         drawn.request = request_of(&drawn, drawn.request.components().to_vec());
         let (outcome, recorder) = explained(&drawn.request, &drawn.grid());
@@ -242,7 +242,7 @@ proptest! {
             if let Some(site) = less {
                 walk.sites.sites[site].idle.as_mut().unwrap().idle.processors -= 1;
             }
-            let kind = Request::Fixed;
+            let kind = RequestType::Fixed;
             let named = PlacementRequest::new(drawn.request.policy().clone(), kind, true, parts);
             placed(&named, &walk.sites.grid()).is_ok()
         };
@@ -307,7 +307,7 @@ proptest! {
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
         let unafraid = |drawn: Drawn| changed(drawn, |part| part.avoid.clear());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
-            let Outcome::Refused(reasons) = &verdict.outcome else { continue };
+            let Suitability::Refused(reasons) = &verdict.outcome else { continue };
             let lifted = unafraid(without(&drawn, index, reasons, None));
             prop_assert!(admitted(&lifted, index), "{}: {reasons:?}", verdict.site);
             let codes: BTreeSet<ReasonCode> = reasons.iter().map(knob).collect();

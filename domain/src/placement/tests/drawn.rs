@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::ids::ComponentIndex;
-use crate::job::spec::{Flexible, Request};
-use crate::labels::{Constraint, Rule};
+use crate::job::spec::{Flexible, RequestType};
+use crate::labels::{Constraint, LabelRule};
 use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -45,9 +45,9 @@ prop_compose! {
             ours: vector(ours, 0),
             quota: Quota { share: PerMillion(quota), basis },
             acceptance: match state {
-                0 => Acceptance::Closed(Hindrance::Drained),
-                1 => Acceptance::ProbesOnly,
-                _ => Acceptance::Open,
+                0 => PlacementAcceptance::Closed(Hindrance::Drained),
+                1 => PlacementAcceptance::ProbesOnly,
+                _ => PlacementAcceptance::Open,
             },
             room,
             serves_files: serves_files > 0,
@@ -68,8 +68,8 @@ prop_compose! {
         let constraint = |rule| Constraint { key: "arch".into(), rule };
         ComponentRequest {
             constraints: match rule {
-                0 => vec![constraint(Rule::Is(arm()))],
-                1 => vec![constraint(Rule::IsNot(arm()))],
+                0 => vec![constraint(LabelRule::Is(arm()))],
+                1 => vec![constraint(LabelRule::IsNot(arm()))],
                 _ => vec![],
             },
             avoid: avoid.into_iter().map(|i| site_name(NAMES[i])).collect(),
@@ -115,9 +115,12 @@ impl Drawn {
             min_component_size: least,
             ..Flexible::default()
         };
-        let kinds = [self.request.request().clone(), Request::Flexible(bounds)];
+        let kinds = [
+            self.request.request().clone(),
+            RequestType::Flexible(bounds),
+        ];
         let kind = kinds.into_iter().find(|kind| policy.serves(kind)).unwrap();
-        if kind != Request::Fixed {
+        if kind != RequestType::Fixed {
             parts.iter_mut().for_each(|part| part.site = None);
         }
         let name = crate::ids::PolicyName::new(policy.name()).unwrap();
@@ -150,7 +153,7 @@ pub(super) fn drawn(components: std::ops::Range<usize>) -> impl Strategy<Value =
                 links,
                 request: PlacementRequest::new(
                     worst_fit(),
-                    crate::job::spec::Request::NonFixed,
+                    crate::job::spec::RequestType::NonFixed,
                     restartable,
                     components,
                 ),
@@ -171,7 +174,7 @@ prop_compose! {
         for ((site, silent), staging) in drawn.sites.iter_mut().zip(silent).zip(staging) {
             site.staging_left = staging.map(|left| Bytes(left * GB));
             if silent == 0 {
-                (site.idle, site.acceptance) = (None, Acceptance::Open);
+                (site.idle, site.acceptance) = (None, PlacementAcceptance::Open);
             }
         }
         if is_fixed > 0 {
@@ -182,13 +185,13 @@ prop_compose! {
             part.site = Some(site_name(NAMES[at]));
         }
         let (policy, restartable) = (drawn.request.policy().clone(), drawn.request.is_restartable());
-        drawn.request = PlacementRequest::new(policy, Request::Fixed, restartable, parts);
+        drawn.request = PlacementRequest::new(policy, RequestType::Fixed, restartable, parts);
         drawn
     }
 }
 
 /// Of the worst reason of each site the nearest: what a refusal names.
-pub(super) fn nearest(recorder: &Recorder, component: ComponentIndex) -> Refusal {
+pub(super) fn nearest(recorder: &Recorder, component: ComponentIndex) -> PlacementRefusal {
     let gap = |reason: &Reason| match reason {
         Reason::NotEnoughIdle { missing, .. } => *missing,
         Reason::QuotaReached { needed, usable, .. } => needed - usable,
@@ -203,13 +206,13 @@ pub(super) fn nearest(recorder: &Recorder, component: ComponentIndex) -> Refusal
         .verdicts
         .iter()
         .filter_map(|verdict| match &verdict.outcome {
-            Outcome::Refused(all) if verdict.component == component => {
+            Suitability::Refused(all) if verdict.component == component => {
                 Some((&all[0], &verdict.site))
             }
             _ => None,
         });
     let nearest = worst.min_by_key(|(reason, site)| (reason.code(), gap(reason), *site));
-    Refusal {
+    PlacementRefusal {
         component,
         site: nearest.map(|(_, site)| site.clone()),
         reason: nearest.map_or(Reason::NoSites, |(reason, _)| reason.clone()),
@@ -323,7 +326,7 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
                 });
                 (site.pending, site.ours) = Default::default();
             }
-            Reason::Closed(_) => site.acceptance = Acceptance::Open,
+            Reason::Closed(_) => site.acceptance = PlacementAcceptance::Open,
             Reason::TooSmall {
                 resource, needed, ..
             } => {
@@ -340,10 +343,10 @@ pub(super) fn lift(drawn: &mut Drawn, index: usize, code: ReasonCode, reasons: &
                 let mut shape = (**site.shape.as_ref().unwrap()).clone();
                 let values = shape.labels.entry(constraint.key.clone()).or_default();
                 match &constraint.rule {
-                    Rule::Is(value) => drop(values.insert(value.clone())),
-                    Rule::IsNot(value) => drop(values.remove(value)),
-                    Rule::AtLeast(least) => drop(values.insert(least.to_string().into())),
-                    Rule::OneOf(_) => panic!("not drawn here"),
+                    LabelRule::Is(value) => drop(values.insert(value.clone())),
+                    LabelRule::IsNot(value) => drop(values.remove(value)),
+                    LabelRule::AtLeast(least) => drop(values.insert(least.to_string().into())),
+                    LabelRule::OneOf(_) => panic!("not drawn here"),
                 }
                 site.shape = Some(Arc::new(shape));
             }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::drawn::{Drawn, drawn};
-use crate::job::spec::{Flexible, Request};
+use crate::job::spec::{Flexible, RequestType};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -12,12 +12,15 @@ use crate::resources::Resources;
 fn rigid_policies() -> impl Iterator<Item = &'static str> {
     POLICIES
         .iter()
-        .filter(|policy| policy.serves(&Request::NonFixed))
+        .filter(|policy| policy.serves(&RequestType::NonFixed))
         .map(|policy| policy.name())
 }
 
 /// What a plan takes of each site.
-fn uses(request: &PlacementRequest, plan: &Plan) -> Vec<(crate::ids::SiteName, Resources)> {
+fn uses(
+    request: &PlacementRequest,
+    plan: &PlacementPlan,
+) -> Vec<(crate::ids::SiteName, Resources)> {
     let whole = |index: usize| match request.total() {
         Some(total) => total.portion(plan.placements[index].share.unwrap()),
         None => request.components()[index].resources.clone(),
@@ -35,7 +38,7 @@ fn keeps_the_rules(request: &PlacementRequest, grid: &GridSnapshot) -> Result<()
     let mut context = PlacementContext {
         grid,
         remaining: &mut remaining,
-        history: &mut History::All,
+        history: &mut PairHistory::All,
         observer: &mut Silent,
     };
     let outcome = place(request, &mut context);
@@ -75,7 +78,7 @@ fn others_do(request: &PlacementRequest, grid: &GridSnapshot) -> bool {
     }
     grid.sites()
         .iter()
-        .filter(|site| site.acceptance == Acceptance::Open)
+        .filter(|site| site.acceptance == PlacementAcceptance::Open)
         .any(|site| {
             let shape = site.shape.as_ref().unwrap();
             let labels = request
@@ -93,7 +96,12 @@ fn flexible_of(drawn: &Drawn, policy: &str, bounds: Flexible) -> PlacementReques
     let whole = drawn.request.components()[0].clone();
     let policy = crate::ids::PolicyName::new(policy).unwrap();
     let restartable = drawn.request.is_restartable();
-    PlacementRequest::new(policy, Request::Flexible(bounds), restartable, vec![whole])
+    PlacementRequest::new(
+        policy,
+        RequestType::Flexible(bounds),
+        restartable,
+        vec![whole],
+    )
 }
 
 /// Sites that Cluster Minimization combines, and that Worst-Fit does; none where one refuses.
@@ -201,7 +209,7 @@ proptest! {
     #[test]
     fn the_order_in_which_sites_are_given_does_not_matter_to_any_policy(drawn in drawn(1..5)) {
         for policy in POLICIES {
-            let drawn = match policy.serves(&Request::NonFixed) {
+            let drawn = match policy.serves(&RequestType::NonFixed) {
                 true => Drawn { request: under(policy.name(), &drawn.request), ..drawn.clone() },
                 false => drawn.clone().under(*policy),
             };
@@ -222,7 +230,7 @@ proptest! {
         let mut turned = parts.clone();
         turned.rotate_left(shift % parts.len());
         let total = parts.iter().sum();
-        for policy in POLICIES.iter().filter(|policy| !policy.serves(&Request::NonFixed)) {
+        for policy in POLICIES.iter().filter(|policy| !policy.serves(&RequestType::NonFixed)) {
             let shares = |parts: &[u32]| {
                 let bounds = Flexible { splits: vec![parts.to_vec()], ..Flexible::default() };
                 let plan = placed(&flexible(policy.name(), total, bounds), &grid).ok()?;

@@ -12,10 +12,10 @@ fn outcomes(recorder: &Recorder, component: u32) -> Vec<(String, String)> {
         .verdicts
         .iter()
         .filter(|v| v.component == ComponentIndex(component));
-    let text = |outcome: &Outcome| match outcome {
-        Outcome::Chosen => "chosen".to_owned(),
-        Outcome::NotPreferred => "not preferred".to_owned(),
-        Outcome::Refused(reasons) => {
+    let text = |outcome: &Suitability| match outcome {
+        Suitability::Chosen => "chosen".to_owned(),
+        Suitability::NotPreferred => "not preferred".to_owned(),
+        Suitability::Refused(reasons) => {
             let codes: Vec<&str> = reasons
                 .iter()
                 .map(|reason| reason.code().as_str())
@@ -41,7 +41,7 @@ fn every_site_has_a_verdict_for_every_component_that_had_a_turn() {
         site("A", 18),
         site("B", 9),
         GridSite {
-            acceptance: Acceptance::Closed(Hindrance::Maintenance),
+            acceptance: PlacementAcceptance::Closed(Hindrance::Maintenance),
             ..site("C", 50)
         },
         GridSite::unheard(site_name("D")),
@@ -76,7 +76,7 @@ fn a_site_with_several_obstacles_names_them_all() {
         basis: QuotaBasis::Share,
     };
     let bad = GridSite {
-        acceptance: Acceptance::Closed(Hindrance::Unusable),
+        acceptance: PlacementAcceptance::Closed(Hindrance::Unusable),
         ours: Resources::processors(18),
         quota,
         room: Some(0),
@@ -94,7 +94,7 @@ fn a_site_with_several_obstacles_names_them_all() {
 #[test]
 fn a_refusal_names_the_site_that_comes_nearest() {
     let draining = |name, idle| GridSite {
-        acceptance: Acceptance::Closed(Hindrance::Draining),
+        acceptance: PlacementAcceptance::Closed(Hindrance::Draining),
         ..site(name, idle)
     };
     let grid = grid([draining("A", 50), site("B", 2), site("C", 6), site("D", 6)]);
@@ -115,7 +115,7 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
     one.inputs.insert(file(1, 3));
     let links = [("F", "A", 100), ("F", "B", 100)];
     let drained = || GridSite {
-        acceptance: Acceptance::Closed(Hindrance::Drained),
+        acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
         ..site("F", 0)
     };
     let at = |a: u64, b: u64| {
@@ -146,7 +146,7 @@ fn a_site_where_copies_would_take_too_much_says_how_much_is_left() {
 #[test]
 fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
     let closed = |name| GridSite {
-        acceptance: Acceptance::Closed(Hindrance::Drained),
+        acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
         ..site(name, 50)
     };
     let (outcome, recorder) = explained(
@@ -171,7 +171,7 @@ fn a_component_after_an_unplaced_one_is_judged_as_if_that_were_placed() {
         .verdicts
         .iter()
         .filter_map(|verdict| match &verdict.outcome {
-            Outcome::Refused(reasons) => Some(reasons[0].to_string()),
+            Suitability::Refused(reasons) => Some(reasons[0].to_string()),
             _ => None,
         })
         .collect();

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::content::{Chunk, Content, Part};
-use crate::job::spec::{Flexible, Request, Where};
+use crate::content::{Chunk, Content, FilePart};
+use crate::job::spec::{Flexible, OverrideScope, RequestType};
 use crate::labels::{self, Constraint};
-use crate::placed::{Placement, Source};
+use crate::placed::{ContentSource, Placement};
 use crate::placement::*;
 use crate::resources::Resources;
 use crate::units::{Bytes, DurationMs};
@@ -45,14 +45,14 @@ pub(super) fn usable(site: &GridSite, kind: &str) -> i64 {
 
 /// A request as it is submitted; a flexible one has one component, which asks for the total.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct SubmittedRequest {
     pub(super) policy: &'static str,
-    pub(super) kind: Request,
+    pub(super) kind: RequestType,
     pub(super) restartable: bool,
     pub(super) parts: Vec<ComponentRequest>,
 }
 
-impl Asked {
+impl SubmittedRequest {
     pub(crate) fn request(&self) -> PlacementRequest {
         let policy = crate::ids::PolicyName::new(self.policy).unwrap();
         PlacementRequest::new(
@@ -65,8 +65,8 @@ impl Asked {
 
     pub(super) fn bounds(&self) -> Option<&Flexible> {
         match &self.kind {
-            Request::Flexible(bounds) => Some(bounds),
-            Request::Fixed | Request::NonFixed => None,
+            RequestType::Flexible(bounds) => Some(bounds),
+            RequestType::Fixed | RequestType::NonFixed => None,
         }
     }
 
@@ -99,9 +99,9 @@ impl Asked {
         parts.collect()
     }
 
-    pub(super) fn part(&self, before: u32, own: u32) -> Part {
+    pub(super) fn part(&self, before: u32, own: u32) -> FilePart {
         let total = self.parts[0].resources.processors;
-        Part {
+        FilePart {
             before: before.into(),
             own: own.into(),
             total: total.into(),
@@ -123,7 +123,7 @@ impl Asked {
 
     /// Who may run twice, or can go nowhere else, tries sites out after errors.
     fn may_probe(&self) -> bool {
-        self.restartable || self.kind == Request::Fixed
+        self.restartable || self.kind == RequestType::Fixed
     }
 
     /// Whether it could be placed on these sites, were they empty and open; one that has not
@@ -225,16 +225,16 @@ pub(crate) fn holds_when_empty(part: &ComponentRequest, site: &GridSite) -> bool
             .is_some_and(|values| values.iter().any(|known| **known == *value))
     };
     let holds = |Constraint { key, rule }: &Constraint| match rule {
-        labels::Rule::Is(value) => has(key, value),
-        labels::Rule::IsNot(value) => !has(key, value),
-        labels::Rule::AtLeast(least) => shape.labels.get(key).is_some_and(|values| {
+        labels::LabelRule::Is(value) => has(key, value),
+        labels::LabelRule::IsNot(value) => !has(key, value),
+        labels::LabelRule::AtLeast(least) => shape.labels.get(key).is_some_and(|values| {
             values
                 .iter()
                 .filter_map(|value| value.parse::<u64>().ok())
                 .max()
                 >= Some(*least)
         }),
-        labels::Rule::OneOf(values) => values.iter().any(|value| has(key, value)),
+        labels::LabelRule::OneOf(values) => values.iter().any(|value| has(key, value)),
     };
     part.constraints.iter().all(holds)
         && KINDS.into_iter().all(|kind| {
@@ -258,8 +258,8 @@ struct Taken {
 pub(super) struct Judge<'a> {
     pub(super) grid: &'a GridSnapshot,
     /// The table of Close-to-Files, which no other policy keeps to.
-    pub(super) history: History,
-    pub(super) asked: &'a Asked,
+    pub(super) history: PairHistory,
+    pub(super) asked: &'a SubmittedRequest,
     /// Its components as they are placed: of a flexible request those of one of its splits.
     pub(super) parts: Vec<ComponentRequest>,
     job: usize,
@@ -267,7 +267,11 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(grid: &'a GridSnapshot, history: History, asked: &'a Asked) -> Self {
+    pub(super) fn new(
+        grid: &'a GridSnapshot,
+        history: PairHistory,
+        asked: &'a SubmittedRequest,
+    ) -> Self {
         Self {
             grid,
             history,
@@ -279,7 +283,7 @@ impl<'a> Judge<'a> {
     }
 
     /// The next job has its turn.
-    pub(super) fn go_on(&mut self, asked: &'a Asked) {
+    pub(super) fn go_on(&mut self, asked: &'a SubmittedRequest) {
         (self.asked, self.parts, self.job) = (asked, asked.components(), self.job + 1);
     }
 
@@ -313,9 +317,9 @@ impl<'a> Judge<'a> {
     pub(super) fn is_open_but_for_pairs(&self, part: usize, at: usize) -> bool {
         let (asked, site) = (&self.parts[part], self.site(at));
         let is_accepting = match site.acceptance {
-            Acceptance::Open => true,
-            Acceptance::ProbesOnly => self.tries_out(),
-            Acceptance::Closed(_) => false,
+            PlacementAcceptance::Open => true,
+            PlacementAcceptance::ProbesOnly => self.tries_out(),
+            PlacementAcceptance::Closed(_) => false,
         };
         is_accepting
             && site.shape.is_some()
@@ -343,9 +347,9 @@ impl<'a> Judge<'a> {
             Unreachable,
         ];
         let is_waited_for = |site: &&GridSite| match site.acceptance {
-            Acceptance::Open => true,
-            Acceptance::ProbesOnly => false,
-            Acceptance::Closed(why) => passes.contains(&why),
+            PlacementAcceptance::Open => true,
+            PlacementAcceptance::ProbesOnly => false,
+            PlacementAcceptance::Closed(why) => passes.contains(&why),
         };
         let waited_for: Vec<&GridSite> = self.grid.sites().iter().filter(is_waited_for).collect();
         self.asked.may_probe() || waited_for.is_empty() || !self.asked.ever(&waited_for)
@@ -358,9 +362,9 @@ impl<'a> Judge<'a> {
             && self.sites().any(|at| {
                 let site = self.site(at);
                 let takes = match site.acceptance {
-                    Acceptance::Open => true,
-                    Acceptance::ProbesOnly => self.asked.may_probe(),
-                    Acceptance::Closed(_) => false,
+                    PlacementAcceptance::Open => true,
+                    PlacementAcceptance::ProbesOnly => self.asked.may_probe(),
+                    PlacementAcceptance::Closed(_) => false,
                 };
                 !asked.avoid.contains(&site.name)
                     && takes
@@ -422,9 +426,9 @@ impl<'a> Judge<'a> {
         let Some(shape) = &site.shape else {
             return Vec::new();
         };
-        let applies = |place: &Where| match place {
-            Where::Site(name) => *name == site.name,
-            Where::Label(key, value) => shape
+        let applies = |place: &OverrideScope| match place {
+            OverrideScope::Site(name) => *name == site.name,
+            OverrideScope::Label(key, value) => shape
                 .labels
                 .get(key)
                 .is_some_and(|values| values.contains(value)),
@@ -549,7 +553,7 @@ impl<'a> Judge<'a> {
         part: usize,
         at: usize,
         file_site: Option<usize>,
-        cut: Option<Part>,
+        cut: Option<FilePart>,
     ) -> Placement {
         let (mut sources, mut time) = (Vec::new(), 0);
         for content in self.needs(part, at) {
@@ -562,7 +566,7 @@ impl<'a> Judge<'a> {
             };
             let (takes, from) = way.unwrap();
             time += takes;
-            sources.push(Source {
+            sources.push(ContentSource {
                 content: chunk.map_or(content, |chunk| chunk.content()),
                 from: self.site(from).name.clone(),
                 chunk: chunk.filter(|chunk| chunk.length < chunk.of.size),

@@ -140,7 +140,7 @@ fn a_total_that_cannot_be_split_is_refused_with_what_the_sites_have() {
         usable: 45,
     };
     assert_eq!(outcome.unwrap_err().reason, reason);
-    let refused = Outcome::Refused(vec![reason]);
+    let refused = Suitability::Refused(vec![reason]);
     assert!(
         recorder
             .verdicts
@@ -161,7 +161,7 @@ fn other_resources_are_split_in_proportion() {
     ]);
     let whole = vec![ComponentRequest::of_resources(vector(20, 5))];
     let policy = crate::ids::PolicyName::new(FCM).unwrap();
-    let bounds = crate::job::spec::Request::Flexible(Flexible::default());
+    let bounds = crate::job::spec::RequestType::Flexible(Flexible::default());
     let plan = placed(&PlacementRequest::new(policy, bounds, true, whole), &grid).unwrap();
     assert_eq!(
         shares_of(&plan),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::bid::{Bid, Decline, Terms};
 use crate::ids::ComponentIndex;
-use crate::job::spec::{Flexible, Request};
-use crate::placed::Rule;
+use crate::job::spec::{Flexible, RequestType};
+use crate::placed::PlacementRule;
 use crate::placement::testing::*;
 use crate::placement::{
     BandwidthKind, BidBandwidths, ComponentRequest, GridSite, GridSnapshot, Link, Network,
@@ -90,7 +90,7 @@ fn the_nearest_site_that_holds_the_component_wins() {
     let large = rigid(vec![reading(Resources::processors(90), 0)]);
     let plan = placed(&large, &with_data_at("S1")).unwrap();
     assert_eq!(sites_of(&plan), ["S2"], "the site with the data has 40");
-    assert_eq!(plan.rule, Rule::Nearest);
+    assert_eq!(plan.rule, PlacementRule::Nearest);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_the_nearest_has_no_room_for_goes_where_the_data_costs_least() {
 #[test]
 fn a_flexible_job_is_filled_in_from_the_nearest_site_on() {
     let job = |total: u32, bounds: Flexible| {
-        let request = Request::Flexible(bounds);
+        let request = RequestType::Flexible(bounds);
         let whole = reading(Resources::processors(total), 0);
         PlacementRequest::new(MRS.parse().unwrap(), request, true, vec![whole])
     };

@@ -2,21 +2,24 @@
 
 use std::cmp::Reverse;
 
-use super::judge::{Asked, Judge};
+use super::judge::{Judge, SubmittedRequest};
 use super::map_model::{cover, in_order, takers};
 use crate::ids::{ComponentIndex, PolicyName};
 use crate::job::spec::Flexible;
-use crate::placed::{Placement, Rule};
+use crate::placed::{Placement, PlacementRule};
 use crate::placement::*;
 use crate::units::DurationMs;
 
 /// A site, the file site that all files come from if that is one, and why it is this one.
-type Choice = (usize, Option<usize>, Rule);
+type Choice = (usize, Option<usize>, PlacementRule);
 type Pick<'p> = dyn FnMut(&Judge<'_>, usize) -> Option<Choice> + 'p;
 
 /// The plan for the request whose turn it is, or the first component without a site. `told`: the
 /// plan that was made, for of equally well connected splits each will do.
-pub(super) fn plan(judge: &mut Judge<'_>, told: Option<&Plan>) -> Result<Plan, ComponentIndex> {
+pub(super) fn plan(
+    judge: &mut Judge<'_>,
+    told: Option<&PlacementPlan>,
+) -> Result<PlacementPlan, ComponentIndex> {
     match judge.asked.bounds().cloned() {
         Some(bounds) if bounds.splits.is_empty() => split(judge, &bounds, told),
         Some(bounds) => first_split(judge, &bounds.splits),
@@ -51,12 +54,14 @@ fn rigid(judge: &mut Judge<'_>) -> Result<Vec<Choice>, ComponentIndex> {
             }
             Ok(chosen)
         }
-        ("mrs", _) => place_each(judge, &mut first_of(&takers(judge), Rule::Nearest)),
+        ("mrs", _) => place_each(judge, &mut first_of(&takers(judge), PlacementRule::Nearest)),
         ("worst-fit", _) | (_, 1) => place_each(judge, &mut worst_fit),
-        ("cluster-minimization", _) => place_each(judge, &mut first_of(&order, Rule::FirstInOrder)),
+        ("cluster-minimization", _) => {
+            place_each(judge, &mut first_of(&order, PlacementRule::FirstInOrder))
+        }
         ("connected-cluster-minimization", _) => {
             let order = connected(judge, &order);
-            place_each(judge, &mut first_of(&order, Rule::BestConnected))
+            place_each(judge, &mut first_of(&order, PlacementRule::BestConnected))
         }
         (other, _) => panic!("no rule for {other}"),
     }
@@ -72,7 +77,7 @@ fn by_size(judge: &Judge<'_>) -> Vec<usize> {
 /// Each at its named site, or where the policy prefers; all of them, or none.
 fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>, ComponentIndex> {
     let before = judge.clone();
-    let mut chosen = vec![(0, None, Rule::NamedSite); judge.parts.len()];
+    let mut chosen = vec![(0, None, PlacementRule::NamedSite); judge.parts.len()];
     for part in by_size(judge) {
         let choice = match &judge.parts[part].site {
             None => pick(judge, part),
@@ -83,7 +88,7 @@ fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>,
                 let at = at.filter(|at| judge.is_open(part, *at));
                 let is_paired = judge.asked.policy == "close-to-files";
                 let from = |at| judge.pair(part, at, &[]).filter(|_| is_paired);
-                at.map(|at| (at, from(at).map(|(_, from)| from), Rule::NamedSite))
+                at.map(|at| (at, from(at).map(|(_, from)| from), PlacementRule::NamedSite))
             }
         };
         let Some(choice) = choice else {
@@ -101,7 +106,7 @@ fn place_each(judge: &mut Judge<'_>, pick: &mut Pick<'_>) -> Result<Vec<Choice>,
 }
 
 impl Judge<'_> {
-    fn plan_of(&self, chosen: &[Choice]) -> Plan {
+    fn plan_of(&self, chosen: &[Choice]) -> PlacementPlan {
         let placements = chosen.iter().enumerate();
         let placements =
             placements.map(|(part, (at, from, _))| self.placement(part, *at, *from, None));
@@ -111,12 +116,12 @@ impl Judge<'_> {
         )
     }
 
-    fn plan_by(&self, rule: Rule, placements: Vec<Placement>) -> Plan {
+    fn plan_by(&self, rule: PlacementRule, placements: Vec<Placement>) -> PlacementPlan {
         let longest = placements
             .iter()
             .map(|placement| placement.transfer_time)
             .max();
-        Plan {
+        PlacementPlan {
             policy: PolicyName::new(self.asked.policy).unwrap(),
             rule,
             placements,
@@ -136,10 +141,13 @@ fn worst_fit(judge: &Judge<'_>, part: usize) -> Option<Choice> {
     let site = by_left(judge)
         .into_iter()
         .find(|at| judge.is_open(part, *at));
-    site.map(|at| (at, None, Rule::MostLeft))
+    site.map(|at| (at, None, PlacementRule::MostLeft))
 }
 
-fn first_of(order: &[usize], rule: Rule) -> impl FnMut(&Judge<'_>, usize) -> Option<Choice> + '_ {
+fn first_of(
+    order: &[usize],
+    rule: PlacementRule,
+) -> impl FnMut(&Judge<'_>, usize) -> Option<Choice> + '_ {
     move |judge, part| {
         let site = order.iter().find(|at| judge.is_open(part, **at));
         site.map(|at| (*at, None, rule))
@@ -154,7 +162,7 @@ fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) ->
     }
     let has_all = |at: &usize| judge.is_open(part, *at) && judge.missing(part, *at).is_none();
     if let Some(at) = judge.sites().find(has_all) {
-        return Some((at, None, Rule::AtFiles));
+        return Some((at, None, PlacementRule::AtFiles));
     }
     let pairs = judge.sites().filter_map(|at| {
         // Those after a component may use what it adds to the table.
@@ -170,14 +178,14 @@ fn close_to_files(judge: &Judge<'_>, part: usize, learned: &[(usize, usize)]) ->
     });
     pairs
         .min()
-        .map(|(.., at, from)| (at, from, Rule::NearestPair))
+        .map(|(.., at, from)| (at, from, PlacementRule::NearestPair))
 }
 
 /// The sites that the connected Cluster Minimization fills, in this order: those of Cluster
 /// Minimization itself, or grown from one site, or of all sets the one that is connected best.
 fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
     let rank = |group: &Vec<usize>| (group.len(), Reverse(judge.slowest(group)));
-    let mut pick = first_of(order, Rule::FirstInOrder);
+    let mut pick = first_of(order, PlacementRule::FirstInOrder);
     let plain = place_each(&mut judge.clone(), &mut pick)
         .ok()
         .map(|chosen| {
@@ -196,7 +204,11 @@ fn connected(judge: &Judge<'_>, order: &[usize]) -> Vec<usize> {
         return order.to_vec();
     };
     let takes = |set: &Vec<usize>| {
-        place_each(&mut judge.clone(), &mut first_of(set, Rule::FirstInOrder)).is_ok()
+        place_each(
+            &mut judge.clone(),
+            &mut first_of(set, PlacementRule::FirstInOrder),
+        )
+        .is_ok()
     };
     let better = sets(order, known.len())
         .into_iter()
@@ -240,14 +252,17 @@ fn sets(order: &[usize], most: usize) -> Vec<Vec<usize>> {
 
 /// The first allowed split that Cluster Minimization places, or the same on the sites in the
 /// order of their bids; the preferred one is refused.
-fn first_split(judge: &mut Judge<'_>, splits: &[Vec<u32>]) -> Result<Plan, ComponentIndex> {
+fn first_split(
+    judge: &mut Judge<'_>,
+    splits: &[Vec<u32>],
+) -> Result<PlacementPlan, ComponentIndex> {
     let (bids, mut refused) = (judge.asked.policy == "mrs", None);
     let order = if bids { takers(judge) } else { by_left(judge) };
     for sizes in splits {
         let mut before = judge.clone();
         before.parts = judge.asked.split(sizes);
         let mut trial = before.clone();
-        match place_each(&mut trial, &mut first_of(&order, Rule::FirstSplit)) {
+        match place_each(&mut trial, &mut first_of(&order, PlacementRule::FirstSplit)) {
             Err(component) => refused = refused.or(Some(component)),
             Ok(chosen) => {
                 *judge = trial;
@@ -267,9 +282,9 @@ fn first_split(judge: &mut Judge<'_>, splits: &[Vec<u32>]) -> Result<Plan, Compo
 fn split(
     judge: &mut Judge<'_>,
     bounds: &Flexible,
-    told: Option<&Plan>,
-) -> Result<Plan, ComponentIndex> {
-    let asked: &Asked = judge.asked;
+    told: Option<&PlacementPlan>,
+) -> Result<PlacementPlan, ComponentIndex> {
+    let asked: &SubmittedRequest = judge.asked;
     let open = judge.sites().filter(|at| judge.is_open(0, *at));
     let offer = |at| asked.most_at(&judge.grid.sites()[at], |kind| judge.left(at, kind));
     let offers = open.map(|at| (at, judge.with_space(at, offer(at))));
@@ -281,10 +296,13 @@ fn split(
     let count = asked.fewest(bounds, &most).ok_or(ComponentIndex(0))?;
     let total = asked.parts[0].resources.processors;
     let (rule, group) = match asked.policy {
-        "mrs" => (Rule::Nearest, nearest(judge, &offers, bounds, total.into())),
-        "flexible-cluster-minimization" => (Rule::LargestFilled, offers[..count].to_vec()),
+        "mrs" => (
+            PlacementRule::Nearest,
+            nearest(judge, &offers, bounds, total.into()),
+        ),
+        "flexible-cluster-minimization" => (PlacementRule::LargestFilled, offers[..count].to_vec()),
         _ => (
-            Rule::BestConnected,
+            PlacementRule::BestConnected,
             best_connected(judge, &offers, count, total.into(), told),
         ),
     };
@@ -333,7 +351,7 @@ fn best_connected(
     offers: &[(usize, i64)],
     count: usize,
     total: i64,
-    told: Option<&Plan>,
+    told: Option<&PlacementPlan>,
 ) -> Vec<(usize, i64)> {
     let offered = |at: &usize| offers.iter().find(|(other, _)| other == at).unwrap().1;
     let order: Vec<usize> = offers.iter().map(|(at, _)| *at).collect();

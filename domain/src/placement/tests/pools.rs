@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::acquire::{Lane, Lanes, Partition};
-use crate::job::spec::Where;
+use crate::acquire::{Partition, PartitionAccount, SitePartitions};
+use crate::job::spec::OverrideScope;
 use crate::placement::submission::could_hold_all;
 use crate::placement::testing::{explained, grid, placed, request, site_name, site_of};
 use crate::placement::{
@@ -26,7 +26,7 @@ fn delft(idle: u32, idle_of_gpu: u32) -> GridSite {
         Resources::processors(64),
         Resources::processors(idle),
     );
-    let own = Lane {
+    let own = PartitionAccount {
         partition: Some("normal".into()),
         account: None,
     };
@@ -38,10 +38,10 @@ fn delft(idle: u32, idle_of_gpu: u32) -> GridSite {
         ("normal".into(), partition(Resources::processors(64))),
         ("gpu".into(), partition(gpus(16, 8))),
     ];
-    let lanes = Lanes {
+    let lanes = SitePartitions {
         own,
         partitions: partitions.into(),
-        ..Lanes::default()
+        ..SitePartitions::default()
     };
     let shape = site.shape.as_deref().cloned().unwrap();
     let idle_in = [
@@ -60,11 +60,11 @@ fn delft(idle: u32, idle_of_gpu: u32) -> GridSite {
 
 /// Components that need this, each in `partition` if that is named.
 fn job(partition: Option<&str>, needs: &[Resources]) -> PlacementRequest {
-    let lane = |name: &str| Lane {
+    let lane = |name: &str| PartitionAccount {
         partition: Some(name.into()),
         account: None,
     };
-    let lanes = partition.map(|name| (Where::Site(site_name("Delft")), lane(name)));
+    let lanes = partition.map(|name| (OverrideScope::Site(site_name("Delft")), lane(name)));
     let component = |need: &Resources| ComponentRequest {
         lanes: lanes.clone().into_iter().collect(),
         ..ComponentRequest::of_resources(need.clone())

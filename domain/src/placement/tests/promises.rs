@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use crate::placement::testing::*;
 use crate::placement::{
-    GridSite, History, Outcome, PlacementContext, PlacementRequest, Quota, Reason, Remaining,
-    Silent, place,
+    GridSite, PairHistory, PlacementContext, PlacementRequest, Quota, Reason, Remaining, Silent,
+    Suitability, place,
 };
-use crate::reserve::Ebb;
+use crate::reserve::IdleDrop;
 use crate::resources::Resources;
 use crate::units::{DurationMs, PerMillion, Timestamp};
 
@@ -17,12 +17,12 @@ const HOUR: u64 = 3_600_000;
 
 /// A site where so many are idle, and so many of them left from so many hours on.
 fn promising(name: &str, idle: u32, ebbs: &[(u64, u32)]) -> GridSite {
-    let ebb = |(hours, left): &(u64, u32)| Ebb {
+    let ebb = |(hours, left): &(u64, u32)| IdleDrop {
         at: Timestamp(9 * HOUR),
         after: DurationMs(hours * HOUR),
         left: Resources::processors(*left),
     };
-    let ebbs: Vec<Ebb> = ebbs.iter().map(ebb).collect();
+    let ebbs: Vec<IdleDrop> = ebbs.iter().map(ebb).collect();
     GridSite {
         ebbs: ebbs.into(),
         ..site(name, idle)
@@ -58,7 +58,7 @@ fn a_job_that_would_last_into_a_promise_waits_and_a_short_one_goes() {
     assert_eq!(refused.unwrap_err().reason, reason);
     assert_eq!(
         recorder.verdicts[0].outcome,
-        Outcome::Refused(vec![reason.clone()])
+        Suitability::Refused(vec![reason.clone()])
     );
     let text = reason.to_string();
     assert!(
@@ -84,7 +84,7 @@ fn a_long_job_goes_where_nothing_is_promised() {
 fn what_is_busy_and_promised_is_told_as_both() {
     let grid = grid([promising("Delft", 10, &[(2, 4)])]);
     let (_, recorder) = explained(&lasting(&[12], 3), &grid);
-    let Outcome::Refused(reasons) = &recorder.verdicts[0].outcome else {
+    let Suitability::Refused(reasons) = &recorder.verdicts[0].outcome else {
         panic!("it fits")
     };
     assert!(matches!(
@@ -101,7 +101,7 @@ fn a_job_leaves_to_the_next_what_it_must_leave_to_a_promise() {
         let context = &mut PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
-            history: &mut History::All,
+            history: &mut PairHistory::All,
             observer: &mut Silent,
         };
         place(request, context).is_ok()
@@ -129,7 +129,7 @@ fn each_reason_of_a_component_after_a_promised_one_is_told() {
         Reason::Reserved { .. }
     ));
     // As if the first were there: all that is idle is left but for the twelve that it has.
-    let Outcome::Refused(reasons) = &recorder.verdicts[1].outcome else {
+    let Suitability::Refused(reasons) = &recorder.verdicts[1].outcome else {
         panic!("it fits")
     };
     assert!(
@@ -186,7 +186,7 @@ proptest! {
             prop_assert!(taken.sum::<u32>() <= lasting.processors);
         }
         for verdict in recorder.verdicts.iter().take(sites.len()) {
-            let Outcome::Refused(reasons) = &verdict.outcome else { continue };
+            let Suitability::Refused(reasons) = &verdict.outcome else { continue };
             let mut site = grid.site(&verdict.site).unwrap().clone();
             for reason in reasons {
                 match reason {

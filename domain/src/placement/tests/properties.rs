@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::drawn::{Drawn, NAMES, drawn, knob, lift, nearest, widely_drawn};
-use crate::job::spec::{Flexible, Request};
+use crate::job::spec::{Flexible, RequestType};
 use crate::placed::ReasonCode;
 use crate::placement::policy::POLICIES;
 use crate::placement::split::split;
@@ -25,8 +25,8 @@ fn admitted(drawn: &Drawn, index: usize) -> bool {
         .iter()
         .find(|v| v.site.as_str() == NAMES[index]);
     match &verdict.unwrap().outcome {
-        Outcome::Refused(reasons) => reasons.iter().all(is_no_split),
-        Outcome::Chosen | Outcome::NotPreferred => true,
+        Suitability::Refused(reasons) => reasons.iter().all(is_no_split),
+        Suitability::Chosen | Suitability::NotPreferred => true,
     }
 }
 
@@ -59,7 +59,7 @@ proptest! {
         for _ in 0..repeats {
             remaining.begin_request();
             let before = remaining.clone();
-            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
             let Ok(plan) = place(&drawn.request, &mut context) else {
                 prop_assert_eq!(before, remaining);
                 break;
@@ -78,35 +78,35 @@ proptest! {
     fn an_explanation_agrees_with_the_placement(drawn in drawn(1..5)) {
         let grid = drawn.grid();
         let mut remaining = Remaining::of(&grid);
-        let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+        let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
         let silent = place(&drawn.request, &mut context);
         let (outcome, recorder) = explained(&drawn.request, &grid);
         prop_assert_eq!(&silent, &outcome);
         for verdict in &recorder.verdicts {
             let component = verdict.component.0 as usize;
             match (&verdict.outcome, &outcome) {
-                (Outcome::Chosen, Ok(plan)) => {
+                (Suitability::Chosen, Ok(plan)) => {
                     prop_assert_eq!(&plan.placements[component].site, &verdict.site);
                     let time = plan.placements[component].transfer_time;
                     prop_assert_eq!(verdict.transfer_time, Some(time));
                 }
-                (Outcome::Refused(reasons), _) => {
+                (Suitability::Refused(reasons), _) => {
                     prop_assert!(!reasons.is_empty());
                     let has = |code| reasons.iter().any(|reason| reason.code() == code);
                     let both = has(ReasonCode::QuotaReached) && has(ReasonCode::QuotaTooSmall);
                     prop_assert!(!both || reasons_name_two_resources(reasons), "{reasons:?}");
                     prop_assert!(reasons.is_sorted_by(|a, b| a.code() >= b.code()), "{reasons:?}");
                 }
-                (Outcome::NotPreferred, Err(refusal)) => {
+                (Suitability::NotPreferred, Err(refusal)) => {
                     prop_assert_ne!(refusal.component, verdict.component);
                 }
-                (Outcome::Chosen, Err(_)) | (Outcome::NotPreferred, Ok(_)) => {}
+                (Suitability::Chosen, Err(_)) | (Suitability::NotPreferred, Ok(_)) => {}
             }
         }
         if let Err(refusal) = &outcome {
             prop_assert_eq!(refusal, &nearest(&recorder, refusal.component));
         }
-        let chosen = recorder.verdicts.iter().filter(|v| v.outcome == Outcome::Chosen).count();
+        let chosen = recorder.verdicts.iter().filter(|v| v.outcome == Suitability::Chosen).count();
         prop_assert!(outcome.is_err() || chosen == drawn.request.components().len());
     }
 
@@ -125,7 +125,7 @@ proptest! {
         };
         let (_, recorder) = explained(&drawn.request, &drawn.grid());
         for (index, verdict) in recorder.verdicts.iter().enumerate() {
-            let Outcome::Refused(reasons) = &verdict.outcome else { continue };
+            let Suitability::Refused(reasons) = &verdict.outcome else { continue };
             if reasons.iter().all(is_no_split) {
                 continue;
             }
@@ -150,7 +150,7 @@ proptest! {
     fn a_pair_that_is_missing_from_the_history_opens_its_site(drawn in drawn(1..2)) {
         let request = under("close-to-files", &drawn.request);
         let grid = drawn.grid();
-        let with = |history: &mut History| {
+        let with = |history: &mut PairHistory| {
             let mut recorder = Recorder::default();
             let mut remaining = Remaining::of(&grid);
             let mut context =
@@ -158,17 +158,17 @@ proptest! {
             let _ = place(&request, &mut context);
             recorder.verdicts
         };
-        for verdict in with(&mut History::Pairs(BTreeSet::new())) {
-            let Outcome::Refused(reasons) = &verdict.outcome else { continue };
+        for verdict in with(&mut PairHistory::Pairs(BTreeSet::new())) {
+            let Suitability::Refused(reasons) = &verdict.outcome else { continue };
             if !reasons.contains(&Reason::NotInHistory) {
                 continue;
             }
             let pairs = NAMES.map(|name| (verdict.site.clone(), site_name(name)));
-            let opened = with(&mut History::Pairs(pairs.into()));
+            let opened = with(&mut PairHistory::Pairs(pairs.into()));
             let now = opened.iter().find(|other| other.site == verdict.site).unwrap();
             let left = match &now.outcome {
-                Outcome::Refused(left) => left.clone(),
-                Outcome::Chosen | Outcome::NotPreferred => Vec::new(),
+                Suitability::Refused(left) => left.clone(),
+                Suitability::Chosen | Suitability::NotPreferred => Vec::new(),
             };
             let others = reasons.iter().filter(|reason| **reason != Reason::NotInHistory);
             prop_assert_eq!(others.cloned().collect::<Vec<_>>(), left);
@@ -183,7 +183,7 @@ proptest! {
     ) {
         prop_assume!(min <= total);
         let bounds = Flexible { min_component_size: min, max_components: Some(most), splits: vec![] };
-        for policy in POLICIES.iter().filter(|policy| policy.serves(&Request::Flexible(bounds.clone()))) {
+        for policy in POLICIES.iter().filter(|policy| policy.serves(&RequestType::Flexible(bounds.clone()))) {
             let request = flexible(policy.name(), total, bounds.clone());
             let grid_of = |more: u32| {
                 let mut left: Vec<u32> = idle.clone();

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use crate::acquire::{
-    Acquisition, AcquisitionMode, AcquisitionOptions, Ask, Lane, Lanes, Obtainable, Partition,
-    QueueLimits,
+    Acquisition, AcquisitionMode, AcquisitionOptions, Obtainable, Partition, PartitionAccount,
+    PartitionDemand, QueueLimits, SitePartitions,
 };
-use crate::job::spec::{Flexible, Where};
+use crate::job::spec::{Flexible, OverrideScope};
 use crate::placement::submission::could_hold_all;
 use crate::placement::testing::{
     explained, flexible, grid, placed, request as request_of, shares_of, site, site_name, site_of,
     sites_of, sizes,
 };
 use crate::placement::{
-    Acceptance, GridSite, Hindrance, Outcome, PlacementRequest, Reason, SiteShape, rank_to_reserve,
-    rank_unreserved,
+    GridSite, Hindrance, PlacementAcceptance, PlacementRequest, Reason, SiteShape, Suitability,
+    rank_to_reserve, rank_unreserved,
 };
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
@@ -99,7 +99,7 @@ fn an_explanation_tells_of_the_way_that_was_taken() {
     let outcomes = |told: &crate::placement::Recorder| -> Vec<bool> {
         told.verdicts
             .iter()
-            .map(|v| matches!(v.outcome, Outcome::Chosen))
+            .map(|v| matches!(v.outcome, Suitability::Chosen))
             .collect()
     };
     assert_eq!(outcomes(&told), [true, false]);
@@ -115,9 +115,9 @@ fn an_explanation_tells_of_the_way_that_was_taken() {
 fn awaited(name: &str, queues: bool) -> GridSite {
     let mut site = site_of(name, Resources::processors(64), Resources::processors(64));
     let shape = site.shape.as_deref().cloned().unwrap();
-    let lanes = Lanes {
+    let lanes = SitePartitions {
         own: lane("short"),
-        ..Lanes::default()
+        ..SitePartitions::default()
     };
     site.shape = Some(Arc::new(SiteShape {
         queues,
@@ -125,7 +125,7 @@ fn awaited(name: &str, queues: bool) -> GridSite {
         ..shape
     }));
     let mut waits = Obtainable::default();
-    let ask = Ask::new(32, DurationMs::from_secs(3_600));
+    let ask = PartitionDemand::new(32, DurationMs::from_secs(3_600));
     waits.waited(
         lane("short"),
         ask,
@@ -139,8 +139,8 @@ fn awaited(name: &str, queues: bool) -> GridSite {
     }
 }
 
-fn lane(partition: &str) -> Lane {
-    Lane {
+fn lane(partition: &str) -> PartitionAccount {
+    PartitionAccount {
         partition: Some(partition.into()),
         account: None,
     }
@@ -186,7 +186,7 @@ fn a_component_that_asks_another_partition_is_not_kept_from_what_is_idle() {
         "{refusal}"
     );
     let mut request = sizes(&[40]).components().to_vec();
-    request[0].lanes = vec![(Where::Site(site_name("A")), lane("long"))];
+    request[0].lanes = vec![(OverrideScope::Site(site_name("A")), lane("long"))];
     assert_eq!(
         sites_of(&placed(&for_hours(1, request_of(request)), &grid).unwrap()),
         ["A"]
@@ -202,10 +202,10 @@ fn timed(name: &str) -> GridSite {
     };
     let partitions = [("short".into(), hours(1)), ("long".into(), hours(2))].into();
     let shape = site.shape.as_deref().cloned().unwrap();
-    let lanes = Lanes {
+    let lanes = SitePartitions {
         own: lane("short"),
         partitions,
-        ..Lanes::default()
+        ..SitePartitions::default()
     };
     site.shape = Some(Arc::new(SiteShape {
         lanes: Some(lanes),
@@ -224,7 +224,7 @@ fn no_partition_takes_what_would_run_longer_than_it_lets_anybody() {
     let grid = grid([timed("A")]);
     let fits = |hours: u64, partition: Option<&str>| {
         let mut parts = sizes(&[4]).components().to_vec();
-        let chosen = partition.map(|name| (Where::Site(site_name("A")), lane(name)));
+        let chosen = partition.map(|name| (OverrideScope::Site(site_name("A")), lane(name)));
         parts[0].lanes = chosen.into_iter().collect();
         let request = wants(AcquisitionMode::Auto, for_hours(hours, request_of(parts)));
         let sites: Vec<&GridSite> = grid.sites().iter().collect();
@@ -292,7 +292,7 @@ fn queue_only(name: &str, idle: u32) -> GridSite {
         queues_only: true,
         ..shape
     }));
-    let acceptance = Acceptance::Closed(Hindrance::QueueOnly);
+    let acceptance = PlacementAcceptance::Closed(Hindrance::QueueOnly);
     GridSite {
         shape,
         acceptance,

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use crate::content::Content;
 use crate::ids::JobId;
-use crate::job::spec::{Flexible, Priority, Request};
-use crate::placed::{PlacedBy, ReasonCode, Rule};
+use crate::job::spec::{Flexible, Priority, RequestType};
+use crate::placed::{PlacedBy, PlacementRule, ReasonCode};
 use crate::placement::testing::*;
 use crate::placement::*;
-use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting};
+use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, WaitingJob};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
-fn ruled(request: &PlacementRequest, grid: &GridSnapshot) -> (String, Rule) {
+fn ruled(request: &PlacementRequest, grid: &GridSnapshot) -> (String, PlacementRule) {
     let by = placed(request, grid).unwrap().placed_by(None);
     (by.policy.to_string(), by.rule)
 }
@@ -36,36 +36,36 @@ fn a_plan_names_its_policy_and_the_rule_that_chose() {
         Flexible::default(),
     );
     let rows = [
-        (parts.clone(), "worst-fit", Rule::MostLeft),
+        (parts.clone(), "worst-fit", PlacementRule::MostLeft),
         (
             under("close-to-files", &parts),
             "close-to-files",
-            Rule::MostLeft,
+            PlacementRule::MostLeft,
         ),
         (
             under("cluster-minimization", &parts),
             "cluster-minimization",
-            Rule::FirstInOrder,
+            PlacementRule::FirstInOrder,
         ),
         (
             under("connected-cluster-minimization", &parts),
             "connected-cluster-minimization",
-            Rule::BestConnected,
+            PlacementRule::BestConnected,
         ),
         (
             flexible("flexible-cluster-minimization", 30, free.clone()),
             "flexible-cluster-minimization",
-            Rule::LargestFilled,
+            PlacementRule::LargestFilled,
         ),
         (
             flexible("flexible-cluster-minimization", 30, splits),
             "flexible-cluster-minimization",
-            Rule::FirstSplit,
+            PlacementRule::FirstSplit,
         ),
         (
             flexible("connected-flexible-cluster-minimization", 30, free),
             "connected-flexible-cluster-minimization",
-            Rule::BestConnected,
+            PlacementRule::BestConnected,
         ),
     ];
     for (request, policy, rule) in rows {
@@ -80,13 +80,13 @@ fn close_to_files_tells_whether_it_runs_where_the_file_is_or_brings_it() {
         grid_with(sites, &[(file(1, 4), "A")], &[("A", "B", 100)])
     };
     let one = under("close-to-files", &request(vec![reading(8, file(1, 4))]));
-    assert_eq!(ruled(&one, &at(8)).1, Rule::AtFiles);
-    assert_eq!(ruled(&one, &at(4)).1, Rule::NearestPair);
+    assert_eq!(ruled(&one, &at(8)).1, PlacementRule::AtFiles);
+    assert_eq!(ruled(&one, &at(4)).1, PlacementRule::NearestPair);
     let two = vec![reading(8, file(1, 4)), reading(8, file(1, 4))];
     let two = under("close-to-files", &request(two));
     assert_eq!(
         ruled(&two, &at(8)).1,
-        Rule::NearestPair,
+        PlacementRule::NearestPair,
         "one of them waits for the file"
     );
 }
@@ -95,17 +95,17 @@ fn close_to_files_tells_whether_it_runs_where_the_file_is_or_brings_it() {
 fn a_named_site_is_a_rule_of_its_own() {
     let mut part = ComponentRequest::of_resources(Resources::processors(4));
     part.site = Some(site_name("B"));
-    let named = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![part]);
+    let named = PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![part]);
     assert_eq!(
         ruled(&named, &grid([site("A", 9), site("B", 5)])).1,
-        Rule::NamedSite
+        PlacementRule::NamedSite
     );
 }
 
 /// What is kept of the first job that a scan of these sites places.
-fn kept(request: &PlacementRequest, grid: GridSnapshot, history: History) -> PlacedBy {
+fn kept(request: &PlacementRequest, grid: GridSnapshot, history: PairHistory) -> PlacedBy {
     let mut queues = PlacementQueues::new(QueueParameters::default(), history);
-    queues.insert(Waiting {
+    queues.insert(WaitingJob {
         job: JobId(1),
         priority: Priority::High,
         entered: Timestamp(0),
@@ -129,14 +129,14 @@ fn kept(request: &PlacementRequest, grid: GridSnapshot, history: History) -> Pla
 }
 
 fn refused(request: &PlacementRequest, grid: GridSnapshot) -> Option<(ReasonCode, u32)> {
-    kept(request, grid, History::All)
+    kept(request, grid, PairHistory::All)
         .refused
         .map(|refused| (refused.code, refused.sites))
 }
 
 fn closed(name: &str, hindrance: Hindrance) -> GridSite {
     GridSite {
-        acceptance: Acceptance::Closed(hindrance),
+        acceptance: PlacementAcceptance::Closed(hindrance),
         ..site(name, 99)
     }
 }
@@ -203,7 +203,7 @@ fn what_is_refused_is_judged_by_what_the_policy_knows() {
     let by = kept(
         &under("close-to-files", &one),
         files(),
-        History::Pairs(known.into()),
+        PairHistory::Pairs(known.into()),
     );
     let found = by.refused.unwrap();
     assert_eq!((found.code, found.sites), (ReasonCode::NotEnoughIdle, 1));
@@ -215,7 +215,7 @@ fn what_is_refused_is_judged_by_what_the_policy_knows() {
     let by = kept(
         &under("close-to-files", &one),
         empty,
-        History::Pairs(Default::default()),
+        PairHistory::Pairs(Default::default()),
     );
     let found = by.refused.unwrap();
     assert_eq!((found.code, found.sites), (ReasonCode::NotInHistory, 1));

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::judge::Asked;
-use crate::content::{Chunk, Content, Part};
+use super::judge::SubmittedRequest;
+use crate::content::{Chunk, Content, FilePart};
 use crate::ids::SiteName;
-use crate::job::spec::{Flexible, Request, Where};
-use crate::labels::{Constraint, Rule};
+use crate::job::spec::{Flexible, OverrideScope, RequestType};
+use crate::labels::{Constraint, LabelRule};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -22,8 +22,8 @@ const NAMES: [&str; 4] = ["A", "B", "C", "D"];
 #[derive(Debug, Clone)]
 pub(super) struct Scene {
     pub(super) grid: GridSnapshot,
-    pub(super) history: History,
-    pub(super) jobs: Vec<Asked>,
+    pub(super) history: PairHistory,
+    pub(super) jobs: Vec<SubmittedRequest>,
 }
 
 /// The files that are read: two are of one size.
@@ -40,14 +40,14 @@ fn vector(processors: u32, gpus: u64) -> Resources {
     Resources { processors, others }
 }
 
-fn acceptance() -> impl Strategy<Value = Acceptance> {
+fn acceptance() -> impl Strategy<Value = PlacementAcceptance> {
     prop_oneof![
-        12 => Just(Acceptance::Open),
-        2 => Just(Acceptance::ProbesOnly),
+        12 => Just(PlacementAcceptance::Open),
+        2 => Just(PlacementAcceptance::ProbesOnly),
         2 => prop::sample::select(vec![
             Hindrance::Unreachable, Hindrance::Unusable, Hindrance::Probing, Hindrance::Frozen,
             Hindrance::Maintenance,
-        ]).prop_map(Acceptance::Closed),
+        ]).prop_map(PlacementAcceptance::Closed),
     ]
 }
 
@@ -91,11 +91,11 @@ prop_compose! {
     }
 }
 
-pub(crate) fn history() -> impl Strategy<Value = History> {
+pub(crate) fn history() -> impl Strategy<Value = PairHistory> {
     let pair = (0..4usize, 0..4usize);
     let pair = pair.prop_map(|(at, from)| (site_name(NAMES[at]), site_name(NAMES[from])));
-    let pairs = prop::collection::btree_set(pair, 0..9).prop_map(History::Pairs);
-    prop_oneof![Just(History::All), pairs]
+    let pairs = prop::collection::btree_set(pair, 0..9).prop_map(PairHistory::Pairs);
+    prop_oneof![Just(PairHistory::All), pairs]
 }
 
 prop_compose! {
@@ -138,17 +138,17 @@ prop_compose! {
     ) -> ComponentRequest {
         let constraint = |rule| vec![Constraint { key: "arch".into(), rule }];
         let place = |at: usize| match NAMES.get(at) {
-            Some(name) => Where::Site(site_name(name)),
-            None => Where::Label("arch".into(), "arm".into()),
+            Some(name) => OverrideScope::Site(site_name(name)),
+            None => OverrideScope::Label("arch".into(), "arm".into()),
         };
         let content = |number: u8| (number > 0).then(|| a_file(number));
         ComponentRequest {
             resources: vector(processors, gpus),
             gflops: 0,
             constraints: match rule {
-                0 => constraint(Rule::Is("arm".into())),
-                1 => constraint(Rule::IsNot("arm".into())),
-                2 => constraint(Rule::OneOf(["arm".into(), "x86".into()].into())),
+                0 => constraint(LabelRule::Is("arm".into())),
+                1 => constraint(LabelRule::IsNot("arm".into())),
+                2 => constraint(LabelRule::OneOf(["arm".into(), "x86".into()].into())),
                 _ => Vec::new(),
             },
             avoid: avoid.into_iter().map(|at| site_name(NAMES[at])).collect(),
@@ -173,7 +173,7 @@ fn in_chunks(parts: &mut [ComponentRequest], of: Content) {
     let mut before = 0;
     for part in parts {
         let own = part.resources.processors.into();
-        let chunk = Chunk::of_part(of, Part { before, own, total });
+        let chunk = Chunk::of_part(of, FilePart { before, own, total });
         before += own;
         part.chunks = [(chunk.content(), chunk)].into();
     }
@@ -189,9 +189,9 @@ prop_compose! {
         mut cuts in prop::collection::vec(prop::collection::vec(1..8u32, 0..3), 0..3),
         (fixed, listed, restartable) in (0..8u32, any::<bool>(), any::<bool>()),
         chunk in prop_oneof![7 => Just(None), 1 => (1..4u8).prop_map(Some)],
-    ) -> Asked {
+    ) -> SubmittedRequest {
         let policy = POLICIES[policy];
-        let mut kind = if fixed == 0 { Request::Fixed } else { Request::NonFixed };
+        let mut kind = if fixed == 0 { RequestType::Fixed } else { RequestType::NonFixed };
         if !policy.serves(&kind) {
             let total = whole.resources.processors;
             let min_component_size = min.min(total);
@@ -206,15 +206,15 @@ prop_compose! {
             cuts.retain(|_| listed);
             parts = vec![whole];
             kind =
-                Request::Flexible(Flexible { min_component_size, max_components: most, splits: cuts });
+                RequestType::Flexible(Flexible { min_component_size, max_components: most, splits: cuts });
         }
-        if kind != Request::Fixed {
+        if kind != RequestType::Fixed {
             parts.iter_mut().for_each(|part| part.site = None);
         }
         if let Some(number) = chunk {
             in_chunks(&mut parts, a_file(number));
         }
-        Asked { policy: policy.name(), kind, restartable, parts }
+        SubmittedRequest { policy: policy.name(), kind, restartable, parts }
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::drawn::NAMES;
 use super::judge::usable;
 use crate::ids::PolicyName;
-use crate::job::spec::{Flexible, Request};
+use crate::job::spec::{Flexible, RequestType};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -111,14 +111,14 @@ proptest! {
         let expected = whole.fewest(processors, most as usize, grid.sites());
         let bounds =
             Flexible { min_component_size: min, max_components: Some(most), splits: Vec::new() };
-        let kind = Request::Flexible(bounds);
+        let kind = RequestType::Flexible(bounds);
         for policy in POLICIES.iter().filter(|policy| policy.serves(&kind)) {
             let name = crate::ids::PolicyName::new(policy.name()).unwrap();
             let part = ComponentRequest::of_resources(vector(processors, gpus));
             let request = PlacementRequest::new(name, kind.clone(), true, vec![part]);
             // As it is placed, and as it is explained.
             let mut remaining = Remaining::of(&grid);
-            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+            let mut context = PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
             let plan = crate::placement::place(&request, &mut context).ok();
             prop_assert_eq!(&plan, &placed(&request, &grid).ok());
             let count = plan.as_ref().map(|plan| plan.placements.len());
@@ -148,7 +148,7 @@ fn a_part_gets_no_more_of_any_resource_than_one_component_may() {
         site
     };
     let split = |grid: &GridSnapshot| {
-        let request = Request::Flexible(Flexible::default());
+        let request = RequestType::Flexible(Flexible::default());
         let whole = vec![ComponentRequest::of_resources(vector(20, 4))];
         let policy = PolicyName::new("flexible-cluster-minimization").unwrap();
         let request = PlacementRequest::new(policy, request, true, whole);

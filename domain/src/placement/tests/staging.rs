@@ -8,7 +8,7 @@ use crate::ids::JobId;
 use crate::job::spec::{Flexible, Priority};
 use crate::placement::testing::*;
 use crate::placement::*;
-use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, Waiting};
+use crate::queue::{PlacementQueues, QueueParameters, ScanStep, SliceBudget, Trigger, WaitingJob};
 use crate::units::{Bytes, Timestamp};
 
 /// A site with room for copies of so many gigabytes.
@@ -28,7 +28,7 @@ fn reading(inputs: &[Content]) -> ComponentRequest {
 
 /// Two files of 3 GB at F, which takes nothing itself, and links to A and B.
 fn files(sites: [GridSite; 2]) -> GridSnapshot {
-    let closed = Acceptance::Closed(Hindrance::Drained);
+    let closed = PlacementAcceptance::Closed(Hindrance::Drained);
     let holder = GridSite {
         acceptance: closed,
         ..site("F", 0)
@@ -67,7 +67,7 @@ fn a_placement_that_fails_gives_the_room_back() {
         let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
-            history: &mut History::All,
+            history: &mut PairHistory::All,
             observer: &mut Silent,
         };
         let both = request(vec![reading(&[file(1, 3)]), reading(&[file(2, 3)])]);
@@ -83,9 +83,9 @@ fn a_placement_that_fails_gives_the_room_back() {
 
 /// Jobs that one scan places.
 fn scanned(requests: Vec<PlacementRequest>, grid: GridSnapshot) -> Vec<u64> {
-    let mut queues = PlacementQueues::new(QueueParameters::default(), History::All);
+    let mut queues = PlacementQueues::new(QueueParameters::default(), PairHistory::All);
     for (id, request) in (1..).zip(requests) {
-        queues.insert(Waiting {
+        queues.insert(WaitingJob {
             job: JobId(id),
             priority: Priority::High,
             entered: Timestamp(id),
@@ -126,7 +126,7 @@ fn what_a_flexible_job_stages_counts_for_those_after_it() {
     let mut whole = reading(&[file(1, 3)]);
     whole.resources.processors = 60;
     let policy = crate::ids::PolicyName::new("flexible-cluster-minimization").unwrap();
-    let kind = crate::job::spec::Request::Flexible(Flexible::default());
+    let kind = crate::job::spec::RequestType::Flexible(Flexible::default());
     let flexible = PlacementRequest::new(policy, kind, true, vec![whole]);
     let other = request(vec![reading(&[file(2, 3)])]);
     let grid = || files([narrow("A", 50, 5), narrow("B", 50, 5)]);
@@ -153,7 +153,7 @@ fn a_part_of_a_flexible_job_is_no_larger_than_its_input_has_room_for() {
             ..component(60)
         };
         let policy = crate::ids::PolicyName::new(policy).unwrap();
-        let kind = crate::job::spec::Request::Flexible(Flexible::default());
+        let kind = crate::job::spec::RequestType::Flexible(Flexible::default());
         let request = PlacementRequest::new(policy, kind, true, vec![whole]);
         placed(
             &request,

@@ -1,8 +1,8 @@
 //! What is refused at submission.
 
 use crate::ids::{ComponentIndex, KeyName};
-use crate::job::spec::{Flexible, Request};
-use crate::labels::{Constraint, Rule};
+use crate::job::spec::{Flexible, RequestType};
+use crate::labels::{Constraint, LabelRule};
 use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -79,7 +79,7 @@ fn components_that_fit_only_one_at_a_time_are_refused() {
         site: Some(site_name("A")),
         ..component(9)
     };
-    let fixed = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![at_a(), at_a()]);
+    let fixed = PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![at_a(), at_a()]);
     let error = can_ever_be_placed(&fixed, &two).unwrap_err();
     assert!(
         error.to_string().contains("needs 18 processors, has 16"),
@@ -93,7 +93,7 @@ fn an_unknown_site_in_a_fixed_request_is_refused_with_those_there_are() {
         site: Some(site_name("Z")),
         ..component(1)
     };
-    let fixed = PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![one]);
+    let fixed = PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![one]);
     let error = can_ever_be_placed(&fixed, &grid([small("A", 4), small("B", 4)])).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -110,7 +110,7 @@ fn a_label_that_no_site_has_is_refused_although_another_resource_would_do() {
     let mut one = component(4);
     one.constraints.push(Constraint {
         key: "arch".into(),
-        rule: Rule::Is("arm64".into()),
+        rule: LabelRule::Is("arm64".into()),
     });
     let error = can_ever_be_placed(&request(vec![one]), &grid([small("A", 4)])).unwrap_err();
     let Unplaceable::ComponentTooLarge {
@@ -168,7 +168,7 @@ fn a_site_that_is_for_other_keys_takes_no_job_however_much_is_idle() {
 #[test]
 fn a_closed_site_still_counts_since_it_may_open() {
     let drained = GridSite {
-        acceptance: Acceptance::Closed(Hindrance::Drained),
+        acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
         ..small("A", 16)
     };
     assert_eq!(can_ever_be_placed(&sizes(&[16]), &grid([drained])), Ok(()));
@@ -195,7 +195,7 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
     let fixed = |restartable| {
         PlacementRequest::new(
             worst_fit(),
-            Request::Fixed,
+            RequestType::Fixed,
             restartable,
             vec![at("A"), at("B")],
         )
@@ -212,7 +212,7 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
     let found = |why| Some((ComponentIndex(1), site_name("B"), why));
     let mut texts = std::collections::BTreeSet::new();
     for why in all {
-        let grid = with_b(Acceptance::Closed(why));
+        let grid = with_b(PlacementAcceptance::Closed(why));
         assert_eq!(closed_site(&fixed(true), &grid), found(why));
         assert_eq!(
             closed_site(&sizes(&[1, 1]), &grid),
@@ -222,7 +222,7 @@ fn whatever_closes_the_site_of_a_fixed_job_is_named_with_the_component() {
         texts.insert(why.to_string());
     }
     assert_eq!(texts.len(), all.len(), "each has its own words");
-    let probed = with_b(Acceptance::ProbesOnly);
+    let probed = with_b(PlacementAcceptance::ProbesOnly);
     for restartable in [true, false] {
         assert_eq!(
             closed_site(&fixed(restartable), &probed),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::job::spec::{Flexible, Request};
+use crate::job::spec::{Flexible, RequestType};
 use crate::placement::policy::POLICIES;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -18,13 +18,13 @@ fn usable(name: &str, total: u32, idle: u32) -> GridSite {
 
 fn half_open(name: &str, idle: u32) -> GridSite {
     GridSite {
-        acceptance: Acceptance::ProbesOnly,
+        acceptance: PlacementAcceptance::ProbesOnly,
         room: Some(1),
         ..usable(name, idle, idle)
     }
 }
 
-fn once(policy: &str, kind: Request, parts: &[u32]) -> PlacementRequest {
+fn once(policy: &str, kind: RequestType, parts: &[u32]) -> PlacementRequest {
     let parts = parts.iter().map(|&size| component(size)).collect();
     PlacementRequest::new(policy.parse().unwrap(), kind, false, parts)
 }
@@ -34,12 +34,12 @@ fn once(policy: &str, kind: Request, parts: &[u32]) -> PlacementRequest {
 fn components_too_large_for_other_sites_try_sites_out_under_every_policy() {
     let rigid = POLICIES
         .iter()
-        .filter(|policy| policy.serves(&Request::NonFixed));
+        .filter(|policy| policy.serves(&RequestType::NonFixed));
     for policy in rigid.map(|policy| policy.name()) {
         let outcome = |total| {
             let failed = [half_open("Amsterdam", 32), half_open("Delft", 32)];
             let grid = grid(failed.into_iter().chain([usable("Leiden", total, 18)]));
-            placed(&once(policy, Request::NonFixed, &[8, 8, 7]), &grid)
+            placed(&once(policy, RequestType::NonFixed, &[8, 8, 7]), &grid)
         };
         let plan = outcome(18);
         assert!(plan.is_ok(), "{policy}: {plan:?}");
@@ -54,12 +54,12 @@ fn components_too_large_for_other_sites_try_sites_out_under_every_policy() {
 fn a_total_that_no_other_sites_can_be_split_over_tries_sites_out() {
     let flexible = POLICIES
         .iter()
-        .filter(|policy| !policy.serves(&Request::NonFixed));
+        .filter(|policy| !policy.serves(&RequestType::NonFixed));
     for policy in flexible.map(|policy| policy.name()) {
         let outcome = |total| {
             let grid = grid([half_open("Delft", 8), usable("Leiden", total, 10)]);
             placed(
-                &once(policy, Request::Flexible(Flexible::default()), &[15]),
+                &once(policy, RequestType::Flexible(Flexible::default()), &[15]),
                 &grid,
             )
         };
@@ -80,7 +80,7 @@ fn a_total_that_no_other_sites_can_be_split_over_tries_sites_out() {
 fn no_split_tries_sites_out_while_others_could_hold_another_split() {
     let outcome = |total| {
         let splits = vec![vec![12, 3], vec![5, 5, 5]];
-        let kind = Request::Flexible(Flexible {
+        let kind = RequestType::Flexible(Flexible {
             splits,
             ..Flexible::default()
         });
@@ -114,9 +114,9 @@ proptest! {
         let grid = grid(others.chain([half_open("Delft", 40)]));
         let each = parts.iter().all(|part| totals.iter().any(|total| part <= total));
         let all = parts.iter().sum::<u32>() <= totals.iter().sum();
-        let rigid = POLICIES.iter().filter(|policy| policy.serves(&Request::NonFixed));
+        let rigid = POLICIES.iter().filter(|policy| policy.serves(&RequestType::NonFixed));
         for policy in rigid {
-            let request = once(policy.name(), Request::NonFixed, &parts);
+            let request = once(policy.name(), RequestType::NonFixed, &parts);
             prop_assert_eq!(placed(&request, &grid).is_ok(), !(each && all), "{}", policy.name());
         }
     }

@@ -1,8 +1,8 @@
 //! The Worst-Fit vectors, and what every policy must respect.
 
 use crate::ids::{ComponentIndex, Digest, PolicyName};
-use crate::job::spec::{Flexible, Request, Where};
-use crate::labels::{Constraint, Rule};
+use crate::job::spec::{Flexible, OverrideScope, RequestType};
+use crate::labels::{Constraint, LabelRule};
 use crate::placed::ReasonCode;
 use crate::placement::testing::*;
 use crate::placement::*;
@@ -43,7 +43,7 @@ fn a_job_that_does_not_fit_as_a_whole_changes_nothing() {
     let mut context = PlacementContext {
         grid: &grid,
         remaining: &mut remaining,
-        history: &mut History::All,
+        history: &mut PairHistory::All,
         observer: &mut Silent,
     };
     let refusal = place(&sizes(&[8, 8, 3]), &mut context).unwrap_err();
@@ -163,7 +163,7 @@ fn a_fixed_component_goes_to_its_site_or_nowhere() {
             site: Some(site_name(name)),
             ..component(processors)
         };
-        PlacementRequest::new(worst_fit(), Request::Fixed, true, vec![one])
+        PlacementRequest::new(worst_fit(), RequestType::Fixed, true, vec![one])
     };
     assert_eq!(sites_of(&placed(&fixed("A", 5), &grid).unwrap()), ["A"]);
     let refusal = placed(&fixed("A", 6), &grid).unwrap_err();
@@ -179,7 +179,7 @@ fn constraints_on_labels_narrow_the_choice() {
     let mut one = component(8);
     one.constraints.push(Constraint {
         key: "arch".into(),
-        rule: Rule::Is("arm64".into()),
+        rule: LabelRule::Is("arm64".into()),
     });
     assert_eq!(
         sites_of(&placed(&request(vec![one]), &grid).unwrap()),
@@ -200,27 +200,27 @@ fn only_an_open_site_takes_a_job_and_a_probed_one_only_what_may_run_twice() {
             site("B", 0),
         ]);
         let parts = vec![component(8)];
-        let request = PlacementRequest::new(worst_fit(), Request::NonFixed, restartable, parts);
+        let request = PlacementRequest::new(worst_fit(), RequestType::NonFixed, restartable, parts);
         placed(&request, &grid).map_err(|refusal| refusal.reason.code())
     };
-    assert!(outcome(Acceptance::Open, false).is_ok());
-    assert!(outcome(Acceptance::ProbesOnly, true).is_ok());
-    assert!(outcome(Acceptance::ProbesOnly, false).is_err());
-    let drained = Acceptance::Closed(Hindrance::Drained);
+    assert!(outcome(PlacementAcceptance::Open, false).is_ok());
+    assert!(outcome(PlacementAcceptance::ProbesOnly, true).is_ok());
+    assert!(outcome(PlacementAcceptance::ProbesOnly, false).is_err());
+    let drained = PlacementAcceptance::Closed(Hindrance::Drained);
     assert!(outcome(drained, true).is_err());
 }
 
 #[test]
 fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
     let tried = GridSite {
-        acceptance: Acceptance::ProbesOnly,
+        acceptance: PlacementAcceptance::ProbesOnly,
         room: Some(1),
         ..site("A", 50)
     };
     let other = |largest| site_of("B", Resources::processors(largest), Resources::default());
     let outcome = |largest| {
         let parts = vec![component(8)];
-        let request = PlacementRequest::new(worst_fit(), Request::NonFixed, false, parts);
+        let request = PlacementRequest::new(worst_fit(), RequestType::NonFixed, false, parts);
         placed(&request, &grid([tried.clone(), other(largest)])).is_ok()
     };
     assert_eq!([7, 8].map(outcome), [true, false]);
@@ -231,7 +231,7 @@ fn a_job_that_must_not_run_twice_tries_out_the_only_site_that_can_hold_it() {
 fn a_job_that_runs_once_waits_only_for_a_site_that_needs_no_trial() {
     let outcome = |other| {
         let tried = GridSite {
-            acceptance: Acceptance::ProbesOnly,
+            acceptance: PlacementAcceptance::ProbesOnly,
             room: Some(1),
             ..site("A", 50)
         };
@@ -240,11 +240,11 @@ fn a_job_that_runs_once_waits_only_for_a_site_that_needs_no_trial() {
             ..site("B", 0)
         };
         let parts = vec![component(8)];
-        let request = PlacementRequest::new(worst_fit(), Request::NonFixed, false, parts);
+        let request = PlacementRequest::new(worst_fit(), RequestType::NonFixed, false, parts);
         placed(&request, &grid([tried, other])).is_ok()
     };
-    assert!(!outcome(Acceptance::Open) && outcome(Acceptance::ProbesOnly));
-    let waits = |hindrance| !outcome(Acceptance::Closed(hindrance));
+    assert!(!outcome(PlacementAcceptance::Open) && outcome(PlacementAcceptance::ProbesOnly));
+    let waits = |hindrance| !outcome(PlacementAcceptance::Closed(hindrance));
     let passing = [
         Hindrance::Unknown,
         Hindrance::Unreachable,
@@ -260,7 +260,7 @@ fn a_job_that_runs_once_waits_only_for_a_site_that_needs_no_trial() {
 
 #[test]
 fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
-    let acceptance = Acceptance::ProbesOnly;
+    let acceptance = PlacementAcceptance::ProbesOnly;
     let grid = grid([
         GridSite {
             acceptance,
@@ -273,7 +273,7 @@ fn a_fixed_job_that_must_not_run_twice_tries_out_its_own_site() {
         site: Some(site_name("A")),
         ..component(8)
     };
-    let request = PlacementRequest::new(worst_fit(), Request::Fixed, false, vec![part]);
+    let request = PlacementRequest::new(worst_fit(), RequestType::Fixed, false, vec![part]);
     assert_eq!(sites_of(&placed(&request, &grid).unwrap()), ["A"]);
 }
 
@@ -289,7 +289,7 @@ fn a_site_that_takes_one_more_job_takes_all_of_it_and_no_other_job() {
     ]);
     let mut remaining = Remaining::of(&grid);
     let mut next = || {
-        let (history, observer) = (&mut History::All, &mut Silent);
+        let (history, observer) = (&mut PairHistory::All, &mut Silent);
         let mut context = PlacementContext {
             grid: &grid,
             remaining: &mut remaining,
@@ -329,7 +329,7 @@ fn a_failed_component_avoids_its_site_unless_no_other_can_hold_it() {
     let tiny = site_of("B", Resources::processors(7), Resources::processors(7));
     assert_eq!(sites_of(&outcome(tiny).unwrap()), ["A"]);
     let drained = GridSite {
-        acceptance: Acceptance::Closed(Hindrance::Drained),
+        acceptance: PlacementAcceptance::Closed(Hindrance::Drained),
         ..site("B", 8)
     };
     assert_eq!(sites_of(&outcome(drained).unwrap()), ["A"]);
@@ -405,7 +405,7 @@ fn a_replica_that_cannot_be_read_serves_nobody() {
         &request,
         &grid_with([site("C", 20), dead], &[(input, "X")], &links),
     );
-    let Outcome::Refused(reasons) = &recorder.verdicts[0].outcome else {
+    let Suitability::Refused(reasons) = &recorder.verdicts[0].outcome else {
         panic!()
     };
     assert_eq!(
@@ -423,8 +423,11 @@ fn a_staged_executable_is_brought_only_where_it_is_used() {
     let mut one = component(8);
     one.executable = Some(generic);
     one.executable_at = vec![
-        (Where::Label("arch".into(), "arm64".into()), Some(special)),
-        (Where::Site(site_name("C")), None),
+        (
+            OverrideScope::Label("arch".into(), "arm64".into()),
+            Some(special),
+        ),
+        (OverrideScope::Site(site_name("C")), None),
     ];
     let sources = |name: &str, label: bool| {
         let place = if label {
@@ -459,15 +462,15 @@ fn a_policy_that_does_not_exist_is_named_with_those_that_do() {
          cluster-minimization, flexible-cluster-minimization, connected-cluster-minimization, \
          connected-flexible-cluster-minimization, mrs"
     );
-    assert!(policy_for(&worst_fit(), &Request::Fixed).is_ok());
-    let flexible = Request::Flexible(Flexible::default());
+    assert!(policy_for(&worst_fit(), &RequestType::Fixed).is_ok());
+    let flexible = RequestType::Flexible(Flexible::default());
     let error = policy_for(&worst_fit(), &flexible).err().unwrap();
     assert_eq!(
         error.to_string(),
         "policy \"worst-fit\" cannot place flexible requests; these can: \
          flexible-cluster-minimization, connected-flexible-cluster-minimization, mrs"
     );
-    let request = PlacementRequest::new(name, Request::NonFixed, true, vec![component(1)]);
+    let request = PlacementRequest::new(name, RequestType::NonFixed, true, vec![component(1)]);
     let refusal = placed(&request, &three_sites()).unwrap_err();
     assert_eq!(refusal.reason.code(), ReasonCode::PolicyUnknown);
 }

@@ -13,7 +13,7 @@ fn event(queues: &mut PlacementQueues, now: u64) -> Vec<u64> {
 
 #[test]
 fn a_frozen_job_is_skipped_until_it_is_thawed() {
-    let frozen = Waiting {
+    let frozen = WaitingJob {
         frozen: true,
         ..waiting(1, High, 1)
     };
@@ -26,7 +26,7 @@ fn a_frozen_job_is_skipped_until_it_is_thawed() {
 
 #[test]
 fn a_job_that_backs_off_is_tried_when_that_time_has_come() {
-    let later = Waiting {
+    let later = WaitingJob {
         not_before: seconds(50),
         ..waiting(1, High, 1)
     };
@@ -40,7 +40,7 @@ fn a_job_that_backs_off_is_tried_when_that_time_has_come() {
 
 #[test]
 fn a_job_that_backs_off_keeps_its_place() {
-    let later = Waiting {
+    let later = WaitingJob {
         not_before: seconds(50),
         ..waiting(1, High, 60)
     };
@@ -59,7 +59,7 @@ fn a_job_is_offered_one_plan_at_a_time() {
     ));
     assert_eq!(condition(&queues, 1), Condition::Offered);
     assert!(!queues.has_unserved());
-    queues.insert(Waiting {
+    queues.insert(WaitingJob {
         max_tries: Some(3),
         ..waiting(1, High, 1)
     });
@@ -80,7 +80,7 @@ fn a_job_is_offered_one_plan_at_a_time() {
 
 #[test]
 fn withdrawing_what_was_not_offered_changes_nothing() {
-    let frozen = Waiting {
+    let frozen = WaitingJob {
         frozen: true,
         ..waiting(1, High, 1)
     };
@@ -130,7 +130,7 @@ fn an_event_that_leaves_the_wait_alone_keeps_the_job_in_the_running_scan() {
 #[test]
 fn jobs_of_one_request_come_and_go_as_any_others() {
     let request = Arc::new(sizes(&[1]));
-    let job = |id| Waiting {
+    let job = |id| WaitingJob {
         request: request.clone(),
         ..waiting(id, High, 1)
     };

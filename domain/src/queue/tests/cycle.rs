@@ -99,7 +99,7 @@ fn an_empty_queue_takes_no_turn_and_no_time() {
 
 #[test]
 fn scans_with_nobody_to_try_do_nothing() {
-    let frozen = Waiting {
+    let frozen = WaitingJob {
         frozen: true,
         ..waiting(1, SuperHigh, 1)
     };
@@ -118,7 +118,7 @@ fn shares(parameters: QueueParameters, classes: &[Priority], events: u64) -> Vec
         number += 1;
         waiting(number, class, 8)
     };
-    let all: Vec<Waiting> = classes
+    let all: Vec<WaitingJob> = classes
         .iter()
         .flat_map(|&c| [arrive(c), arrive(c)])
         .collect();

@@ -5,25 +5,25 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use crate::ids::{JobId, KeyName};
-use crate::job::state::{Job, Phase};
-use crate::job::tests::world::{World, spec};
-use crate::queue::groups::Groups;
-use crate::runner::{Row, Task};
+use crate::job::state::{Job, JobPhase};
+use crate::job::tests::world::{JobWorld, spec};
+use crate::queue::groups::SweepGroups;
+use crate::runner::{SweepRow, SweepTask};
 use crate::units::Timestamp;
 
 const AT: Timestamp = Timestamp(9);
 
 fn run(index: u32, at_once: Option<u32>) -> Job {
     let mut spec = spec(1);
-    let (group, values) = (JobId(100), Row::new());
-    spec.run.task = Some(Task {
+    let (group, values) = (JobId(100), SweepRow::new());
+    spec.run.task = Some(SweepTask {
         group,
         index,
         count: 9,
         at_once,
         values,
     });
-    let mut job = World::new(spec).job;
+    let mut job = JobWorld::new(spec).job;
     job.id = JobId(100 + u64::from(index));
     job
 }
@@ -35,19 +35,19 @@ fn ids(indexes: impl IntoIterator<Item = u64>) -> BTreeSet<JobId> {
         .collect()
 }
 
-fn note(groups: &mut Groups, job: &Job) {
+fn note(groups: &mut SweepGroups, job: &Job) {
     groups.note(job);
 }
 
 #[test]
 fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
-    let mut groups = Groups::default();
+    let mut groups = SweepGroups::default();
     let mut runs: Vec<Job> = (0..5).map(|index| run(index, Some(2))).collect();
     runs.iter()
         .for_each(|job| assert_eq!(groups.note(job), Some(JobId(100))));
     let none = std::iter::empty;
     assert_eq!(groups.give_turns(JobId(100), none()), ids([0, 1]));
-    runs[0].phase = Phase::Running { since: AT };
+    runs[0].phase = JobPhase::Running { since: AT };
     groups.note(&runs[0]);
     assert_eq!(
         groups.give_turns(JobId(100), none()),
@@ -55,7 +55,7 @@ fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
         "it has had its turn"
     );
     assert!(groups.has_turn(&runs[1]) && !groups.has_turn(&runs[2]));
-    runs[0].phase = Phase::Finished { at: AT };
+    runs[0].phase = JobPhase::Finished { at: AT };
     groups.note(&runs[0]);
     assert_eq!(groups.give_turns(JobId(100), none()), ids([2]));
     runs[1].frozen_by = KeyName::new("alice").ok();
@@ -69,7 +69,7 @@ fn the_first_that_wait_have_their_turn_as_far_as_the_limit_goes() {
 
 #[test]
 fn who_was_offered_a_place_keeps_its_turn_when_an_earlier_one_comes_back() {
-    let mut groups = Groups::default();
+    let mut groups = SweepGroups::default();
     let mut runs: Vec<Job> = (0..2).map(|index| run(index, Some(1))).collect();
     runs[0].frozen_by = KeyName::new("alice").ok();
     runs.iter().for_each(|job| note(&mut groups, job));
@@ -85,10 +85,10 @@ fn who_was_offered_a_place_keeps_its_turn_when_an_earlier_one_comes_back() {
 
 #[test]
 fn jobs_without_a_limit_need_no_turn() {
-    let mut groups = Groups::default();
+    let mut groups = SweepGroups::default();
     assert_eq!(groups.note(&run(0, None)), None);
     assert!(groups.has_turn(&run(0, None)));
-    assert!(groups.has_turn(&World::new(spec(1)).job));
+    assert!(groups.has_turn(&JobWorld::new(spec(1)).job));
     assert_eq!(groups.all(), []);
 }
 
@@ -100,7 +100,7 @@ proptest! {
         limit in 1_u32..4,
         steps in prop::collection::vec((0_usize..8, 0_u8..4, any::<bool>()), 1..60),
     ) {
-        let mut groups = Groups::default();
+        let mut groups = SweepGroups::default();
         let mut runs: Vec<Job> = (0..8).map(|index| run(index, Some(limit))).collect();
         runs.iter().for_each(|job| note(&mut groups, job));
         groups.give_turns(JobId(100), std::iter::empty());
@@ -108,14 +108,14 @@ proptest! {
         for (index, step, offer) in steps {
             let had_turn = groups.has_turn(&runs[index]);
             let job = &mut runs[index];
-            let waits = matches!(job.phase, Phase::Queued { .. }) && job.frozen_by.is_none();
+            let waits = matches!(job.phase, JobPhase::Queued { .. }) && job.frozen_by.is_none();
             match step {
                 0 if waits && had_turn && offer => drop(offered.insert(job.id)),
-                0 if waits && had_turn => job.phase = Phase::Placed { at: AT, start_estimate: AT },
+                0 if waits && had_turn => job.phase = JobPhase::Placed { at: AT, start_estimate: AT },
                 1 if !waits && job.frozen_by.is_none() => {
-                    job.phase = Phase::Queued { since: AT, not_before: AT };
+                    job.phase = JobPhase::Queued { since: AT, not_before: AT };
                 }
-                2 if !waits => job.phase = Phase::Finished { at: AT },
+                2 if !waits => job.phase = JobPhase::Finished { at: AT },
                 3 if !offered.contains(&job.id) => {
                     job.frozen_by = match job.frozen_by {
                         None => KeyName::new("alice").ok(),
@@ -124,27 +124,27 @@ proptest! {
                 }
                 _ => {}
             }
-            if !matches!(job.phase, Phase::Queued { .. }) {
+            if !matches!(job.phase, JobPhase::Queued { .. }) {
                 offered.remove(&job.id);
             }
             groups.note(&runs[index]);
             groups.give_turns(JobId(100), offered.iter().copied());
             let kind = |job: &&Job| {
-                !job.is_final() && !matches!(job.phase, Phase::Queued { .. })
+                !job.is_final() && !matches!(job.phase, JobPhase::Queued { .. })
             };
             let busy = runs.iter().filter(kind).count();
             let waiting = |job: &&Job| {
-                matches!(job.phase, Phase::Queued { .. }) && job.frozen_by.is_none()
+                matches!(job.phase, JobPhase::Queued { .. }) && job.frozen_by.is_none()
             };
             let turns = runs.iter().filter(waiting).filter(|job| groups.has_turn(job)).count();
             let waiting = runs.iter().filter(waiting).count();
             let room = (limit as usize).saturating_sub(busy);
             prop_assert!(turns <= room.max(offered.len()), "{turns} {room} {offered:?}");
             prop_assert!(turns >= room.min(waiting));
-            let mut fresh = Groups::default();
+            let mut fresh = SweepGroups::default();
             runs.iter().for_each(|job| note(&mut fresh, job));
             fresh.give_turns(JobId(100), offered.iter().copied());
-            let same = runs.iter().filter(|job| matches!(job.phase, Phase::Queued { .. }));
+            let same = runs.iter().filter(|job| matches!(job.phase, JobPhase::Queued { .. }));
             for job in same.filter(|job| job.frozen_by.is_none()) {
                 prop_assert_eq!(fresh.has_turn(job), groups.has_turn(job), "as after a restart");
             }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::plain::{Cycle, List};
 use super::*;
 use crate::placement::tests::scenes::{a_job, grids, history};
-use crate::queue::{StarvationGuardParameters, Turns};
+use crate::queue::{QueueTurns, StarvationGuardParameters};
 use crate::units::PerMillion;
 
 const MINUTE: u64 = 60_000;
@@ -137,7 +137,7 @@ struct Both {
 }
 
 impl Both {
-    fn insert(&mut self, waiting: Waiting) {
+    fn insert(&mut self, waiting: WaitingJob) {
         self.queues.insert(waiting.clone());
         self.list.insert(waiting);
     }
@@ -182,7 +182,7 @@ impl Both {
                 let Other {
                     frozen, max_tries, ..
                 } = other;
-                self.insert(Waiting {
+                self.insert(WaitingJob {
                     job,
                     priority,
                     entered,
@@ -257,7 +257,7 @@ impl Both {
                 QueueDecision::Promote { job, to } => {
                     let known = self.list.jobs.get(&job).map(|job| job.waiting.clone());
                     if let Some(waiting) = known {
-                        self.insert(Waiting {
+                        self.insert(WaitingJob {
                             priority: to,
                             entered: now,
                             ..waiting
@@ -278,7 +278,7 @@ impl Both {
             prop_assert_eq!(queues.len_of(class), line.len());
             for (ahead, id) in line.into_iter().enumerate() {
                 let job = &list.jobs[&id];
-                let standing = Standing {
+                let standing = QueueStanding {
                     priority: class,
                     ahead,
                     condition: job.condition,
@@ -338,7 +338,7 @@ proptest! {
         parameters in parameters(),
         steps in prop::collection::vec((0..4usize, 1..25u64, prop::option::of(0..16u32)), 1..24),
     ) {
-        let (mut turns, mut cycle) = (Turns::new(&parameters), Cycle::new(&parameters));
+        let (mut turns, mut cycle) = (QueueTurns::new(&parameters), Cycle::new(&parameters));
         for (class, processors, occupied) in steps {
             let class = Priority::ALL[class];
             if let Some(occupied) = occupied {

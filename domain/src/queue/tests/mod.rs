@@ -15,16 +15,16 @@ use super::*;
 use crate::ids::JobId;
 use crate::job::spec::Priority;
 use crate::placement::testing::{grid, site, sizes};
-use crate::placement::{GridSnapshot, History, PlacementRequest};
+use crate::placement::{GridSnapshot, PairHistory, PlacementRequest};
 use crate::units::{DurationMs, Timestamp};
 
 /// A job that has waited since the second that is its number.
-fn waiting(job: u64, priority: Priority, processors: u32) -> Waiting {
+fn waiting(job: u64, priority: Priority, processors: u32) -> WaitingJob {
     waiting_for(job, priority, sizes(&[processors]))
 }
 
-fn waiting_for(job: u64, priority: Priority, request: PlacementRequest) -> Waiting {
-    Waiting {
+fn waiting_for(job: u64, priority: Priority, request: PlacementRequest) -> WaitingJob {
+    WaitingJob {
         job: JobId(job),
         priority,
         entered: Timestamp(job * 1000),
@@ -37,10 +37,10 @@ fn waiting_for(job: u64, priority: Priority, request: PlacementRequest) -> Waiti
 
 fn queues_of(
     parameters: QueueParameters,
-    jobs: impl IntoIterator<Item = Waiting>,
+    jobs: impl IntoIterator<Item = WaitingJob>,
 ) -> PlacementQueues {
     parameters.validate().unwrap();
-    let mut queues = PlacementQueues::new(parameters, History::All);
+    let mut queues = PlacementQueues::new(parameters, PairHistory::All);
     jobs.into_iter().for_each(|job| queues.insert(job));
     queues
 }

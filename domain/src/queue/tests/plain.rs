@@ -10,7 +10,8 @@ use crate::ids::SiteName;
 use crate::placed::PlacedBy;
 use crate::placement::tests::judge::holds_when_empty;
 use crate::placement::{
-    GridSite, PlacementContext, Plan, Refusal, Remaining, Silent, dominant_refusal, place,
+    GridSite, PlacementContext, PlacementPlan, PlacementRefusal, Remaining, Silent,
+    dominant_refusal, place,
 };
 use crate::queue::StarvationGuardParameters;
 
@@ -123,7 +124,7 @@ impl Cycle {
 /// A job that waits.
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
-    pub(super) waiting: Waiting,
+    pub(super) waiting: WaitingJob,
     pub(super) condition: Condition,
     /// When it came to wait as it does: a number that rises.
     since: u64,
@@ -146,9 +147,9 @@ pub(super) struct List {
     cycle: Cycle,
     pub(super) jobs: BTreeMap<JobId, Listed>,
     counted: BTreeMap<JobId, Counted>,
-    pub(super) history: History,
+    pub(super) history: PairHistory,
     /// Why a request that somebody has was refused the last time.
-    pub(super) refusals: BTreeMap<Arc<PlacementRequest>, Refusal>,
+    pub(super) refusals: BTreeMap<Arc<PlacementRequest>, PlacementRefusal>,
     pub(super) starvation_guard: Option<StarvationGuard>,
     clock: u64,
 }
@@ -169,7 +170,7 @@ pub(super) struct Round {
 }
 
 impl List {
-    pub(super) fn new(parameters: QueueParameters, history: History) -> Self {
+    pub(super) fn new(parameters: QueueParameters, history: PairHistory) -> Self {
         Self {
             cycle: Cycle::new(&parameters),
             parameters,
@@ -225,7 +226,7 @@ impl List {
     }
 
     /// A job waits, or waits otherwise; one that has a plan keeps it, unless it is frozen.
-    pub(super) fn insert(&mut self, waiting: Waiting) {
+    pub(super) fn insert(&mut self, waiting: WaitingJob) {
         let known = self.jobs.get(&waiting.job);
         let condition = match known.map(|job| job.condition) {
             _ if waiting.frozen => Condition::Frozen,
@@ -233,7 +234,7 @@ impl List {
             _ if waiting.not_before > Timestamp(0) => Condition::BackedOff(waiting.not_before),
             _ => Condition::Ready,
         };
-        let place = |waiting: &Waiting| {
+        let place = |waiting: &WaitingJob| {
             (
                 waiting.priority,
                 waiting.entered,
@@ -320,7 +321,7 @@ impl List {
     }
 
     /// The next plan of a scan; without one it is over.
-    pub(super) fn next(&mut self, round: &mut Round) -> Option<(JobId, Plan, PlacedBy)> {
+    pub(super) fn next(&mut self, round: &mut Round) -> Option<(JobId, PlacementPlan, PlacedBy)> {
         if std::mem::take(&mut round.is_first) {
             self.starvation_guard = self.starvation_guard(round);
         }
@@ -350,7 +351,11 @@ impl List {
     }
 
     /// Places the first of a class that fits.
-    fn first(&mut self, class: Priority, round: &mut Round) -> Option<(JobId, Plan, PlacedBy)> {
+    fn first(
+        &mut self,
+        class: Priority,
+        round: &mut Round,
+    ) -> Option<(JobId, PlacementPlan, PlacedBy)> {
         for id in self.ready(class) {
             let request = Arc::clone(&self.jobs[&id].waiting.request);
             if self.jobs[&id].since > round.began || round.refused.contains(&request) {
@@ -376,7 +381,12 @@ impl List {
         None
     }
 
-    fn refuse(&mut self, request: Arc<PlacementRequest>, refusal: Refusal, round: &mut Round) {
+    fn refuse(
+        &mut self,
+        request: Arc<PlacementRequest>,
+        refusal: PlacementRefusal,
+        round: &mut Round,
+    ) {
         round.refused.insert(Arc::clone(&request));
         round.report.shapes_refused += 1;
         self.refusals.insert(request, refusal);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::placement::{History, PlacementContext, Remaining, Silent, place};
+use crate::placement::{PairHistory, PlacementContext, Remaining, Silent, place};
 
 const CLASSES: [Priority; 4] = Priority::ALL;
 
@@ -17,11 +17,11 @@ fn drawn_jobs() -> impl Strategy<Value = Vec<(usize, Vec<u32>, u64)>> {
     prop::collection::vec((0..4usize, sizes, 0..20u64), 0..40)
 }
 
-fn build(drawn: &[(usize, Vec<u32>, u64)]) -> Vec<Waiting> {
+fn build(drawn: &[(usize, Vec<u32>, u64)]) -> Vec<WaitingJob> {
     drawn
         .iter()
         .enumerate()
-        .map(|(index, (class, parts, entered))| Waiting {
+        .map(|(index, (class, parts, entered))| WaitingJob {
             entered: seconds(*entered),
             ..waiting_for(index as u64, CLASSES[*class], sizes(parts))
         })
@@ -29,15 +29,15 @@ fn build(drawn: &[(usize, Vec<u32>, u64)]) -> Vec<Waiting> {
 }
 
 /// Tries one queue job by job, as the paper has it.
-fn naive(jobs: &[Waiting], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
-    let mut queue: Vec<&Waiting> = jobs.iter().filter(|job| job.priority == class).collect();
+fn naive(jobs: &[WaitingJob], class: Priority, grid: &GridSnapshot) -> Vec<u64> {
+    let mut queue: Vec<&WaitingJob> = jobs.iter().filter(|job| job.priority == class).collect();
     queue.sort_by_key(|job| (job.entered, job.job));
     let mut remaining = Remaining::of(grid);
-    let mut fits = |job: &&Waiting| {
+    let mut fits = |job: &&WaitingJob| {
         let mut context = PlacementContext {
             grid,
             remaining: &mut remaining,
-            history: &mut History::All,
+            history: &mut PairHistory::All,
             observer: &mut Silent,
         };
         place(&job.request, &mut context).is_ok()
@@ -93,7 +93,7 @@ proptest! {
         let mut remaining = scan.remaining().clone();
         for job in jobs.iter().filter(|job| !placed.contains(&job.job.0)) {
             let mut context =
-                PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut History::All, observer: &mut Silent };
+                PlacementContext { grid: &grid, remaining: &mut remaining, history: &mut PairHistory::All, observer: &mut Silent };
             prop_assert!(place(&job.request, &mut context).is_err(), "{:?}", job.job);
         }
         for class in CLASSES {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::bid::Decline;
 use crate::placement::testing::{site_of, under};
-use crate::placement::{Asked, Ground, SiteShape};
+use crate::placement::{AnnouncedNeed, BidBasis, SiteShape};
 use crate::resources::Resources;
 use Priority::{High, Low};
 
@@ -137,7 +137,7 @@ fn with_events_off_an_event_does_nothing() {
 
 #[test]
 fn jobs_are_tried_from_head_to_tail_and_by_number_if_entered_together() {
-    let together = |job| Waiting {
+    let together = |job| WaitingJob {
         entered: seconds(7),
         ..waiting(job, High, 1)
     };
@@ -177,7 +177,7 @@ fn an_offer_takes_its_processors_from_the_rest_of_the_scan() {
 }
 
 /// A waiting job for which sites bid.
-fn bid_for(job: u64, size: u32) -> Waiting {
+fn bid_for(job: u64, size: u32) -> WaitingJob {
     waiting_for(job, High, under("mrs", &sizes(&[size])))
 }
 
@@ -203,8 +203,8 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
         [10],
         "nothing is taken before the sites have bid"
     );
-    let ground = Ground::new(&request, scan.shared_grid());
-    let asked = Asked::new(request);
+    let ground = BidBasis::new(&request, scan.shared_grid());
+    let asked = AnnouncedNeed::new(request);
     let free = scan.remaining().processors()[0];
     let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
     scan.resolve(job, asked.decide(&ground, &answers, scan.remaining()));
@@ -221,7 +221,7 @@ fn a_scan_that_announces_a_job_goes_on_with_what_its_round_leaves() {
     };
     assert_eq!(job, JobId(3));
     let nobody = [Err(Decline::Silent)];
-    let asked = Asked::new(request);
+    let asked = AnnouncedNeed::new(request);
     scan.resolve(job, asked.decide(&ground, &nobody, scan.remaining()));
     let ScanStep::Done(report) = queues.step(&mut scan, budget) else {
         panic!()
@@ -246,8 +246,8 @@ fn a_job_waits_in_the_queue_of_a_site_only_when_no_bids_cover_it() {
         panic!()
     };
     assert_eq!(scan.foresee(job, &request), None, "nothing that is idle");
-    let ground = Ground::new(&request, scan.shared_grid());
-    let asked = Asked::new(request);
+    let ground = BidBasis::new(&request, scan.shared_grid());
+    let asked = AnnouncedNeed::new(request);
     let answers = [asked.answer(&ground, 0, &Resources::processors(8))];
     scan.resolve(job, asked.decide(&ground, &answers, scan.remaining()));
     let ScanStep::Placed(offer) = queues.step(&mut scan, budget) else {
@@ -269,8 +269,8 @@ fn second_of(begun: u32, free: [u32; 2]) -> bool {
         let ScanStep::Announce(job, request) = step else {
             panic!()
         };
-        let ground = Ground::new(&request, scan.shared_grid());
-        let asked = Asked::new(request);
+        let ground = BidBasis::new(&request, scan.shared_grid());
+        let asked = AnnouncedNeed::new(request);
         let answers = [asked.answer(&ground, 0, &Resources::processors(free))];
         let decided = asked.decide(&ground, &answers, scan.remaining());
         last = decided.is_ok();

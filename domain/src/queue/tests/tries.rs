@@ -5,7 +5,7 @@ use Priority::{High, Low, SuperHigh, SuperLow};
 
 /// Scans by the clock until the job had so many tries, and does as it is told.
 /// Gives the class after each try, or `None` once the job has failed.
-fn classes(parameters: QueueParameters, job: Waiting, count: usize) -> Vec<Option<Priority>> {
+fn classes(parameters: QueueParameters, job: WaitingJob, count: usize) -> Vec<Option<Priority>> {
     let id = job.job;
     let original = job.clone();
     let mut queues = queues_of(parameters, [job]);
@@ -16,7 +16,7 @@ fn classes(parameters: QueueParameters, job: Waiting, count: usize) -> Vec<Optio
         for decision in report.decisions {
             match decision {
                 QueueDecision::Promote { to, .. } => {
-                    queues.insert(Waiting {
+                    queues.insert(WaitingJob {
                         priority: to,
                         entered: now,
                         ..original.clone()
@@ -41,7 +41,7 @@ fn promoting(after: Option<u32>) -> QueueParameters {
 /// QS-8.
 #[test]
 fn a_job_fails_when_its_tries_exceed_their_limit() {
-    let limited = |max| Waiting {
+    let limited = |max| WaitingJob {
         max_tries: Some(max),
         ..waiting(1, High, 9)
     };
@@ -58,7 +58,7 @@ fn a_job_that_names_no_limit_has_that_of_all_jobs() {
     };
     let after = classes(all.clone(), waiting(1, High, 9), 4);
     assert_eq!(after, [Some(High), Some(High), None, None]);
-    let own = Waiting {
+    let own = WaitingJob {
         max_tries: Some(3),
         ..waiting(1, High, 9)
     };
@@ -106,7 +106,7 @@ fn super_low_never_rises_and_without_a_number_nobody_does() {
 /// PR-4.
 #[test]
 fn a_limit_that_is_passed_wins_over_a_promotion() {
-    let job = Waiting {
+    let job = WaitingJob {
         max_tries: Some(5),
         ..waiting(1, Low, 9)
     };
@@ -146,7 +146,7 @@ fn a_promoted_job_goes_to_the_tail() {
     };
     assert_eq!(decisions, [up(2, SuperHigh), up(1, High)]);
     queues.insert(waiting(3, High, 9));
-    queues.insert(Waiting {
+    queues.insert(WaitingJob {
         entered: seconds(1_060),
         ..waiting(1, High, 9)
     });

@@ -1,8 +1,8 @@
 //! What a search asks of sites, and what it is told.
 
 use crate::ids::SiteName;
-use crate::reserve::agreement::{Answer, ReservationRequest, StartWindow};
-use crate::reserve::ledger::Ledger;
+use crate::reserve::agreement::{ReservationAnswer, ReservationRequest, StartWindow};
+use crate::reserve::ledger::ReservationLedger;
 use crate::reserve::tag::Serial;
 use crate::units::Timestamp;
 
@@ -10,7 +10,7 @@ use super::request::Coallocation;
 
 /// One thing to ask of one site, about the reservation with a serial.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
+pub enum ReservationCall {
     /// A new reservation.
     Create {
         /// Where.
@@ -57,9 +57,9 @@ pub enum Ask {
     },
 }
 
-/// What became of an [`Ask`].
+/// What became of an [`ReservationCall`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReservationOutcome {
     /// Created or modified: it starts then.
     Granted {
         /// When.
@@ -79,37 +79,39 @@ pub enum Outcome {
     },
 }
 
-impl From<Answer> for Outcome {
-    fn from(answer: Answer) -> Self {
+impl From<ReservationAnswer> for ReservationOutcome {
+    fn from(answer: ReservationAnswer) -> Self {
         match answer {
-            Answer::Granted { start } => Outcome::Granted { start },
-            Answer::Never => Outcome::Refused { next: None },
-            Answer::NotBefore { next } => Outcome::Refused { next: Some(next) },
+            ReservationAnswer::Granted { start } => ReservationOutcome::Granted { start },
+            ReservationAnswer::Never => ReservationOutcome::Refused { next: None },
+            ReservationAnswer::NotBefore { next } => {
+                ReservationOutcome::Refused { next: Some(next) }
+            }
         }
     }
 }
 
-impl Ask {
+impl ReservationCall {
     /// The site that is asked.
     pub fn site(&self) -> &SiteName {
         match self {
-            Ask::Create { site, .. }
-            | Ask::Modify { site, .. }
-            | Ask::Check { site, .. }
-            | Ask::Confirm { site, .. }
-            | Ask::Cancel { site, .. } => site,
+            ReservationCall::Create { site, .. }
+            | ReservationCall::Modify { site, .. }
+            | ReservationCall::Check { site, .. }
+            | ReservationCall::Confirm { site, .. }
+            | ReservationCall::Cancel { site, .. } => site,
         }
     }
 
     /// What counts as its outcome if the site refuses to do it, or never answers. What it may
     /// have done all the same is nobody's, and found by its tag.
-    pub fn without_answer(&self) -> Outcome {
+    pub fn without_answer(&self) -> ReservationOutcome {
         match self {
-            Ask::Create { .. } => Outcome::Refused { next: None },
-            Ask::Cancel { .. } => Outcome::Done,
-            Ask::Modify { .. } | Ask::Check { .. } | Ask::Confirm { .. } => {
-                Outcome::Lost { next: None }
-            }
+            ReservationCall::Create { .. } => ReservationOutcome::Refused { next: None },
+            ReservationCall::Cancel { .. } => ReservationOutcome::Done,
+            ReservationCall::Modify { .. }
+            | ReservationCall::Check { .. }
+            | ReservationCall::Confirm { .. } => ReservationOutcome::Lost { next: None },
         }
     }
 
@@ -117,20 +119,26 @@ impl Ask {
     /// `expires`: until when a new one is kept unconfirmed.
     pub fn answered_by(
         &self,
-        ledger: &mut Ledger<Serial>,
+        ledger: &mut ReservationLedger<Serial>,
         job: &Coallocation,
         expires: Timestamp,
-    ) -> Outcome {
+    ) -> ReservationOutcome {
         let request = |part: usize, window| ReservationRequest {
             resources: job.parts[part].resources.clone(),
             length: job.parts[part].length,
             window,
             flexible: false,
         };
-        let lost = Outcome::Lost { next: None };
-        let done = |is_there| if is_there { Outcome::Done } else { lost };
+        let lost = ReservationOutcome::Lost { next: None };
+        let done = |is_there| {
+            if is_there {
+                ReservationOutcome::Done
+            } else {
+                lost
+            }
+        };
         match self {
-            Ask::Create {
+            ReservationCall::Create {
                 serial,
                 part,
                 window,
@@ -138,17 +146,17 @@ impl Ask {
             } => ledger
                 .request(*serial, &request(*part, *window), expires)
                 .into(),
-            Ask::Modify {
+            ReservationCall::Modify {
                 serial,
                 part,
                 window,
                 ..
             } => ledger
                 .modify(serial, 1, &request(*part, *window))
-                .map_or(lost, Outcome::from),
-            Ask::Check { serial, .. } => done(ledger.find(serial).is_some()),
-            Ask::Confirm { serial, .. } => done(ledger.confirm(serial)),
-            Ask::Cancel { serial, .. } => done(ledger.cancel(serial)),
+                .map_or(lost, ReservationOutcome::from),
+            ReservationCall::Check { serial, .. } => done(ledger.find(serial).is_some()),
+            ReservationCall::Confirm { serial, .. } => done(ledger.confirm(serial)),
+            ReservationCall::Cancel { serial, .. } => done(ledger.cancel(serial)),
         }
     }
 }

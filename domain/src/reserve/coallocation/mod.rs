@@ -24,8 +24,10 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{Ask, Outcome};
+pub use ask::{ReservationCall, ReservationOutcome};
 pub use paths::Path;
 pub use probe::Probing;
-pub use request::{Coallocation, InvalidCoallocation, Part, largest_first};
-pub use search::{Augmenting, Failure, Placing, Reserved, Search, Standing, Step};
+pub use request::{Coallocation, CoallocationPart, InvalidCoallocation, largest_first};
+pub use search::{
+    Augmenting, PartReservation, Placing, ReservationSearch, SearchFailure, SearchState, SearchStep,
+};

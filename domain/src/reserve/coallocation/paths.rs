@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::request::Part;
+use super::request::CoallocationPart;
 use crate::ids::SiteName;
 
 /// An augmenting path {J1, R1, ..., Jn, Rn}, n >= 2 (Algorithm 2).
@@ -19,7 +19,7 @@ pub struct Path {
 
 /// What is known of parts and sites while paths are looked for.
 pub(super) struct Matching<'a> {
-    pub(super) parts: &'a [Part],
+    pub(super) parts: &'a [CoallocationPart],
     /// The site at which each part holds a reservation within the window.
     pub(super) held: Vec<Option<&'a SiteName>>,
     /// The sites with any reservation of this request, also outside the window.

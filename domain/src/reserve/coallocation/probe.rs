@@ -1,11 +1,11 @@
 //! Reservations that are made while the sites are ranked (the broker's paper, section 3.1), for a
 //! job of one part: of those that are granted the best is kept, and the others go back.
 
-use super::ask::{Ask, Outcome};
-use super::search::{Failure, Reserved, Search, Step};
-use super::steps::Start;
+use super::ask::{ReservationCall, ReservationOutcome};
+use super::search::{PartReservation, ReservationSearch, SearchFailure, SearchStep};
+use super::steps::ReservedStart;
 use crate::reserve::agreement::StartWindow;
-use crate::reserve::candidates::{Candidate, Found, Ranking};
+use crate::reserve::candidates::{CandidateState, Ranking, ReservationCandidate};
 
 /// What is asked while sites are ranked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Probing {
     Release,
 }
 
-impl Search {
+impl ReservationSearch {
     /// How its sites are ranked, if they are by what they grant.
     pub fn probes(&self) -> Option<&Ranking> {
         match self.job.rankings.as_slice() {
@@ -30,7 +30,7 @@ impl Search {
         }
     }
 
-    fn candidate_mut(&mut self, rank: usize) -> Option<&mut Candidate> {
+    fn candidate_mut(&mut self, rank: usize) -> Option<&mut ReservationCandidate> {
         self.job.rankings.first_mut()?.candidates.get_mut(rank)
     }
 
@@ -46,14 +46,14 @@ impl Search {
     }
 
     /// Asks the sites from this rank on, until enough have granted what is wanted.
-    pub(super) fn probe(&mut self, rank: usize, granted: Vec<Reserved>) {
+    pub(super) fn probe(&mut self, rank: usize, granted: Vec<PartReservation>) {
         let most = self.probes().map_or(1, |ranking| ranking.most.max(1)) as usize;
         let all = self.job.parts.first().map_or(0, |part| part.sites.len());
         let mut rank = rank;
         while rank < all && granted.len() < most {
             let window = self.window_to_probe(rank);
             if !window.is_empty() {
-                self.step = Step::Rank {
+                self.step = SearchStep::Rank {
                     granted,
                     at: Probing::Create(rank),
                 };
@@ -63,20 +63,20 @@ impl Search {
             self.note(Some(window.earliest));
             self.candidate_mut(rank)
                 .into_iter()
-                .for_each(|it| it.found = Found::TooLate);
+                .for_each(|it| it.found = CandidateState::TooLate);
             rank += 1;
         }
         self.choose(granted);
     }
 
     /// The best comes first.
-    fn choose(&mut self, mut granted: Vec<Reserved>) {
+    fn choose(&mut self, mut granted: Vec<PartReservation>) {
         let order = self.probes().map(Ranking::best_first).unwrap_or_default().0;
         let sites = self
             .probes()
             .map(|ranking| ranking.candidates.as_slice())
             .unwrap_or_default();
-        let place = |reserved: &Reserved| {
+        let place = |reserved: &PartReservation| {
             order
                 .iter()
                 .position(|index| sites[*index].site == reserved.site)
@@ -84,37 +84,47 @@ impl Search {
         granted.sort_by_key(|reserved| place(reserved).unwrap_or(usize::MAX));
         match (granted.is_empty(), self.best) {
             (false, _) => {
-                self.step = Step::Rank {
+                self.step = SearchStep::Rank {
                     granted,
                     at: Probing::Confirm,
                 }
             }
-            (true, Some(_)) => self.release(Failure::NoCommonStart),
-            (true, None) => self.release(Failure::Never),
+            (true, Some(_)) => self.release(SearchFailure::NoCommonStart),
+            (true, None) => self.release(SearchFailure::Never),
         }
     }
 
-    pub(super) fn ask_to_rank(&self, granted: &[Reserved], at: &Probing) -> Option<Ask> {
-        let cancel = |Reserved { site, serial, .. }: &Reserved| Ask::Cancel {
-            site: site.clone(),
-            serial: *serial,
-        };
+    pub(super) fn ask_to_rank(
+        &self,
+        granted: &[PartReservation],
+        at: &Probing,
+    ) -> Option<ReservationCall> {
+        let cancel =
+            |PartReservation { site, serial, .. }: &PartReservation| ReservationCall::Cancel {
+                site: site.clone(),
+                serial: *serial,
+            };
         match at {
             Probing::Create(rank) => {
                 let site = self.job.parts.first()?.sites.get(*rank)?;
                 Some(self.create_at(0, site, self.window_to_probe(*rank)))
             }
             Probing::Cancel(_) | Probing::Release => granted.last().map(cancel),
-            Probing::Confirm => granted
-                .first()
-                .map(|Reserved { site, serial, .. }| Ask::Confirm {
+            Probing::Confirm => granted.first().map(|PartReservation { site, serial, .. }| {
+                ReservationCall::Confirm {
                     site: site.clone(),
                     serial: *serial,
-                }),
+                }
+            }),
         }
     }
 
-    pub(super) fn on_ranked(&mut self, granted: Vec<Reserved>, at: Probing, outcome: Outcome) {
+    pub(super) fn on_ranked(
+        &mut self,
+        granted: Vec<PartReservation>,
+        at: Probing,
+        outcome: ReservationOutcome,
+    ) {
         match at {
             Probing::Create(rank) => self.on_probed(rank, granted, outcome),
             Probing::Cancel(rank) => self.probe(rank, without_last(granted)),
@@ -123,82 +133,94 @@ impl Search {
         }
     }
 
-    fn on_probed(&mut self, rank: usize, mut granted: Vec<Reserved>, outcome: Outcome) {
-        let start = Start::of(outcome, self.window_to_probe(rank));
+    fn on_probed(
+        &mut self,
+        rank: usize,
+        mut granted: Vec<PartReservation>,
+        outcome: ReservationOutcome,
+    ) {
+        let start = ReservedStart::of(outcome, self.window_to_probe(rank));
         let (site, serial) = (self.job.parts[0].sites[rank].clone(), self.take_serial());
         let (found, at) = match start {
-            Start::Right(start) => {
-                granted.push(Reserved {
+            ReservedStart::Right(start) => {
+                granted.push(PartReservation {
                     site,
                     serial,
                     start,
                 });
-                (Found::Granted(start), None)
+                (CandidateState::Granted(start), None)
             }
-            Start::Wrong(start) => {
-                granted.push(Reserved {
+            ReservedStart::Wrong(start) => {
+                granted.push(PartReservation {
                     site,
                     serial,
                     start,
                 });
-                (Found::Refused(None), Some(Probing::Cancel(rank + 1)))
+                (
+                    CandidateState::Refused(None),
+                    Some(Probing::Cancel(rank + 1)),
+                )
             }
-            Start::None { next, .. } => {
+            ReservedStart::None { next, .. } => {
                 self.note(next);
-                (Found::Refused(next), None)
+                (CandidateState::Refused(next), None)
             }
         };
         self.candidate_mut(rank)
             .into_iter()
             .for_each(|candidate| candidate.found = found);
         match at {
-            Some(at) => self.step = Step::Rank { granted, at },
+            Some(at) => self.step = SearchStep::Rank { granted, at },
             None => self.probe(rank + 1, granted),
         }
     }
 
     /// What is lost when it is to be kept makes way to the next best.
-    fn on_best_confirmed(&mut self, mut granted: Vec<Reserved>, outcome: Outcome) {
+    fn on_best_confirmed(
+        &mut self,
+        mut granted: Vec<PartReservation>,
+        outcome: ReservationOutcome,
+    ) {
         let best = granted.remove(0);
         match outcome {
-            Outcome::Done | Outcome::Granted { .. } => {
+            ReservationOutcome::Done | ReservationOutcome::Granted { .. } => {
                 self.held[0] = Some(best);
                 self.let_go(granted);
             }
-            Outcome::Lost { .. } => {
+            ReservationOutcome::Lost { .. } => {
                 let sites = self
                     .job
                     .rankings
                     .iter_mut()
                     .flat_map(|it| &mut it.candidates);
                 let lost = sites.filter(|candidate| candidate.site == best.site);
-                lost.for_each(|candidate| candidate.found = Found::Lost);
+                lost.for_each(|candidate| candidate.found = CandidateState::Lost);
                 match granted.is_empty() {
-                    true => self.release(Failure::LostAtTheEnd),
+                    true => self.release(SearchFailure::LostAtTheEnd),
                     false => {
-                        self.step = Step::Rank {
+                        self.step = SearchStep::Rank {
                             granted,
                             at: Probing::Confirm,
                         }
                     }
                 }
             }
-            Outcome::Refused { .. } => {
+            ReservationOutcome::Refused { .. } => {
                 granted.push(best);
-                self.step = Step::Rank {
+                self.step = SearchStep::Rank {
                     granted,
                     at: Probing::Confirm,
                 };
-                self.release(Failure::LostAtTheEnd);
+                self.release(SearchFailure::LostAtTheEnd);
             }
         }
     }
 
     /// The best is held, and the others go back.
-    fn let_go(&mut self, granted: Vec<Reserved>) {
+    fn let_go(&mut self, granted: Vec<PartReservation>) {
         self.step = match granted.is_empty() {
-            true => Step::Confirmed,
-            false => Step::Rank {
+            true => SearchStep::Confirmed,
+            false => SearchStep::Rank {
                 granted,
                 at: Probing::Release,
             },
@@ -206,7 +228,7 @@ impl Search {
     }
 }
 
-fn without_last(mut granted: Vec<Reserved>) -> Vec<Reserved> {
+fn without_last(mut granted: Vec<PartReservation>) -> Vec<PartReservation> {
     granted.pop();
     granted
 }

@@ -12,7 +12,7 @@ use crate::units::{DurationMs, Timestamp};
 
 /// One part of a job, which gets one reservation: a "job" of the paper.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct CoallocationPart {
     /// Which component it is.
     pub component: ComponentIndex,
     /// What it needs.
@@ -30,7 +30,7 @@ pub struct Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coallocation {
     /// Its parts, in the order in which they are served: see [`largest_first`].
-    pub parts: Vec<Part>,
+    pub parts: Vec<CoallocationPart>,
     /// [Te, Tl]: the starts that the user accepts.
     pub window: StartWindow,
     /// How far apart the starts may be: eps.
@@ -88,7 +88,7 @@ impl Coallocation {
 
 /// Puts parts into the order in which they are best served: most processors, most memory, longest
 /// (section 3.3.4); equal ones as they were. `memory`: the name under which memory is counted.
-pub fn largest_first(parts: &mut [Part], memory: &str) {
+pub fn largest_first(parts: &mut [CoallocationPart], memory: &str) {
     parts.sort_by_key(|part| {
         let resources = &part.resources;
         Reverse((resources.processors, resources.other(memory), part.length))

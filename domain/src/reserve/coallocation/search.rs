@@ -1,6 +1,6 @@
 //! The search itself: one state, one question due, one outcome recorded.
 
-use super::ask::{Ask, Outcome};
+use super::ask::{ReservationCall, ReservationOutcome};
 use super::paths::Path;
 use super::probe::Probing;
 use super::request::Coallocation;
@@ -11,7 +11,7 @@ use crate::units::Timestamp;
 
 /// A reservation that a part holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reserved {
+pub struct PartReservation {
     /// Where.
     pub site: SiteName,
     /// Its serial.
@@ -22,7 +22,7 @@ pub struct Reserved {
 
 /// Why a search ended without a co-allocation; nothing of it is left at any site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Failure {
+pub enum SearchFailure {
     /// Some part can never be reserved anywhere: no site named a later start.
     Never,
     /// No common start up to the latest that is accepted.
@@ -31,24 +31,24 @@ pub enum Failure {
     WindowsTried,
     /// A reservation was gone when all were there. To try again is worth while, later.
     LostAtTheEnd,
-    /// It was given up ([`Search::give_up`]).
+    /// It was given up ([`ReservationSearch::give_up`]).
     GivenUp,
 }
 
 /// How a search stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum SearchState {
     /// A site has to be asked.
-    Asks(Ask),
-    /// Each part has a confirmed reservation ([`Search::reserved`]).
+    Asks(ReservationCall),
+    /// Each part has a confirmed reservation ([`ReservationSearch::reserved`]).
     Confirmed,
     /// There is none, and nothing is left to release.
-    Failed(Failure),
+    Failed(SearchFailure),
 }
 
 /// One co-allocation under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Search {
+pub struct ReservationSearch {
     /// What was asked for.
     pub job: Coallocation,
     /// [te, tl], for an offset of zero.
@@ -56,13 +56,13 @@ pub struct Search {
     /// How many windows were tried, with the present one.
     pub windows_tried: u32,
     /// By part.
-    pub held: Vec<Option<Reserved>>,
+    pub held: Vec<Option<PartReservation>>,
     /// A: parts without a reservation in the window.
     pub unplaced: Vec<usize>,
     /// The earliest T_next that was named in this window; `None`: infinite.
     pub best: Option<Timestamp>,
     /// What a site is being asked for.
-    pub step: Step,
+    pub step: SearchStep,
     /// The last serial that was used.
     pub serials: u32,
     /// It ends once the outcome of what is being asked is recorded.
@@ -71,11 +71,11 @@ pub struct Search {
 
 /// What a site is being asked for; what is asked follows from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum SearchStep {
     /// Sites are ranked by what they grant.
     Rank {
         /// What they granted, and is not chosen.
-        granted: Vec<Reserved>,
+        granted: Vec<PartReservation>,
         /// What is asked.
         at: Probing,
     },
@@ -98,19 +98,19 @@ pub enum Step {
     /// Is the last of these still there?
     Check {
         /// Those that were not asked about.
-        left: Vec<Reserved>,
+        left: Vec<PartReservation>,
     },
     /// Is the last of these kept?
     Confirm {
         /// Those that are not confirmed.
-        left: Vec<Reserved>,
+        left: Vec<PartReservation>,
     },
     /// The last of these is cancelled, after a failure.
     Release {
         /// Those that are not cancelled.
-        left: Vec<Reserved>,
+        left: Vec<PartReservation>,
         /// Why.
-        failure: Failure,
+        failure: SearchFailure,
     },
     /// Nothing is left to ask: each part has its reservation.
     Confirmed,
@@ -120,11 +120,11 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placing {
     /// What it has is too early and is moved.
-    Move(Reserved),
+    Move(PartReservation),
     /// What did not move or came out wrong is given up; then the site of that rank is asked.
     Cancel {
         /// What.
-        old: Reserved,
+        old: PartReservation,
         /// The rank of that site.
         rank: usize,
     },
@@ -146,13 +146,13 @@ pub enum Augmenting {
         /// Who had it.
         giver: usize,
         /// What it is.
-        carried: Reserved,
+        carried: PartReservation,
     },
     /// A reservation that found no taker is given up.
-    Cancel(Reserved),
+    Cancel(PartReservation),
 }
 
-impl Search {
+impl ReservationSearch {
     /// Starts to look, in the first window (Step 1). The request is taken as checked
     /// ([`Coallocation::check`]).
     pub fn new(job: Coallocation) -> Self {
@@ -171,7 +171,7 @@ impl Search {
             held,
             unplaced: Vec::new(),
             best: None,
-            step: Step::Confirmed,
+            step: SearchStep::Confirmed,
             serials: last.0,
             given_up: false,
         };
@@ -186,19 +186,19 @@ impl Search {
     }
 
     /// What each part holds, in the order of the request.
-    pub fn reserved(&self) -> &[Option<Reserved>] {
+    pub fn reserved(&self) -> &[Option<PartReservation>] {
         &self.held
     }
 
-    /// Every reservation that the search is answerable for: beside [`Search::reserved`] one that
+    /// Every reservation that the search is answerable for: beside [`ReservationSearch::reserved`] one that
     /// changes hands or is given up, or those among which it has yet to choose.
-    pub fn owned(&self) -> impl Iterator<Item = &Reserved> {
-        let between: &[Reserved] = match &self.step {
-            Step::Place {
+    pub fn owned(&self) -> impl Iterator<Item = &PartReservation> {
+        let between: &[PartReservation] = match &self.step {
+            SearchStep::Place {
                 at: Placing::Move(reserved) | Placing::Cancel { old: reserved, .. },
                 ..
             }
-            | Step::Augment {
+            | SearchStep::Augment {
                 at:
                     Augmenting::HandOver {
                         carried: reserved, ..
@@ -206,18 +206,18 @@ impl Search {
                     | Augmenting::Cancel(reserved),
                 ..
             } => std::slice::from_ref(reserved),
-            Step::Release { left, .. } | Step::Rank { granted: left, .. } => left,
-            Step::Place {
+            SearchStep::Release { left, .. } | SearchStep::Rank { granted: left, .. } => left,
+            SearchStep::Place {
                 at: Placing::Create(_),
                 ..
             }
-            | Step::Augment {
+            | SearchStep::Augment {
                 at: Augmenting::Create(_),
                 ..
             }
-            | Step::Check { .. }
-            | Step::Confirm { .. }
-            | Step::Confirmed => &[],
+            | SearchStep::Check { .. }
+            | SearchStep::Confirm { .. }
+            | SearchStep::Confirmed => &[],
         };
         self.held.iter().flatten().chain(between)
     }
@@ -226,53 +226,65 @@ impl Search {
     /// asked has been recorded, and what was confirmed is released.
     pub fn give_up(&mut self) {
         self.given_up = true;
-        if self.step == Step::Confirmed {
-            self.release(Failure::GivenUp);
+        if self.step == SearchStep::Confirmed {
+            self.release(SearchFailure::GivenUp);
         }
     }
 
     /// What was confirmed is confirmed once more: that was long ago.
     pub fn confirm_again(&mut self) {
-        if self.step == Step::Confirmed {
-            self.step = Step::Confirm {
+        if self.step == SearchStep::Confirmed {
+            self.step = SearchStep::Confirm {
                 left: self.all_held(),
             };
         }
     }
 
     /// What is to be done next. It follows from the state alone.
-    pub fn standing(&self) -> Standing {
-        let last = |left: &[Reserved], ask: fn(SiteName, Serial) -> Ask| {
+    pub fn standing(&self) -> SearchState {
+        let last = |left: &[PartReservation], ask: fn(SiteName, Serial) -> ReservationCall| {
             left.last()
                 .map(|reserved| ask(reserved.site.clone(), reserved.serial))
         };
         let (ask, ended) = match &self.step {
-            Step::Rank { granted, at } => (self.ask_to_rank(granted, at), None),
-            Step::Place { part, at, .. } => (Some(self.ask_to_place(*part, at)), None),
-            Step::Augment { at, .. } => (Some(self.ask_to_augment(at)), None),
-            Step::Check { left } => (last(left, |site, serial| Ask::Check { site, serial }), None),
-            Step::Confirm { left } => (
-                last(left, |site, serial| Ask::Confirm { site, serial }),
+            SearchStep::Rank { granted, at } => (self.ask_to_rank(granted, at), None),
+            SearchStep::Place { part, at, .. } => (Some(self.ask_to_place(*part, at)), None),
+            SearchStep::Augment { at, .. } => (Some(self.ask_to_augment(at)), None),
+            SearchStep::Check { left } => (
+                last(left, |site, serial| ReservationCall::Check { site, serial }),
                 None,
             ),
-            Step::Release { left, failure } => (
-                last(left, |site, serial| Ask::Cancel { site, serial }),
+            SearchStep::Confirm { left } => (
+                last(left, |site, serial| ReservationCall::Confirm {
+                    site,
+                    serial,
+                }),
+                None,
+            ),
+            SearchStep::Release { left, failure } => (
+                last(left, |site, serial| ReservationCall::Cancel {
+                    site,
+                    serial,
+                }),
                 Some(*failure),
             ),
-            Step::Confirmed => (None, None),
+            SearchStep::Confirmed => (None, None),
         };
         match (ask, ended) {
-            (Some(ask), _) => Standing::Asks(ask),
-            (None, Some(failure)) => Standing::Failed(failure),
-            (None, None) => Standing::Confirmed,
+            (Some(ask), _) => SearchState::Asks(ask),
+            (None, Some(failure)) => SearchState::Failed(failure),
+            (None, None) => SearchState::Confirmed,
         }
     }
 
     /// Asks until the search has ended.
-    pub fn run(&mut self, mut ask: impl FnMut(&Coallocation, &Ask) -> Outcome) -> Standing {
+    pub fn run(
+        &mut self,
+        mut ask: impl FnMut(&Coallocation, &ReservationCall) -> ReservationOutcome,
+    ) -> SearchState {
         loop {
             match self.standing() {
-                Standing::Asks(due) => {
+                SearchState::Asks(due) => {
                     let outcome = ask(&self.job, &due);
                     self.record(outcome);
                 }
@@ -281,22 +293,22 @@ impl Search {
         }
     }
 
-    /// The outcome of what [`Search::standing`] asks. After the end it changes nothing.
-    pub fn record(&mut self, outcome: Outcome) {
-        match std::mem::replace(&mut self.step, Step::Confirmed) {
-            Step::Rank { granted, at } => self.on_ranked(granted, at, outcome),
-            Step::Place { part, at, refused } => self.on_placed(part, at, refused, outcome),
-            Step::Augment { turn, at } => self.on_augmented(turn, at, outcome),
-            Step::Check { left } => self.on_checked(left, outcome),
-            Step::Confirm { left } => self.on_confirmed(left, outcome),
-            Step::Release { mut left, failure } => {
+    /// The outcome of what [`ReservationSearch::standing`] asks. After the end it changes nothing.
+    pub fn record(&mut self, outcome: ReservationOutcome) {
+        match std::mem::replace(&mut self.step, SearchStep::Confirmed) {
+            SearchStep::Rank { granted, at } => self.on_ranked(granted, at, outcome),
+            SearchStep::Place { part, at, refused } => self.on_placed(part, at, refused, outcome),
+            SearchStep::Augment { turn, at } => self.on_augmented(turn, at, outcome),
+            SearchStep::Check { left } => self.on_checked(left, outcome),
+            SearchStep::Confirm { left } => self.on_confirmed(left, outcome),
+            SearchStep::Release { mut left, failure } => {
                 left.pop();
-                self.step = Step::Release { left, failure };
+                self.step = SearchStep::Release { left, failure };
             }
-            Step::Confirmed => {}
+            SearchStep::Confirmed => {}
         }
-        if self.given_up && !matches!(self.step, Step::Release { .. }) {
-            self.release(Failure::GivenUp);
+        if self.given_up && !matches!(self.step, SearchStep::Release { .. }) {
+            self.release(SearchFailure::GivenUp);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where the window goes next (Steps 19 to 22 of Algorithm 1).
 
 use super::request::Coallocation;
-use super::search::Failure;
+use super::search::SearchFailure;
 use crate::reserve::agreement::StartWindow;
 use crate::units::{DurationMs, Timestamp};
 
@@ -11,11 +11,11 @@ pub(super) fn next_window(
     job: &Coallocation,
     window: StartWindow,
     best: Option<Timestamp>,
-) -> Result<StartWindow, Failure> {
-    let best = best.ok_or(Failure::Never)?;
+) -> Result<StartWindow, SearchFailure> {
+    let best = best.ok_or(SearchFailure::Never)?;
     let StartWindow { earliest, latest } = job.window;
     if window.latest >= latest {
-        return Err(Failure::NoCommonStart);
+        return Err(SearchFailure::NoCommonStart);
     }
     let unit = job.unit.max(DurationMs(1));
     let end = best.max(window.latest + unit).min(latest);

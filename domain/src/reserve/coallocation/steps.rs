@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::ask::{Ask, Outcome};
+use super::ask::{ReservationCall, ReservationOutcome};
 use super::paths::{Matching, Path};
-use super::search::{Augmenting, Failure, Placing, Reserved, Search, Step};
+use super::search::{
+    Augmenting, PartReservation, Placing, ReservationSearch, SearchFailure, SearchStep,
+};
 use super::slide::next_window;
 use crate::ids::SiteName;
 use crate::reserve::agreement::StartWindow;
@@ -12,7 +14,7 @@ use crate::reserve::tag::Serial;
 use crate::units::Timestamp;
 
 /// What an outcome says of a reservation that was to start within some window.
-pub(super) enum Start {
+pub(super) enum ReservedStart {
     Right(Timestamp),
     /// The site broke the protocol: the start is not one that was asked for.
     Wrong(Timestamp),
@@ -23,20 +25,22 @@ pub(super) enum Start {
     },
 }
 
-impl Start {
-    pub(super) fn of(outcome: Outcome, window: StartWindow) -> Self {
+impl ReservedStart {
+    pub(super) fn of(outcome: ReservationOutcome, window: StartWindow) -> Self {
         match outcome {
-            Outcome::Granted { start } if window.contains(start) => Start::Right(start),
-            Outcome::Granted { start } => Start::Wrong(start),
-            Outcome::Refused { next } => Start::None {
+            ReservationOutcome::Granted { start } if window.contains(start) => {
+                ReservedStart::Right(start)
+            }
+            ReservationOutcome::Granted { start } => ReservedStart::Wrong(start),
+            ReservationOutcome::Refused { next } => ReservedStart::None {
                 is_lost: false,
                 next,
             },
-            Outcome::Lost { next } => Start::None {
+            ReservationOutcome::Lost { next } => ReservedStart::None {
                 is_lost: true,
                 next,
             },
-            Outcome::Done => Start::None {
+            ReservationOutcome::Done => ReservedStart::None {
                 is_lost: false,
                 next: None,
             },
@@ -44,13 +48,14 @@ impl Start {
     }
 }
 
-impl Search {
+impl ReservationSearch {
     /// Steps 5 to 8, for this part and those after it.
     pub(super) fn place(&mut self, part: usize) {
-        let is_outside =
-            |part: usize, reserved: &Reserved| !self.window_of(part).contains(reserved.start);
+        let is_outside = |part: usize, reserved: &PartReservation| {
+            !self.window_of(part).contains(reserved.start)
+        };
         let mut parts = (part..self.held.len()).zip(&self.held[part..]);
-        let lacks = |(part, held): &(usize, &Option<Reserved>)| {
+        let lacks = |(part, held): &(usize, &Option<PartReservation>)| {
             held.as_ref()
                 .is_none_or(|reserved| is_outside(*part, reserved))
         };
@@ -89,11 +94,11 @@ impl Search {
         self.best = earlier(self.best, next);
     }
 
-    pub(super) fn ask_to_place(&self, part: usize, at: &Placing) -> Ask {
+    pub(super) fn ask_to_place(&self, part: usize, at: &Placing) -> ReservationCall {
         match at {
-            Placing::Move(Reserved { site, serial, .. }) => {
+            Placing::Move(PartReservation { site, serial, .. }) => {
                 let window = self.window_of(part);
-                Ask::Modify {
+                ReservationCall::Modify {
                     site: site.clone(),
                     serial: *serial,
                     part,
@@ -101,9 +106,9 @@ impl Search {
                 }
             }
             Placing::Cancel {
-                old: Reserved { site, serial, .. },
+                old: PartReservation { site, serial, .. },
                 ..
-            } => Ask::Cancel {
+            } => ReservationCall::Cancel {
                 site: site.clone(),
                 serial: *serial,
             },
@@ -111,12 +116,17 @@ impl Search {
         }
     }
 
-    fn ask_to_create(&self, part: usize, site: &SiteName) -> Ask {
+    fn ask_to_create(&self, part: usize, site: &SiteName) -> ReservationCall {
         self.create_at(part, site, self.window_of(part))
     }
 
-    pub(super) fn create_at(&self, part: usize, site: &SiteName, window: StartWindow) -> Ask {
-        Ask::Create {
+    pub(super) fn create_at(
+        &self,
+        part: usize,
+        site: &SiteName,
+        window: StartWindow,
+    ) -> ReservationCall {
+        ReservationCall::Create {
             site: site.clone(),
             serial: Serial(self.serials + 1),
             part,
@@ -129,9 +139,9 @@ impl Search {
         part: usize,
         at: Placing,
         refused: Option<Timestamp>,
-        outcome: Outcome,
+        outcome: ReservationOutcome,
     ) {
-        let start = Start::of(outcome, self.window_of(part));
+        let start = ReservedStart::of(outcome, self.window_of(part));
         match at {
             Placing::Move(old) => self.on_moved(part, old, start),
             Placing::Cancel { rank, .. } => self.create(part, rank, refused),
@@ -139,32 +149,38 @@ impl Search {
         }
     }
 
-    fn on_moved(&mut self, part: usize, old: Reserved, start: Start) {
+    fn on_moved(&mut self, part: usize, old: PartReservation, start: ReservedStart) {
         match start {
-            Start::Right(start) => {
-                self.held[part] = Some(Reserved { start, ..old });
+            ReservedStart::Right(start) => {
+                self.held[part] = Some(PartReservation { start, ..old });
                 self.place(part + 1);
             }
-            Start::None { is_lost: true, .. } => self.create(part, 0, None),
-            Start::Wrong(_) | Start::None { is_lost: false, .. } => {
+            ReservedStart::None { is_lost: true, .. } => self.create(part, 0, None),
+            ReservedStart::Wrong(_) | ReservedStart::None { is_lost: false, .. } => {
                 self.step = placing(part, Placing::Cancel { old, rank: 0 }, None);
             }
         }
     }
 
-    fn on_created(&mut self, part: usize, rank: usize, refused: Option<Timestamp>, start: Start) {
+    fn on_created(
+        &mut self,
+        part: usize,
+        rank: usize,
+        refused: Option<Timestamp>,
+        start: ReservedStart,
+    ) {
         let (site, serial) = (self.job.parts[part].sites[rank].clone(), self.take_serial());
         match start {
-            Start::Right(start) => {
-                self.held[part] = Some(Reserved {
+            ReservedStart::Right(start) => {
+                self.held[part] = Some(PartReservation {
                     site,
                     serial,
                     start,
                 });
                 self.place(part + 1);
             }
-            Start::Wrong(start) => {
-                let wrong = Reserved {
+            ReservedStart::Wrong(start) => {
+                let wrong = PartReservation {
                     site,
                     serial,
                     start,
@@ -178,7 +194,7 @@ impl Search {
                     refused,
                 );
             }
-            Start::None { next, .. } => {
+            ReservedStart::None { next, .. } => {
                 let refused = earlier(refused, self.common(part, next));
                 self.create(part, rank + 1, refused);
             }
@@ -227,18 +243,18 @@ impl Search {
         let found = turns.find_map(|(turn, part)| Some((turn, matching.path(*part)?)));
         let is_complete = matching.held.iter().all(Option::is_some);
         self.step = match found {
-            Some((turn, path)) => Step::Augment {
+            Some((turn, path)) => SearchStep::Augment {
                 turn,
                 at: Augmenting::Create(path),
             },
-            None if is_complete => Step::Check {
+            None if is_complete => SearchStep::Check {
                 left: self.all_held(),
             },
             None => return self.slide(),
         };
     }
 
-    pub(super) fn ask_to_augment(&self, at: &Augmenting) -> Ask {
+    pub(super) fn ask_to_augment(&self, at: &Augmenting) -> ReservationCall {
         match at {
             Augmenting::Create(Path { last, end, .. }) => self.ask_to_create(*last, end),
             Augmenting::HandOver {
@@ -249,14 +265,14 @@ impl Search {
             } => {
                 let window = self.window_to_take(*taker, *giver, carried);
                 let (site, serial) = (carried.site.clone(), carried.serial);
-                Ask::Modify {
+                ReservationCall::Modify {
                     site,
                     serial,
                     part: *taker,
                     window,
                 }
             }
-            Augmenting::Cancel(Reserved { site, serial, .. }) => Ask::Cancel {
+            Augmenting::Cancel(PartReservation { site, serial, .. }) => ReservationCall::Cancel {
                 site: site.clone(),
                 serial: *serial,
             },
@@ -264,7 +280,7 @@ impl Search {
     }
 
     /// A hand-over leaves the start as it is, unless the two start at different offsets.
-    fn window_to_take(&self, taker: usize, giver: usize, carried: &Reserved) -> StartWindow {
+    fn window_to_take(&self, taker: usize, giver: usize, carried: &PartReservation) -> StartWindow {
         if self.job.parts[taker].offset == self.job.parts[giver].offset {
             StartWindow::exactly(carried.start)
         } else {
@@ -272,7 +288,12 @@ impl Search {
         }
     }
 
-    pub(super) fn on_augmented(&mut self, turn: usize, at: Augmenting, outcome: Outcome) {
+    pub(super) fn on_augmented(
+        &mut self,
+        turn: usize,
+        at: Augmenting,
+        outcome: ReservationOutcome,
+    ) {
         let next = match at {
             Augmenting::Create(path) => self.on_end_created(path, outcome),
             Augmenting::HandOver {
@@ -282,39 +303,39 @@ impl Search {
                 carried,
             } => {
                 let window = self.window_to_take(taker, giver, &carried);
-                self.on_handed_over(rest, taker, carried, Start::of(outcome, window))
+                self.on_handed_over(rest, taker, carried, ReservedStart::of(outcome, window))
             }
             Augmenting::Cancel(_) => None,
         };
         match next {
-            Some(at) => self.step = Step::Augment { turn, at },
+            Some(at) => self.step = SearchStep::Augment { turn, at },
             None => self.augment(turn + 1),
         }
     }
 
     /// Steps 1 to 3 of Algorithm 2.
-    fn on_end_created(&mut self, path: Path, outcome: Outcome) -> Option<Augmenting> {
+    fn on_end_created(&mut self, path: Path, outcome: ReservationOutcome) -> Option<Augmenting> {
         let Path {
             takers,
             last,
             end: site,
         } = path;
         let serial = self.take_serial();
-        match Start::of(outcome, self.window_of(last)) {
-            Start::Right(start) => {
-                let old = self.held[last].replace(Reserved {
+        match ReservedStart::of(outcome, self.window_of(last)) {
+            ReservedStart::Right(start) => {
+                let old = self.held[last].replace(PartReservation {
                     site,
                     serial,
                     start,
                 })?;
                 hand_over(takers, last, old)
             }
-            Start::Wrong(start) => Some(Augmenting::Cancel(Reserved {
+            ReservedStart::Wrong(start) => Some(Augmenting::Cancel(PartReservation {
                 site,
                 serial,
                 start,
             })),
-            Start::None { next, .. } => {
+            ReservedStart::None { next, .. } => {
                 self.note(self.common(last, next));
                 None
             }
@@ -327,16 +348,16 @@ impl Search {
         &mut self,
         rest: Vec<usize>,
         taker: usize,
-        carried: Reserved,
-        start: Start,
+        carried: PartReservation,
+        start: ReservedStart,
     ) -> Option<Augmenting> {
         match start {
-            Start::Right(start) => {
-                let old = self.held[taker].replace(Reserved { start, ..carried })?;
+            ReservedStart::Right(start) => {
+                let old = self.held[taker].replace(PartReservation { start, ..carried })?;
                 hand_over(rest, taker, old)
             }
-            Start::Wrong(_) => Some(Augmenting::Cancel(carried)),
-            Start::None { is_lost, next } => {
+            ReservedStart::Wrong(_) => Some(Augmenting::Cancel(carried)),
+            ReservedStart::None { is_lost, next } => {
                 self.note(self.common(taker, next));
                 (!is_lost).then_some(Augmenting::Cancel(carried))
             }
@@ -348,7 +369,7 @@ impl Search {
         match next_window(&self.job, self.window, self.best) {
             Err(failure) => self.release(failure),
             Ok(_) if self.windows_tried >= self.job.windows_max => {
-                self.release(Failure::WindowsTried);
+                self.release(SearchFailure::WindowsTried);
             }
             Ok(window) => {
                 self.window = window;
@@ -360,62 +381,73 @@ impl Search {
         }
     }
 
-    pub(super) fn on_checked(&mut self, mut left: Vec<Reserved>, outcome: Outcome) {
+    pub(super) fn on_checked(
+        &mut self,
+        mut left: Vec<PartReservation>,
+        outcome: ReservationOutcome,
+    ) {
         if self.is_kept(left.pop(), outcome) {
             self.step = match left.is_empty() {
-                true => Step::Confirm {
+                true => SearchStep::Confirm {
                     left: self.all_held(),
                 },
-                false => Step::Check { left },
+                false => SearchStep::Check { left },
             };
         }
     }
 
-    pub(super) fn on_confirmed(&mut self, mut left: Vec<Reserved>, outcome: Outcome) {
+    pub(super) fn on_confirmed(
+        &mut self,
+        mut left: Vec<PartReservation>,
+        outcome: ReservationOutcome,
+    ) {
         if self.is_kept(left.pop(), outcome) {
             self.step = if left.is_empty() {
-                Step::Confirmed
+                SearchStep::Confirmed
             } else {
-                Step::Confirm { left }
+                SearchStep::Confirm { left }
             };
         }
     }
 
     /// Whether a reservation is there; if not, all are released: all or nothing.
-    fn is_kept(&mut self, asked: Option<Reserved>, outcome: Outcome) -> bool {
-        let is_kept = matches!(outcome, Outcome::Done | Outcome::Granted { .. });
-        if matches!(outcome, Outcome::Lost { .. }) {
+    fn is_kept(&mut self, asked: Option<PartReservation>, outcome: ReservationOutcome) -> bool {
+        let is_kept = matches!(
+            outcome,
+            ReservationOutcome::Done | ReservationOutcome::Granted { .. }
+        );
+        if matches!(outcome, ReservationOutcome::Lost { .. }) {
             self.held
                 .iter_mut()
                 .filter(|held| **held == asked)
                 .for_each(|held| *held = None);
         }
         if !is_kept {
-            self.release(Failure::LostAtTheEnd);
+            self.release(SearchFailure::LostAtTheEnd);
         }
         is_kept
     }
 
     /// The first part's last: they are asked about from the end.
-    pub(super) fn all_held(&self) -> Vec<Reserved> {
+    pub(super) fn all_held(&self) -> Vec<PartReservation> {
         self.held.iter().flatten().rev().cloned().collect()
     }
 
     /// Gives up all that is held, in the order of the parts.
-    pub(super) fn release(&mut self, failure: Failure) {
-        let mut left: Vec<Reserved> = self.owned().cloned().collect();
+    pub(super) fn release(&mut self, failure: SearchFailure) {
+        let mut left: Vec<PartReservation> = self.owned().cloned().collect();
         left.reverse();
         self.held.fill(None);
-        self.step = Step::Release { left, failure };
+        self.step = SearchStep::Release { left, failure };
     }
 }
 
-fn placing(part: usize, at: Placing, refused: Option<Timestamp>) -> Step {
-    Step::Place { part, at, refused }
+fn placing(part: usize, at: Placing, refused: Option<Timestamp>) -> SearchStep {
+    SearchStep::Place { part, at, refused }
 }
 
 /// What a giver had goes to the last of the takers; `None`: there is none.
-fn hand_over(mut takers: Vec<usize>, giver: usize, carried: Reserved) -> Option<Augmenting> {
+fn hand_over(mut takers: Vec<usize>, giver: usize, carried: PartReservation) -> Option<Augmenting> {
     let taker = takers.pop()?;
     Some(Augmenting::HandOver {
         rest: takers,

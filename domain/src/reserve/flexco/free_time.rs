@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::reserve::starts::FreeSlot;
-use crate::reserve::timeline::{Amounts, FOREVER, Kinds, KindsError, Slot, Span, Timeline};
+use crate::reserve::timeline::{Amounts, FOREVER, Kinds, KindsError, Span, Timeline, TimelineSlot};
 use crate::resources::Resources;
 use crate::units::Timestamp;
 
@@ -91,9 +91,9 @@ impl FreeTime for AtMost {
 }
 
 /// A site that publishes slots, perhaps not of all its time: see [`Timeline::slots`].
-impl FreeTime for (&Kinds, &[Slot]) {
+impl FreeTime for (&Kinds, &[TimelineSlot]) {
     fn offered(&self, span: Span, of: &Resources) -> u32 {
-        let holds = |slot: &&Slot| slot.span.from <= span.from && span.to <= slot.span.to;
+        let holds = |slot: &&TimelineSlot| slot.span.from <= span.from && span.to <= slot.span.to;
         let offers = self
             .1
             .iter()
@@ -103,7 +103,7 @@ impl FreeTime for (&Kinds, &[Slot]) {
     }
 
     fn idle(&self, span: Span) -> Vec<Idle> {
-        let of = |slot: &Slot| (slot.span, slot.free.whole_processors());
+        let of = |slot: &TimelineSlot| (slot.span, slot.free.whole_processors());
         let steps = steps(self.1.iter().map(of), span);
         let gains = |at| at == span.from || self.1.iter().any(|slot| slot.span.from == at);
         let idle = steps.into_iter().map(|(at, most)| {

@@ -21,6 +21,6 @@ mod tests;
 pub use free_time::{AtMost, FreeTime, Idle, published};
 pub use metrics::bounded_slowdown;
 pub use parts::{PartsPlan, WholePart, bring_forward, plan_parts};
-pub use plan::{FlexPlan, MetaJob, Shape, SiteOffer, SplitBounds, plan, plan_any};
-pub use plans::{Booking, Moved, Plans};
+pub use plan::{FlexPlan, JobShape, MetaJob, SiteOffer, SplitBounds, plan, plan_any};
+pub use plans::{LocalJobPlan, MovedJob, Plans};
 pub use reschedule::{Operations, reschedule};

@@ -11,7 +11,7 @@ use crate::units::{DurationMs, PerMillion, Timestamp};
 
 /// One way to run a job: so much in total, for so long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shape {
+pub struct JobShape {
     /// R, over all sites; other resources go with the processors in proportion.
     pub resources: Resources,
     /// x, within one site.
@@ -23,7 +23,7 @@ pub struct Shape {
 pub struct MetaJob {
     /// How it may run, as asked for first; the others, which Mold may choose, say how its run
     /// time depends on its size. Never empty.
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<JobShape>,
     /// r: it does not start before.
     pub ready: Timestamp,
     /// It does not start later: what its user was promised.
@@ -70,7 +70,7 @@ impl MetaJob {
     }
 
     /// How long it takes in a shape on so many sites; xo is rounded up.
-    pub fn time_on(&self, shape: &Shape, sites: usize) -> DurationMs {
+    pub fn time_on(&self, shape: &JobShape, sites: usize) -> DurationMs {
         let overhead = if sites > 1 {
             self.overhead
         } else {

@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::plan::{FlexPlan, MetaJob, SiteOffer, plan};
 use super::reschedule::{Operations, reschedule};
 use crate::ids::{JobId, SiteName};
-use crate::reserve::timeline::{Amounts, FOREVER, KindsError, Opening, Span, Timeline};
+use crate::reserve::timeline::{Amounts, FOREVER, KindsError, Span, Timeline, TimelineOpening};
 use crate::resources::Resources;
 use crate::units::{DurationMs, Timestamp};
 
 /// A job's place within one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Booking {
+pub struct LocalJobPlan {
     /// When.
     pub span: Span,
     /// How much.
@@ -36,14 +36,14 @@ struct Meta {
 
 /// A site, and the plan of the jobs that it alone schedules.
 #[derive(Debug, Clone)]
-struct Site {
+struct PlannedSite {
     timeline: Timeline,
-    local: BTreeMap<JobId, Booking>,
+    local: BTreeMap<JobId, LocalJobPlan>,
 }
 
 /// A job that starts earlier than it was planned, or elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedJob {
     /// Which job.
     pub job: JobId,
     /// Its start before.
@@ -55,7 +55,7 @@ pub struct Moved {
 /// Sites, and all that is planned there.
 #[derive(Debug, Clone, Default)]
 pub struct Plans {
-    sites: BTreeMap<SiteName, Site>,
+    sites: BTreeMap<SiteName, PlannedSite>,
     metas: BTreeMap<JobId, Meta>,
     turns: usize,
 }
@@ -65,7 +65,7 @@ impl Plans {
     pub fn add_site(&mut self, name: SiteName, timeline: Timeline) {
         self.sites.insert(
             name,
-            Site {
+            PlannedSite {
                 timeline,
                 local: BTreeMap::new(),
             },
@@ -78,7 +78,7 @@ impl Plans {
     }
 
     /// Where a local job is planned.
-    pub fn local(&self, site: &SiteName, job: JobId) -> Option<Booking> {
+    pub fn local(&self, site: &SiteName, job: JobId) -> Option<LocalJobPlan> {
         self.sites.get(site)?.local.get(&job).copied()
     }
 
@@ -97,16 +97,16 @@ impl Plans {
         job: JobId,
         need: (&Resources, DurationMs),
         now: Timestamp,
-    ) -> Result<Option<Booking>, KindsError> {
+    ) -> Result<Option<LocalJobPlan>, KindsError> {
         let Some(site) = self.sites.get_mut(site) else {
             return Ok(None);
         };
         let amounts = site.timeline.amounts(need.0)?;
         let start = site
             .timeline
-            .earliest(&Opening::after(now, amounts, need.1));
+            .earliest(&TimelineOpening::after(now, amounts, need.1));
         Ok(start.map(|start| {
-            let booking = Booking {
+            let booking = LocalJobPlan {
                 span: Span::new(start, start + need.1),
                 amounts,
             };
@@ -141,11 +141,11 @@ impl Plans {
 
     /// A local job ends at `now`, or is cancelled: what it had left is free. Returns what moved,
     /// in order; a job may move more than once.
-    pub fn end_local(&mut self, name: &SiteName, job: JobId, now: Timestamp) -> Vec<Moved> {
+    pub fn end_local(&mut self, name: &SiteName, job: JobId, now: Timestamp) -> Vec<MovedJob> {
         let Some(site) = self.sites.get_mut(name) else {
             return Vec::new();
         };
-        let Some(Booking { span, amounts }) = site.local.remove(&job) else {
+        let Some(LocalJobPlan { span, amounts }) = site.local.remove(&job) else {
             return Vec::new();
         };
         site.timeline
@@ -154,7 +154,7 @@ impl Plans {
     }
 
     /// A job over sites ends at `now`, or is cancelled.
-    pub fn end_meta(&mut self, id: JobId, now: Timestamp) -> Vec<Moved> {
+    pub fn end_meta(&mut self, id: JobId, now: Timestamp) -> Vec<MovedJob> {
         let Some(Meta { job, mut plan, .. }) = self.metas.remove(&id) else {
             return Vec::new();
         };
@@ -165,7 +165,7 @@ impl Plans {
     }
 
     /// Until nothing moves any more.
-    fn settle(&mut self, mut changed: BTreeSet<SiteName>, now: Timestamp) -> Vec<Moved> {
+    fn settle(&mut self, mut changed: BTreeSet<SiteName>, now: Timestamp) -> Vec<MovedJob> {
         let mut moved = Vec::new();
         while let Some(name) = changed.pop_first() {
             if let Some(site) = self.sites.get_mut(&name) {
@@ -182,7 +182,7 @@ impl Plans {
         &mut self,
         name: &SiteName,
         now: Timestamp,
-        moved: &mut Vec<Moved>,
+        moved: &mut Vec<MovedJob>,
     ) -> BTreeSet<SiteName> {
         let mut changed = BTreeSet::new();
         for id in self.front_of(name, now) {
@@ -194,7 +194,7 @@ impl Plans {
                 break;
             }
             if let Some((old, new)) = self.move_meta(id, now) {
-                moved.push(Moved {
+                moved.push(MovedJob {
                     job: id,
                     from: old.start,
                     to: new.start,
@@ -262,10 +262,10 @@ impl Plans {
     }
 }
 
-impl Site {
+impl PlannedSite {
     /// Brings the waiting local jobs forward in the order of their planned starts, until none
     /// moves; nobody starts later.
-    fn compress(&mut self, now: Timestamp, moved: &mut Vec<Moved>) {
+    fn compress(&mut self, now: Timestamp, moved: &mut Vec<MovedJob>) {
         loop {
             let waiting = self
                 .local
@@ -276,7 +276,7 @@ impl Site {
             let before = moved.len();
             for (from, job) in order {
                 if let Some(to) = self.bring_forward(job, now) {
-                    moved.push(Moved { job, from, to });
+                    moved.push(MovedJob { job, from, to });
                 }
             }
             if moved.len() == before {
@@ -287,12 +287,12 @@ impl Site {
 
     fn bring_forward(&mut self, job: JobId, now: Timestamp) -> Option<Timestamp> {
         let booking = self.local.get_mut(&job)?;
-        let Booking {
+        let LocalJobPlan {
             span,
             amounts: need,
         } = *booking;
         let length = span.to.since(span.from);
-        let wanted = Opening {
+        let wanted = TimelineOpening {
             need,
             length,
             from: now,
@@ -307,7 +307,7 @@ impl Site {
     }
 }
 
-fn offers(sites: &BTreeMap<SiteName, Site>) -> Vec<SiteOffer<'_>> {
+fn offers(sites: &BTreeMap<SiteName, PlannedSite>) -> Vec<SiteOffer<'_>> {
     sites
         .iter()
         .map(|(name, site)| SiteOffer {

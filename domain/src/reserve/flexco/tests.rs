@@ -25,8 +25,8 @@ pub(super) fn timeline(processors: u32, taken: &[(u32, u64, u64)]) -> Timeline {
     timeline
 }
 
-pub(super) fn shape(processors: u32, run_time: u64) -> Shape {
-    Shape {
+pub(super) fn shape(processors: u32, run_time: u64) -> JobShape {
+    JobShape {
         resources: Resources::processors(processors),
         run_time: DurationMs(run_time),
     }
@@ -171,7 +171,7 @@ fn submit(plans: &mut Plans, name: &str, id: JobId, processors: u32, length: u64
 }
 
 /// At 70 LA2 ends 130 early. Returns M and LB4 after it.
-fn f_10(allowed: Operations) -> (Plans, Vec<Moved>) {
+fn f_10(allowed: Operations) -> (Plans, Vec<MovedJob>) {
     let mut plans = Plans::default();
     plans.add_site(site("A"), timeline(12, &[]));
     plans.add_site(site("B"), timeline(8, &[]));

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use super::amounts::Amounts;
-use super::node::{Branch, Leaf, Node, branch_of};
+use super::node::{Branch, Node, TimelineLeaf, branch_of};
 use crate::units::{DurationMs, Timestamp};
 
 /// What to look for: `need` free from some instant on that is not before `from` and before
 /// `before`; for `length`, or up to `until`, whichever is sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
+pub struct TimelineOpening {
     /// How much.
     pub need: Amounts,
     /// For how long.
@@ -22,7 +22,7 @@ pub struct Opening {
     pub until: Timestamp,
 }
 
-impl Opening {
+impl TimelineOpening {
     /// So much for so long, at `from` or whenever later.
     pub fn after(from: Timestamp, need: Amounts, length: DurationMs) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Opening {
 }
 
 impl Branch {
-    pub(super) fn earliest(&self, wanted: &Opening) -> Option<Timestamp> {
+    pub(super) fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
         if wanted.from >= wanted.before {
             return None;
         }
@@ -54,7 +54,7 @@ impl Branch {
 
 /// A search under way: what was passed so far is free from `found` on.
 struct Fit<'a> {
-    wanted: &'a Opening,
+    wanted: &'a TimelineOpening,
     found: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ impl Fit<'_> {
         }
     }
 
-    fn pass_steps(&mut self, leaf: &Leaf, bar: &Amounts) -> ControlFlow<Option<u64>> {
+    fn pass_steps(&mut self, leaf: &TimelineLeaf, bar: &Amounts) -> ControlFlow<Option<u64>> {
         for step in leaf.step_of(self.wanted.from.0)..leaf.times.len() {
             self.reach(leaf.times[step])?;
             if leaf
@@ -101,7 +101,7 @@ impl Fit<'_> {
 
     /// Comes to `at`: is what was found long enough, or is it too late for more?
     fn reach(&self, at: u64) -> ControlFlow<Option<u64>> {
-        let Opening {
+        let TimelineOpening {
             length,
             from,
             before,

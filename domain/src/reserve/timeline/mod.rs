@@ -15,8 +15,8 @@ mod slots;
 mod tests;
 
 pub use amounts::{AMOUNT_MAX, Amounts, KINDS_MAX, Kinds, KindsError};
-pub use fit::Opening;
-pub use slots::Slot;
+pub use fit::TimelineOpening;
+pub use slots::TimelineSlot;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -139,13 +139,13 @@ impl Timeline {
     }
 
     /// The earliest start of what is asked for, if there is one.
-    pub fn earliest(&self, wanted: &Opening) -> Option<Timestamp> {
+    pub fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
         self.root.earliest(wanted)
     }
 
     /// The longest spans in which some number of processors is free, `most` at most, the
     /// earliest first: each lasts as long as that number is free. They overlap.
-    pub fn slots(&self, span: Span, most: usize) -> Vec<Slot> {
+    pub fn slots(&self, span: Span, most: usize) -> Vec<TimelineSlot> {
         slots::slots(&self.root, span, most)
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Branch {
 
 #[derive(Debug, Clone)]
 pub(super) enum Node {
-    Leaf(Leaf),
+    Leaf(TimelineLeaf),
     /// Never empty.
     Inner(Vec<Branch>),
 }
@@ -36,14 +36,14 @@ pub(super) enum Node {
 /// Steps in order of time; never empty. From the time of a step on, up to the next one's, so
 /// much is free.
 #[derive(Debug, Clone)]
-pub(super) struct Leaf {
+pub(super) struct TimelineLeaf {
     kinds: usize,
     pub(super) times: Vec<u64>,
     /// `kinds` numbers a step.
     free: Vec<i64>,
 }
 
-impl Leaf {
+impl TimelineLeaf {
     pub(super) fn free(&self, step: usize) -> Amounts {
         let mut amounts = Amounts::default();
         amounts.0[..self.kinds].copy_from_slice(self.row(step));
@@ -151,7 +151,7 @@ impl Branch {
     pub(super) fn leaf(kinds: usize, at: u64, free: &Amounts) -> Self {
         let free = free.0[..kinds].to_vec();
         Self::of(
-            Node::Leaf(Leaf {
+            Node::Leaf(TimelineLeaf {
                 kinds,
                 times: vec![at],
                 free,
@@ -333,7 +333,7 @@ impl Branch {
     }
 }
 
-impl Leaf {
+impl TimelineLeaf {
     fn bound(&self, better: fn(i64, i64) -> i64) -> Amounts {
         let mut bound = self.free(0);
         for row in self.free.chunks_exact(self.kinds) {

@@ -11,7 +11,7 @@ use crate::units::Timestamp;
 /// A span in which so many processors are free, and that cannot be made longer without having
 /// fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
+pub struct TimelineSlot {
     /// When.
     pub span: Span,
     /// How much: the processors that make it a slot, and the least of every other kind.
@@ -19,18 +19,18 @@ pub struct Slot {
 }
 
 /// A slot that has begun.
-struct Open {
+struct OpenSlot {
     from: Timestamp,
     free: Amounts,
 }
 
-pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<Slot> {
-    let (mut open, mut slots): (Vec<Open>, Vec<Slot>) = (Vec::new(), Vec::new());
+pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<TimelineSlot> {
+    let (mut open, mut slots): (Vec<OpenSlot>, Vec<TimelineSlot>) = (Vec::new(), Vec::new());
     let mut step = |at, free: Amounts| {
         let free = Amounts(free.0.map(|amount| amount.max(0)));
         let ended = end(&mut open, Timestamp(at), free.0[0], &mut slots);
         let from = ended.as_ref().map_or(Timestamp(at), |last| last.from);
-        let mut now = Open { from, free };
+        let mut now = OpenSlot { from, free };
         ended
             .iter()
             .for_each(|last| lower(&mut now.free, &last.free));
@@ -49,18 +49,18 @@ pub(super) fn slots(root: &Branch, span: Span, most: usize) -> Vec<Slot> {
 
 /// Ends the slots of more than so many processors; returns the last to end, which began first.
 fn end(
-    open: &mut Vec<Open>,
+    open: &mut Vec<OpenSlot>,
     at: Timestamp,
     processors: i64,
-    slots: &mut Vec<Slot>,
-) -> Option<Open> {
-    let mut ended: Option<Open> = None;
+    slots: &mut Vec<TimelineSlot>,
+) -> Option<OpenSlot> {
+    let mut ended: Option<OpenSlot> = None;
     while let Some(mut last) = open.pop_if(|last| last.free.0[0] > processors) {
         // Of other kinds it has no more than the shorter slots within it.
         ended
             .iter()
             .for_each(|within| lower(&mut last.free, &within.free));
-        slots.push(Slot {
+        slots.push(TimelineSlot {
             span: Span::new(last.from, at),
             free: last.free,
         });

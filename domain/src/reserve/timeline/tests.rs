@@ -36,7 +36,7 @@ impl Model {
         })
     }
 
-    fn earliest(&self, wanted: &Opening) -> Option<Timestamp> {
+    fn earliest(&self, wanted: &TimelineOpening) -> Option<Timestamp> {
         let end = self.free.len() as u64;
         let fits = |&at: &u64| {
             let to = at
@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// By its definition: a span and its least number of processors, unless it could be longer.
-    fn slots(&self, from: u64, to: u64) -> Vec<Slot> {
+    fn slots(&self, from: u64, to: u64) -> Vec<TimelineSlot> {
         let mut slots = Vec::new();
         for begin in from..to {
             for end in begin + 1..=to {
@@ -60,7 +60,7 @@ impl Model {
                 let is_longest = (begin == from || !grows(begin - 1)) && (end == to || !grows(end));
                 if is_longest && processors > 0 {
                     let free = Amounts(least.0.map(|amount| amount.max(0)));
-                    slots.push(Slot {
+                    slots.push(TimelineSlot {
                         span: span(begin, end),
                         free,
                     });
@@ -123,11 +123,11 @@ fn steps(instants: u64, count: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..count)
 }
 
-fn openings(instants: u64) -> impl Strategy<Value = Opening> {
+fn openings(instants: u64) -> impl Strategy<Value = TimelineOpening> {
     let ends = || prop_oneof![2 => Just(u64::MAX), 1 => 0..instants + 9];
     let times = (0..instants + 5, ends(), ends());
     (times, 0u64..40, -1i64..22, -1i64..7).prop_map(|((from, before, until), length, p, g)| {
-        Opening {
+        TimelineOpening {
             need: amounts(p, g),
             length: DurationMs(length),
             from: Timestamp(from),
@@ -343,10 +343,10 @@ fn what_the_site_does_not_have_is_no_amount_of_its_timeline() {
 fn a_need_of_nothing_is_met_where_more_is_promised_than_there_is() {
     let mut timeline = Timeline::new(Timestamp(0), &capacity(8, 2)).unwrap();
     timeline.add(span(0, u64::MAX), &amounts(0, -5));
-    let wanted = Opening::after(Timestamp(3), amounts(8, 0), DurationMs(1_000));
+    let wanted = TimelineOpening::after(Timestamp(3), amounts(8, 0), DurationMs(1_000));
     assert_eq!(timeline.earliest(&wanted), Some(Timestamp(3)));
     assert_eq!(
-        timeline.earliest(&Opening {
+        timeline.earliest(&TimelineOpening {
             need: amounts(8, 1),
             ..wanted
         }),

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::Row;
+use super::SweepRow;
 use crate::ids::RelPath;
 use crate::job::WordPlace;
 use crate::job::spec::{
@@ -22,9 +22,9 @@ const MOST_BYTES: usize = 2 << 20;
 const MOST_OF_ALL: usize = 32 << 20;
 
 /// Puts the values of one task into the texts of a job.
-pub(super) struct Filler<'a> {
+pub(super) struct TextFiller<'a> {
     /// By parameter.
-    pub(super) values: &'a Row,
+    pub(super) values: &'a SweepRow,
     /// Which task.
     pub(super) task: u32,
     /// What the texts that were filled take so far, those of other tasks too.
@@ -34,9 +34,9 @@ pub(super) struct Filler<'a> {
 type Filled<T> = Result<T, RunnerError>;
 
 /// Where a text is, written out only for an error.
-type At<'a> = &'a dyn Display;
+type TextLocation<'a> = &'a dyn Display;
 
-impl Filler<'_> {
+impl TextFiller<'_> {
     /// The job of the task. What is the same in every task stays in one piece for all.
     pub(super) fn job(&self, template: &JobSpec) -> Filled<JobSpec> {
         let mut job = template.clone();
@@ -49,7 +49,7 @@ impl Filler<'_> {
         Ok(job)
     }
 
-    fn component(&self, at: At<'_>, component: &mut ComponentSpec) -> Filled<()> {
+    fn component(&self, at: TextLocation<'_>, component: &mut ComponentSpec) -> Filled<()> {
         self.program(at, &mut component.program)?;
         for (index, input) in component.inputs.iter_mut().enumerate() {
             self.file(&format_args!("{at}.input[{index}]"), &mut input.file)?;
@@ -70,7 +70,7 @@ impl Filler<'_> {
         }
     }
 
-    fn program(&self, at: At<'_>, program: &mut PackedProgram) -> Filled<()> {
+    fn program(&self, at: TextLocation<'_>, program: &mut PackedProgram) -> Filled<()> {
         self.executable(at, &mut program.executable)?;
         program.replace_words(OPEN, |place, word| match place {
             WordPlace::Argument(index) => {
@@ -89,7 +89,7 @@ impl Filler<'_> {
         })
     }
 
-    fn change(&self, at: At<'_>, change: &mut Override) -> Filled<()> {
+    fn change(&self, at: TextLocation<'_>, change: &mut Override) -> Filled<()> {
         if let Some(executable) = &mut change.executable {
             self.executable(at, executable)?;
         }
@@ -106,7 +106,7 @@ impl Filler<'_> {
         }
     }
 
-    fn executable(&self, at: At<'_>, executable: &mut Executable) -> Filled<()> {
+    fn executable(&self, at: TextLocation<'_>, executable: &mut Executable) -> Filled<()> {
         let at = format_args!("{at}.executable");
         match executable {
             Executable::AtSite(path) => self.text(&at, path),
@@ -114,12 +114,12 @@ impl Filler<'_> {
         }
     }
 
-    fn file(&self, at: At<'_>, file: &mut FileRef) -> Filled<()> {
+    fn file(&self, at: TextLocation<'_>, file: &mut FileRef) -> Filled<()> {
         self.name(&format_args!("{at}.file"), &mut file.name)
     }
 
     /// A text that must still be a name once it is filled.
-    fn name<T>(&self, at: At<'_>, name: &mut T) -> Filled<()>
+    fn name<T>(&self, at: TextLocation<'_>, name: &mut T) -> Filled<()>
     where
         T: AsRef<str> + FromStr<Err: Display>,
     {
@@ -129,7 +129,7 @@ impl Filler<'_> {
         Ok(())
     }
 
-    fn parsed<T: FromStr<Err: Display>>(&self, at: At<'_>, text: &str) -> Filled<T> {
+    fn parsed<T: FromStr<Err: Display>>(&self, at: TextLocation<'_>, text: &str) -> Filled<T> {
         text.parse().map_err(|problem: T::Err| RunnerError::Filled {
             at: at.to_string(),
             task: self.task,
@@ -137,7 +137,7 @@ impl Filler<'_> {
         })
     }
 
-    fn text(&self, at: At<'_>, text: &mut Arc<str>) -> Filled<()> {
+    fn text(&self, at: TextLocation<'_>, text: &mut Arc<str>) -> Filled<()> {
         if text.contains(OPEN) {
             *text = self.filled(at, text)?;
         }
@@ -145,7 +145,7 @@ impl Filler<'_> {
     }
 
     /// What a text becomes. One that is a placeholder and nothing else is the value itself.
-    fn filled(&self, at: At<'_>, text: &str) -> Filled<Arc<str>> {
+    fn filled(&self, at: TextLocation<'_>, text: &str) -> Filled<Arc<str>> {
         let inner = text.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
         match inner.filter(|name| !name.contains(OPEN) && !name.contains(CLOSE)) {
             Some(name) => self.value(at, name.trim()),
@@ -153,7 +153,7 @@ impl Filler<'_> {
         }
     }
 
-    fn put_together(&self, at: At<'_>, text: &str) -> Filled<String> {
+    fn put_together(&self, at: TextLocation<'_>, text: &str) -> Filled<String> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(OPEN) {
@@ -181,7 +181,7 @@ impl Filler<'_> {
         Ok(filled)
     }
 
-    fn value(&self, at: At<'_>, name: &str) -> Filled<Arc<str>> {
+    fn value(&self, at: TextLocation<'_>, name: &str) -> Filled<Arc<str>> {
         if name == super::TASK {
             return Ok(self.task.to_string().into());
         }

@@ -9,19 +9,19 @@ use crate::runner::RunnerError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Indices {
     text: String,
-    spans: Vec<Span>,
+    spans: Vec<IndexSpan>,
     at_once: Option<u32>,
 }
 
 /// `first`, then every `step`th, up to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
+struct IndexSpan {
     first: u64,
     last: u64,
     step: u64,
 }
 
-impl Span {
+impl IndexSpan {
     fn count(self) -> u64 {
         (self.last - self.first) / self.step + 1
     }
@@ -83,12 +83,12 @@ impl FromStr for Indices {
             Some(limit) => Some(u32::try_from(limit).map_err(|_| wrong("the limit is too large"))?),
             None => None,
         };
-        let spans: Result<Vec<Span>, &'static str> = list.split(',').map(span).collect();
+        let spans: Result<Vec<IndexSpan>, &'static str> = list.split(',').map(span).collect();
         Ok(Self { text: text.to_owned(), spans: spans.map_err(wrong)?, at_once })
     }
 }
 
-fn span(text: &str) -> Result<Span, &'static str> {
+fn span(text: &str) -> Result<IndexSpan, &'static str> {
     let (range, step) = match text.split_once(':') {
         None => (text, 1),
         Some((range, step)) => (range, number(step)?),
@@ -103,7 +103,7 @@ fn span(text: &str) -> Result<Span, &'static str> {
     if last < first {
         return Err("a range goes backwards");
     }
-    Ok(Span { first, last, step })
+    Ok(IndexSpan { first, last, step })
 }
 
 /// Indices stay below this, so that no sum of them overflows.

@@ -14,7 +14,7 @@ use crate::ids::JobId;
 use crate::job::spec::{Collect, JobSpec, is_variable_name};
 use crate::job::state::Job;
 use crate::units::Bytes;
-use fill::Filler;
+use fill::TextFiller;
 
 /// The placeholder of a task's own number.
 const TASK: &str = "task";
@@ -23,7 +23,7 @@ const TASK: &str = "task";
 const INDEX: &str = "index";
 
 /// The values of one task, by parameter.
-pub type Row = BTreeMap<Arc<str>, Arc<str>>;
+pub type SweepRow = BTreeMap<Arc<str>, Arc<str>>;
 
 /// What the runs of a sweep differ in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +40,14 @@ pub enum Over {
     /// Every combination; the last parameter, by name, varies fastest.
     Grid(BTreeMap<Arc<str>, Vec<Arc<str>>>),
     /// These, a row for each task; all rows name the same parameters.
-    List(Vec<Row>),
+    List(Vec<SweepRow>),
     /// These numbers, as the parameter `index`.
     Array(Indices),
 }
 
 /// One run of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
+pub struct SweepTask {
     /// The job of the first task: what the whole sweep is called by. 0 until it is accepted.
     pub group: JobId,
     /// Its number in the sweep, from 0.
@@ -57,7 +57,7 @@ pub struct Task {
     /// At most so many of the sweep are placed, held or running at once.
     pub at_once: Option<u32>,
     /// Its values.
-    pub values: Row,
+    pub values: SweepRow,
 }
 
 impl Sweep {
@@ -90,10 +90,10 @@ impl Over {
     }
 
     /// The values of every task. Call it only once their number is known to be bearable.
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<SweepRow> {
         match self {
-            Over::Grid(axes) => axes.iter().fold(vec![Row::new()], |rows, (name, values)| {
-                let longer = |row: Row| {
+            Over::Grid(axes) => axes.iter().fold(vec![SweepRow::new()], |rows, (name, values)| {
+                let longer = |row: SweepRow| {
                     values.iter().map(move |value| {
                         let mut row = row.clone();
                         row.insert(name.clone(), value.clone());
@@ -104,7 +104,7 @@ impl Over {
             }),
             Over::List(rows) => rows.clone(),
             Over::Array(indices) => {
-                let row = |index: u64| Row::from([(INDEX.into(), index.to_string().into())]);
+                let row = |index: u64| SweepRow::from([(INDEX.into(), index.to_string().into())]);
                 indices.each().map(row).collect()
             }
         }
@@ -113,7 +113,7 @@ impl Over {
     fn validate(&self) -> Result<(), RunnerError> {
         let names: Vec<&Arc<str>> = match self {
             Over::Grid(axes) => axes.keys().collect(),
-            Over::List(rows) => rows.first().into_iter().flat_map(Row::keys).collect(),
+            Over::List(rows) => rows.first().into_iter().flat_map(SweepRow::keys).collect(),
             Over::Array(_) => Vec::new(),
         };
         if let Some(wrong) =
@@ -160,9 +160,9 @@ impl Runner for SweepRunner {
                 return Err(RunnerError::Nul(name.clone()));
             }
             let mut job =
-                Filler { values: &values, task: index, taken: &taken }.job(&described.spec)?;
+                TextFiller { values: &values, task: index, taken: &taken }.job(&described.spec)?;
             let group = JobId(0);
-            job.run.task = Some(Task { group, index, count: tasks, at_once, values });
+            job.run.task = Some(SweepTask { group, index, count: tasks, at_once, values });
             jobs.push(job);
         }
         check_registered(&jobs)?;

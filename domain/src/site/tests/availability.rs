@@ -1,8 +1,8 @@
 //! Whether a site takes work.
 
 use super::*;
-use crate::placement::grid::Acceptance;
-use crate::site::availability::{Obstacle, SiteState, obstacles, serves_files, state};
+use crate::placement::grid::PlacementAcceptance;
+use crate::site::availability::{SiteObstacle, SiteState, obstacles, serves_files, state};
 use crate::site::contact::Contact;
 use crate::site::due::next_wake;
 use crate::units::DurationMs;
@@ -89,10 +89,10 @@ fn a_site_on_probation_takes_only_jobs_that_may_run_twice() {
     let bench = Bench::due_for_a_probe();
     assert!(bench.state().accepts_placement(true));
     assert!(!bench.state().accepts_placement(false));
-    assert_eq!(bench.state().acceptance(), Acceptance::ProbesOnly);
+    assert_eq!(bench.state().acceptance(), PlacementAcceptance::ProbesOnly);
     assert_eq!(bench.state().probe_room(), Some(1));
     let kept_away = obstacles(&bench.record, ANSWERING, 0, false, bench.now);
-    assert_eq!(kept_away, [Obstacle::OnlyRerunnable]);
+    assert_eq!(kept_away, [SiteObstacle::OnlyRerunnable]);
 }
 
 #[test]
@@ -104,14 +104,14 @@ fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
         may_probe: false,
     };
     bench.wait_secs(3_599);
-    assert_eq!(bench.tell(once(10)), Err(Rejection::OnlyRerunnable));
+    assert_eq!(bench.tell(once(10)), Err(SiteRejection::OnlyRerunnable));
     assert_eq!(
         next_wake(&bench.record, bench.now),
         Some(bench.now + DurationMs::from_secs(1))
     );
     bench.wait_secs(1);
     assert_eq!(bench.state(), SiteState::Probing { free: 1, any: true });
-    assert_eq!(bench.state().acceptance(), Acceptance::Open);
+    assert_eq!(bench.state().acceptance(), PlacementAcceptance::Open);
     assert_eq!(bench.state().probe_room(), Some(1));
     assert_eq!(obstacles(&bench.record, ANSWERING, 0, false, bench.now), []);
     bench.tell(once(10)).unwrap();
@@ -123,7 +123,7 @@ fn a_site_untried_for_an_hour_takes_any_job_for_a_trial_one_at_a_time() {
     let kept_away = obstacles(&bench.record, ANSWERING, 0, false, bench.now);
     assert_eq!(
         kept_away,
-        [Obstacle::OnlyRerunnable],
+        [SiteObstacle::OnlyRerunnable],
         "it was tried out just now"
     );
     bench.wait_secs(3_600);
@@ -226,7 +226,7 @@ fn all_obstacles_are_told_the_most_lasting_first() {
         last_answer: None,
     };
     let told = obstacles(&bench.record, contact, 0, true, bench.now);
-    let codes: Vec<_> = told.iter().map(Obstacle::code).collect();
+    let codes: Vec<_> = told.iter().map(SiteObstacle::code).collect();
     assert_eq!(
         codes,
         [

@@ -287,7 +287,7 @@ fn one_probe_is_let_in_then_two_then_four_then_all() {
         }
         assert_eq!(
             bench.start_probe(99),
-            Err(Rejection::ProbesTaken { allowed })
+            Err(SiteRejection::ProbesTaken { allowed })
         );
         for running in job + 1 - u64::from(allowed)..job {
             let probe = attempt(running);
@@ -326,12 +326,12 @@ fn the_components_of_one_job_are_one_probe() {
     }
     assert_eq!(
         bench.start_probe(11),
-        Err(Rejection::ProbesTaken { allowed: 1 })
+        Err(SiteRejection::ProbesTaken { allowed: 1 })
     );
     bench.success(10);
     assert_eq!(
         bench.start_probe(11),
-        Err(Rejection::ProbesTaken { allowed: 1 }),
+        Err(SiteRejection::ProbesTaken { allowed: 1 }),
         "two are there"
     );
 }
@@ -420,7 +420,7 @@ fn no_probe_before_its_time_and_none_that_may_not_run_twice() {
     let probe_at = bench.now + DurationMs::from_secs(60);
     assert_eq!(
         bench.start_probe(10),
-        Err(Rejection::NotYetProbed {
+        Err(SiteRejection::NotYetProbed {
             errors: 3,
             probe_at
         })
@@ -431,7 +431,7 @@ fn no_probe_before_its_time_and_none_that_may_not_run_twice() {
         owner: None,
         may_probe: false,
     };
-    assert_eq!(bench.tell(once), Err(Rejection::OnlyRerunnable));
+    assert_eq!(bench.tell(once), Err(SiteRejection::OnlyRerunnable));
 }
 
 #[test]

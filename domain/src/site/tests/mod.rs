@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::ids::{Attempt, ComponentIndex, JobId, KeyName, SiteName};
 use crate::machine::Machine;
 use crate::site::SiteMachine;
-use crate::site::command::{Operation, Rejection, SiteCommand};
+use crate::site::command::{Operation, SiteCommand, SiteRejection};
 use crate::site::event::SiteEvent;
 use crate::site::failure::FailureClass;
 use crate::site::parameters::SiteParameters;
@@ -48,7 +48,7 @@ impl Bench {
         bench
     }
 
-    fn tell(&mut self, command: SiteCommand) -> Result<Vec<SiteEvent>, Rejection> {
+    fn tell(&mut self, command: SiteCommand) -> Result<Vec<SiteEvent>, SiteRejection> {
         let events = SiteMachine::decide(&self.record, &self.parameters, command, self.now)?;
         for event in &events {
             SiteMachine::evolve(&mut self.record, event);
@@ -75,7 +75,7 @@ impl Bench {
         })
     }
 
-    fn start_probe(&mut self, job: u64) -> Result<Vec<SiteEvent>, Rejection> {
+    fn start_probe(&mut self, job: u64) -> Result<Vec<SiteEvent>, SiteRejection> {
         self.tell(SiteCommand::StartProbe {
             probe: attempt(job),
             owner: None,
@@ -83,7 +83,7 @@ impl Bench {
         })
     }
 
-    fn operate(&mut self, what: Operation) -> Result<Vec<SiteEvent>, Rejection> {
+    fn operate(&mut self, what: Operation) -> Result<Vec<SiteEvent>, SiteRejection> {
         self.tell(SiteCommand::Operate { by: key(), what })
     }
 

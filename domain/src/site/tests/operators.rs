@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::site::due::SiteEffect;
-use crate::site::state::{Breaker, MAX_OWED, MAX_WINDOWS, NotificationId, Order};
+use crate::site::state::{Breaker, IssuedBy, MAX_OWED, MAX_WINDOWS, NotificationId};
 use crate::units::DurationMs;
 
 #[test]
@@ -10,7 +10,7 @@ fn an_order_is_kept_with_the_key_that_gave_it() {
     let mut bench = Bench::new();
     bench.operate(Operation::Drain).unwrap();
     bench.operate(Operation::Freeze).unwrap();
-    let order = Some(Order {
+    let order = Some(IssuedBy {
         by: key(),
         at: bench.now,
     });
@@ -31,11 +31,11 @@ fn an_order_is_kept_with_the_key_that_gave_it() {
 fn an_order_that_is_so_already_says_so() {
     let mut bench = Bench::new();
     for idle in [Operation::Undrain, Operation::Thaw, Operation::Unforce] {
-        assert_eq!(bench.operate(idle), Err(Rejection::AlreadySo));
+        assert_eq!(bench.operate(idle), Err(SiteRejection::AlreadySo));
     }
     for order in [Operation::Drain, Operation::Freeze] {
         bench.operate(order.clone()).unwrap();
-        assert_eq!(bench.operate(order), Err(Rejection::AlreadySo));
+        assert_eq!(bench.operate(order), Err(SiteRejection::AlreadySo));
     }
 }
 
@@ -52,7 +52,7 @@ fn a_reset_works_whatever_the_state() {
         assert_eq!(bench.record.consecutive_errors, 0);
         assert_eq!(
             bench.record.operator.reset,
-            Some(Order {
+            Some(IssuedBy {
                 by: key(),
                 at: bench.now
             })
@@ -92,19 +92,19 @@ fn a_forced_verdict_holds_instead_of_the_breakers_until_it_expires() {
         .unwrap();
     assert_eq!(
         bench.start_probe(10),
-        Err(Rejection::ForcedUnusable { until })
+        Err(SiteRejection::ForcedUnusable { until })
     );
     bench.wait_secs(10);
     assert!(matches!(
         bench.start_probe(10),
-        Err(Rejection::NotYetProbed { .. })
+        Err(SiteRejection::NotYetProbed { .. })
     ));
     assert_eq!(
         bench.operate(Operation::Force {
             usable: true,
             until
         }),
-        Err(Rejection::Past)
+        Err(SiteRejection::Past)
     );
 }
 
@@ -130,7 +130,7 @@ fn a_window_with_the_same_start_is_replaced() {
     bench.operate(Operation::RemoveWindow { from }).unwrap();
     assert_eq!(
         bench.operate(Operation::RemoveWindow { from }),
-        Err(Rejection::NoSuchWindow)
+        Err(SiteRejection::NoSuchWindow)
     );
 }
 
@@ -144,7 +144,7 @@ fn a_window_that_ends_before_it_begins_is_refused() {
             until,
             reason: text(""),
         };
-        assert_eq!(bench.operate(order), Err(Rejection::EmptyWindow));
+        assert_eq!(bench.operate(order), Err(SiteRejection::EmptyWindow));
     }
 }
 
@@ -161,7 +161,10 @@ fn windows_are_bounded_and_those_that_are_over_make_room() {
     };
     let most = MAX_WINDOWS as u64;
     (0..most).for_each(|i| drop(bench.operate(window(i)).unwrap()));
-    assert_eq!(bench.operate(window(most)), Err(Rejection::TooManyWindows));
+    assert_eq!(
+        bench.operate(window(most)),
+        Err(SiteRejection::TooManyWindows)
+    );
     bench.now = Timestamp(2_001_000);
     bench.operate(window(most)).unwrap();
     assert_eq!(bench.record.operator.windows.len(), MAX_WINDOWS);

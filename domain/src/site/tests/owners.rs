@@ -221,14 +221,14 @@ fn an_owner_that_stays_away_gets_nothing_in_and_others_do() {
     };
     assert_eq!(
         bench.tell(start("mallory")),
-        Err(Rejection::Banned(Ban::Probed))
+        Err(SiteRejection::Banned(Ban::Probed))
     );
     assert_eq!(bench.tell(start("alice")), Ok(Vec::new()));
     bench.own_probe_over(ProbeOutcome::Succeeded);
     let until = bench.now + DurationMs::from_secs(60);
     assert_eq!(
         bench.tell(start("mallory")),
-        Err(Rejection::Banned(Ban::KeptOff { until }))
+        Err(SiteRejection::Banned(Ban::KeptOff { until }))
     );
     bench.wait_secs(60);
     assert_eq!(bench.tell(start("mallory")), Ok(Vec::new()));

@@ -10,7 +10,7 @@ use crate::site::availability::{obstacles, state};
 use crate::site::command::ProbeOutcome;
 use crate::site::contact::Contact;
 use crate::site::due::{SiteEffect, next_wake};
-use crate::site::event::Happened;
+use crate::site::event::SiteHappening;
 use crate::site::owners::MAX_KEPT_OFF;
 use crate::site::state::{
     Breaker, MAX_OWED, MAX_WINDOWS, NotificationId, RECENT_ERRORS, REMEMBERED, probing_jobs,
@@ -219,7 +219,7 @@ proptest! {
         }
         let mut charges: BTreeMap<AttemptId, u32> = BTreeMap::new();
         for event in &bench.journal {
-            if let Happened::ErrorCharged { attempt, .. } = event.what {
+            if let SiteHappening::ErrorCharged { attempt, .. } = event.what {
                 *charges.entry(attempt).or_default() += 1;
             }
         }
@@ -272,7 +272,7 @@ proptest! {
             let after = due(&bench);
             for id in before.difference(&after) {
                 let sent = bench.journal[seen..].iter().any(|event| {
-                    event.what == Happened::NotificationSent { id: NotificationId(*id) }
+                    event.what == SiteHappening::NotificationSent { id: NotificationId(*id) }
                 });
                 let newer = after.len() == MAX_OWED && after.iter().all(|other| other > id);
                 prop_assert!(sent || newer);

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::ids::ReservationName;
-use crate::reserve::{Outcome, Serial, StartWindow};
+use crate::reserve::{ReservationOutcome, Serial, StartWindow};
 use crate::resources::Resources;
 use crate::site::shared::{
-    ENDED_SHARED, MAX_SHARED, SharedEnd, SharedQuestion, SharedReservation, SharedStage, SharedWish,
+    ENDED_SHARED, MAX_SHARED, SharedEnd, SharedQuestion, SharedReservation, SharedStage,
+    SharedTerms,
 };
 use crate::units::DurationMs;
 
@@ -19,8 +20,8 @@ fn name(text: &str) -> ReservationName {
 }
 
 impl Bench {
-    fn wish(&self, called: &str) -> SharedWish {
-        SharedWish {
+    fn wish(&self, called: &str) -> SharedTerms {
+        SharedTerms {
             name: name(called),
             allowed: [].into(),
             resources: Resources::processors(4),
@@ -33,12 +34,12 @@ impl Bench {
         }
     }
 
-    fn want(&mut self, called: &str) -> Result<Vec<SiteEvent>, Rejection> {
+    fn want(&mut self, called: &str) -> Result<Vec<SiteEvent>, SiteRejection> {
         self.operate(Operation::Reserve(Box::new(self.wish(called))))
     }
 
     /// The site answers what it is asked.
-    fn answer(&mut self, outcome: Outcome) {
+    fn answer(&mut self, outcome: ReservationOutcome) {
         let (shared, asked) = self.record.shared_question().unwrap();
         let serial = shared.serial;
         self.tell(SiteCommand::SharedAnswered {
@@ -54,8 +55,8 @@ impl Bench {
         let mut bench = Self::new();
         bench.want(called).unwrap();
         let start = bench.now + HOUR;
-        bench.answer(Outcome::Granted { start });
-        bench.answer(Outcome::Done);
+        bench.answer(ReservationOutcome::Granted { start });
+        bench.answer(ReservationOutcome::Done);
         bench
     }
 
@@ -78,9 +79,9 @@ fn what_an_operator_wants_is_requested_confirmed_and_kept_until_its_end() {
         bench.one("course").request(HOUR).window,
         StartWindow::exactly(start)
     );
-    bench.answer(Outcome::Granted { start });
+    bench.answer(ReservationOutcome::Granted { start });
     assert_eq!(bench.asked(), Some(SharedQuestion::Confirm));
-    bench.answer(Outcome::Done);
+    bench.answer(ReservationOutcome::Done);
     assert_eq!(bench.asked(), None);
     let kept = bench.one("course");
     assert!(kept.is_kept(bench.now) && kept.needs_lease());
@@ -106,7 +107,7 @@ fn an_answer_to_a_question_that_is_no_longer_asked_changes_nothing() {
         })
         .unwrap();
     let (asked, start) = (SharedQuestion::Request, bench.now + HOUR);
-    let outcome = Outcome::Granted { start };
+    let outcome = ReservationOutcome::Granted { start };
     let late = SiteCommand::SharedAnswered {
         serial: Serial(1),
         asked,
@@ -118,7 +119,7 @@ fn an_answer_to_a_question_that_is_no_longer_asked_changes_nothing() {
         Some(SharedQuestion::Release),
         "whatever it granted goes back"
     );
-    bench.answer(Outcome::Done);
+    bench.answer(ReservationOutcome::Done);
     let ended = SharedStage::Ended(SharedEnd::Cancelled { by: key() });
     assert_eq!(bench.one("course").stage, ended);
     assert!(!bench.one("course").needs_lease());
@@ -129,7 +130,7 @@ fn a_refusal_says_from_when_on_and_a_wrong_start_goes_back() {
     let mut bench = Bench::new();
     bench.want("course").unwrap();
     let next = Some(bench.now + HOUR + HOUR);
-    bench.answer(Outcome::Refused { next });
+    bench.answer(ReservationOutcome::Refused { next });
     assert_eq!(
         bench.one("course").stage,
         SharedStage::Ended(SharedEnd::Refused { next })
@@ -141,9 +142,9 @@ fn a_refusal_says_from_when_on_and_a_wrong_start_goes_back() {
         "a number is never used again"
     );
     let wrong = bench.now + HOUR + LEAD;
-    bench.answer(Outcome::Granted { start: wrong });
+    bench.answer(ReservationOutcome::Granted { start: wrong });
     assert_eq!(bench.asked(), Some(SharedQuestion::Release));
-    bench.answer(Outcome::Done);
+    bench.answer(ReservationOutcome::Done);
     assert_eq!(
         bench.one("course").stage,
         SharedStage::Ended(SharedEnd::WrongStart)
@@ -161,20 +162,20 @@ fn it_lasts_longer_only_once_its_site_has_agreed() {
         name: name("course"),
         until,
     };
-    assert_eq!(bench.operate(extend(until)), Err(Rejection::EndsLater));
+    assert_eq!(bench.operate(extend(until)), Err(SiteRejection::EndsLater));
     bench.operate(extend(until + HOUR)).unwrap();
     assert_eq!(
         bench.operate(extend(until + HOUR)),
-        Err(Rejection::ReservationBusy)
+        Err(SiteRejection::ReservationBusy)
     );
     assert!(bench.one("course").is_kept(bench.now));
     assert_eq!(bench.asked(), Some(SharedQuestion::Extend(HOUR + HOUR)));
     let request = bench.one("course").request(HOUR + HOUR);
     assert_eq!(request.window, StartWindow::exactly(start));
-    bench.answer(Outcome::Refused { next: None });
+    bench.answer(ReservationOutcome::Refused { next: None });
     assert_eq!(bench.one("course").until(), until, "its end stays");
     bench.operate(extend(until + HOUR)).unwrap();
-    bench.answer(Outcome::Granted { start });
+    bench.answer(ReservationOutcome::Granted { start });
     assert_eq!(bench.one("course").until(), until + HOUR);
     assert_eq!(bench.one("course").stage, SharedStage::Confirmed);
 }
@@ -193,7 +194,7 @@ fn one_that_its_site_moves_when_it_is_extended_goes_back() {
             until: until + HOUR,
         })
         .unwrap();
-    bench.answer(Outcome::Granted {
+    bench.answer(ReservationOutcome::Granted {
         start: start + HOUR,
     });
     assert_eq!(
@@ -201,7 +202,7 @@ fn one_that_its_site_moves_when_it_is_extended_goes_back() {
         Some(SharedQuestion::Release),
         "its users were told of another"
     );
-    bench.answer(Outcome::Done);
+    bench.answer(ReservationOutcome::Done);
     assert_eq!(
         bench.one("course").stage,
         SharedStage::Ended(SharedEnd::WrongStart)
@@ -222,8 +223,8 @@ fn jobs_that_wait_are_turned_away_by_another_that_is_not_for_them() {
         bench.one("course").turns_away(&other, bench.now),
         Some("has ended")
     );
-    bench.answer(Outcome::Done);
-    let wish = SharedWish {
+    bench.answer(ReservationOutcome::Done);
+    let wish = SharedTerms {
         allowed: [key()].into(),
         ..bench.wish("course")
     };
@@ -245,17 +246,17 @@ fn one_that_its_site_has_for_another_time_is_put_right_or_goes_back() {
     };
     bench.tell(late()).unwrap();
     assert_eq!(bench.asked(), Some(SharedQuestion::Extend(HOUR)));
-    bench.answer(Outcome::Granted { start: lease.from });
+    bench.answer(ReservationOutcome::Granted { start: lease.from });
     assert_eq!(bench.one("course").lease(), Some(lease));
     assert_eq!(bench.one("course").stage, SharedStage::Confirmed);
     bench.tell(late()).unwrap();
-    bench.answer(Outcome::Refused { next: None });
+    bench.answer(ReservationOutcome::Refused { next: None });
     assert_eq!(
         bench.asked(),
         Some(SharedQuestion::Release),
         "others have its time by now"
     );
-    bench.answer(Outcome::Done);
+    bench.answer(ReservationOutcome::Done);
     assert_eq!(
         bench.one("course").stage,
         SharedStage::Ended(SharedEnd::Lost)
@@ -265,7 +266,7 @@ fn one_that_its_site_has_for_another_time_is_put_right_or_goes_back() {
 #[test]
 fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
     let mut bench = Bench::kept("course");
-    assert_eq!(bench.want("course"), Err(Rejection::ReservationExists));
+    assert_eq!(bench.want("course"), Err(SiteRejection::ReservationExists));
     let gone = |serial| SiteCommand::SharedMissing {
         gone: [Serial(serial)].into(),
         changed: BTreeSet::new(),
@@ -279,7 +280,7 @@ fn one_that_its_site_has_no_more_is_lost_and_its_name_is_free() {
     let cancel = Operation::CancelReservation {
         name: name("course"),
     };
-    assert_eq!(bench.operate(cancel), Err(Rejection::NoSuchReservation));
+    assert_eq!(bench.operate(cancel), Err(SiteRejection::NoSuchReservation));
     bench.want("course").unwrap();
     assert_eq!(bench.record.shared.len(), 1);
 }
@@ -295,8 +296,8 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
     let mut bench = Bench::kept("course-1");
     bench.want("course-2").unwrap();
     let start = bench.now + HOUR;
-    bench.answer(Outcome::Granted { start });
-    bench.answer(Outcome::Done);
+    bench.answer(ReservationOutcome::Granted { start });
+    bench.answer(ReservationOutcome::Done);
     let gone: BTreeSet<Serial> = bench.record.shared.iter().map(|one| one.serial).collect();
     bench
         .tell(SiteCommand::SharedMissing {
@@ -319,10 +320,10 @@ fn whoever_looks_after_a_site_is_told_what_it_has_lost() {
         until,
     };
     extended.operate(extend.clone()).unwrap();
-    extended.answer(Outcome::Refused { next: None });
+    extended.answer(ReservationOutcome::Refused { next: None });
     assert!(told(&extended).is_empty(), "it keeps its end");
     extended.operate(extend).unwrap();
-    extended.answer(Outcome::Lost { next: None });
+    extended.answer(ReservationOutcome::Lost { next: None });
     assert_eq!(told(&extended).len(), 1);
 }
 
@@ -332,9 +333,12 @@ fn a_site_keeps_so_many_and_remembers_so_many_that_have_ended() {
     for number in 0..MAX_SHARED {
         bench.want(&format!("r{number}")).unwrap();
     }
-    assert_eq!(bench.want("one-more"), Err(Rejection::TooManyReservations));
+    assert_eq!(
+        bench.want("one-more"),
+        Err(SiteRejection::TooManyReservations)
+    );
     while bench.asked().is_some() {
-        bench.answer(Outcome::Refused { next: None });
+        bench.answer(ReservationOutcome::Refused { next: None });
     }
     bench.want("one-more").unwrap();
     assert_eq!(bench.record.shared.len(), ENDED_SHARED);
@@ -348,7 +352,7 @@ fn a_site_keeps_so_many_and_remembers_so_many_that_have_ended() {
 #[test]
 fn keys_that_are_not_named_may_not_use_it() {
     let mut bench = Bench::new();
-    let wish = SharedWish {
+    let wish = SharedTerms {
         allowed: [key()].into(),
         ..bench.wish("course")
     };
@@ -357,13 +361,13 @@ fn keys_that_are_not_named_may_not_use_it() {
     assert!(bench.one("course").serves(&key()) && !bench.one("course").serves(&other));
     bench.want("open").unwrap();
     assert!(bench.one("open").serves(&other));
-    let past = SharedWish {
+    let past = SharedTerms {
         window: StartWindow::exactly(Timestamp(0)),
         ..bench.wish("past")
     };
     assert_eq!(
         bench.operate(Operation::Reserve(Box::new(past))),
-        Err(Rejection::EmptyWindow)
+        Err(SiteRejection::EmptyWindow)
     );
 }
 
@@ -399,7 +403,7 @@ fn one_that_nobody_uses_is_given_back_and_told_and_one_in_use_is_kept() {
             );
             bench.tell(looked_at).unwrap();
             assert_eq!(bench.record.owed.len(), 1, "told once");
-            bench.answer(Outcome::Done);
+            bench.answer(ReservationOutcome::Done);
             assert_eq!(
                 bench.one("course").stage,
                 SharedStage::Ended(SharedEnd::NoShow)

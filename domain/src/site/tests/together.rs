@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use crate::ids::{KeyName, ReservationName, SiteName};
-use crate::reserve::{Outcome, Serial, StartWindow};
+use crate::reserve::{ReservationOutcome, Serial, StartWindow};
 use crate::resources::Resources;
-use crate::site::access::Access;
-use crate::site::command::{Operation, Rejection, SiteCommand};
+use crate::site::access::ReservationAccess;
+use crate::site::command::{Operation, SiteCommand, SiteRejection};
 use crate::site::parameters::SiteParameters;
-use crate::site::shared::{SharedEnd, SharedQuestion, SharedReservation, SharedStage, SharedWish};
+use crate::site::shared::{SharedEnd, SharedQuestion, SharedReservation, SharedStage, SharedTerms};
 use crate::site::state::SiteRecord;
-use crate::site::together::{self, Accord, Group};
+use crate::site::together::{self, JointReservation, JointState};
 use crate::site::{decide, evolve};
 use crate::units::{DurationMs, Timestamp};
 
@@ -77,7 +77,7 @@ impl Grid {
             .keys()
             .map(|site| (site.clone(), Resources::processors(4)))
             .collect();
-        let wish = SharedWish {
+        let wish = SharedTerms {
             name: course(),
             allowed: [key("alice")].into(),
             resources: Resources::processors(4),
@@ -91,7 +91,7 @@ impl Grid {
         self.order(0, Operation::Reserve(Box::new(wish))).unwrap();
     }
 
-    fn order(&mut self, at: usize, what: Operation) -> Result<(), Rejection> {
+    fn order(&mut self, at: usize, what: Operation) -> Result<(), SiteRejection> {
         self.tell(
             &site(at),
             SiteCommand::Operate {
@@ -101,7 +101,7 @@ impl Grid {
         )
     }
 
-    fn tell(&mut self, site: &SiteName, command: SiteCommand) -> Result<(), Rejection> {
+    fn tell(&mut self, site: &SiteName, command: SiteCommand) -> Result<(), SiteRejection> {
         let record = self.records.get_mut(site).unwrap();
         let events = decide::decide(record, &SiteParameters::default(), command, NOW)?;
         events
@@ -134,9 +134,9 @@ impl Grid {
                 let start = window.earliest.max(at.free);
                 if window.contains(start) {
                     at.leases.insert(serial, (start, shared.wish.length, false));
-                    Outcome::Granted { start }
+                    ReservationOutcome::Granted { start }
                 } else {
-                    Outcome::Refused {
+                    ReservationOutcome::Refused {
                         next: Some(at.free),
                     }
                 }
@@ -144,21 +144,21 @@ impl Grid {
             SharedQuestion::Confirm => match at.leases.get_mut(&serial) {
                 Some(lease) => {
                     lease.2 = true;
-                    Outcome::Done
+                    ReservationOutcome::Done
                 }
-                None => Outcome::Lost { next: None },
+                None => ReservationOutcome::Lost { next: None },
             },
             SharedQuestion::Extend(length) => match at.leases.get_mut(&serial) {
                 Some(lease) if !at.is_strict || length <= lease.1 => {
                     lease.1 = length;
-                    Outcome::Granted { start: lease.0 }
+                    ReservationOutcome::Granted { start: lease.0 }
                 }
-                Some(_) => Outcome::Refused { next: None },
-                None => Outcome::Lost { next: None },
+                Some(_) => ReservationOutcome::Refused { next: None },
+                None => ReservationOutcome::Lost { next: None },
             },
             SharedQuestion::Release => {
                 at.leases.remove(&serial);
-                Outcome::Done
+                ReservationOutcome::Done
             }
         };
         self.tell(
@@ -191,10 +191,10 @@ impl Grid {
         self.records[&site(at)].shared_named(&course()).unwrap()
     }
 
-    fn group<T>(&self, look: impl Fn(&Group<'_>) -> T) -> T {
+    fn group<T>(&self, look: impl Fn(&JointReservation<'_>) -> T) -> T {
         let find = |site: &SiteName| self.records.get(site);
         let (name, record) = self.records.first_key_value().unwrap();
-        look(&Group::of(
+        look(&JointReservation::of(
             name,
             record.shared_named(&course()).unwrap(),
             &find,
@@ -220,7 +220,10 @@ impl Grid {
                 assert_eq!(held.is_some(), part.needs_lease(), "{name}: {part:?}");
                 assert!(held.is_none_or(|lease| lease.2 && lease.1 == part.wish.length));
                 if part.needs_lease() {
-                    assert_eq!(part.accord() == Accord::Kept, root.accord() == Accord::Kept);
+                    assert_eq!(
+                        part.accord() == JointState::Kept,
+                        root.accord() == JointState::Kept
+                    );
                 }
                 let is_same = part.together.map(|it| it.root) == root.together.map(|it| it.root);
                 if is_same && root.is_kept(NOW) {
@@ -290,7 +293,7 @@ fn a_part_that_is_lost_before_all_keep_theirs_ends_all_and_later_only_itself() {
     let mut grid = Grid::new(&[0, 0]);
     grid.want(10);
     let names = [site(0), site(1)];
-    while grid.part(0).accord() == Accord::Looking {
+    while grid.part(0).accord() == JointState::Looking {
         names.iter().for_each(|name| {
             let _ = grid.step(name) || grid.answer(name, false);
         });
@@ -357,7 +360,7 @@ fn what_is_ordered_of_one_site_holds_at_all() {
     let mut grid = Grid::new(&[0, 0, 0]);
     grid.want(10);
     grid.settle();
-    let access = Access::Change {
+    let access = ReservationAccess::Change {
         add: [key("carol")].into(),
         remove: [key("alice")].into(),
     };
@@ -389,7 +392,7 @@ fn what_is_ordered_of_one_site_holds_at_all() {
 fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() {
     let mut grid = Grid::new(&[0, 0]);
     grid.want(10);
-    let mut allow = |access: Access| {
+    let mut allow = |access: ReservationAccess| {
         grid.order(
             0,
             Operation::AllowReservation {
@@ -400,23 +403,29 @@ fn a_change_of_who_may_use_it_never_leaves_nobody_nor_shuts_others_out_unsaid() 
     };
     let change = |add: &[&str], remove: &[&str]| {
         let keys = |names: &[&str]| names.iter().map(|name| key(name)).collect();
-        Access::Change {
+        ReservationAccess::Change {
             add: keys(add),
             remove: keys(remove),
         }
     };
-    assert_eq!(allow(change(&[], &["alice"])), Err(Rejection::NobodyLeft));
+    assert_eq!(
+        allow(change(&[], &["alice"])),
+        Err(SiteRejection::NobodyLeft)
+    );
     assert_eq!(
         allow(change(&[], &["bob"])),
-        Err(Rejection::NotAllowed { key: key("bob") })
+        Err(SiteRejection::NotAllowed { key: key("bob") })
     );
-    assert_eq!(allow(change(&["alice"], &[])), Err(Rejection::AlreadySo));
-    assert_eq!(allow(Access::Everybody), Ok(()));
+    assert_eq!(
+        allow(change(&["alice"], &[])),
+        Err(SiteRejection::AlreadySo)
+    );
+    assert_eq!(allow(ReservationAccess::Everybody), Ok(()));
     assert_eq!(
         allow(change(&["bob"], &[])),
-        Err(Rejection::OpenToEverybody)
+        Err(SiteRejection::OpenToEverybody)
     );
-    assert_eq!(allow(Access::Only([key("bob")].into())), Ok(()));
+    assert_eq!(allow(ReservationAccess::Only([key("bob")].into())), Ok(()));
     assert!(grid.part(0).serves(&key("bob")) && !grid.part(0).serves(&key("alice")));
 }
 
@@ -456,7 +465,7 @@ proptest! {
         }
         grid.settle();
         grid.check();
-        let kept = grid.part(0).accord() == Accord::Kept;
+        let kept = grid.part(0).accord() == JointState::Kept;
         if !disturbed {
             prop_assert_eq!(kept, free.iter().all(|minutes| *minutes <= 100), "{:?}", grid);
         }

@@ -19,13 +19,13 @@ fn a_copy_that_is_needed_is_chosen_ordered_watched_and_ready() {
         bench
             .see(
                 1,
-                Seen::Running {
+                SeenCopy::Running {
                     unchanged_for: DurationMs::ZERO
                 }
             )
             .is_empty()
     );
-    assert_eq!(bench.see(1, Seen::Complete), ["CopyCompleted"]);
+    assert_eq!(bench.see(1, SeenCopy::Complete), ["CopyCompleted"]);
     assert!(bench.record.is_ready());
     assert_eq!((bench.due(), bench.next_wake()), (Vec::new(), None));
 }
@@ -39,7 +39,7 @@ fn progress_is_not_written() {
             bench
                 .see(
                     1,
-                    Seen::Running {
+                    SeenCopy::Running {
                         unchanged_for: DurationMs(10)
                     }
                 )
@@ -111,7 +111,7 @@ fn overtaken_deletion() -> Bench {
         [CopyEffect::CheckContent(Nonce(1))],
         "it may be gone already"
     );
-    assert_eq!(bench.begin("leiden", 2), Err(Rejection::Stale));
+    assert_eq!(bench.begin("leiden", 2), Err(CopyRejection::Stale));
     bench
 }
 
@@ -174,10 +174,10 @@ fn the_confirmation_of_an_earlier_deletion_does_not_confirm_a_later_one() {
     bench.names(CopyCommand::DiscardConfirmed { nonce: Nonce(1) });
     bench.names(CopyCommand::DeleteConfirmed { nonce: Nonce(1) });
     bench.begin("leiden", 2).unwrap();
-    bench.see(2, Seen::Complete);
+    bench.see(2, SeenCopy::Complete);
     delete(&mut bench);
     let late = bench.tell(CopyCommand::DeleteConfirmed { nonce: Nonce(1) });
-    assert_eq!(late, Err(Rejection::Stale));
+    assert_eq!(late, Err(CopyRejection::Stale));
     assert!(matches!(bench.record.phase, CopyPhase::Deleting { .. }));
 }
 
@@ -241,10 +241,10 @@ fn a_transfer_that_completes_before_it_is_stopped_counts() {
     bench.names(CopyCommand::NoLongerNeeded);
     bench.wait_for_wake();
     bench.names(CopyCommand::Look);
-    assert_eq!(bench.see(1, Seen::Complete), ["CopyCompleted"]);
+    assert_eq!(bench.see(1, SeenCopy::Complete), ["CopyCompleted"]);
     assert_eq!(
         bench.tell(CopyCommand::StopConfirmed { nonce: Nonce(1) }),
-        Err(Rejection::Stale)
+        Err(CopyRejection::Stale)
     );
     assert!(bench.record.is_ready());
 }
@@ -261,14 +261,14 @@ fn content_that_the_site_lost_is_copied_again_if_needed() {
             CopyEffect::DiscardPartial(_)
         ]
     ));
-    assert_eq!(bench.tell(lost), Err(Rejection::Stale));
+    assert_eq!(bench.tell(lost), Err(CopyRejection::Stale));
 }
 
 #[test]
 fn what_is_told_twice_happens_once() {
     let mut bench = Bench::ready(1);
     assert!(bench.names(CopyCommand::Need).is_empty());
-    assert!(bench.see(1, Seen::Complete).is_empty());
+    assert!(bench.see(1, SeenCopy::Complete).is_empty());
     bench.names(CopyCommand::NoLongerNeeded);
     assert!(bench.names(CopyCommand::NoLongerNeeded).is_empty());
 }

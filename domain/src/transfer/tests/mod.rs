@@ -8,12 +8,12 @@ use crate::content::Content;
 use crate::ids::{Digest, RelPath, SiteName};
 use crate::machine::Machine;
 use crate::transfer::CopyMachine;
-use crate::transfer::command::{CopyCommand, Rejection, Seen, StartAnswer};
+use crate::transfer::command::{CopyCommand, CopyRejection, SeenCopy, StartAnswer};
 use crate::transfer::due::CopyEffect;
-use crate::transfer::event::{Blame, CopyEvent};
+use crate::transfer::event::{CopyEvent, TryBlame};
 use crate::transfer::parameters::CopyParameters;
 use crate::transfer::place::FilePlace;
-use crate::transfer::state::{CopyPhase, CopyRecord, Nonce, Source, Try};
+use crate::transfer::state::{CopyPhase, CopyRecord, Nonce, Try, TrySource};
 use crate::units::{Bytes, DurationMs, Timestamp};
 
 /// A record with its clock, driven by commands.
@@ -50,11 +50,11 @@ impl Bench {
 
     fn ready(nonce: u64) -> Self {
         let mut bench = Self::copying("leiden", nonce);
-        assert_eq!(bench.see(nonce, Seen::Complete), ["CopyCompleted"]);
+        assert_eq!(bench.see(nonce, SeenCopy::Complete), ["CopyCompleted"]);
         bench
     }
 
-    fn tell(&mut self, command: CopyCommand) -> Result<Vec<CopyEvent>, Rejection> {
+    fn tell(&mut self, command: CopyCommand) -> Result<Vec<CopyEvent>, CopyRejection> {
         let events = CopyMachine::decide(&self.record, &self.parameters, command, self.now)?;
         for event in &events {
             CopyMachine::evolve(&mut self.record, event);
@@ -71,7 +71,7 @@ impl Bench {
             .collect()
     }
 
-    fn begin(&mut self, from: &str, nonce: u64) -> Result<Vec<CopyEvent>, Rejection> {
+    fn begin(&mut self, from: &str, nonce: u64) -> Result<Vec<CopyEvent>, CopyRejection> {
         self.tell(CopyCommand::Begin {
             source: source(from),
             nonce: Nonce(nonce),
@@ -85,17 +85,17 @@ impl Bench {
         })
     }
 
-    fn see(&mut self, nonce: u64, seen: Seen) -> Vec<&'static str> {
+    fn see(&mut self, nonce: u64, seen: SeenCopy) -> Vec<&'static str> {
         self.names(CopyCommand::Observed {
             nonce: Nonce(nonce),
             seen,
         })
     }
 
-    fn fail(&mut self, nonce: u64, blame: Blame) -> Vec<&'static str> {
+    fn fail(&mut self, nonce: u64, blame: TryBlame) -> Vec<&'static str> {
         self.see(
             nonce,
-            Seen::Failed {
+            SeenCopy::Failed {
                 blame,
                 detail: "it broke".into(),
             },
@@ -120,8 +120,8 @@ impl Bench {
     }
 }
 
-fn source(site: &str) -> Source {
-    Source {
+fn source(site: &str) -> TrySource {
+    TrySource {
         site: SiteName::new(site).unwrap(),
         place: FilePlace::User(RelPath::new("data/in").unwrap()),
     }

@@ -18,7 +18,7 @@ fn excluded(bench: &Bench) -> Vec<String> {
 #[test]
 fn a_bad_source_is_left_at_once_for_another_replica() {
     let mut bench = Bench::copying("leiden", 1);
-    assert_eq!(bench.fail(1, Blame::Source), ["TryFailed"]);
+    assert_eq!(bench.fail(1, TryBlame::Source), ["TryFailed"]);
     let without: BTreeSet<_> = [source("leiden").site].into();
     let choose = CopyEffect::ChooseSource {
         excluded: without,
@@ -28,7 +28,7 @@ fn a_bad_source_is_left_at_once_for_another_replica() {
         bench.due(),
         [choose, CopyEffect::DiscardPartial(order("leiden", 1))]
     );
-    assert_eq!(bench.begin("leiden", 2), Err(Rejection::ExcludedSource));
+    assert_eq!(bench.begin("leiden", 2), Err(CopyRejection::ExcludedSource));
     bench.begin("utrecht", 2).unwrap();
     assert_eq!(bench.record.trouble.last_error.as_deref(), Some("it broke"));
 }
@@ -36,9 +36,9 @@ fn a_bad_source_is_left_at_once_for_another_replica() {
 #[test]
 fn a_killed_process_is_tried_again_after_a_while_and_goes_on_where_it_was() {
     let mut bench = Bench::copying("leiden", 1);
-    bench.fail(1, Blame::Process);
+    bench.fail(1, TryBlame::Process);
     assert!(bench.due().is_empty());
-    assert_eq!(bench.begin("leiden", 2), Err(Rejection::TooEarly));
+    assert_eq!(bench.begin("leiden", 2), Err(CopyRejection::TooEarly));
     bench.wait_for_wake();
     let resume = Some(order("leiden", 1));
     assert_eq!(
@@ -55,9 +55,9 @@ fn a_killed_process_is_tried_again_after_a_while_and_goes_on_where_it_was() {
 #[test]
 fn data_of_a_try_that_is_not_resumed_is_discarded() {
     let mut bench = Bench::copying("leiden", 1);
-    bench.fail(1, Blame::Process);
+    bench.fail(1, TryBlame::Process);
     bench.wait_for_wake();
-    assert_eq!(bench.begin("utrecht", 1), Err(Rejection::NonceInUse));
+    assert_eq!(bench.begin("utrecht", 1), Err(CopyRejection::NonceInUse));
     bench.begin("utrecht", 2).unwrap();
     let start = CopyEffect::StartCopy(order("utrecht", 2));
     assert_eq!(
@@ -73,13 +73,13 @@ fn data_of_a_try_that_is_not_resumed_is_discarded() {
 fn failures_that_nobody_can_explain_are_laid_on_the_source_in_the_end() {
     let mut bench = Bench::copying("leiden", 1);
     for _ in 0..2 {
-        bench.fail(1, Blame::Process);
+        bench.fail(1, TryBlame::Process);
         assert!(excluded(&bench).is_empty());
         bench.wait_for_wake();
         bench.begin("leiden", 9).unwrap();
         bench.answer_start(1, StartAnswer::Taken);
     }
-    bench.fail(1, Blame::Process);
+    bench.fail(1, TryBlame::Process);
     assert_eq!(excluded(&bench), ["leiden"]);
 }
 
@@ -91,7 +91,7 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
         assert_eq!(bench.record.lost(), None);
         bench.begin("leiden", nonce).unwrap();
         bench.answer_start(nonce, StartAnswer::Taken);
-        bench.fail(nonce, Blame::Destination);
+        bench.fail(nonce, TryBlame::Destination);
         bench.names(CopyCommand::DiscardConfirmed {
             nonce: Nonce(nonce),
         });
@@ -112,7 +112,7 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
         "tried again for those who still need it"
     );
     bench.answer_start(4, StartAnswer::Taken);
-    bench.fail(4, Blame::Destination);
+    bench.fail(4, TryBlame::Destination);
     assert_eq!(
         bench.record.lost(),
         None,
@@ -123,7 +123,7 @@ fn a_full_destination_is_tried_a_few_times_and_then_the_jobs_are_told() {
 #[test]
 fn when_all_sources_failed_the_jobs_are_told_and_all_are_tried_later() {
     let mut bench = Bench::copying("leiden", 1);
-    bench.fail(1, Blame::Source);
+    bench.fail(1, TryBlame::Source);
     let none = CopyCommand::NoSource {
         hopeless: true,
         detail: "leiden: it broke".into(),
@@ -149,7 +149,7 @@ fn sources_that_do_not_answer_now_are_waited_for_without_alarm() {
     };
     assert_eq!(bench.names(none.clone()), ["SourceMissing"]);
     assert_eq!(bench.record.lost(), None);
-    assert_eq!(bench.tell(none), Err(Rejection::TooEarly));
+    assert_eq!(bench.tell(none), Err(CopyRejection::TooEarly));
     bench.wait_for_wake();
     assert!(matches!(
         &bench.due()[..],
@@ -161,12 +161,12 @@ fn sources_that_do_not_answer_now_are_waited_for_without_alarm() {
 fn a_copy_that_stands_still_is_stopped_and_goes_on_after_a_while() {
     let mut bench = Bench::copying("leiden", 1);
     let unchanged_for = bench.parameters.stall_timeout;
-    let almost = Seen::Running {
+    let almost = SeenCopy::Running {
         unchanged_for: DurationMs(unchanged_for.0 - 1),
     };
     assert!(bench.see(1, almost).is_empty());
     assert_eq!(
-        bench.see(1, Seen::Running { unchanged_for }),
+        bench.see(1, SeenCopy::Running { unchanged_for }),
         ["CopyStalled"]
     );
     assert_eq!(bench.due(), [CopyEffect::StopCopy(order("leiden", 1))]);
@@ -185,13 +185,16 @@ fn a_copy_that_stands_still_again_and_again_is_taken_from_elsewhere() {
     let mut bench = Bench::copying("leiden", 1);
     let unchanged_for = bench.parameters.stall_timeout;
     for _ in 0..2 {
-        bench.see(1, Seen::Running { unchanged_for });
+        bench.see(1, SeenCopy::Running { unchanged_for });
         bench.names(CopyCommand::StopConfirmed { nonce: Nonce(1) });
         bench.wait_for_wake();
         bench.begin("leiden", 2).unwrap();
         bench.answer_start(1, StartAnswer::Taken);
     }
-    assert_eq!(bench.see(1, Seen::Running { unchanged_for }), ["TryFailed"]);
+    assert_eq!(
+        bench.see(1, SeenCopy::Running { unchanged_for }),
+        ["TryFailed"]
+    );
     assert_eq!(excluded(&bench), ["leiden"]);
     bench.begin("utrecht", 3).unwrap();
 }
@@ -202,11 +205,11 @@ fn an_order_whose_answer_is_lost_is_watched_and_found_out() {
     bench.names(CopyCommand::Need);
     bench.begin("leiden", 1).unwrap();
     assert!(
-        bench.see(1, Seen::Absent).is_empty(),
+        bench.see(1, SeenCopy::Absent).is_empty(),
         "may have been asked before the order"
     );
     assert_eq!(bench.answer_start(1, StartAnswer::Unknown), ["CopyStarted"]);
-    assert_eq!(bench.see(1, Seen::Absent), ["TryFailed"]);
+    assert_eq!(bench.see(1, SeenCopy::Absent), ["TryFailed"]);
 }
 
 #[test]
@@ -232,21 +235,21 @@ fn a_destination_that_refuses_is_asked_a_few_times_then_jobs_are_told() {
 #[test]
 fn what_is_said_of_an_earlier_try_does_not_touch_the_present_one() {
     let mut bench = Bench::copying("leiden", 1);
-    bench.fail(1, Blame::Source);
+    bench.fail(1, TryBlame::Source);
     bench.begin("utrecht", 2).unwrap();
     let before = bench.record.clone();
-    for seen in [Seen::Absent, Seen::Complete] {
+    for seen in [SeenCopy::Absent, SeenCopy::Complete] {
         let late = CopyCommand::Observed {
             nonce: Nonce(1),
             seen,
         };
-        assert_eq!(bench.tell(late), Err(Rejection::Stale));
+        assert_eq!(bench.tell(late), Err(CopyRejection::Stale));
     }
     let late = CopyCommand::StartAnswered {
         nonce: Nonce(1),
         answer: StartAnswer::Taken,
     };
-    assert_eq!(bench.tell(late), Err(Rejection::Stale));
+    assert_eq!(bench.tell(late), Err(CopyRejection::Stale));
     assert_eq!(bench.record, before);
 }
 
@@ -259,12 +262,12 @@ fn a_site_that_cannot_be_tidied_gets_no_more_tries_for_now() {
     for nonce in 0..most {
         bench.begin("leiden", nonce).unwrap();
         bench.answer_start(nonce, StartAnswer::Taken);
-        bench.fail(nonce, Blame::Destination);
+        bench.fail(nonce, TryBlame::Destination);
         bench.wait_for_wake();
     }
     assert_eq!(
         bench.begin("leiden", most),
-        Err(Rejection::TooManyLeftovers)
+        Err(CopyRejection::TooManyLeftovers)
     );
     assert!(
         bench

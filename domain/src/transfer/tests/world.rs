@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::transfer::event::Happened;
+use crate::transfer::event::CopyEventKind;
 
 /// What is at the site.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ struct Site {
 enum Data {
     Running,
     Stopped,
-    Failed(Blame),
+    Failed(TryBlame),
 }
 
 #[derive(Debug, Clone)]
@@ -55,17 +55,17 @@ enum Reply {
 #[derive(Debug, Clone, Copy)]
 enum End {
     Completes,
-    Fails(Blame),
+    Fails(TryBlame),
 }
 
-struct World {
+struct CopyWorld {
     bench: Bench,
     site: Site,
     said: Vec<CopyCommand>,
     drawn: u64,
 }
 
-impl World {
+impl CopyWorld {
     fn new() -> Self {
         Self {
             bench: Bench::new(),
@@ -195,15 +195,15 @@ impl World {
         }
     }
 
-    fn look_at(&self, nonce: Nonce) -> Seen {
+    fn look_at(&self, nonce: Nonce) -> SeenCopy {
         match self.site.tries.get(&nonce) {
-            _ if self.site.content => Seen::Complete,
-            None | Some(Data::Stopped) => Seen::Absent,
+            _ if self.site.content => SeenCopy::Complete,
+            None | Some(Data::Stopped) => SeenCopy::Absent,
             // Stands still now and then.
-            Some(Data::Running) => Seen::Running {
+            Some(Data::Running) => SeenCopy::Running {
                 unchanged_for: DurationMs(self.bench.now.0 % 7 * 20_000),
             },
-            Some(Data::Failed(blame)) => Seen::Failed {
+            Some(Data::Failed(blame)) => SeenCopy::Failed {
                 blame: *blame,
                 detail: "broke".into(),
             },
@@ -284,11 +284,11 @@ fn is_reply(command: &CopyCommand) -> bool {
     )
 }
 
-fn blames() -> impl Strategy<Value = Blame> {
+fn blames() -> impl Strategy<Value = TryBlame> {
     prop_oneof![
-        Just(Blame::Source),
-        Just(Blame::Destination),
-        Just(Blame::Process)
+        Just(TryBlame::Source),
+        Just(TryBlame::Destination),
+        Just(TryBlame::Process)
     ]
 }
 
@@ -311,49 +311,56 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// What has to be recorded before an effect may cease to be due.
-fn settles(effect: &CopyEffect, what: &Happened) -> bool {
+fn settles(effect: &CopyEffect, what: &CopyEventKind) -> bool {
     match effect {
         CopyEffect::Look => matches!(
             what,
-            Happened::CopyNeeded
-                | Happened::StopDecided
-                | Happened::CopyAbandoned
-                | Happened::DeletionDecided
-                | Happened::TryFailed { .. }
-                | Happened::CopyCompleted
-                | Happened::CopyStalled { .. }
-                | Happened::CopyLost { .. }
+            CopyEventKind::CopyNeeded
+                | CopyEventKind::StopDecided
+                | CopyEventKind::CopyAbandoned
+                | CopyEventKind::DeletionDecided
+                | CopyEventKind::TryFailed { .. }
+                | CopyEventKind::CopyCompleted
+                | CopyEventKind::CopyStalled { .. }
+                | CopyEventKind::CopyLost { .. }
         ),
         CopyEffect::ChooseSource { .. } => matches!(
             what,
-            Happened::CopyOrdered(_) | Happened::SourceMissing { .. } | Happened::CopyReleased
+            CopyEventKind::CopyOrdered(_)
+                | CopyEventKind::SourceMissing { .. }
+                | CopyEventKind::CopyReleased
         ),
         CopyEffect::StartCopy(_) => matches!(
             what,
-            Happened::CopyStarted
-                | Happened::TryFailed { .. }
-                | Happened::CopyCompleted
-                | Happened::StopDecided
+            CopyEventKind::CopyStarted
+                | CopyEventKind::TryFailed { .. }
+                | CopyEventKind::CopyCompleted
+                | CopyEventKind::StopDecided
         ),
         CopyEffect::WatchCopy(_) => matches!(
             what,
-            Happened::TryFailed { .. }
-                | Happened::CopyCompleted
-                | Happened::CopyStalled { .. }
-                | Happened::StopDecided
+            CopyEventKind::TryFailed { .. }
+                | CopyEventKind::CopyCompleted
+                | CopyEventKind::CopyStalled { .. }
+                | CopyEventKind::StopDecided
         ),
         CopyEffect::StopCopy(_) => {
-            matches!(what, Happened::CopyStopped { .. } | Happened::CopyCompleted)
+            matches!(
+                what,
+                CopyEventKind::CopyStopped { .. } | CopyEventKind::CopyCompleted
+            )
         }
         CopyEffect::DiscardPartial(order) => {
-            matches!(what, Happened::PartialDiscarded { nonce } if *nonce == order.nonce)
+            matches!(what, CopyEventKind::PartialDiscarded { nonce } if *nonce == order.nonce)
         }
         CopyEffect::CheckContent(_) => matches!(
             what,
-            Happened::DeletionRevoked | Happened::CopyDeleted | Happened::CopyReleased
+            CopyEventKind::DeletionRevoked
+                | CopyEventKind::CopyDeleted
+                | CopyEventKind::CopyReleased
         ),
         CopyEffect::DeleteContent { .. } => {
-            matches!(what, Happened::CopyDeleted | Happened::CopyNeeded)
+            matches!(what, CopyEventKind::CopyDeleted | CopyEventKind::CopyNeeded)
         }
     }
 }
@@ -361,7 +368,7 @@ fn settles(effect: &CopyEffect, what: &Happened) -> bool {
 proptest! {
     #[test]
     fn nothing_is_left_at_a_site_without_a_record(steps in steps()) {
-        let mut world = World::new();
+        let mut world = CopyWorld::new();
         for step in &steps {
             world.step(step);
             world.check();
@@ -370,7 +377,7 @@ proptest! {
 
     #[test]
     fn a_copy_that_is_needed_is_there_in_the_end_and_gone_once_it_is_not(steps in steps()) {
-        let mut world = World::new();
+        let mut world = CopyWorld::new();
         steps.iter().for_each(|step| world.step(step));
         world.say(CopyCommand::Need);
         world.settle();
@@ -383,7 +390,7 @@ proptest! {
 
     #[test]
     fn the_record_equals_its_journal(steps in steps()) {
-        let mut world = World::new();
+        let mut world = CopyWorld::new();
         steps.iter().for_each(|step| world.step(step));
         let mut replayed = Bench::new().record;
         world.bench.journal.iter().for_each(|event| CopyMachine::evolve(&mut replayed, event));
@@ -392,7 +399,7 @@ proptest! {
 
     #[test]
     fn an_effect_stays_due_until_its_outcome_is_recorded(steps in steps()) {
-        let mut world = World::new();
+        let mut world = CopyWorld::new();
         for step in &steps {
             let (before, seen) = (world.bench.due(), world.bench.journal.len());
             world.step(step);
@@ -409,7 +416,7 @@ proptest! {
 
     #[test]
     fn repeating_what_a_site_said_changes_nothing(steps in steps()) {
-        let mut world = World::new();
+        let mut world = CopyWorld::new();
         for step in &steps {
             let said = world.said.len();
             world.step(step);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ComplaintKind, Complaints, Tally, Treatment};
+use super::{ComplaintKind, ComplaintTally, Complaints, Treatment};
 
 impl fmt::Display for Complaints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +39,7 @@ impl Complaints {
     }
 }
 
-impl Tally {
+impl ComplaintTally {
     fn described(&self, kind: ComplaintKind) -> String {
         let count = grouped(self.count);
         let lines: Vec<String> = self.kept.iter().map(|kept| kept.line.to_string()).collect();

@@ -1,7 +1,7 @@
 use super::*;
 
 fn noted(cases: &[(u64, ComplaintKind)], lines_read: u64, kept: usize) -> Complaints {
-    let reading = Reading {
+    let reading = LogReading {
         file: "a.swf".into(),
         on_bad: OnBad::Skip {
             kept_per_kind_max: kept,
@@ -13,7 +13,7 @@ fn noted(cases: &[(u64, ComplaintKind)], lines_read: u64, kept: usize) -> Compla
     };
     for (line, kind) in cases {
         complaints
-            .note(Fault::new(*kind, "x").at(*line), &reading)
+            .note(LineFault::new(*kind, "x").at(*line), &reading)
             .unwrap();
     }
     complaints
@@ -77,8 +77,8 @@ fn a_clean_log_has_nothing_to_complain_about() {
 
 #[test]
 fn refusing_names_file_line_cause_and_remedy() {
-    let complaint = Fault::new(ComplaintKind::UnknownRunTime, "run time -1").at(17);
-    let refused = Complaints::default().note(complaint, &Reading::refusing("kth.swf"));
+    let complaint = LineFault::new(ComplaintKind::UnknownRunTime, "run time -1").at(17);
+    let refused = Complaints::default().note(complaint, &LogReading::refusing("kth.swf"));
     assert_eq!(
         refused.unwrap_err().to_string(),
         "kth.swf, line 17: unknown run time (run time -1); fill in the value or remove the line, \

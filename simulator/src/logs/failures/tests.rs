@@ -15,15 +15,15 @@ fn good(system: &str, node: &str) -> String {
     row(system, node, "6/21/2005 10:54", "6/21/2005 11:00")
 }
 
-type Outcome = (Vec<NodeFailure>, Complaints);
+type ParsedFailures = (Vec<LoggedFailure>, Complaints);
 
-fn read_bytes(bytes: &[u8], system: Option<u32>) -> Result<Outcome, LogError> {
-    let mut reader = FailureReader::new(bytes, Reading::skipping("lanl.csv"), system)?;
+fn read_bytes(bytes: &[u8], system: Option<u32>) -> Result<ParsedFailures, LogError> {
+    let mut reader = FailureReader::new(bytes, LogReading::skipping("lanl.csv"), system)?;
     let failures = reader.by_ref().collect::<Result<_, _>>()?;
     Ok((failures, reader.complaints))
 }
 
-fn read(rows: &[String], system: Option<u32>) -> Outcome {
+fn read(rows: &[String], system: Option<u32>) -> ParsedFailures {
     read_bytes((HEADER.to_owned() + &rows.concat()).as_bytes(), system).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn a_failure_is_read_with_node_times_and_cause() {
     let cause = FailureCause::Hardware;
     assert_eq!(
         failures,
-        [NodeFailure {
+        [LoggedFailure {
             system: 20,
             node: 7,
             started,
@@ -134,7 +134,8 @@ fn a_log_without_failures_or_columns_is_an_error() {
 #[test]
 fn refusing_names_the_row() {
     let text = HEADER.to_owned() + &good("2", "0") + &row("2", "0", "", "");
-    let reader = FailureReader::new(text.as_bytes(), Reading::refusing("lanl.csv"), None).unwrap();
+    let reader =
+        FailureReader::new(text.as_bytes(), LogReading::refusing("lanl.csv"), None).unwrap();
     let error = reader.last().unwrap().unwrap_err().to_string();
     assert!(
         error.starts_with("lanl.csv, line 3: unknown time (Prob Started)"),

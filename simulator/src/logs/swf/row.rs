@@ -2,7 +2,7 @@
 
 use cospan_domain::units::DurationMs;
 
-use super::super::complaints::{ComplaintKind, Fault};
+use super::super::complaints::{ComplaintKind, LineFault};
 
 /// How a job ended (column 11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,27 +57,27 @@ const COLUMNS: usize = 18;
 
 /// A column that is read: where it stands, from 0, and what it is called.
 #[derive(Clone, Copy)]
-struct Column(usize, &'static str);
+struct SwfColumn(usize, &'static str);
 
-const NUMBER: Column = Column(0, "job number");
-const SUBMIT_TIME: Column = Column(1, "submit time");
-const WAIT_TIME: Column = Column(2, "wait time");
-const RUN_TIME: Column = Column(3, "run time");
-const ALLOCATED: Column = Column(4, "allocated processors");
-const REQUESTED: Column = Column(7, "requested processors");
-const REQUESTED_TIME: Column = Column(8, "requested time");
-const STATUS: Column = Column(10, "status");
-const USER: Column = Column(11, "user");
-const GROUP: Column = Column(12, "group");
-const QUEUE: Column = Column(14, "queue");
-const PARTITION: Column = Column(15, "partition");
-const PRECEDING_JOB: Column = Column(16, "preceding job");
-const THINK_TIME: Column = Column(17, "think time");
+const NUMBER: SwfColumn = SwfColumn(0, "job number");
+const SUBMIT_TIME: SwfColumn = SwfColumn(1, "submit time");
+const WAIT_TIME: SwfColumn = SwfColumn(2, "wait time");
+const RUN_TIME: SwfColumn = SwfColumn(3, "run time");
+const ALLOCATED: SwfColumn = SwfColumn(4, "allocated processors");
+const REQUESTED: SwfColumn = SwfColumn(7, "requested processors");
+const REQUESTED_TIME: SwfColumn = SwfColumn(8, "requested time");
+const STATUS: SwfColumn = SwfColumn(10, "status");
+const USER: SwfColumn = SwfColumn(11, "user");
+const GROUP: SwfColumn = SwfColumn(12, "group");
+const QUEUE: SwfColumn = SwfColumn(14, "queue");
+const PARTITION: SwfColumn = SwfColumn(15, "partition");
+const PRECEDING_JOB: SwfColumn = SwfColumn(16, "preceding job");
+const THINK_TIME: SwfColumn = SwfColumn(17, "think time");
 
 /// The job on a line that is neither blank nor a comment. Columns nobody needs
 /// (average processor time, memory, executable) are not looked at.
-pub(super) fn parse(line: &str) -> Result<SwfJob, Fault> {
-    let row = Row::split(line)?;
+pub(super) fn parse(line: &str) -> Result<SwfJob, LineFault> {
+    let row = SwfRow::split(line)?;
     // First, because a burst has no submit time and its run time is a part only.
     let status = row.status()?;
     let number = row.whole(NUMBER)?;
@@ -99,10 +99,10 @@ pub(super) fn parse(line: &str) -> Result<SwfJob, Fault> {
     })
 }
 
-struct Row<'a>([&'a str; COLUMNS]);
+struct SwfRow<'a>([&'a str; COLUMNS]);
 
-impl<'a> Row<'a> {
-    fn split(line: &'a str) -> Result<Self, Fault> {
+impl<'a> SwfRow<'a> {
+    fn split(line: &'a str) -> Result<Self, LineFault> {
         let mut columns = [""; COLUMNS];
         let mut found = 0;
         for word in line.split_ascii_whitespace() {
@@ -113,20 +113,20 @@ impl<'a> Row<'a> {
         }
         if found != COLUMNS {
             let detail = format!("{found} instead of {COLUMNS}");
-            return Err(Fault::new(ComplaintKind::ColumnCount, detail));
+            return Err(LineFault::new(ComplaintKind::ColumnCount, detail));
         }
         Ok(Self(columns))
     }
 
-    fn text(&self, column: Column) -> &'a str {
+    fn text(&self, column: SwfColumn) -> &'a str {
         self.0[column.0]
     }
 
-    fn fault(&self, kind: ComplaintKind, column: Column) -> Fault {
-        Fault::new(kind, format!("{} {:?}", column.1, self.text(column)))
+    fn fault(&self, kind: ComplaintKind, column: SwfColumn) -> LineFault {
+        LineFault::new(kind, format!("{} {:?}", column.1, self.text(column)))
     }
 
-    fn status(&self) -> Result<JobStatus, Fault> {
+    fn status(&self) -> Result<JobStatus, LineFault> {
         match self.whole(STATUS)? {
             None => Ok(JobStatus::Unknown),
             Some(0) => Ok(JobStatus::Failed),
@@ -137,7 +137,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn processors(&self) -> Result<u32, Fault> {
+    fn processors(&self) -> Result<u32, LineFault> {
         let allocated = self.count(ALLOCATED)?;
         let column = if allocated.is_some() {
             ALLOCATED
@@ -151,22 +151,22 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn known(&self, column: Column, kind: ComplaintKind) -> Result<DurationMs, Fault> {
+    fn known(&self, column: SwfColumn, kind: ComplaintKind) -> Result<DurationMs, LineFault> {
         self.length(column)?.ok_or_else(|| self.fault(kind, column))
     }
 
     /// A whole number from 0, or `None` for -1.
-    fn whole(&self, column: Column) -> Result<Option<u64>, Fault> {
+    fn whole(&self, column: SwfColumn) -> Result<Option<u64>, LineFault> {
         self.whole_number(self.text(column), column)
     }
 
-    fn count(&self, column: Column) -> Result<Option<u32>, Fault> {
+    fn count(&self, column: SwfColumn) -> Result<Option<u32>, LineFault> {
         let number = self.whole(column)?.map(u32::try_from).transpose();
         number.map_err(|_| self.fault(ComplaintKind::OutOfRange, column))
     }
 
     /// Seconds, whole or with a decimal fraction, of which milliseconds are kept.
-    fn length(&self, column: Column) -> Result<Option<DurationMs>, Fault> {
+    fn length(&self, column: SwfColumn) -> Result<Option<DurationMs>, LineFault> {
         let Some((secs, fraction)) = self.text(column).split_once('.') else {
             return Ok(self.whole(column)?.map(DurationMs::from_secs));
         };
@@ -180,7 +180,7 @@ impl<'a> Row<'a> {
     }
 
     /// `text` is what `column` holds, or its part before the decimal point.
-    fn whole_number(&self, text: &str, column: Column) -> Result<Option<u64>, Fault> {
+    fn whole_number(&self, text: &str, column: SwfColumn) -> Result<Option<u64>, LineFault> {
         if text == "-1" {
             return Ok(None);
         }

@@ -22,7 +22,7 @@ fn at(number: &str, submitted: &str) -> String {
 
 fn read(lines: &[String]) -> Result<SwfLog, LogError> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    read_swf(text.as_bytes(), Reading::skipping("a.swf"), Some(100))
+    read_swf(text.as_bytes(), LogReading::skipping("a.swf"), Some(100))
 }
 
 fn numbers(log: &SwfLog) -> Vec<u64> {
@@ -49,7 +49,7 @@ fn kind(bad: &str) -> ComplaintKind {
 
 #[test]
 fn an_excerpt_of_a_real_log_is_read_in_full() {
-    let log = read_swf(KTH.as_bytes(), Reading::refusing("kth"), None).unwrap();
+    let log = read_swf(KTH.as_bytes(), LogReading::refusing("kth"), None).unwrap();
     assert_eq!(log.jobs.len(), 300);
     assert_eq!(log.complaints.to_string(), "300 lines read, none skipped");
     assert_eq!(log.header.computer.as_deref(), Some("IBM SP2"));
@@ -181,14 +181,14 @@ fn fractions_of_seconds_are_kept_to_the_millisecond() {
 #[test]
 fn a_last_line_that_breaks_off_is_reported_as_truncated() {
     let text = format!("{}\n{}", at("1", "0"), "2 17 -1 60 4 -");
-    let log = read_swf(text.as_bytes(), Reading::skipping("a.swf"), None).unwrap();
+    let log = read_swf(text.as_bytes(), LogReading::skipping("a.swf"), None).unwrap();
     assert_eq!(numbers(&log), [1]);
     assert_eq!(
         log.complaints.to_string(),
         "1 line read, none skipped; the log is incomplete: 1 x truncated file (line 2)"
     );
     let whole = format!("{}\n{}", at("1", "0"), at("2", "3"));
-    let log = read_swf(whole.as_bytes(), Reading::refusing("a.swf"), None).unwrap();
+    let log = read_swf(whole.as_bytes(), LogReading::refusing("a.swf"), None).unwrap();
     assert_eq!(
         numbers(&log),
         [1, 2],
@@ -201,7 +201,7 @@ fn a_log_of_fewer_jobs_than_its_header_announces_is_incomplete() {
     let header = "; MaxJobs: 5 (all)\n;  user=3 (2 jobs removed)\n";
     let read = |jobs: usize| {
         let text = header.to_owned() + &format!("{}\n", at("1", "0")).repeat(jobs);
-        read_swf(text.as_bytes(), Reading::skipping("a.swf"), None).unwrap()
+        read_swf(text.as_bytes(), LogReading::skipping("a.swf"), None).unwrap()
     };
     assert!(read(3).complaints.is_empty());
     assert_eq!(
@@ -213,7 +213,7 @@ fn a_log_of_fewer_jobs_than_its_header_announces_is_incomplete() {
 #[test]
 fn a_log_without_a_job_is_an_error_always() {
     for text in ["", "; Version: 2.2\n", "\n\n", "not a log\n"] {
-        let error = read_swf(text.as_bytes(), Reading::skipping("a.swf"), None).unwrap_err();
+        let error = read_swf(text.as_bytes(), LogReading::skipping("a.swf"), None).unwrap_err();
         assert!(matches!(error, LogError::Empty { .. }), "{error}");
     }
     let error = read(&["no log".into()]).unwrap_err();
@@ -227,7 +227,7 @@ fn a_log_without_a_job_is_an_error_always() {
 #[test]
 fn refusing_ends_the_reading_at_the_first_bad_line() {
     let text = [at("1", "0"), line(&[(3, "-1")]), at("3", "0")].join("\n");
-    let mut reader = SwfReader::new(text.as_bytes(), Reading::refusing("a.swf"), None).unwrap();
+    let mut reader = SwfReader::new(text.as_bytes(), LogReading::refusing("a.swf"), None).unwrap();
     assert_eq!(reader.next().unwrap().unwrap().number, 1);
     let error = reader.next().unwrap().unwrap_err().to_string();
     assert!(
@@ -243,7 +243,7 @@ fn the_header_is_known_before_the_first_job_is_taken() {
         "\n;  Computer: A: b\n; MaxProcs: many\n\n{}\n",
         at("1", "0")
     );
-    let reader = SwfReader::new(text.as_bytes(), Reading::skipping("a.swf"), None).unwrap();
+    let reader = SwfReader::new(text.as_bytes(), LogReading::skipping("a.swf"), None).unwrap();
     assert_eq!(reader.header().computer.as_deref(), Some("A: b"));
     assert_eq!(reader.header().max_procs, None);
     assert_eq!(reader.count(), 1);
@@ -271,7 +271,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_it_panic(text in "[-0-9 ;:x.\n]{0,300}") {
-        let _ = read_swf(text.as_bytes(), Reading::skipping("a.swf"), Some(4));
-        let _ = read_swf(text.as_bytes(), Reading::refusing("a.swf"), None);
+        let _ = read_swf(text.as_bytes(), LogReading::skipping("a.swf"), Some(4));
+        let _ = read_swf(text.as_bytes(), LogReading::refusing("a.swf"), None);
     }
 }

@@ -8,7 +8,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 
 use super::super::gamma::GammaSampler;
-use super::super::{Gamma, ParameterError, check};
+use super::super::{Gamma, ModelParameterError, check};
 use super::ArrivalParameters;
 
 /// Half hours of a day.
@@ -33,7 +33,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(parameters: &ArrivalParameters) -> Result<Self, ParameterError> {
+    pub(super) fn new(parameters: &ArrivalParameters) -> Result<Self, ModelParameterError> {
         let Gamma { shape, scale } = parameters.ln_gap;
         let whole_day = Gamma {
             shape: shape * parameters.rush_to_all,
@@ -64,7 +64,7 @@ impl Arrivals {
 }
 
 /// The share of arrivals in each half hour of the day, times their number.
-pub(super) fn prices(cycle: Gamma) -> Result<[f64; BUCKETS], ParameterError> {
+pub(super) fn prices(cycle: Gamma) -> Result<[f64; BUCKETS], ModelParameterError> {
     cycle.sampler("the gamma of the daily cycle")?;
     let mut prices = [0.0; BUCKETS];
     for place in CYCLE_START..CYCLE_START + BUCKETS {

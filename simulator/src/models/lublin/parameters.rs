@@ -1,6 +1,6 @@
 //! The parameters of the model and the values its authors fitted.
 
-use super::super::{Gamma, ParameterError, check};
+use super::super::{Gamma, ModelParameterError, check};
 
 /// Which jobs the workload consists of. The default is the authors': typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,7 +169,7 @@ impl SizeParameters {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), ParameterError> {
+    pub(super) fn check(&self) -> Result<(), ModelParameterError> {
         let parallel = 1.0 - self.serial_share;
         let share = "from 0 to 1";
         check(
@@ -233,7 +233,7 @@ impl RunTimeParameters {
         (self.first_share_slope * f64::from(processors) + self.first_share_base).clamp(0.0, 1.0)
     }
 
-    pub(super) fn check(&self) -> Result<(), ParameterError> {
+    pub(super) fn check(&self) -> Result<(), ModelParameterError> {
         let (slope, base) = (self.first_share_slope, self.first_share_base);
         check(
             slope.is_finite(),

@@ -13,9 +13,9 @@
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::LrmJobId;
-use super::profile::{Opening, Profile};
-use super::queue::{Least, NEVER, Queue, QueuedJob};
-use super::running::{Overrun, Running};
+use super::profile::{Profile, ProfileOpening};
+use super::queue::{BatchQueue, Least, NEVER, QueuedJob};
+use super::running::{Overrun, RunningJobs};
 
 /// More separate gains than this are taken together.
 const GAINS_MAX: usize = 12;
@@ -86,7 +86,7 @@ impl Gains {
 
 /// The reservations of all queued jobs, and what they leave free.
 #[derive(Debug, Clone)]
-pub(super) struct Reservations {
+pub(super) struct QueueReservations {
     profile: Profile,
     gains: Gains,
     /// Submitted since the last look; without a reservation yet.
@@ -94,7 +94,7 @@ pub(super) struct Reservations {
     void: bool,
 }
 
-impl Reservations {
+impl QueueReservations {
     pub(super) fn new(processors: u32) -> Self {
         Self {
             profile: Profile::new(0, i64::from(processors)),
@@ -151,8 +151,8 @@ impl Reservations {
     /// Brings every reservation up to `now`.
     pub(super) fn update(
         &mut self,
-        queue: &mut Queue,
-        running: &Running,
+        queue: &mut BatchQueue,
+        running: &RunningJobs,
         overruns: &[Overrun],
         in_service: u32,
         now: Timestamp,
@@ -182,7 +182,13 @@ impl Reservations {
         }
     }
 
-    fn make_anew(&mut self, queue: &mut Queue, running: &Running, in_service: u32, now: Timestamp) {
+    fn make_anew(
+        &mut self,
+        queue: &mut BatchQueue,
+        running: &RunningJobs,
+        in_service: u32,
+        now: Timestamp,
+    ) {
         *self = Self::new(in_service);
         self.profile.advance(now.0);
         for (end, processors) in running.ends() {
@@ -195,8 +201,8 @@ impl Reservations {
         }
     }
 
-    fn place(&mut self, queue: &mut Queue, position: usize, job: &QueuedJob, now: Timestamp) {
-        let wanted = Opening {
+    fn place(&mut self, queue: &mut BatchQueue, position: usize, job: &QueuedJob, now: Timestamp) {
+        let wanted = ProfileOpening {
             processors: i64::from(job.processors),
             length: job.estimate.0,
             from: now.0,
@@ -212,7 +218,7 @@ impl Reservations {
     }
 
     /// Compresses the reservations of the jobs before position `placed`.
-    fn compress(&mut self, queue: &mut Queue, placed: usize, now: Timestamp) {
+    fn compress(&mut self, queue: &mut BatchQueue, placed: usize, now: Timestamp) {
         let mut gains = std::mem::take(&mut self.gains);
         while !gains.list.is_empty() {
             let mut from = 0;
@@ -239,7 +245,7 @@ impl Reservations {
     /// on, its own processors are there for it.
     fn move_up(
         &mut self,
-        queue: &mut Queue,
+        queue: &mut BatchQueue,
         position: usize,
         job: &QueuedJob,
         span: (u64, u64),
@@ -250,7 +256,7 @@ impl Reservations {
         let old = job.start.0;
         let from = now.0.max(span.0.saturating_sub(length));
         let before = span.1.min(old);
-        let wanted = Opening {
+        let wanted = ProfileOpening {
             processors,
             length,
             from,

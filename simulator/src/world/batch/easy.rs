@@ -7,7 +7,7 @@
 use cospan_domain::units::Timestamp;
 
 use super::queue::{Least, NEVER, QueuedJob};
-use super::running::Running;
+use super::running::RunningJobs;
 
 /// When the head of the queue can start by the estimates of the running jobs,
 /// and what is left then.
@@ -21,7 +21,7 @@ pub(super) struct Shadow {
 
 impl Shadow {
     /// The shadow of a head that needs `processors`, of which `idle` are free now.
-    pub(super) fn of(processors: u32, idle: u32, running: &Running) -> Self {
+    pub(super) fn of(processors: u32, idle: u32, running: &RunningJobs) -> Self {
         let mut free = idle;
         let mut time = None;
         for (end, freed) in running.ends() {

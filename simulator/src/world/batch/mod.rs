@@ -36,11 +36,11 @@ use std::fmt;
 use cospan_domain::units::{DurationMs, Timestamp};
 use thiserror::Error;
 
-use conservative::Reservations;
+use conservative::QueueReservations;
 use easy::Shadow;
-use nodes::Nodes;
-use queue::{NEVER, Queue, QueuedJob};
-use running::{Running, RunningJob};
+use nodes::NodePool;
+use queue::{BatchQueue, NEVER, QueuedJob};
+use running::{RunningJob, RunningJobs};
 
 /// A job's number at its batch system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -87,21 +87,21 @@ pub enum SubmitError {
 }
 
 #[derive(Debug, Clone)]
-enum Plan {
+enum BatchPlan {
     Fcfs,
     /// The shadow of the head after the last scheduling, if it had to wait.
     Easy(Option<(LrmJobId, Shadow)>),
-    Conservative(Reservations),
+    Conservative(QueueReservations),
 }
 
 /// The batch system of one site with counted, equal processors.
 #[derive(Debug, Clone)]
 pub struct BatchSystem {
-    plan: Plan,
-    nodes: Nodes,
+    plan: BatchPlan,
+    nodes: NodePool,
     total: u32,
-    queue: Queue,
-    running: Running,
+    queue: BatchQueue,
+    running: RunningJobs,
     draining: bool,
     latest: Timestamp,
 }
@@ -113,16 +113,16 @@ impl BatchSystem {
         let per_node = processors_per_node.min(u32::MAX / nodes.max(1));
         let total = nodes * per_node;
         let plan = match discipline {
-            Discipline::Fcfs => Plan::Fcfs,
-            Discipline::Easy => Plan::Easy(None),
-            Discipline::Conservative => Plan::Conservative(Reservations::new(total)),
+            Discipline::Fcfs => BatchPlan::Fcfs,
+            Discipline::Easy => BatchPlan::Easy(None),
+            Discipline::Conservative => BatchPlan::Conservative(QueueReservations::new(total)),
         };
         Self {
             plan,
-            nodes: Nodes::new(nodes, per_node),
+            nodes: NodePool::new(nodes, per_node),
             total,
-            queue: Queue::new(),
-            running: Running::default(),
+            queue: BatchQueue::new(),
+            running: RunningJobs::default(),
             draining: false,
             latest: Timestamp::default(),
         }
@@ -159,7 +159,7 @@ impl BatchSystem {
             estimate,
             start: NEVER,
         });
-        if let Plan::Conservative(reservations) = &mut self.plan {
+        if let BatchPlan::Conservative(reservations) = &mut self.plan {
             reservations.on_submitted(id);
         }
         Ok(())
@@ -171,7 +171,7 @@ impl BatchSystem {
         let now = self.at(now);
         if let Some(job) = self.running.remove(id) {
             self.nodes.give(&job.shares);
-            if let Plan::Conservative(reservations) = &mut self.plan {
+            if let BatchPlan::Conservative(reservations) = &mut self.plan {
                 reservations.on_freed(job.processors, now, job.expected_end);
             }
             return true;
@@ -179,7 +179,7 @@ impl BatchSystem {
         let Some(job) = self.queue.position(id).and_then(|at| self.queue.remove(at)) else {
             return false;
         };
-        if let Plan::Conservative(reservations) = &mut self.plan {
+        if let BatchPlan::Conservative(reservations) = &mut self.plan {
             reservations.on_cancelled(&job);
         }
         true
@@ -190,13 +190,13 @@ impl BatchSystem {
     pub fn schedule(&mut self, now: Timestamp) -> Vec<LrmJobId> {
         let now = self.at(now);
         let idle_queue = self.queue.len() == 0 || self.nodes.idle() == 0;
-        if self.draining || (idle_queue && !matches!(self.plan, Plan::Conservative(_))) {
+        if self.draining || (idle_queue && !matches!(self.plan, BatchPlan::Conservative(_))) {
             return Vec::new();
         }
         match self.plan {
-            Plan::Fcfs => self.start_in_order(now),
-            Plan::Easy(_) => self.schedule_easy(now),
-            Plan::Conservative(_) => self.schedule_conservative(now),
+            BatchPlan::Fcfs => self.start_in_order(now),
+            BatchPlan::Easy(_) => self.schedule_easy(now),
+            BatchPlan::Conservative(_) => self.schedule_conservative(now),
         }
     }
 
@@ -212,7 +212,7 @@ impl BatchSystem {
             self.end(*id, now);
         }
         self.nodes.set_down(node);
-        if let Plan::Conservative(reservations) = &mut self.plan {
+        if let BatchPlan::Conservative(reservations) = &mut self.plan {
             reservations.on_node_down();
         }
         killed
@@ -225,7 +225,7 @@ impl BatchSystem {
             return false;
         }
         self.nodes.set_up(node);
-        if let Plan::Conservative(reservations) = &mut self.plan {
+        if let BatchPlan::Conservative(reservations) = &mut self.plan {
             reservations.on_node_up(self.nodes.per_node(), now);
         }
         true
@@ -298,7 +298,7 @@ impl BatchSystem {
         }
         let job = self.queue.get(self.queue.position(id)?)?;
         let start = match &self.plan {
-            Plan::Easy(Some((head, shadow))) if *head == id => shadow.time,
+            BatchPlan::Easy(Some((head, shadow))) if *head == id => shadow.time,
             _ => job.start,
         };
         Some(start).filter(|start| *start < NEVER)
@@ -347,11 +347,11 @@ impl BatchSystem {
         self.running.move_overrun(now);
         let mut started = self.start_in_order(now);
         let Some((mut from, head)) = self.queue.next(0) else {
-            self.plan = Plan::Easy(None);
+            self.plan = BatchPlan::Easy(None);
             return started;
         };
         let mut shadow = Shadow::of(head.processors, self.nodes.idle(), &self.running);
-        self.plan = Plan::Easy(Some((head.id, shadow)));
+        self.plan = BatchPlan::Easy(Some((head.id, shadow)));
         while self.nodes.idle() > 0 {
             let idle = self.nodes.idle();
             let admits = |least: &queue::Least| shadow.admits(least, idle, now);
@@ -368,7 +368,7 @@ impl BatchSystem {
     fn schedule_conservative(&mut self, now: Timestamp) -> Vec<LrmJobId> {
         let overruns = self.running.move_overrun(now);
         let in_service = self.nodes.in_service();
-        if let Plan::Conservative(reservations) = &mut self.plan {
+        if let BatchPlan::Conservative(reservations) = &mut self.plan {
             reservations.update(&mut self.queue, &self.running, &overruns, in_service, now);
         }
         let mut started = Vec::new();

@@ -2,14 +2,14 @@
 
 /// Processors that a job holds on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct NodeShare {
     pub(super) node: u32,
     pub(super) processors: u32,
 }
 
 /// Nodes with equally many processors each; jobs take the lowest free ones first.
 #[derive(Debug, Clone)]
-pub(super) struct Nodes {
+pub(super) struct NodePool {
     per_node: u32,
     /// Free processors by node; 0 for a node that is down.
     free: Vec<u32>,
@@ -19,7 +19,7 @@ pub(super) struct Nodes {
     idle: u32,
 }
 
-impl Nodes {
+impl NodePool {
     pub(super) fn new(nodes: u32, per_node: u32) -> Self {
         let count = nodes as usize;
         let mut all = Self {
@@ -54,7 +54,7 @@ impl Nodes {
     }
 
     /// Takes processors on the lowest free nodes; `None` if too few are idle.
-    pub(super) fn take(&mut self, processors: u32) -> Option<Vec<Share>> {
+    pub(super) fn take(&mut self, processors: u32) -> Option<Vec<NodeShare>> {
         if processors > self.idle {
             return None;
         }
@@ -68,7 +68,7 @@ impl Nodes {
             }
             let node = word as u32 * 64 + self.open[word].trailing_zeros();
             let taken = missing.min(self.free[node as usize]);
-            shares.push(Share {
+            shares.push(NodeShare {
                 node,
                 processors: taken,
             });
@@ -78,8 +78,8 @@ impl Nodes {
         Some(shares)
     }
 
-    /// Gives back what [`Nodes::take`] gave out.
-    pub(super) fn give(&mut self, shares: &[Share]) {
+    /// Gives back what [`NodePool::take`] gave out.
+    pub(super) fn give(&mut self, shares: &[NodeShare]) {
         for share in shares {
             self.set_free(
                 share.node,

@@ -10,7 +10,7 @@ const STRETCH_MAX: usize = 64;
 /// From `at` on, up to the next step, `free` processors are free. Below zero
 /// where more is promised than there is, after a failure or an overrun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
+struct ProfileStep {
     at: u64,
     free: i64,
 }
@@ -18,12 +18,12 @@ struct Step {
 #[derive(Debug, Clone)]
 struct Stretch {
     /// Never empty.
-    steps: Vec<Step>,
+    steps: Vec<ProfileStep>,
     most: i64,
 }
 
 impl Stretch {
-    fn new(steps: Vec<Step>) -> Self {
+    fn new(steps: Vec<ProfileStep>) -> Self {
         let mut stretch = Self { steps, most: 0 };
         stretch.find_most();
         stretch
@@ -42,7 +42,7 @@ impl Stretch {
 /// What to look for: `processors` free from some instant in `from..before` on,
 /// for `length` or up to `until`, whichever is sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Opening {
+pub(super) struct ProfileOpening {
     pub(super) processors: i64,
     pub(super) length: u64,
     pub(super) from: u64,
@@ -60,7 +60,7 @@ impl Profile {
     /// `free` processors from `at` on, for ever.
     pub(super) fn new(at: u64, free: i64) -> Self {
         Self {
-            stretches: vec![Stretch::new(vec![Step { at, free }])],
+            stretches: vec![Stretch::new(vec![ProfileStep { at, free }])],
         }
     }
 
@@ -112,7 +112,7 @@ impl Profile {
     }
 
     /// The earliest opening, if there is one.
-    pub(super) fn earliest(&self, wanted: &Opening) -> Option<u64> {
+    pub(super) fn earliest(&self, wanted: &ProfileOpening) -> Option<u64> {
         let mut found: Option<u64> = None;
         let first = self.stretch_of(wanted.from);
         let mut start = self.stretches[first]
@@ -174,7 +174,7 @@ impl Profile {
             return;
         };
         let free = steps[place.saturating_sub(1)].free;
-        steps.insert(place, Step { at, free });
+        steps.insert(place, ProfileStep { at, free });
         if steps.len() > STRETCH_MAX {
             let rest = steps.split_off(STRETCH_MAX / 2);
             self.stretches[index].find_most();

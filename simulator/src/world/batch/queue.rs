@@ -58,9 +58,9 @@ impl Least {
 }
 
 /// Waiting jobs in order of submission. A position stays valid until the next
-/// [`Queue::push`].
+/// [`BatchQueue::push`].
 #[derive(Debug, Clone)]
-pub(super) struct Queue {
+pub(super) struct BatchQueue {
     slots: Vec<Option<QueuedJob>>,
     /// Node `n` has children `2n` and `2n + 1`; the root is 1, the leaves are
     /// the last `room` nodes.
@@ -69,7 +69,7 @@ pub(super) struct Queue {
     position: BTreeMap<LrmJobId, usize>,
 }
 
-impl Queue {
+impl BatchQueue {
     pub(super) fn new() -> Self {
         Self {
             slots: Vec::new(),

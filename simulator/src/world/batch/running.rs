@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::LrmJobId;
-use super::nodes::Share;
+use super::nodes::NodeShare;
 
 /// How far ahead the end of a job is taken to be once it has run past its estimate.
 pub(super) const OVERRUN: DurationMs = DurationMs(1000);
@@ -17,7 +17,7 @@ pub(super) struct RunningJob {
     pub(super) start: Timestamp,
     /// Start plus estimate; moved on when the job runs past it.
     pub(super) expected_end: Timestamp,
-    pub(super) shares: Vec<Share>,
+    pub(super) shares: Vec<NodeShare>,
 }
 
 /// A job whose expected end was moved, because it passed.
@@ -30,13 +30,13 @@ pub(super) struct Overrun {
 
 /// All running jobs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Running {
+pub(super) struct RunningJobs {
     jobs: BTreeMap<LrmJobId, RunningJob>,
     ends: BTreeMap<(Timestamp, LrmJobId), u32>,
     used: u32,
 }
 
-impl Running {
+impl RunningJobs {
     pub(super) fn len(&self) -> usize {
         self.jobs.len()
     }

@@ -7,7 +7,7 @@ use cospan_domain::units::BitsPerSecond;
 use super::FlowId;
 
 /// Thousandths of a bit per second.
-pub(super) type Rate = u128;
+pub(super) type FlowRate = u128;
 
 /// Thousandths in a bit per second.
 pub(super) const MILLI: u128 = 1000;
@@ -18,7 +18,7 @@ pub(super) type ChannelId = usize;
 /// Something with a capacity that flows share: a link, an up-link or a down-link.
 #[derive(Debug, Clone)]
 pub(super) struct Channel {
-    pub(super) capacity: Rate,
+    pub(super) capacity: FlowRate,
     pub(super) flows: BTreeSet<FlowId>,
 }
 
@@ -26,29 +26,29 @@ pub(super) struct Channel {
 #[derive(Debug, Clone)]
 pub(super) struct Sharer {
     pub(super) crosses: Vec<ChannelId>,
-    pub(super) limit: Option<Rate>,
+    pub(super) limit: Option<FlowRate>,
 }
 
 /// A bandwidth as a rate.
-pub(super) fn rate(bandwidth: BitsPerSecond) -> Rate {
+pub(super) fn rate(bandwidth: BitsPerSecond) -> FlowRate {
     u128::from(bandwidth.0) * MILLI
 }
 
 /// A rate as a bandwidth, rounded down.
-pub(super) fn bandwidth(rate: Rate) -> BitsPerSecond {
+pub(super) fn bandwidth(rate: FlowRate) -> BitsPerSecond {
     BitsPerSecond(u64::try_from(rate / MILLI).unwrap_or(u64::MAX))
 }
 
 /// What a channel has left while it is filled.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
-    capacity: Rate,
+    capacity: FlowRate,
     flows: u128,
 }
 
 impl Rest {
     /// An equal share for each flow, if there are flows left.
-    fn share(&self) -> Option<Rate> {
+    fn share(&self) -> Option<FlowRate> {
         self.capacity.checked_div(self.flows)
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn fair_rates(
     channels: &[Channel],
     sharers: &BTreeMap<FlowId, Sharer>,
     changed: &[ChannelId],
-) -> Vec<(FlowId, Rate)> {
+) -> Vec<(FlowId, FlowRate)> {
     let together = connected(channels, sharers, changed);
     let rest = |channel: &ChannelId| {
         let Channel { capacity, flows } = &channels[*channel];
@@ -82,18 +82,18 @@ pub(super) fn fair_rates(
     let limits = rising
         .iter()
         .filter_map(|id| Some((sharers.get(id)?.limit?, *id)));
-    let mut limits: BTreeSet<(Rate, FlowId)> = limits.collect();
+    let mut limits: BTreeSet<(FlowRate, FlowId)> = limits.collect();
     let shares = rests
         .iter()
         .filter_map(|(channel, rest)| Some((rest.share()?, *channel)));
-    let mut shares: BTreeSet<(Rate, ChannelId)> = shares.collect();
+    let mut shares: BTreeSet<(FlowRate, ChannelId)> = shares.collect();
     let mut rates = Vec::with_capacity(rising.len());
     while !rising.is_empty() {
         let Some((share, fullest)) = shares.first().copied() else {
             break;
         };
         let limited = limits.first().copied().filter(|(limit, _)| *limit <= share);
-        let (held, rate): (Vec<FlowId>, Rate) = match limited {
+        let (held, rate): (Vec<FlowId>, FlowRate) = match limited {
             Some((limit, id)) => (vec![id], limit),
             None => (
                 channels[fullest]

@@ -30,7 +30,7 @@ use cospan_domain::ids::SiteName;
 use cospan_domain::units::{BitsPerSecond, Bytes, DurationMs, Timestamp};
 use thiserror::Error;
 
-use fairness::{Channel, ChannelId, MILLI, Rate, Sharer};
+use fairness::{Channel, ChannelId, FlowRate, MILLI, Sharer};
 
 /// Work is counted in rate times milliseconds: this many make a byte.
 const WORK_PER_BYTE: u128 = 8 * MILLI * 1000;
@@ -65,7 +65,7 @@ pub enum NetworkError {
 }
 
 #[derive(Debug, Clone)]
-struct Link {
+struct SimulatedLink {
     channel: ChannelId,
     latency: DurationMs,
 }
@@ -78,7 +78,7 @@ struct Flow {
     /// Work left at `since`.
     left: u128,
     since: Timestamp,
-    rate: Rate,
+    rate: FlowRate,
 }
 
 impl Flow {
@@ -113,8 +113,8 @@ impl Flow {
 
 /// Links between sites and the flows over them.
 #[derive(Debug, Clone, Default)]
-pub struct Network {
-    links: BTreeMap<(SiteName, SiteName), Link>,
+pub struct SimulatedNetwork {
+    links: BTreeMap<(SiteName, SiteName), SimulatedLink>,
     up_links: BTreeMap<SiteName, ChannelId>,
     down_links: BTreeMap<SiteName, ChannelId>,
     channels: Vec<Channel>,
@@ -126,7 +126,7 @@ pub struct Network {
     latest: Timestamp,
 }
 
-impl Network {
+impl SimulatedNetwork {
     /// No links, no flows.
     pub fn new() -> Self {
         Self::default()
@@ -150,7 +150,7 @@ impl Network {
             self.set_channel(channel, capacity, now);
         } else {
             let channel = self.new_channel(capacity);
-            self.links.insert(key, Link { channel, latency });
+            self.links.insert(key, SimulatedLink { channel, latency });
         }
     }
 
@@ -183,7 +183,7 @@ impl Network {
         }
     }
 
-    /// Limits what enters a site, as [`Network::set_up_link`] does for what leaves.
+    /// Limits what enters a site, as [`SimulatedNetwork::set_up_link`] does for what leaves.
     pub fn set_down_link(&mut self, site: &SiteName, capacity: BitsPerSecond, now: Timestamp) {
         self.advance(now);
         match self.down_links.get(site).copied() {
@@ -303,7 +303,7 @@ impl Network {
             .collect()
     }
 
-    fn link(&self, from: &SiteName, to: &SiteName) -> Result<&Link, NetworkError> {
+    fn link(&self, from: &SiteName, to: &SiteName) -> Result<&SimulatedLink, NetworkError> {
         let key = (from.clone(), to.clone());
         self.links.get(&key).ok_or(NetworkError::NoLink {
             from: key.0,

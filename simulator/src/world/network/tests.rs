@@ -4,7 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use super::{
-    BitsPerSecond, Bytes, DurationMs, FlowId, MILLI, Network, NetworkError, SiteName, Timestamp,
+    BitsPerSecond, Bytes, DurationMs, FlowId, MILLI, NetworkError, SimulatedNetwork, SiteName,
+    Timestamp,
 };
 
 const SITES: [&str; 4] = ["a", "b", "c", "d"];
@@ -54,8 +55,8 @@ fn changes() -> impl Strategy<Value = Vec<(u64, Change)>> {
 }
 
 /// All pairs of sites linked; two sites with an up-link, two with a down-link.
-fn network() -> Network {
-    let mut network = Network::new();
+fn network() -> SimulatedNetwork {
+    let mut network = SimulatedNetwork::new();
     let now = Timestamp(0);
     for from in 0..SITES.len() {
         for to in 0..SITES.len() {
@@ -70,7 +71,7 @@ fn network() -> Network {
     network
 }
 
-fn apply(network: &mut Network, id: u64, change: &Change, now: Timestamp) {
+fn apply(network: &mut SimulatedNetwork, id: u64, change: &Change, now: Timestamp) {
     match *change {
         Change::Start {
             from,
@@ -100,7 +101,10 @@ fn apply(network: &mut Network, id: u64, change: &Change, now: Timestamp) {
 }
 
 /// Plays the changes; `look` sees the network after each.
-fn play(changes: &[(u64, Change)], mut look: impl FnMut(&mut Network, Timestamp)) -> Network {
+fn play(
+    changes: &[(u64, Change)],
+    mut look: impl FnMut(&mut SimulatedNetwork, Timestamp),
+) -> SimulatedNetwork {
     let (mut network, mut now) = (network(), Timestamp(0));
     for (id, (gap, change)) in changes.iter().enumerate() {
         now = now + DurationMs(*gap);
@@ -110,7 +114,7 @@ fn play(changes: &[(u64, Change)], mut look: impl FnMut(&mut Network, Timestamp)
     network
 }
 
-fn used(network: &Network, channel: usize) -> u128 {
+fn used(network: &SimulatedNetwork, channel: usize) -> u128 {
     network.channels[channel]
         .flows
         .iter()
@@ -209,7 +213,7 @@ proptest! {
     fn a_flow_alone_takes_the_latency_and_the_time_of_its_bytes(
         bytes in 0..u64::MAX, capacity in 1..u64::MAX, latency in 0..9999_u64,
     ) {
-        let mut network = Network::new();
+        let mut network = SimulatedNetwork::new();
         let (capacity, latency) = (BitsPerSecond(capacity), DurationMs(latency));
         network.set_link(&site(0), &site(1), capacity, latency, Timestamp(0));
         network.start(FlowId(1), &site(0), &site(1), Bytes(bytes), None, Timestamp(5)).unwrap();
@@ -218,8 +222,8 @@ proptest! {
     }
 }
 
-fn one_link(capacity: u64) -> Network {
-    let mut network = Network::new();
+fn one_link(capacity: u64) -> SimulatedNetwork {
+    let mut network = SimulatedNetwork::new();
     network.set_link(
         &site(0),
         &site(1),
@@ -230,7 +234,7 @@ fn one_link(capacity: u64) -> Network {
     network
 }
 
-fn start(network: &mut Network, id: u64, bytes: u64, limit: Option<u64>, now: u64) {
+fn start(network: &mut SimulatedNetwork, id: u64, bytes: u64, limit: Option<u64>, now: u64) {
     let limit = limit.map(BitsPerSecond);
     let (from, to) = (site(0), site(1));
     network
@@ -242,7 +246,7 @@ fn start(network: &mut Network, id: u64, bytes: u64, limit: Option<u64>, now: u6
 fn a_cut_link_keeps_what_has_arrived_and_goes_on_when_restored() {
     let mut network = one_link(8000);
     start(&mut network, 1, 10_000, None, 0);
-    let set = |network: &mut Network, capacity, now| {
+    let set = |network: &mut SimulatedNetwork, capacity, now| {
         network
             .set_capacity(&site(0), &site(1), BitsPerSecond(capacity), Timestamp(now))
             .unwrap();

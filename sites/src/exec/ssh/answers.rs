@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-use crate::exec::Lane;
+use crate::exec::ExecLane;
 
 /// Longest answer of any kind.
 const LONGEST: usize = 64 << 20;
@@ -12,7 +12,7 @@ const LINE_MAX: u64 = 200;
 
 /// One answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct SshAnswer {
     pub(super) id: u64,
     /// `None`: it was too long to be given.
     pub(super) code: Option<i32>,
@@ -20,26 +20,26 @@ pub(super) struct Told {
 }
 
 /// The answers that come over one connection.
-pub(super) struct Answers<R> {
+pub(super) struct AnswerReader<R> {
     from: BufReader<R>,
-    lane: Lane,
+    lane: ExecLane,
     nonce: String,
 }
 
-impl<R: AsyncRead + Unpin> Answers<R> {
-    pub(super) fn new(from: BufReader<R>, lane: Lane, nonce: String) -> Self {
+impl<R: AsyncRead + Unpin> AnswerReader<R> {
+    pub(super) fn new(from: BufReader<R>, lane: ExecLane, nonce: String) -> Self {
         Self { from, lane, nonce }
     }
 
     /// The next one; `None` at the end, and for what is none.
-    pub(super) async fn next(&mut self) -> Option<Told> {
+    pub(super) async fn next(&mut self) -> Option<SshAnswer> {
         match self.lane {
-            Lane::Control => self.counted().await,
-            Lane::Bulk => self.delimited().await,
+            ExecLane::Control => self.counted().await,
+            ExecLane::Bulk => self.delimited().await,
         }
     }
 
-    async fn counted(&mut self) -> Option<Told> {
+    async fn counted(&mut self) -> Option<SshAnswer> {
         let mut line = Vec::new();
         (&mut self.from)
             .take(LINE_MAX)
@@ -57,10 +57,10 @@ impl<R: AsyncRead + Unpin> Answers<R> {
             .filter(|length| *length <= LONGEST)?;
         let mut stdout = vec![0; length];
         self.from.read_exact(&mut stdout).await.ok()?;
-        Some(Told { id, code, stdout })
+        Some(SshAnswer { id, code, stdout })
     }
 
-    async fn delimited(&mut self) -> Option<Told> {
+    async fn delimited(&mut self) -> Option<SshAnswer> {
         let mark = format!("\n{} ", self.nonce).into_bytes();
         let mut all = Vec::new();
         loop {
@@ -84,7 +84,7 @@ impl<R: AsyncRead + Unpin> Answers<R> {
                     all.truncate(at);
                     let (id, last) = line.strip_suffix('\n')?.split_once(' ')?;
                     let (id, code) = (id.parse().ok()?, code(last)?);
-                    return Some(Told {
+                    return Some(SshAnswer {
                         id,
                         code,
                         stdout: all,
@@ -115,8 +115,9 @@ fn code(word: &str) -> Option<Option<i32>> {
 mod tests {
     use super::*;
 
-    async fn all(lane: Lane, text: &[u8]) -> Vec<Told> {
-        let mut answers = Answers::new(BufReader::with_capacity(7, text), lane, "N".to_owned());
+    async fn all(lane: ExecLane, text: &[u8]) -> Vec<SshAnswer> {
+        let mut answers =
+            AnswerReader::new(BufReader::with_capacity(7, text), lane, "N".to_owned());
         let mut told = Vec::new();
         while let Some(next) = answers.next().await {
             told.push(next);
@@ -124,8 +125,8 @@ mod tests {
         told
     }
 
-    fn told(id: u64, code: Option<i32>, stdout: &[u8]) -> Told {
-        Told {
+    fn told(id: u64, code: Option<i32>, stdout: &[u8]) -> SshAnswer {
+        SshAnswer {
             id,
             code,
             stdout: stdout.to_vec(),
@@ -140,17 +141,17 @@ mod tests {
             told(9, Some(137), b""),
             told(2, None, b""),
         ];
-        assert_eq!(all(Lane::Control, text).await, expected);
-        assert_eq!(all(Lane::Control, b"answer 1 0 9\nshort").await, []);
+        assert_eq!(all(ExecLane::Control, text).await, expected);
+        assert_eq!(all(ExecLane::Control, b"answer 1 0 9\nshort").await, []);
     }
 
     #[tokio::test]
     async fn contents_end_with_the_mark_and_may_hold_what_looks_like_it() {
         let text = b"a\0b\nN\n\nN 7 0\n";
         assert_eq!(
-            all(Lane::Bulk, text).await,
+            all(ExecLane::Bulk, text).await,
             [told(7, Some(0), b"a\0b\nN\n")]
         );
-        assert_eq!(all(Lane::Bulk, b"cut off\n").await, []);
+        assert_eq!(all(ExecLane::Bulk, b"cut off\n").await, []);
     }
 }

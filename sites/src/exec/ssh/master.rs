@@ -12,8 +12,8 @@ use tokio::process::{Child, Command};
 
 use super::SshConfig;
 use super::session::piped;
-use super::trouble::Trouble;
-use super::words::Words;
+use super::trouble::SshProblem;
+use super::words::SshWords;
 
 /// Variables of ours that the client needs: where programs and keys are, who we are.
 const INHERITED: [&str; 8] = [
@@ -63,7 +63,7 @@ pub(super) struct Master {
 
 impl Master {
     /// Joins the connection that is there, or makes one.
-    pub(super) async fn connect(config: &SshConfig) -> Result<Self, Trouble> {
+    pub(super) async fn connect(config: &SshConfig) -> Result<Self, SshProblem> {
         if tell(config, "check").await {
             return Ok(Self { child: None });
         }
@@ -77,16 +77,16 @@ impl Master {
                 .stderr(Stdio::piped())
                 .spawn()
         });
-        let mut child = made.map_err(|error| Trouble::no_client(&error))?;
-        let words = child.stderr.take().map(Words::listen);
+        let mut child = made.map_err(|error| SshProblem::no_client(&error))?;
+        let words = child.stderr.take().map(SshWords::listen);
         let up = tokio::time::timeout(config.patience, is_there(&mut child, &config.socket)).await;
         match up {
             Ok(Ok(())) => Ok(Self { child: Some(child) }),
-            Ok(Err(status)) => Err(Trouble::read(&said(words, &status).await)),
+            Ok(Err(status)) => Err(SshProblem::read(&said(words, &status).await)),
             Err(_) => {
                 let _ = child.start_kill();
                 let why = format!("Connection timed out after {:?}", config.patience);
-                Err(Trouble::read(&said(words, &why).await))
+                Err(SshProblem::read(&said(words, &why).await))
             }
         }
     }
@@ -112,7 +112,7 @@ impl Master {
     }
 }
 
-async fn said(words: Option<Arc<Words>>, otherwise: &str) -> String {
+async fn said(words: Option<Arc<SshWords>>, otherwise: &str) -> String {
     match words {
         Some(words) => words.last().await.unwrap_or_else(|| otherwise.to_owned()),
         None => otherwise.to_owned(),

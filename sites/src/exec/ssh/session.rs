@@ -12,9 +12,9 @@ use tokio::process::Child;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::answers::{Answers, Told};
-use super::words::Words;
-use crate::exec::{Command, Ended, ExecError, Lane, Output, Work};
+use super::answers::{AnswerReader, SshAnswer};
+use super::words::SshWords;
+use crate::exec::{CommandExit, CommandOutput, ExecCommand, ExecError, ExecLane, Work};
 
 /// What is sent first.
 const TEXT: &str = include_str!("session.sh");
@@ -27,19 +27,19 @@ const WIDTH: u32 = 8;
 
 /// A session that is up, or was.
 #[derive(Debug, Clone)]
-pub(super) struct Session(Arc<Shared>);
+pub(super) struct Session(Arc<SessionShared>);
 
-struct Shared {
-    lane: Lane,
+struct SessionShared {
+    lane: ExecLane,
     requests: mpsc::UnboundedSender<Frame>,
     /// One for each slot that is free.
     turns: Semaphore,
     under_way: Mutex<UnderWay>,
-    words: Arc<Words>,
+    words: Arc<SshWords>,
     end: Notify,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SessionShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session")
             .field("lane", &self.lane)
@@ -51,16 +51,16 @@ impl fmt::Debug for Shared {
 struct UnderWay {
     last_id: u64,
     free: Vec<u32>,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingRequest>,
     /// When it was last heard of; `None` once it has ended.
     heard: Option<Instant>,
 }
 
-struct Waiting {
+struct WaitingRequest {
     slot: u32,
     /// From now on it may have been done.
     sent: bool,
-    answer: oneshot::Sender<Result<Output, ExecError>>,
+    answer: oneshot::Sender<Result<CommandOutput, ExecError>>,
 }
 
 /// A request on its way to the other end.
@@ -77,7 +77,7 @@ impl Session {
     /// What can be said of why it is not.
     pub(super) async fn start(
         mut child: Child,
-        lane: Lane,
+        lane: ExecLane,
         wanted: &str,
         patience: Duration,
     ) -> Result<Self, String> {
@@ -86,9 +86,9 @@ impl Session {
         else {
             return Err("the client of SSH has no pipes".to_owned());
         };
-        let words = Words::listen(stderr);
+        let words = SshWords::listen(stderr);
         let nonce = crate::local::root::nonce();
-        let lane_word = if lane == Lane::Bulk {
+        let lane_word = if lane == ExecLane::Bulk {
             "bulk"
         } else {
             "control"
@@ -115,9 +115,9 @@ impl Session {
                 }));
             }
         }
-        let width = if lane == Lane::Bulk { 1 } else { WIDTH };
+        let width = if lane == ExecLane::Bulk { 1 } else { WIDTH };
         let (requests, frames) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SessionShared {
             lane,
             requests,
             turns: Semaphore::new(width as usize),
@@ -132,7 +132,7 @@ impl Session {
         });
         let served = shared.clone();
         tokio::spawn(async move {
-            let answers = Answers::new(stdout, lane, nonce);
+            let answers = AnswerReader::new(stdout, lane, nonce);
             tokio::select! {
                 () = served.end.notified() => {}
                 () = write(&served, stdin, frames) => {}
@@ -155,7 +155,11 @@ impl Session {
     }
 
     /// Runs a command at the other end.
-    pub(super) async fn run(&self, command: Command, until: Instant) -> Result<Output, ExecError> {
+    pub(super) async fn run(
+        &self,
+        command: ExecCommand,
+        until: Instant,
+    ) -> Result<CommandOutput, ExecError> {
         let shared = &self.0;
         let Ok(Ok(turn)) = tokio::time::timeout_at(until, shared.turns.acquire()).await else {
             let why = "what was asked before is not answered yet".to_owned();
@@ -173,7 +177,7 @@ impl Session {
     }
 }
 
-impl Shared {
+impl SessionShared {
     fn under_way(&self) -> MutexGuard<'_, UnderWay> {
         self.under_way
             .lock()
@@ -183,8 +187,8 @@ impl Shared {
     /// Puts a request on its way, for a holder of a turn.
     fn enlist(
         &self,
-        command: &Command,
-    ) -> Result<(u64, oneshot::Receiver<Result<Output, ExecError>>), ExecError> {
+        command: &ExecCommand,
+    ) -> Result<(u64, oneshot::Receiver<Result<CommandOutput, ExecError>>), ExecError> {
         let gone = || ExecError::NotStarted("the connection is gone".to_owned());
         let (send, answer) = oneshot::channel();
         let mut under_way = self.under_way();
@@ -205,7 +209,7 @@ impl Shared {
         };
         under_way.waiting.insert(
             id,
-            Waiting {
+            WaitingRequest {
                 slot,
                 sent: false,
                 answer: send,
@@ -225,8 +229,8 @@ impl Shared {
             .is_some()
     }
 
-    fn heard(&self, told: Told) -> Option<()> {
-        let Told { id, code, stdout } = told;
+    fn heard(&self, told: SshAnswer) -> Option<()> {
+        let SshAnswer { id, code, stdout } = told;
         let mut under_way = self.under_way();
         let waiting = under_way.waiting.remove(&id)?;
         under_way.free.push(waiting.slot);
@@ -243,18 +247,18 @@ impl Shared {
         Some(())
     }
 
-    fn output(&self, code: i32, stdout: Vec<u8>) -> Output {
+    fn output(&self, code: i32, stdout: Vec<u8>) -> CommandOutput {
         let ended = if code > 128 {
-            Ended::Signal(code - 128)
+            CommandExit::Signal(code - 128)
         } else {
-            Ended::Code(code)
+            CommandExit::Code(code)
         };
         let stderr = if code == 0 {
             Vec::new()
         } else {
             self.words.recent().into_bytes()
         };
-        Output {
+        CommandOutput {
             ended,
             stdout,
             stderr,
@@ -305,7 +309,7 @@ impl Shared {
 }
 
 async fn write(
-    shared: &Shared,
+    shared: &SessionShared,
     mut to: impl AsyncWrite + Unpin,
     mut frames: mpsc::UnboundedReceiver<Frame>,
 ) {
@@ -326,7 +330,7 @@ async fn write(
     }
 }
 
-async fn read(shared: &Shared, mut answers: Answers<impl AsyncRead + Unpin>) {
+async fn read(shared: &SessionShared, mut answers: AnswerReader<impl AsyncRead + Unpin>) {
     while let Some(told) = answers.next().await {
         if shared.heard(told).is_none() {
             return;
@@ -355,7 +359,7 @@ async fn until_ready(from: &mut (impl AsyncRead + Unpin), nonce: &str) -> Result
     Ok(())
 }
 
-fn encode(id: u64, slot: u32, command: &Command) -> Vec<u8> {
+fn encode(id: u64, slot: u32, command: &ExecCommand) -> Vec<u8> {
     let (verb, words) = match &command.work {
         Work::Program(argv) => ("program", argv),
         Work::Script { words, .. } => ("script", words),

@@ -4,7 +4,7 @@ use std::io;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SshTroubleKind {
     /// There is no client of SSH on this machine.
     NoClient,
     /// Its name is not known.
@@ -28,48 +28,51 @@ pub enum Kind {
 }
 
 /// Parts of messages, the more particular first.
-const SIGNS: [(&str, Kind); 26] = [
+const SIGNS: [(&str, SshTroubleKind); 26] = [
     (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
-        Kind::HostKeyChanged,
+        SshTroubleKind::HostKeyChanged,
     ),
-    ("host key for", Kind::HostKeyChanged),
-    ("Host key verification failed", Kind::HostKeyUnknown),
-    ("host key is known", Kind::HostKeyUnknown),
-    ("certificate has expired", Kind::Expired),
-    ("Certificate invalid: expired", Kind::Expired),
-    ("Ticket expired", Kind::Expired),
-    ("Credentials cache", Kind::Expired),
-    ("credentials have expired", Kind::Expired),
-    ("No Kerberos credentials available", Kind::Expired),
-    ("agent refused operation", Kind::Expired),
-    ("Permission denied", Kind::Denied),
-    ("Too many authentication failures", Kind::Denied),
-    ("No more authentication methods", Kind::Denied),
-    ("Session open refused", Kind::Sessions),
-    ("Could not resolve hostname", Kind::Name),
-    ("Connection refused", Kind::Network),
-    ("timed out", Kind::Network),
-    ("No route to host", Kind::Network),
-    ("Network is unreachable", Kind::Network),
-    ("Connection reset", Kind::Network),
-    ("Connection closed", Kind::Network),
-    ("Broken pipe", Kind::Network),
-    ("start files", Kind::Shell),
-    ("its shell ended", Kind::Shell),
-    ("/bin/sh", Kind::Shell),
+    ("host key for", SshTroubleKind::HostKeyChanged),
+    (
+        "Host key verification failed",
+        SshTroubleKind::HostKeyUnknown,
+    ),
+    ("host key is known", SshTroubleKind::HostKeyUnknown),
+    ("certificate has expired", SshTroubleKind::Expired),
+    ("Certificate invalid: expired", SshTroubleKind::Expired),
+    ("Ticket expired", SshTroubleKind::Expired),
+    ("Credentials cache", SshTroubleKind::Expired),
+    ("credentials have expired", SshTroubleKind::Expired),
+    ("No Kerberos credentials available", SshTroubleKind::Expired),
+    ("agent refused operation", SshTroubleKind::Expired),
+    ("Permission denied", SshTroubleKind::Denied),
+    ("Too many authentication failures", SshTroubleKind::Denied),
+    ("No more authentication methods", SshTroubleKind::Denied),
+    ("Session open refused", SshTroubleKind::Sessions),
+    ("Could not resolve hostname", SshTroubleKind::Name),
+    ("Connection refused", SshTroubleKind::Network),
+    ("timed out", SshTroubleKind::Network),
+    ("No route to host", SshTroubleKind::Network),
+    ("Network is unreachable", SshTroubleKind::Network),
+    ("Connection reset", SshTroubleKind::Network),
+    ("Connection closed", SshTroubleKind::Network),
+    ("Broken pipe", SshTroubleKind::Network),
+    ("start files", SshTroubleKind::Shell),
+    ("its shell ended", SshTroubleKind::Shell),
+    ("/bin/sh", SshTroubleKind::Shell),
 ];
 
 /// What is wrong, and what was said about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct SshProblem {
     /// What is wrong.
-    pub kind: Kind,
+    pub kind: SshTroubleKind,
     /// What was said.
     pub said: String,
 }
 
-impl Trouble {
+impl SshProblem {
     /// What the client's words mean.
     pub fn read(said: &str) -> Self {
         let sign = SIGNS.iter().find(|(part, _)| said.contains(part));
@@ -83,14 +86,14 @@ impl Trouble {
             telling.join("; ")
         };
         Self {
-            kind: sign.map_or(Kind::Other, |(_, kind)| *kind),
+            kind: sign.map_or(SshTroubleKind::Other, |(_, kind)| *kind),
             said,
         }
     }
 
     pub(super) fn no_client(error: &io::Error) -> Self {
         Self {
-            kind: Kind::NoClient,
+            kind: SshTroubleKind::NoClient,
             said: format!("ssh cannot be started: {error}"),
         }
     }
@@ -98,53 +101,58 @@ impl Trouble {
     /// Somebody has to say who we are, or who the host is, before it can be otherwise.
     pub(super) fn is_about_trust(&self) -> bool {
         match self.kind {
-            Kind::HostKeyUnknown | Kind::HostKeyChanged | Kind::Expired | Kind::Denied => true,
-            Kind::NoClient
-            | Kind::Name
-            | Kind::Network
-            | Kind::Sessions
-            | Kind::Shell
-            | Kind::Other => false,
+            SshTroubleKind::HostKeyUnknown
+            | SshTroubleKind::HostKeyChanged
+            | SshTroubleKind::Expired
+            | SshTroubleKind::Denied => true,
+            SshTroubleKind::NoClient
+            | SshTroubleKind::Name
+            | SshTroubleKind::Network
+            | SshTroubleKind::Sessions
+            | SshTroubleKind::Shell
+            | SshTroubleKind::Other => false,
         }
     }
 
     /// What to do, for somebody who gets there by typing `by_hand`.
     pub fn advice(&self, by_hand: &str) -> String {
         match self.kind {
-            Kind::NoClient => "install OpenSSH's client (the program ssh)".to_owned(),
-            Kind::Name => format!(
+            SshTroubleKind::NoClient => "install OpenSSH's client (the program ssh)".to_owned(),
+            SshTroubleKind::Name => format!(
                 "correct `ssh` of the site, or add a Host section to the SSH configuration of the \
                  account that runs the server; `{by_hand} true` must work"
             ),
-            Kind::Network => format!(
+            SshTroubleKind::Network => format!(
                 "see if the login node is up and may be reached from here: `{by_hand} true`"
             ),
-            Kind::HostKeyUnknown => format!(
+            SshTroubleKind::HostKeyUnknown => format!(
                 "log in once by hand and compare the key with the one that the site publishes: \
                  `{by_hand}`"
             ),
-            Kind::HostKeyChanged => format!(
+            SshTroubleKind::HostKeyChanged => format!(
                 "ask the site's operators whether its key really changed; only then take out the \
                  old one (ssh-keygen -R) and log in once by hand: `{by_hand}`"
             ),
-            Kind::Expired => format!(
+            SshTroubleKind::Expired => format!(
                 "renew what lets you in (a certificate, a ticket: kinit, a key: ssh-add), as the \
                  account that runs the server; `{by_hand} true` must work without a question. Jobs \
                  wait until then"
             ),
-            Kind::Denied => format!(
+            SshTroubleKind::Denied => format!(
                 "as the account that runs the server make `{by_hand} true` work without a \
                  question: renew what has expired, add the key to the agent (ssh-add), or to \
                  authorized_keys at the site. Jobs wait until then"
             ),
-            Kind::Sessions => "ask for MaxSessions of at least 3 at the site's sshd, or give the \
+            SshTroubleKind::Sessions => {
+                "ask for MaxSessions of at least 3 at the site's sshd, or give the \
                                site a Host section of its own"
-                .to_owned(),
-            Kind::Shell => format!(
+                    .to_owned()
+            }
+            SshTroubleKind::Shell => format!(
                 "`{by_hand} /bin/sh -s` must give a POSIX shell: start files that ask, wait or \
                  leave must not do so without a terminal"
             ),
-            Kind::Other => format!("see what `{by_hand} true` says"),
+            SshTroubleKind::Other => format!("see what `{by_hand} true` says"),
         }
     }
 
@@ -165,34 +173,40 @@ mod tests {
     #[test]
     fn what_the_client_says_is_known_for_what_it_means() {
         for (said, kind) in [
-            ("me@there: Permission denied (publickey).", Kind::Denied),
-            ("Host key verification failed.", Kind::HostKeyUnknown),
+            (
+                "me@there: Permission denied (publickey).",
+                SshTroubleKind::Denied,
+            ),
+            (
+                "Host key verification failed.",
+                SshTroubleKind::HostKeyUnknown,
+            ),
             (
                 "@@@@; @ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @; Host key \
                  verification failed.",
-                Kind::HostKeyChanged,
+                SshTroubleKind::HostKeyChanged,
             ),
             (
                 "ssh: Could not resolve hostname nowhere: Name or service not known",
-                Kind::Name,
+                SshTroubleKind::Name,
             ),
             (
                 "ssh: connect to host 127.0.0.2 port 1: Connection refused",
-                Kind::Network,
+                SshTroubleKind::Network,
             ),
             (
                 "mux_client_request_session: session request failed: Session open refused by peer",
-                Kind::Sessions,
+                SshTroubleKind::Sessions,
             ),
-            ("something new", Kind::Other),
+            ("something new", SshTroubleKind::Other),
         ] {
-            assert_eq!(Trouble::read(said).kind, kind, "{said}");
+            assert_eq!(SshProblem::read(said).kind, kind, "{said}");
         }
     }
 
     #[test]
     fn operators_are_told_what_to_type() {
-        let trouble = Trouble::read("me@there: Permission denied (publickey).");
+        let trouble = SshProblem::read("me@there: Permission denied (publickey).");
         let told = trouble.told("there", "ssh there");
         assert!(told.contains("`ssh there true`"), "{told}");
     }

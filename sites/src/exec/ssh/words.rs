@@ -15,12 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The last of what was said.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct SshWords {
     kept: Arc<Mutex<Vec<u8>>>,
     ended: watch::Receiver<bool>,
 }
 
-impl Words {
+impl SshWords {
     pub(super) fn listen(mut from: impl AsyncRead + Unpin + Send + 'static) -> Arc<Self> {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (ends, ended) = watch::channel(false);

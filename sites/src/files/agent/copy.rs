@@ -11,35 +11,35 @@ use cospan_domain::content::Content;
 use cospan_domain::units::BitsPerSecond;
 use rustix::fs::FileType;
 
-use super::Source;
-use super::mover::{Moved, Mover, open_copy};
+use super::OrderSource;
+use super::mover::{MovedFile, Mover, open_copy};
 use super::tree::{SEALED_EXECUTABLE, tree};
-use super::trouble::{At, Trouble};
-use super::watch::{Phase, Watch};
+use super::trouble::{FailureEnd, TaskError};
+use super::watch::{CopyThreadPhase, CopyWatch};
 use crate::files::beneath::{Dir, kind};
 use crate::files::rate::Limiter;
-use crate::files::root::{INCOMING, LINKS, Root, STORE};
-use crate::files::task::{DATA, Task};
-use crate::files::wire::Order;
+use crate::files::root::{INCOMING, LINKS, OpenRoot, STORE};
+use crate::files::task::{DATA, TaskDirectory};
+use crate::files::wire::AgentOrder;
 
 /// A copy at work.
-pub(super) struct Copy<'a> {
-    pub(super) root: &'a Root,
-    pub(super) task: &'a Task,
+pub(super) struct RunningCopy<'a> {
+    pub(super) root: &'a OpenRoot,
+    pub(super) task: &'a TaskDirectory,
     /// Name of the task.
     pub(super) name: &'a str,
-    pub(super) order: &'a Order,
+    pub(super) order: &'a AgentOrder,
     pub(super) wanted: Content,
     /// If it is cut from a file: what that file is, and from which byte.
     pub(super) cut: Option<(Content, u64)>,
-    pub(super) watch: Arc<Watch>,
+    pub(super) watch: Arc<CopyWatch>,
 }
 
-impl Copy<'_> {
+impl RunningCopy<'_> {
     /// Brings the content beside the store, whole, checked and flushed. Builds
     /// upon what is there; if that turns out wrong, what was there may be to
     /// blame, so once more from nothing.
-    pub(super) fn bring(&self) -> Result<(), Trouble> {
+    pub(super) fn bring(&self) -> Result<(), TaskError> {
         if self
             .root
             .has(self.wanted.digest)
@@ -47,7 +47,7 @@ impl Copy<'_> {
         {
             return Ok(());
         }
-        let source = &Source::open(self.order)?;
+        let source = &OrderSource::open(self.order)?;
         self.check_size(source)?;
         self.check_space()?;
         let mut mover = self.mover()?;
@@ -70,7 +70,7 @@ impl Copy<'_> {
             .remove(DATA)
             .at_destination("dropping what is wrong")?;
         let file = self.file();
-        Err(Trouble::source(format_args!(
+        Err(TaskError::source(format_args!(
             "it is not what was ordered: {} bytes with digest {} instead of {} with {}",
             moved.size, moved.digest, file.size.0, file.digest
         )))
@@ -81,16 +81,16 @@ impl Copy<'_> {
         self.cut.map_or(self.wanted, |(file, _)| file)
     }
 
-    fn is_wanted(&self, moved: Moved) -> bool {
+    fn is_wanted(&self, moved: MovedFile) -> bool {
         let file = self.file();
         moved
-            == Moved {
+            == MovedFile {
                 digest: file.digest,
                 size: file.size.0,
             }
     }
 
-    fn mover(&self) -> Result<Mover, Trouble> {
+    fn mover(&self) -> Result<Mover, TaskError> {
         let limiter = self.order.limit.as_ref().map(|limit| {
             let budget = self.root.sub(LINKS)?.write(&limit.link[..])?;
             Limiter::new(budget, BitsPerSecond(limit.bits_per_second))
@@ -101,17 +101,17 @@ impl Copy<'_> {
         Ok(Mover::new(self.watch.clone(), limiter, self.file().size.0))
     }
 
-    fn once(&self, source: &Source, mover: &mut Mover) -> Result<Moved, Trouble> {
+    fn once(&self, source: &OrderSource, mover: &mut Mover) -> Result<MovedFile, TaskError> {
         match source {
-            Source::File(from) => self.once_file(from, mover),
-            Source::Directory(_) if self.cut.is_some() => Err(Trouble::source(
+            OrderSource::File(from) => self.once_file(from, mover),
+            OrderSource::Directory(_) if self.cut.is_some() => Err(TaskError::source(
                 "it is a directory, and was to be read in chunks",
             )),
-            Source::Directory(from) => self.once_directory(from, mover),
+            OrderSource::Directory(from) => self.once_directory(from, mover),
         }
     }
 
-    fn once_file(&self, from: &File, mover: &mut Mover) -> Result<Moved, Trouble> {
+    fn once_file(&self, from: &File, mover: &mut Mover) -> Result<MovedFile, TaskError> {
         match self.cut {
             None => self.drop_unless(FileType::RegularFile)?,
             // Nothing tells how much of it an earlier try had from the right file.
@@ -126,19 +126,19 @@ impl Copy<'_> {
                 mover.run(from, &data, run, "the file")?
             }
         };
-        self.watch.enter(Phase::Free);
+        self.watch.enter(CopyThreadPhase::Free);
         rustix::fs::fchmod(&data, SEALED_EXECUTABLE)
             .map_err(Into::into)
             .at_destination("sealing")?;
         data.sync_all().at_destination("flushing the copy")?;
         let length = data.metadata().at_destination("measuring the copy")?.len();
         if length != self.wanted.size.0 && self.is_wanted(moved) {
-            return Err(Trouble::destination("somebody else wrote to the copy"));
+            return Err(TaskError::destination("somebody else wrote to the copy"));
         }
         Ok(moved)
     }
 
-    fn once_directory(&self, from: &Dir, mover: &mut Mover) -> Result<Moved, Trouble> {
+    fn once_directory(&self, from: &Dir, mover: &mut Mover) -> Result<MovedFile, TaskError> {
         self.drop_unless(FileType::Directory)?;
         let data = self
             .task
@@ -148,14 +148,14 @@ impl Copy<'_> {
         let from = from.again().at_source("opening it")?;
         let to = data.again().at_destination("opening the copy")?;
         let moved = tree(mover, from, Some(to))?;
-        self.watch.enter(Phase::Free);
+        self.watch.enter(CopyThreadPhase::Free);
         // One flush of the file system costs less than one per file.
         data.sync_all_below().at_destination("flushing the copy")?;
         Ok(moved)
     }
 
     /// Drops what an earlier try left if it is of another kind.
-    fn drop_unless(&self, wanted: FileType) -> Result<(), Trouble> {
+    fn drop_unless(&self, wanted: FileType) -> Result<(), TaskError> {
         let dir = &self.task.dir;
         match dir
             .find(DATA)
@@ -167,7 +167,7 @@ impl Copy<'_> {
     }
 
     /// Drops what an earlier try left.
-    fn drop_all(&self) -> Result<(), Trouble> {
+    fn drop_all(&self) -> Result<(), TaskError> {
         let dir = &self.task.dir;
         match dir
             .find(DATA)
@@ -179,8 +179,8 @@ impl Copy<'_> {
     }
 
     /// A file of another length needs no reading.
-    fn check_size(&self, source: &Source) -> Result<(), Trouble> {
-        let Source::File(file) = source else {
+    fn check_size(&self, source: &OrderSource) -> Result<(), TaskError> {
+        let OrderSource::File(file) = source else {
             return Ok(());
         };
         let length = file.metadata().at_source("measuring the file")?.len();
@@ -188,13 +188,13 @@ impl Copy<'_> {
         if length == wanted {
             return Ok(());
         }
-        Err(Trouble::source(format_args!(
+        Err(TaskError::source(format_args!(
             "it has {length} bytes instead of {wanted}"
         )))
     }
 
     /// Refuses what cannot fit before it fills the disk for everybody.
-    fn check_space(&self) -> Result<(), Trouble> {
+    fn check_space(&self) -> Result<(), TaskError> {
         let free = self
             .task
             .dir
@@ -215,14 +215,14 @@ impl Copy<'_> {
         if needed <= free {
             return Ok(());
         }
-        Err(Trouble::destination(format_args!(
+        Err(TaskError::destination(format_args!(
             "No space left on device: {needed} bytes are needed, {free} are free"
         )))
     }
 
     /// Gives the content its name in the store, and takes the task away.
     /// Nothing may write to the task's directory any more.
-    pub(super) fn commit(&self) -> Result<(), Trouble> {
+    pub(super) fn commit(&self) -> Result<(), TaskError> {
         let gate = self
             .root
             .gate()

@@ -26,15 +26,15 @@ use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::units::Bytes;
 use signal_hook::consts::{SIGTERM, SIGXFSZ};
 
-use self::copy::Copy;
+use self::copy::RunningCopy;
 use self::mover::Mover;
-use self::trouble::{At, Trouble};
-use self::watch::{Looker, Watch};
+use self::trouble::{FailureEnd, TaskError};
+use self::watch::{CopyWatch, Looker};
 use super::beneath::Dir;
 use super::process::ProcessId;
-use super::root::{INCOMING, INSPECT, Root};
-use super::task::Task;
-use super::wire::{Order, Outcome, Progress};
+use super::root::{INCOMING, INSPECT, OpenRoot};
+use super::task::TaskDirectory;
+use super::wire::{AgentOrder, AgentOutcome, AgentProgress};
 use crate::port::Inspected;
 
 const EXIT_FAILED: u8 = 1;
@@ -55,7 +55,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(("inspect", root, task)) => (INSPECT, root, task),
         _ => return complain(EXIT_USAGE, "usage: copy|inspect ROOT TASK"),
     };
-    match Agent::take(Path::new(root), family, name) {
+    match TaskAgent::take(Path::new(root), family, name) {
         Ok(Some(agent)) => agent.run(),
         Ok(None) => complain(
             EXIT_NOT_OURS,
@@ -72,22 +72,22 @@ fn complain(code: u8, why: impl std::fmt::Display) -> ExitCode {
 }
 
 /// An agent that has its task's lock.
-struct Agent {
-    root: Root,
-    task: Arc<Task>,
+struct TaskAgent {
+    root: OpenRoot,
+    task: Arc<TaskDirectory>,
     name: String,
-    order: Order,
+    order: AgentOrder,
     stop: Arc<AtomicBool>,
 }
 
-impl Agent {
+impl TaskAgent {
     fn take(root: &Path, family: &str, name: &str) -> io::Result<Option<Self>> {
         let stop = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGTERM, stop.clone())?;
         // A limit on the size of files is to be an error of writing, not a death.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
-        let root = Root::open(root)?;
-        let Some(task) = Task::open(&root, family, name)? else {
+        let root = OpenRoot::open(root)?;
+        let Some(task) = TaskDirectory::open(&root, family, name)? else {
             return Ok(None);
         };
         if !task.holds_lock(io::stdin())? {
@@ -110,7 +110,7 @@ impl Agent {
         let result = self.work();
         let outcome = match &result {
             Ok(None) => return ExitCode::SUCCESS,
-            Ok(Some(found)) => Outcome::inspected(found),
+            Ok(Some(found)) => AgentOutcome::inspected(found),
             Err(trouble) => trouble.outcome(),
         };
         match self.task.set_outcome(&outcome) {
@@ -121,8 +121,8 @@ impl Agent {
     }
 
     /// What was found out, or nothing if a copy is complete: the store says so itself.
-    fn work(&self) -> Result<Option<Inspected>, Trouble> {
-        let watch = Arc::new(Watch::new(self.stop.clone()));
+    fn work(&self) -> Result<Option<Inspected>, TaskError> {
+        let watch = Arc::new(CopyWatch::new(self.stop.clone()));
         let looker = self.look_after(&watch);
         let Some(expected) = &self.order.expected else {
             return inspect(&self.order, watch).map(Some);
@@ -134,15 +134,15 @@ impl Agent {
             order,
             ..
         } = self;
-        let wanted = expected.content().map_err(Trouble::process)?;
+        let wanted = expected.content().map_err(TaskError::process)?;
         let cut = order
             .cut
             .as_ref()
             .map(|cut| Ok((cut.file.content()?, cut.offset_bytes)));
         let cut = cut
             .transpose()
-            .map_err(|error: InvalidId| Trouble::process(error))?;
-        let copy = Copy {
+            .map_err(|error: InvalidId| TaskError::process(error))?;
+        let copy = RunningCopy {
             root,
             task,
             name,
@@ -157,13 +157,13 @@ impl Agent {
         copy.commit().map(|()| None)
     }
 
-    fn look_after(&self, watch: &Arc<Watch>) -> Looker {
+    fn look_after(&self, watch: &Arc<CopyWatch>) -> Looker {
         let (progress, stalled) = (self.task.clone(), self.task.clone());
         Looker::start(
             watch.clone(),
             Duration::from_millis(self.order.stall_ms),
             // Progress that cannot be written is missed by nobody but the viewer.
-            move |done_bytes| drop(progress.set_progress(Progress { done_bytes })),
+            move |done_bytes| drop(progress.set_progress(AgentProgress { done_bytes })),
             move |trouble| {
                 // The other thread hangs in its file system: leave it there.
                 let code = match stalled.set_outcome(&trouble.outcome()) {
@@ -177,15 +177,15 @@ impl Agent {
 }
 
 /// What an order is about, open for reading.
-enum Source {
+enum OrderSource {
     File(File),
     Directory(Dir),
 }
 
-impl Source {
-    fn open(order: &Order) -> Result<Self, Trouble> {
-        let place = FilePlace::try_from(&order.place).map_err(Trouble::source)?;
-        let root = Root::open(&order.source_root).at_source(format_args!(
+impl OrderSource {
+    fn open(order: &AgentOrder) -> Result<Self, TaskError> {
+        let place = FilePlace::try_from(&order.place).map_err(TaskError::source)?;
+        let root = OpenRoot::open(&order.source_root).at_source(format_args!(
             "the site's root {}",
             order.source_root.display()
         ))?;
@@ -198,24 +198,24 @@ impl Source {
         } else if kind.is_dir() {
             Ok(Self::Directory(Dir::from_file(file)))
         } else {
-            Err(Trouble::source("it is neither a file nor a directory"))
+            Err(TaskError::source("it is neither a file nor a directory"))
         }
     }
 }
 
 /// Finds out what something is. A payload that wrote it has not seen to it that it is on the disk,
 /// and whoever is told its digest counts on it, also after a power cut.
-fn inspect(order: &Order, watch: Arc<Watch>) -> Result<Inspected, Trouble> {
-    let source = Source::open(order)?;
+fn inspect(order: &AgentOrder, watch: Arc<CopyWatch>) -> Result<Inspected, TaskError> {
+    let source = OrderSource::open(order)?;
     match &source {
-        Source::File(file) => cospan_durable::sync_content(file),
-        Source::Directory(dir) => dir.sync_all_below(),
+        OrderSource::File(file) => cospan_durable::sync_content(file),
+        OrderSource::Directory(dir) => dir.sync_all_below(),
     }
     .at_source("flushing it")?;
     let mut mover = Mover::new(watch, None, u64::MAX);
     let (moved, directory) = match source {
-        Source::File(file) => (mover.file(&file, None, "the file")?, false),
-        Source::Directory(dir) => (tree::tree(&mut mover, dir, None)?, true),
+        OrderSource::File(file) => (mover.file(&file, None, "the file")?, false),
+        OrderSource::Directory(dir) => (tree::tree(&mut mover, dir, None)?, true),
     };
     let content = Content {
         digest: moved.digest,

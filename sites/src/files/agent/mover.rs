@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use cospan_domain::ids::Digest;
 use rustix::path::Arg;
 
-use super::trouble::{At, Trouble};
-use super::watch::{Phase, Watch};
+use super::trouble::{FailureEnd, TaskError};
+use super::watch::{CopyThreadPhase, CopyWatch};
 use crate::files::beneath::Dir;
 use crate::files::rate::Limiter;
 
@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Moves files, one after the other, within one budget of bytes.
 #[derive(Debug)]
 pub(super) struct Mover {
-    watch: Arc<Watch>,
+    watch: Arc<CopyWatch>,
     limiter: Option<Limiter>,
     buffer: Vec<u8>,
     /// Bytes of the source read at a time.
@@ -34,13 +34,13 @@ pub(super) struct Mover {
 
 /// A file that was moved, or only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moved {
+pub(super) struct MovedFile {
     pub(super) digest: Digest,
     pub(super) size: u64,
 }
 
 impl Mover {
-    pub(super) fn new(watch: Arc<Watch>, limiter: Option<Limiter>, budget: u64) -> Self {
+    pub(super) fn new(watch: Arc<CopyWatch>, limiter: Option<Limiter>, budget: u64) -> Self {
         let quantum = limiter
             .as_ref()
             .map_or(CHUNK_BYTES, |l| l.quantum_bytes(CHUNK_BYTES));
@@ -54,7 +54,7 @@ impl Mover {
         }
     }
 
-    pub(super) fn watch(&self) -> &Watch {
+    pub(super) fn watch(&self) -> &CopyWatch {
         &self.watch
     }
 
@@ -67,7 +67,7 @@ impl Mover {
         from: &File,
         to: Option<&File>,
         name: &str,
-    ) -> Result<Moved, Trouble> {
+    ) -> Result<MovedFile, TaskError> {
         let before = stamp(from).at_source(name)?;
         let mut hasher = blake3::Hasher::new();
         let mut size = match to {
@@ -81,20 +81,20 @@ impl Mover {
             };
             hasher.update(bytes);
             if let Some(to) = to {
-                self.watch.enter(Phase::Writing);
+                self.watch.enter(CopyThreadPhase::Writing);
                 to.write_all_at(bytes, size)
                     .at_destination(format_args!("writing {name}"))?;
             }
             size += length as u64;
             self.watch.count(length);
         }
-        self.watch.enter(Phase::Free);
+        self.watch.enter(CopyThreadPhase::Free);
         if stamp(from).at_source(name)? != before {
-            return Err(Trouble::source(format_args!(
+            return Err(TaskError::source(format_args!(
                 "{name} changed while it was read"
             )));
         }
-        Ok(Moved {
+        Ok(MovedFile {
             digest: Digest(*hasher.finalize().as_bytes()),
             size,
         })
@@ -109,7 +109,7 @@ impl Mover {
         to: &File,
         run: Range<u64>,
         name: &str,
-    ) -> Result<Moved, Trouble> {
+    ) -> Result<MovedFile, TaskError> {
         let before = stamp(from).at_source(name)?;
         let (mut hasher, mut size) = (blake3::Hasher::new(), 0);
         loop {
@@ -122,7 +122,7 @@ impl Mover {
             let (first, last) = (run.start.clamp(size, end), run.end.clamp(size, end));
             let part = (first - size) as usize..(last - size) as usize;
             if let Some(part) = bytes.get(part).filter(|part| !part.is_empty()) {
-                self.watch.enter(Phase::Writing);
+                self.watch.enter(CopyThreadPhase::Writing);
                 to.write_all_at(part, first - run.start)
                     .at_destination(format_args!("writing {name}"))?;
                 let moved = part.len();
@@ -131,13 +131,13 @@ impl Mover {
             }
             size = end;
         }
-        self.watch.enter(Phase::Free);
+        self.watch.enter(CopyThreadPhase::Free);
         if stamp(from).at_source(name)? != before {
-            return Err(Trouble::source(format_args!(
+            return Err(TaskError::source(format_args!(
                 "{name} changed while it was read"
             )));
         }
-        Ok(Moved {
+        Ok(MovedFile {
             digest: Digest(*hasher.finalize().as_bytes()),
             size,
         })
@@ -150,7 +150,7 @@ impl Mover {
         wanted: u64,
         hasher: &mut blake3::Hasher,
         name: &str,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, TaskError> {
         let doing = format_args!("reading back {name}").to_string();
         let length = to.metadata().at_destination(&doing)?.len();
         if length > wanted {
@@ -160,7 +160,7 @@ impl Mover {
         let mut offset = 0;
         while offset < length {
             self.watch.check_stop()?;
-            self.watch.enter(Phase::Writing);
+            self.watch.enter(CopyThreadPhase::Writing);
             let read = read_at(to, &mut self.buffer, offset).at_destination(&doing)?;
             let Some(bytes) = self.buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
                 break;
@@ -175,16 +175,16 @@ impl Mover {
     }
 
     /// Reads some of the source when the link has room for it.
-    fn read(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, Trouble> {
+    fn read(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
         let length = self.fetch(from, offset, name)?;
         self.pace(length)?;
         Ok(length)
     }
 
     /// Reads some of the source.
-    fn fetch(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, Trouble> {
+    fn fetch(&mut self, from: &File, offset: u64, name: &str) -> Result<usize, TaskError> {
         self.watch.check_stop()?;
-        self.watch.enter(Phase::Reading);
+        self.watch.enter(CopyThreadPhase::Reading);
         let space = self.buffer.get_mut(..self.quantum).unwrap_or_default();
         let length = read_at(from, space, offset).at_source(format_args!("reading {name}"))?;
         self.spend(length as u64, name)?;
@@ -192,9 +192,9 @@ impl Mover {
     }
 
     /// Waits until the link has room for so many bytes.
-    fn pace(&mut self, length: usize) -> Result<(), Trouble> {
+    fn pace(&mut self, length: usize) -> Result<(), TaskError> {
         if let Some(limiter) = self.limiter.as_ref().filter(|_| length > 0) {
-            self.watch.enter(Phase::Free);
+            self.watch.enter(CopyThreadPhase::Free);
             let wait = limiter
                 .take(length)
                 .at_destination("sharing the link's bandwidth")?;
@@ -203,9 +203,9 @@ impl Mover {
         Ok(())
     }
 
-    fn spend(&mut self, bytes: u64, name: &str) -> Result<(), Trouble> {
+    fn spend(&mut self, bytes: u64, name: &str) -> Result<(), TaskError> {
         self.budget = self.budget.checked_sub(bytes).ok_or_else(|| {
-            Trouble::source(format_args!("there is more than was announced, at {name}"))
+            TaskError::source(format_args!("there is more than was announced, at {name}"))
         })?;
         Ok(())
     }
@@ -228,14 +228,14 @@ pub(super) fn open_copy(to: &Dir, name: impl Arg + Copy, length: i64) -> io::Res
 /// What changes when somebody writes to a file. Not the time of the last change
 /// of its inode: others may link to it or change its mode.
 #[derive(Debug, PartialEq, Eq)]
-struct Stamp {
+struct WriteStamp {
     size: u64,
     modified: SystemTime,
 }
 
-fn stamp(file: &File) -> io::Result<Stamp> {
+fn stamp(file: &File) -> io::Result<WriteStamp> {
     let meta = file.metadata()?;
-    Ok(Stamp {
+    Ok(WriteStamp {
         size: meta.len(),
         modified: meta.modified()?,
     })
@@ -255,10 +255,10 @@ mod tests {
     use std::io::{Read, Seek, SeekFrom, Write};
 
     use super::*;
-    use crate::files::wire::Blame;
+    use crate::files::wire::WireBlame;
 
     fn mover(budget: u64) -> Mover {
-        Mover::new(Arc::new(Watch::default()), None, budget)
+        Mover::new(Arc::new(CopyWatch::default()), None, budget)
     }
 
     fn file_with(bytes: &[u8]) -> File {
@@ -277,7 +277,7 @@ mod tests {
         let trouble = mover(100)
             .file(&file_with(b"some bytes"), Some(&full), "x")
             .unwrap_err();
-        assert_eq!(trouble.blame, Blame::Destination);
+        assert_eq!(trouble.blame, WireBlame::Destination);
         assert!(
             trouble.detail.contains("No space left on device"),
             "{}",
@@ -291,7 +291,7 @@ mod tests {
         let trouble = mover(100)
             .file(&directory, Some(&file_with(b"")), "x")
             .unwrap_err();
-        assert_eq!(trouble.blame, Blame::Source);
+        assert_eq!(trouble.blame, WireBlame::Source);
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
         let trouble = mover(5)
             .file(&file_with(b"123456"), Some(&to), "x")
             .unwrap_err();
-        assert_eq!(trouble.blame, Blame::Source);
+        assert_eq!(trouble.blame, WireBlame::Source);
         assert_eq!(to.metadata().unwrap().len(), 0);
     }
 
@@ -344,7 +344,7 @@ mod tests {
         let moved = mover(3).file(&from, Some(&to), "x").unwrap();
         assert_eq!(
             moved,
-            Moved {
+            MovedFile {
                 digest: Digest(*blake3::hash(b"abc").as_bytes()),
                 size: 3
             }

@@ -9,12 +9,12 @@ use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{FileType, Mode, Stat};
 
-use super::mover::{Moved, Mover, open_copy};
-use super::trouble::{At, Trouble};
-use super::watch::Phase;
+use super::mover::{MovedFile, Mover, open_copy};
+use super::trouble::{FailureEnd, TaskError};
+use super::watch::CopyThreadPhase;
 use crate::files::beneath::{Dir, kind};
-use crate::files::manifest::{self, Entry, EntryKind};
-use crate::files::walk::{ENTRIES_MAX, Place, Step, Walk};
+use crate::files::manifest::{self, EntryKind, ManifestEntry};
+use crate::files::walk::{ENTRIES_MAX, Walk, WalkPlace, WalkStep};
 
 /// Modes of what is in the store.
 pub(super) const SEALED_EXECUTABLE: Mode = Mode::from_bits_truncate(0o555);
@@ -22,10 +22,10 @@ const SEALED: Mode = Mode::from_bits_truncate(0o444);
 
 /// Reads a directory to its end and, with a destination, brings that to the
 /// same content; the destination's own mode is left to the caller.
-pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<Moved, Trouble> {
-    let walk = Walk::new(from, ENTRIES_MAX).map_err(Trouble::source)?;
-    let to = to.map(Place::new);
-    let mut copying = Copying {
+pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<MovedFile, TaskError> {
+    let walk = Walk::new(from, ENTRIES_MAX).map_err(TaskError::source)?;
+    let to = to.map(WalkPlace::new);
+    let mut copying = DirectoryCopy {
         mover,
         walk,
         to,
@@ -34,37 +34,38 @@ pub(super) fn tree(mover: &mut Mover, from: Dir, to: Option<Dir>) -> Result<Move
     };
     copying.drop_foreign()?;
     copying.all()?;
-    let Copying { entries, size, .. } = copying;
-    manifest::check_links(entries.iter().filter_map(Entry::link)).map_err(Trouble::source)?;
-    Ok(Moved {
+    let DirectoryCopy { entries, size, .. } = copying;
+    manifest::check_links(entries.iter().filter_map(ManifestEntry::link))
+        .map_err(TaskError::source)?;
+    Ok(MovedFile {
         digest: manifest::digest(entries),
         size,
     })
 }
 
-struct Copying<'a> {
+struct DirectoryCopy<'a> {
     mover: &'a mut Mover,
     walk: Walk,
-    to: Option<Place>,
-    entries: Vec<Entry>,
+    to: Option<WalkPlace>,
+    entries: Vec<ManifestEntry>,
     size: u64,
 }
 
-impl Copying<'_> {
-    fn all(&mut self) -> Result<(), Trouble> {
-        while let Some(step) = self.walk.next().map_err(Trouble::source)? {
+impl DirectoryCopy<'_> {
+    fn all(&mut self) -> Result<(), TaskError> {
+        while let Some(step) = self.walk.next().map_err(TaskError::source)? {
             self.mover.watch().check_stop()?;
-            self.mover.watch().enter(Phase::Reading);
+            self.mover.watch().enter(CopyThreadPhase::Reading);
             match step {
-                Step::Found(name, stat) => self.entry(&name, kind(&stat))?,
-                Step::Leaves => self.leave()?,
+                WalkStep::Found(name, stat) => self.entry(&name, kind(&stat))?,
+                WalkStep::Leaves => self.leave()?,
             }
         }
         Ok(())
     }
 
     /// An earlier try may have seen names that the source has no more.
-    fn drop_foreign(&self) -> Result<(), Trouble> {
+    fn drop_foreign(&self) -> Result<(), TaskError> {
         let Some(to) = &self.to else { return Ok(()) };
         let present = to.here().names().at_destination(self.shown())?;
         present
@@ -74,20 +75,20 @@ impl Copying<'_> {
             .at_destination(self.shown())
     }
 
-    fn entry(&mut self, name: &OsStr, found: FileType) -> Result<(), Trouble> {
+    fn entry(&mut self, name: &OsStr, found: FileType) -> Result<(), TaskError> {
         self.drop_other_kind(name, found)?;
         match found {
             FileType::Directory => self.enter(name),
             FileType::RegularFile => self.file(name),
             FileType::Symlink => self.link(name),
-            other => Err(Trouble::source(format_args!(
+            other => Err(TaskError::source(format_args!(
                 "{} is neither file, directory nor link but {other:?}; take it away",
                 self.shown()
             ))),
         }
     }
 
-    fn drop_other_kind(&self, name: &OsStr, wanted: FileType) -> Result<(), Trouble> {
+    fn drop_other_kind(&self, name: &OsStr, wanted: FileType) -> Result<(), TaskError> {
         let Some(to) = &self.to else { return Ok(()) };
         match to.here().find(name).at_destination(self.shown())? {
             Some(stat) if kind(&stat) != wanted => {
@@ -97,13 +98,13 @@ impl Copying<'_> {
         }
     }
 
-    fn enter(&mut self, name: &OsStr) -> Result<(), Trouble> {
-        self.entries.push(Entry {
+    fn enter(&mut self, name: &OsStr) -> Result<(), TaskError> {
+        self.entries.push(ManifestEntry {
             path: self.walk.path().to_vec(),
             kind: EntryKind::Directory,
         });
         let shown = self.shown();
-        self.walk.enter(name).map_err(Trouble::source)?;
+        self.walk.enter(name).map_err(TaskError::source)?;
         if let Some(to) = &mut self.to {
             let below = to.here().ensure_dir(name);
             below
@@ -113,7 +114,7 @@ impl Copying<'_> {
         self.drop_foreign()
     }
 
-    fn leave(&mut self) -> Result<(), Trouble> {
+    fn leave(&mut self) -> Result<(), TaskError> {
         let shown = self.shown();
         self.walk.leave().at_source(&shown)?;
         let Some(to) = &mut self.to else {
@@ -125,7 +126,7 @@ impl Copying<'_> {
         to.leave().at_destination(&shown)
     }
 
-    fn file(&mut self, name: &OsStr) -> Result<(), Trouble> {
+    fn file(&mut self, name: &OsStr) -> Result<(), TaskError> {
         let shown = self.shown();
         let source = self.walk.here().read(name).at_source(&shown)?;
         // What was opened counts, not what stood there a moment ago.
@@ -133,7 +134,7 @@ impl Copying<'_> {
             .map_err(Into::into)
             .at_source(&shown)?;
         if kind(&stat) != FileType::RegularFile {
-            return Err(Trouble::source(format_args!(
+            return Err(TaskError::source(format_args!(
                 "{shown} changed while it was read"
             )));
         }
@@ -160,15 +161,15 @@ impl Copying<'_> {
             size: moved.size,
             digest: moved.digest,
         };
-        self.entries.push(Entry {
+        self.entries.push(ManifestEntry {
             path: self.walk.path().to_vec(),
             kind,
         });
         Ok(())
     }
 
-    fn link(&mut self, name: &OsStr) -> Result<(), Trouble> {
-        let target = self.walk.read_link(name).map_err(Trouble::source)?;
+    fn link(&mut self, name: &OsStr) -> Result<(), TaskError> {
+        let target = self.walk.read_link(name).map_err(TaskError::source)?;
         if let Some(to) = &self.to {
             let make = || {
                 to.here().remove(name)?;
@@ -179,7 +180,7 @@ impl Copying<'_> {
         let kind = EntryKind::Link {
             target: target.into_vec(),
         };
-        self.entries.push(Entry {
+        self.entries.push(ManifestEntry {
             path: self.walk.path().to_vec(),
             kind,
         });
@@ -207,11 +208,11 @@ mod tests {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
 
     use super::*;
-    use crate::files::agent::watch::Watch;
-    use crate::files::wire::Blame;
+    use crate::files::agent::watch::CopyWatch;
+    use crate::files::wire::WireBlame;
 
-    fn read(root: &Dir) -> Result<Moved, Trouble> {
-        let mut mover = Mover::new(Arc::new(Watch::default()), None, u64::MAX);
+    fn read(root: &Dir) -> Result<MovedFile, TaskError> {
+        let mut mover = Mover::new(Arc::new(CopyWatch::default()), None, u64::MAX);
         tree(&mut mover, root.again().unwrap(), None)
     }
 
@@ -252,7 +253,7 @@ mod tests {
                         found += 1;
                     }
                     Err(trouble) => {
-                        assert_eq!(trouble.blame, Blame::Source);
+                        assert_eq!(trouble.blame, WireBlame::Source);
                         refused += 1;
                     }
                 }

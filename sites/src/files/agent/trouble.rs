@@ -3,56 +3,56 @@
 use std::fmt;
 use std::io;
 
-use crate::files::wire::{Blame, Outcome};
+use crate::files::wire::{AgentOutcome, WireBlame};
 
 /// Why a task failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
-    pub(super) blame: Blame,
+pub(super) struct TaskError {
+    pub(super) blame: WireBlame,
     pub(super) detail: String,
 }
 
-impl Trouble {
+impl TaskError {
     pub(super) fn source(detail: impl fmt::Display) -> Self {
         Self {
-            blame: Blame::Source,
+            blame: WireBlame::Source,
             detail: format!("source: {detail}"),
         }
     }
 
     pub(super) fn destination(detail: impl fmt::Display) -> Self {
         Self {
-            blame: Blame::Destination,
+            blame: WireBlame::Destination,
             detail: format!("destination: {detail}"),
         }
     }
 
     pub(super) fn process(detail: impl fmt::Display) -> Self {
         Self {
-            blame: Blame::Process,
+            blame: WireBlame::Process,
             detail: detail.to_string(),
         }
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
-        Outcome::failed(self.blame, &self.detail)
+    pub(super) fn outcome(&self) -> AgentOutcome {
+        AgentOutcome::failed(self.blame, &self.detail)
     }
 }
 
 /// Says at which end an operation failed, and what it was.
-pub(super) trait At<T> {
+pub(super) trait FailureEnd<T> {
     /// While reading the source.
-    fn at_source(self, what: impl fmt::Display) -> Result<T, Trouble>;
+    fn at_source(self, what: impl fmt::Display) -> Result<T, TaskError>;
     /// While writing the destination.
-    fn at_destination(self, what: impl fmt::Display) -> Result<T, Trouble>;
+    fn at_destination(self, what: impl fmt::Display) -> Result<T, TaskError>;
 }
 
-impl<T> At<T> for io::Result<T> {
-    fn at_source(self, what: impl fmt::Display) -> Result<T, Trouble> {
-        self.map_err(|error| Trouble::source(format_args!("{what}: {error}")))
+impl<T> FailureEnd<T> for io::Result<T> {
+    fn at_source(self, what: impl fmt::Display) -> Result<T, TaskError> {
+        self.map_err(|error| TaskError::source(format_args!("{what}: {error}")))
     }
 
-    fn at_destination(self, what: impl fmt::Display) -> Result<T, Trouble> {
-        self.map_err(|error| Trouble::destination(format_args!("{what}: {error}")))
+    fn at_destination(self, what: impl fmt::Display) -> Result<T, TaskError> {
+        self.map_err(|error| TaskError::destination(format_args!("{what}: {error}")))
     }
 }

@@ -8,14 +8,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::trouble::Trouble;
+use super::trouble::TaskError;
 
 /// How often progress is written and stalls are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What the copying thread is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum CopyThreadPhase {
     /// Something that may take as long as it takes: waiting for its share, flushing.
     Free = 0,
     /// Reading the source.
@@ -26,14 +26,14 @@ pub(super) enum Phase {
 
 /// Shared between the copying thread and the one that looks.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct CopyWatch {
     phase: AtomicU8,
     steps: AtomicU64,
     done_bytes: AtomicU64,
     stop: Arc<AtomicBool>,
 }
 
-impl Watch {
+impl CopyWatch {
     /// Ends with a signal that sets `stop`.
     pub(super) fn new(stop: Arc<AtomicBool>) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Watch {
     }
 
     /// Enters a phase; also each new step within one.
-    pub(super) fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: CopyThreadPhase) {
         self.phase.store(phase as u8, Relaxed);
         self.steps.fetch_add(1, Relaxed);
     }
@@ -63,9 +63,9 @@ impl Watch {
     }
 
     /// An error if the task was told to end.
-    pub(super) fn check_stop(&self) -> Result<(), Trouble> {
+    pub(super) fn check_stop(&self) -> Result<(), TaskError> {
         if self.stop.load(Relaxed) {
-            return Err(Trouble::process(
+            return Err(TaskError::process(
                 "the copy was stopped by a signal; what arrived is kept",
             ));
         }
@@ -73,7 +73,7 @@ impl Watch {
     }
 
     /// Waits for its share of the link; ends early with an error if told to end.
-    pub(super) fn wait(&self, time: Duration) -> Result<(), Trouble> {
+    pub(super) fn wait(&self, time: Duration) -> Result<(), TaskError> {
         const SLICE: Duration = Duration::from_millis(50);
         let until = Instant::now() + time;
         loop {
@@ -104,7 +104,7 @@ impl StallDetector {
         }
     }
 
-    fn look(&mut self, watch: &Watch, now: Instant) -> Option<Trouble> {
+    fn look(&mut self, watch: &CopyWatch, now: Instant) -> Option<TaskError> {
         let steps = watch.steps.load(Relaxed);
         if steps != self.steps {
             (self.steps, self.since) = (steps, now);
@@ -112,14 +112,14 @@ impl StallDetector {
         }
         let stalled = now.saturating_duration_since(self.since);
         let phase = watch.phase.load(Relaxed);
-        if stalled < self.stall_after || phase == Phase::Free as u8 {
+        if stalled < self.stall_after || phase == CopyThreadPhase::Free as u8 {
             return None;
         }
         let detail = format!("no byte for {} s", stalled.as_secs());
-        Some(if phase == Phase::Reading as u8 {
-            Trouble::source(detail)
+        Some(if phase == CopyThreadPhase::Reading as u8 {
+            TaskError::source(detail)
         } else {
-            Trouble::destination(detail)
+            TaskError::destination(detail)
         })
     }
 }
@@ -135,10 +135,10 @@ impl Looker {
     /// Starts it. `on_progress` gets the bytes done when they have changed,
     /// `on_stall` is called once when nothing moves for `stall_after`.
     pub(super) fn start(
-        watch: Arc<Watch>,
+        watch: Arc<CopyWatch>,
         stall_after: Duration,
         mut on_progress: impl FnMut(u64) + Send + 'static,
-        on_stall: impl FnOnce(Trouble) + Send + 'static,
+        on_stall: impl FnOnce(TaskError) + Send + 'static,
     ) -> Self {
         let over = Arc::new((Mutex::new(false), Condvar::new()));
         let ended = over.clone();
@@ -186,12 +186,12 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::files::wire::Blame;
+    use crate::files::wire::WireBlame;
 
     const STALL: Duration = Duration::from_secs(30);
 
-    fn stalled(phase: Phase) -> Option<Blame> {
-        let (watch, start) = (Watch::default(), Instant::now());
+    fn stalled(phase: CopyThreadPhase) -> Option<WireBlame> {
+        let (watch, start) = (CopyWatch::default(), Instant::now());
         let mut detector = StallDetector::new(STALL, start);
         watch.enter(phase);
         assert_eq!(
@@ -210,18 +210,21 @@ mod tests {
 
     #[test]
     fn whoever_is_waited_for_is_blamed_for_a_stall_but_not_when_we_wait() {
-        assert_eq!(stalled(Phase::Reading), Some(Blame::Source));
-        assert_eq!(stalled(Phase::Writing), Some(Blame::Destination));
-        assert_eq!(stalled(Phase::Free), None);
+        assert_eq!(stalled(CopyThreadPhase::Reading), Some(WireBlame::Source));
+        assert_eq!(
+            stalled(CopyThreadPhase::Writing),
+            Some(WireBlame::Destination)
+        );
+        assert_eq!(stalled(CopyThreadPhase::Free), None);
     }
 
     #[test]
     fn a_source_that_gives_no_byte_is_noticed_while_the_reader_hangs_in_it() {
         let (mut silent, _writer) = std::io::pipe().unwrap();
-        let watch = Arc::new(Watch::default());
+        let watch = Arc::new(CopyWatch::default());
         let reading = watch.clone();
         thread::spawn(move || {
-            reading.enter(Phase::Reading);
+            reading.enter(CopyThreadPhase::Reading);
             let _ = silent.read(&mut [0]);
         });
         let (report, stalls) = mpsc::channel();
@@ -232,12 +235,16 @@ mod tests {
             move |trouble| report.send(trouble).unwrap(),
         );
         let trouble = stalls.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert_eq!(trouble.blame, Blame::Source);
+        assert_eq!(trouble.blame, WireBlame::Source);
     }
 
     #[test]
     fn waiting_for_a_share_ends_when_told_to() {
         let stop = Arc::new(AtomicBool::new(true));
-        assert!(Watch::new(stop).wait(Duration::from_secs(3600)).is_err());
+        assert!(
+            CopyWatch::new(stop)
+                .wait(Duration::from_secs(3600))
+                .is_err()
+        );
     }
 }

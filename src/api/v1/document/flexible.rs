@@ -1,7 +1,7 @@
 //! How a flexible job may be split, and in which shapes it may run.
 
 use cospan_domain::acquire::{Molding, OtherShape};
-use cospan_domain::job::spec::{Flexible, JobSpec, Request};
+use cospan_domain::job::spec::{Flexible, JobSpec, RequestType};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -69,7 +69,7 @@ pub struct ShapeDocument {
 impl FlexibleDocument {
     /// What a flexible job says of it; `None` if it is none.
     pub(crate) fn of(spec: &JobSpec) -> Option<Self> {
-        let Request::Flexible(bounds) = &spec.request else {
+        let RequestType::Flexible(bounds) = &spec.request else {
             return None;
         };
         let Molding { overhead, shapes } = &spec.run.molding;

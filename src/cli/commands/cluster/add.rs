@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use cospan_domain::units::Bytes;
 use cospan_durable::PRIVATE;
-use cospan_sites::slurm::probe::{Facts, Partition};
+use cospan_sites::slurm::probe::{ProbedFacts, SlurmPartition};
 use serde::Serialize;
 
-use super::{Cluster, judged, wait_for};
+use super::{SlurmSession, judged, wait_for};
 use crate::cli::args_cluster::SiteAddArgs;
-use crate::cli::commands::doctor::{self, Check};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::commands::doctor::{self, DoctorCheck};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::note;
 use crate::cli::progress;
 use crate::config::sections::Site;
-use crate::config::{Config, ConfigError, Value};
+use crate::config::{Config, ConfigError, OptionValue};
 
 /// Stands for the root until it is known.
 const UNKNOWN_ROOT: &str = "/";
@@ -28,7 +28,7 @@ const GB: u64 = 1_000_000_000;
 /// What was found, and what follows from it.
 #[derive(Debug, Serialize)]
 struct Added {
-    checks: Vec<Check>,
+    checks: Vec<DoctorCheck>,
     /// As it stands in the configuration; none if the site cannot be used.
     section: Option<String>,
     /// The file that has it now.
@@ -38,7 +38,7 @@ struct Added {
 }
 
 /// Looks at a cluster and adds it to the configuration.
-pub(crate) fn run(context: &mut Context, args: &SiteAddArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &SiteAddArgs) -> Result<CliExit, CliError> {
     let file = target(context)?;
     let before = match std::fs::read_to_string(&file) {
         Ok(text) => text,
@@ -56,7 +56,7 @@ pub(crate) fn run(context: &mut Context, args: &SiteAddArgs) -> Result<Exit, Cli
     let section = preliminary(args)?;
     progress(&format!("looking at {}", args.site));
     let probed = wait_for(async {
-        let cluster = Cluster::of(&section, args.root.clone().unwrap_or_default())?;
+        let cluster = SlurmSession::of(&section, args.root.clone().unwrap_or_default())?;
         let probed = cluster.probe(false).await;
         cluster.close().await;
         Ok::<_, CliError>(probed)
@@ -69,7 +69,7 @@ pub(crate) fn run(context: &mut Context, args: &SiteAddArgs) -> Result<Exit, Cli
         file: None,
         links: links(&args.site, &known),
     };
-    if let (Exit::Done, Some(partition)) = (exit, partition) {
+    if let (CliExit::Done, Some(partition)) = (exit, partition) {
         let text = written(args, &probed.facts, partition);
         if !args.dry_run {
             append(&file, &before, &text)?;
@@ -117,7 +117,7 @@ fn links(site: &str, known: &[Site]) -> Vec<String> {
 }
 
 /// The configuration file in effect, or that which is to be made.
-fn target(context: &Context) -> Result<PathBuf, CliError> {
+fn target(context: &CommandContext) -> Result<PathBuf, CliError> {
     let missing = |file: &PathBuf| !file.exists();
     let named = context
         .global
@@ -151,8 +151,8 @@ fn preliminary(args: &SiteAddArgs) -> Result<Site, CliError> {
 
 fn lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
     let mut text = format!("[[site]]\nname = {}\nkind = \"slurm\"\n", args.site.show());
-    let path = |path: &Option<PathBuf>| path.as_ref().map(Value::show);
-    let word = |word: &Option<String>| word.as_ref().map(Value::show);
+    let path = |path: &Option<PathBuf>| path.as_ref().map(OptionValue::show);
+    let word = |word: &Option<String>| word.as_ref().map(OptionValue::show);
     let given = [
         ("ssh", word(&args.ssh)),
         ("ssh_config", path(&args.ssh_config)),
@@ -171,7 +171,7 @@ fn lines(args: &SiteAddArgs, root: &Path, processors: u32) -> String {
     text
 }
 
-fn written(args: &SiteAddArgs, facts: &Facts, partition: &Partition) -> String {
+fn written(args: &SiteAddArgs, facts: &ProbedFacts, partition: &SlurmPartition) -> String {
     let processors = args.processors.unwrap_or(partition.processors).max(1);
     let mut text = lines(args, Path::new(&facts.root), processors);
     let memory = Bytes(partition.memory.0 / GB * GB);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_is_written_has_what_the_cluster_has_and_says_which_links_it_lacks() {
-        let partition = Partition {
+        let partition = SlurmPartition {
             name: "normal".to_owned(),
             is_default: true,
             is_up: true,
@@ -268,10 +268,10 @@ mod tests {
             disk: Bytes(0),
         };
         let root = "/home/me/cospan".to_owned();
-        let facts = Facts {
+        let facts = ProbedFacts {
             root,
             free: Bytes(7 * GB + 5),
-            ..Facts::default()
+            ..ProbedFacts::default()
         };
         let args = SiteAddArgs {
             ssh: Some("login".to_owned()),
@@ -285,7 +285,7 @@ mod tests {
             (known[0].memory, known[0].disk),
             (Some(Bytes(9 * GB)), Some(Bytes(7 * GB)))
         );
-        let counted = Partition {
+        let counted = SlurmPartition {
             disk: Bytes(GB),
             ..partition.clone()
         };
@@ -295,7 +295,7 @@ mod tests {
             ..args
         };
         let links = links("beta", &known);
-        let facts = Facts {
+        let facts = ProbedFacts {
             root: "/home/me/beta".to_owned(),
             ..facts
         };

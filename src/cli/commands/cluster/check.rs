@@ -1,18 +1,18 @@
 //! `cospan site check`
 
-use super::{Cluster, judged, section, wait_for};
+use super::{SlurmSession, judged, section, wait_for};
 use crate::cli::args_cluster::SiteCheckArgs;
 use crate::cli::commands::doctor;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::progress;
 
 /// Looks at a site, and says of each failure what to do.
-pub(crate) fn run(context: &mut Context, args: &SiteCheckArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &SiteCheckArgs) -> Result<CliExit, CliError> {
     let section = section(context, &args.site)?;
     progress(&format!("looking at {}", args.site));
     let probed = wait_for(async {
-        let cluster = Cluster::of(&section, section.root.clone())?;
+        let cluster = SlurmSession::of(&section, section.root.clone())?;
         let probed = cluster.probe(true).await;
         cluster.close().await;
         Ok::<_, CliError>(probed)

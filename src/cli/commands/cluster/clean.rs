@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal};
 
-use cospan_domain::ids::{InstanceId, JobId, Tag};
+use cospan_domain::ids::{AttemptTag, InstanceId, JobId};
 use cospan_domain::units::Bytes;
 use cospan_sites::port::Attempts;
 use cospan_sites::slurm::SlurmSite;
 use cospan_sites::slurm::remains::Remains;
 use serde::Serialize;
 
-use super::{Cluster, section, wait_for};
+use super::{SlurmSession, section, wait_for};
 use crate::cli::args_cluster::SiteCleanArgs;
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::out::note;
 
 /// What was there and what became of it.
@@ -32,33 +32,33 @@ struct Cleaned {
 }
 
 /// Removes what attempts left at a site.
-pub(crate) fn run(context: &mut Context, args: &SiteCleanArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &SiteCleanArgs) -> Result<CliExit, CliError> {
     let section = section(context, &args.site)?;
     let needs = match args.needed_by_nobody {
-        true => Needs::Nobody,
+        true => KeptAttempts::Nobody,
         false => needs(context, &args.site)?,
     };
     let cleaned = wait_for(async {
-        let cluster = Cluster::of(&section, section.root.clone())?;
+        let cluster = SlurmSession::of(&section, section.root.clone())?;
         let cleaned = clean(&cluster.site()?, &needs, args).await;
         cluster.close().await;
         cleaned
     })?;
     let Some(cleaned) = cleaned else {
         note("nothing was removed");
-        return Ok(Exit::Done);
+        return Ok(CliExit::Done);
     };
     context.out.answer(&cleaned, text)?;
     Ok(if cleaned.failed.is_empty() {
-        Exit::Done
+        CliExit::Done
     } else {
-        Exit::Usage
+        CliExit::Usage
     })
 }
 
 /// Whose attempts stay.
 #[derive(Debug)]
-enum Needs {
+enum KeptAttempts {
     /// The user says that nobody needs any.
     Nobody,
     /// What is not this server's, and of its own what these jobs left.
@@ -68,24 +68,24 @@ enum Needs {
     },
 }
 
-impl Needs {
-    fn keep(&self, tag: &Tag) -> bool {
+impl KeptAttempts {
+    fn keep(&self, tag: &AttemptTag) -> bool {
         match self {
-            Needs::Nobody => false,
-            Needs::Server { instance, jobs } => {
+            KeptAttempts::Nobody => false,
+            KeptAttempts::Server { instance, jobs } => {
                 tag.instance == *instance && jobs.contains(&tag.job)
             }
         }
     }
 
     /// Another server's: what that needs nobody here knows.
-    fn is_foreign(&self, tag: &Tag) -> bool {
-        matches!(self, Needs::Server { instance, .. } if tag.instance != *instance)
+    fn is_foreign(&self, tag: &AttemptTag) -> bool {
+        matches!(self, KeptAttempts::Server { instance, .. } if tag.instance != *instance)
     }
 }
 
 /// What the server says that it needs, of all jobs.
-fn needs(context: &Context, site: &str) -> Result<Needs, CliError> {
+fn needs(context: &CommandContext, site: &str) -> Result<KeptAttempts, CliError> {
     let remedy = "start it, or name it with --server; if no server needs anything there any more, \
                   say so with --needed-by-nobody";
     let unknown = |why: String| {
@@ -101,7 +101,7 @@ fn needs(context: &Context, site: &str) -> Result<Needs, CliError> {
         .instance
         .parse()
         .map_err(|_| unknown("the server does not say who it is".into()))?;
-    Ok(Needs::Server {
+    Ok(KeptAttempts::Server {
         instance,
         jobs: told.jobs.into_iter().map(JobId).collect(),
     })
@@ -110,7 +110,7 @@ fn needs(context: &Context, site: &str) -> Result<Needs, CliError> {
 /// `None` if the user does not want it.
 async fn clean(
     site: &SlurmSite,
-    needs: &Needs,
+    needs: &KeptAttempts,
     args: &SiteCleanArgs,
 ) -> Result<Option<Cleaned>, CliError> {
     let failed = |error| {
@@ -205,18 +205,18 @@ mod tests {
 
     use async_trait::async_trait;
     use cospan_domain::resources::Resources;
-    use cospan_sites::exec::{Command, Ended, Exec, ExecError, Output, Work};
+    use cospan_sites::exec::{CommandExit, CommandOutput, Exec, ExecCommand, ExecError, Work};
     use cospan_sites::slurm::SlurmConfig;
 
     use super::*;
 
     /// A cluster on which attempts left something; keeps what was removed.
     #[derive(Debug, Default)]
-    struct Left(Mutex<Vec<String>>);
+    struct ClusterRemains(Mutex<Vec<String>>);
 
     #[async_trait]
-    impl Exec for Left {
-        async fn run(&self, command: Command) -> Result<Output, ExecError> {
+    impl Exec for ClusterRemains {
+        async fn run(&self, command: ExecCommand) -> Result<CommandOutput, ExecError> {
             let Work::Script { words, .. } = &command.work else {
                 unreachable!()
             };
@@ -235,16 +235,16 @@ mod tests {
                 verb => unreachable!("{verb}"),
             }
             let stdout = (answer + "done\n").into_bytes();
-            Ok(Output {
-                ended: Ended::Code(0),
+            Ok(CommandOutput {
+                ended: CommandExit::Code(0),
                 stdout,
                 stderr: Vec::new(),
             })
         }
     }
 
-    fn cleaned(needs: &Needs) -> (Cleaned, Vec<String>) {
-        let left = Arc::new(Left::default());
+    fn cleaned(needs: &KeptAttempts) -> (Cleaned, Vec<String>) {
+        let left = Arc::new(ClusterRemains::default());
         let (name, all) = ("there".parse().unwrap(), Resources::processors(1));
         let config = SlurmConfig::new(name, "/root".into(), all, Vec::new());
         let site = SlurmSite::remote(config, left.clone()).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn what_any_job_of_the_server_needs_or_another_server_left_stays() {
         let jobs = [JobId(1)].into();
-        let needs = Needs::Server {
+        let needs = KeptAttempts::Server {
             instance: "aaaaaaaa".parse().unwrap(),
             jobs,
         };
@@ -275,6 +275,6 @@ mod tests {
 
     #[test]
     fn all_of_it_goes_if_nobody_needs_it() {
-        assert_eq!(cleaned(&Needs::Nobody).1.len(), 3);
+        assert_eq!(cleaned(&KeptAttempts::Nobody).1.len(), 3);
     }
 }

@@ -8,27 +8,27 @@ pub(crate) mod clean;
 use std::path::PathBuf;
 
 use cospan_sites::port::SiteError;
-use cospan_sites::slurm::finding::{Finding, Verdict as Found};
+use cospan_sites::slurm::finding::{Finding, FindingVerdict};
 use cospan_sites::slurm::probe::{Probed, probe};
 use cospan_sites::slurm::{SlurmConfig, SlurmSite};
 use tempfile::TempDir;
 
-use super::doctor::{Check, Verdict};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
-use crate::clusters::{self, Way};
-use crate::config::Value;
+use super::doctor::{CheckVerdict, DoctorCheck};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
+use crate::clusters::{self, ClusterWay};
+use crate::config::OptionValue;
 use crate::config::sections::{Site, SiteKind};
 
 /// A cluster under Slurm, and the way there, for the time of one command.
-struct Cluster {
+struct SlurmSession {
     config: SlurmConfig,
-    way: Way,
+    way: ClusterWay,
     /// Has the socket of the connection.
     _place: TempDir,
 }
 
-impl Cluster {
+impl SlurmSession {
     fn of(section: &Site, root: PathBuf) -> Result<Self, CliError> {
         let refused = |error: SiteError| CliError::usage(error.to_string(), "correct the site");
         let place = tempfile::Builder::new().prefix("cospan-").tempdir();
@@ -52,7 +52,7 @@ impl Cluster {
             Ok(probed) => probed,
             Err(error) => {
                 let (found, advice) = self.unreached(&error).await;
-                let verdict = Found::Bad;
+                let verdict = FindingVerdict::Bad;
                 Probed {
                     findings: vec![Finding {
                         what: "login",
@@ -68,8 +68,8 @@ impl Cluster {
 
     async fn unreached(&self, error: &SiteError) -> (String, String) {
         let trouble = match &self.way {
-            Way::Ssh(exec) => exec.trouble().await,
-            Way::Here(_) => None,
+            ClusterWay::Ssh(exec) => exec.trouble().await,
+            ClusterWay::Here(_) => None,
         };
         trouble.unwrap_or_else(|| {
             let said = error.to_string();
@@ -81,21 +81,21 @@ impl Cluster {
     fn site(&self) -> Result<SlurmSite, CliError> {
         let (config, exec) = (self.config.clone(), self.way.exec());
         let made = match self.way {
-            Way::Here(_) => SlurmSite::new(config, exec),
-            Way::Ssh(_) => SlurmSite::remote(config, exec),
+            ClusterWay::Here(_) => SlurmSite::new(config, exec),
+            ClusterWay::Ssh(_) => SlurmSite::remote(config, exec),
         };
         made.map_err(|error| CliError::usage(error.to_string(), "correct the site"))
     }
 
     async fn close(self) {
-        if let Way::Ssh(exec) = &self.way {
+        if let ClusterWay::Ssh(exec) = &self.way {
             exec.close().await;
         }
     }
 }
 
 /// The section of a site under Slurm.
-fn section(context: &Context, name: &str) -> Result<Site, CliError> {
+fn section(context: &CommandContext, name: &str) -> Result<Site, CliError> {
     let located = context.config()?;
     let sites = &located.loaded.config.site;
     let Some(site) = sites.iter().find(|site| site.name.as_str() == name) else {
@@ -120,21 +120,27 @@ fn section(context: &Context, name: &str) -> Result<Site, CliError> {
 }
 
 /// Findings as checks, and how the command ends with them.
-fn judged(findings: &[Finding]) -> (Vec<Check>, Exit) {
-    let check = |finding: &Finding| Check {
+fn judged(findings: &[Finding]) -> (Vec<DoctorCheck>, CliExit) {
+    let check = |finding: &Finding| DoctorCheck {
         what: finding.what,
         verdict: match finding.verdict {
-            Found::Good => Verdict::Good,
-            Found::Odd => Verdict::Odd,
-            Found::Bad => Verdict::Bad,
+            FindingVerdict::Good => CheckVerdict::Good,
+            FindingVerdict::Odd => CheckVerdict::Odd,
+            FindingVerdict::Bad => CheckVerdict::Bad,
         },
         found: finding.found.clone(),
         remedy: (!finding.advice.is_empty()).then(|| finding.advice.clone()),
     };
-    let is_bad = findings.iter().any(|finding| finding.verdict == Found::Bad);
+    let is_bad = findings
+        .iter()
+        .any(|finding| finding.verdict == FindingVerdict::Bad);
     (
         findings.iter().map(check).collect(),
-        if is_bad { Exit::Usage } else { Exit::Done },
+        if is_bad {
+            CliExit::Usage
+        } else {
+            CliExit::Done
+        },
     )
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::Examination;
-use crate::cli::context::Context;
+use crate::cli::context::CommandContext;
 use crate::cli::exit::CliError;
 use crate::cli::version;
 use crate::config::show;
@@ -20,7 +20,7 @@ const LOG_LINES: &str = "500";
 /// Writes the bundle.
 pub(super) fn write(
     file: &Path,
-    context: &Context,
+    context: &CommandContext,
     examination: &Examination,
 ) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(&bundle(context, examination))
@@ -46,7 +46,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)
 }
 
-fn bundle(context: &Context, examination: &Examination) -> Value {
+fn bundle(context: &CommandContext, examination: &Examination) -> Value {
     let environment = &context.environment;
     let client = examination.client.as_ref();
     let told = |value: Option<Result<Value, String>>| match value {
@@ -146,11 +146,11 @@ fn without_tokens(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::Token;
+    use crate::keys::SecretToken;
 
     #[test]
     fn a_key_that_slipped_into_a_log_is_taken_out_and_metrics_stay() {
-        let token = Token::random().unwrap();
+        let token = SecretToken::random().unwrap();
         let text = format!("cospan_jobs_total 7\nkey {} used\n", token.secret());
         let clean = without_tokens(&text);
         assert_eq!(clean, "cospan_jobs_total 7\nkey cospan_(hidden) used\n");

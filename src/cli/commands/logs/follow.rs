@@ -4,10 +4,10 @@ use std::io::Read;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::lines::Lines;
-use super::{Source, Wanted, is_missing, put};
+use super::lines::StreamLines;
+use super::{StreamSource, WantedLogs, is_missing, put};
 use crate::cli::exit::CliError;
-use crate::cli::out::{Out, note};
+use crate::cli::out::{AnswerPrinter, note};
 use crate::client::ClientError;
 
 /// Between two looks at a component that has not begun.
@@ -20,17 +20,21 @@ const WAITING: usize = 8;
 const AT_ONCE: usize = 32;
 
 /// A piece of one stream, or why there is no more.
-enum Told {
+enum StreamPart {
     Bytes(usize, Vec<u8>),
     Ended(usize, Result<(), CliError>),
 }
 
 /// Prints all there is and comes, until the jobs have ended.
-pub(super) fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), CliError> {
+pub(super) fn print(
+    out: &mut AnswerPrinter,
+    wanted: &WantedLogs,
+    ids: &[u64],
+) -> Result<(), CliError> {
     let sources = sources(wanted, ids)?;
     let (to, from) = sync_channel(WAITING);
     for (index, source) in sources.iter().enumerate() {
-        let reader = Reader {
+        let reader = StreamReader {
             source: source.clone(),
             index,
             to: to.clone(),
@@ -38,15 +42,17 @@ pub(super) fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), C
         std::thread::spawn(move || reader.run());
     }
     drop(to);
-    let mut lines: Vec<Lines> = sources
+    let mut lines: Vec<StreamLines> = sources
         .iter()
-        .map(|source| Lines::of(source.label.as_deref()))
+        .map(|source| StreamLines::of(source.label.as_deref()))
         .collect();
     let mut problem = None;
     for told in from {
         match told {
-            Told::Bytes(index, bytes) => put(out, &sources[index], &lines[index].take(&bytes))?,
-            Told::Ended(index, result) => {
+            StreamPart::Bytes(index, bytes) => {
+                put(out, &sources[index], &lines[index].take(&bytes))?
+            }
+            StreamPart::Ended(index, result) => {
                 put(out, &sources[index], &lines[index].end())?;
                 problem = problem.or(result.err());
             }
@@ -55,7 +61,7 @@ pub(super) fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), C
     problem.map_or(Ok(()), Err)
 }
 
-fn sources(wanted: &Wanted, ids: &[u64]) -> Result<Vec<Source>, CliError> {
+fn sources(wanted: &WantedLogs, ids: &[u64]) -> Result<Vec<StreamSource>, CliError> {
     let mut sources = Vec::new();
     for &id in ids {
         sources.extend(wanted.sources(id)?);
@@ -70,33 +76,34 @@ fn sources(wanted: &Wanted, ids: &[u64]) -> Result<Vec<Source>, CliError> {
 }
 
 /// Reads one stream.
-struct Reader {
-    source: Source,
+struct StreamReader {
+    source: StreamSource,
     index: usize,
-    to: SyncSender<Told>,
+    to: SyncSender<StreamPart>,
 }
 
 /// The printing side is gone: the user has seen enough.
-struct Gone;
+struct PrinterGone;
 
-impl Reader {
+impl StreamReader {
     fn run(self) {
         if let Ok(result) = self.follow() {
             // If nobody listens any more, nobody misses it.
-            let _ = self
-                .to
-                .send(Told::Ended(self.index, result.map_err(CliError::from)));
+            let _ = self.to.send(StreamPart::Ended(
+                self.index,
+                result.map_err(CliError::from),
+            ));
         }
     }
 
-    fn tell(&self, bytes: &[u8]) -> Result<(), Gone> {
+    fn tell(&self, bytes: &[u8]) -> Result<(), PrinterGone> {
         self.to
-            .send(Told::Bytes(self.index, bytes.to_vec()))
-            .map_err(|_| Gone)
+            .send(StreamPart::Bytes(self.index, bytes.to_vec()))
+            .map_err(|_| PrinterGone)
     }
 
     /// All there is and comes, of one attempt after the other, until the job has ended.
-    fn follow(&self) -> Result<Result<(), ClientError>, Gone> {
+    fn follow(&self) -> Result<Result<(), ClientError>, PrinterGone> {
         let mut attempt = 0;
         let mut offset = 0;
         let mut reached = Instant::now();
@@ -146,7 +153,7 @@ impl Reader {
         &self,
         attempt: u32,
         offset: &mut u64,
-    ) -> Result<Result<(), ClientError>, Gone> {
+    ) -> Result<Result<(), ClientError>, PrinterGone> {
         if attempt == 0 {
             return Ok(Ok(()));
         }

@@ -6,12 +6,12 @@ use crate::cli::out::dim;
 const LONGEST_LINE: usize = 64 << 10;
 
 /// The lines of a stream, on their way to be printed; without a label, its bytes as they are.
-pub(super) struct Lines {
+pub(super) struct StreamLines {
     label: Option<String>,
     unfinished: Vec<u8>,
 }
 
-impl Lines {
+impl StreamLines {
     pub(super) fn of(label: Option<&str>) -> Self {
         Self {
             label: label.map(|label| dim(&format!("{label} | "))),
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_printed_in_parts_and_never_kept_whole() {
-        let mut lines = Lines::of(Some("a"));
+        let mut lines = StreamLines::of(Some("a"));
         let (mut printed, mut most) = (0, 0);
         for _ in 0..100 {
             printed += lines
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_line_wait_for_its_end() {
-        let mut lines = Lines::of(Some("a"));
+        let mut lines = StreamLines::of(Some("a"));
         assert_eq!(lines.take(b"one, "), b"");
         let whole = anstream::adapter::strip_bytes(&lines.take(b"two\nthr")).into_vec();
         assert_eq!(whole, b"a | one, two\n");
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_only_stream_is_printed_byte_by_byte() {
-        let mut lines = Lines::of(None);
+        let mut lines = StreamLines::of(None);
         assert_eq!(lines.take(b"one, "), b"one, ");
         assert_eq!(lines.end(), b"");
     }

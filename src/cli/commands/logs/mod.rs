@@ -7,26 +7,26 @@ use crate::api::v1::Size;
 use crate::api::v1::job::JobReport;
 use crate::api::v1::problem::Code;
 use crate::cli::args_job::{LogsArgs, StreamArg};
-use crate::cli::context::Context;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::context::CommandContext;
+use crate::cli::exit::{CliError, CliExit};
 use crate::cli::interrupt::set_hint;
-use crate::cli::out::{Out, note};
+use crate::cli::out::{AnswerPrinter, note};
 use crate::client::{Client, ClientError, FilePiece, LogRequest};
 use crate::terminal;
-use lines::Lines;
+use lines::StreamLines;
 
 /// Bytes asked for at once.
 const PIECE: u32 = 256 << 10;
 
 /// Prints what jobs printed.
-pub(crate) fn run(context: &mut Context, args: &LogsArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(context: &mut CommandContext, args: &LogsArgs) -> Result<CliExit, CliError> {
     let client = context.client()?;
     let ids = context.resolve(&client, &args.ids)?;
     let streams = match args.stream {
         Some(stream) => vec![stream],
         None => vec![StreamArg::Stdout, StreamArg::Stderr],
     };
-    let wanted = Wanted {
+    let wanted = WantedLogs {
         client,
         jobs: ids.len(),
         streams,
@@ -42,11 +42,11 @@ pub(crate) fn run(context: &mut Context, args: &LogsArgs) -> Result<Exit, CliErr
         true => follow::print(&mut context.out, &wanted, &ids)?,
         false => print(&mut context.out, &wanted, &ids)?,
     }
-    Ok(Exit::Done)
+    Ok(CliExit::Done)
 }
 
 /// What is to be printed of each job.
-struct Wanted {
+struct WantedLogs {
     client: Client,
     jobs: usize,
     streams: Vec<StreamArg>,
@@ -54,13 +54,13 @@ struct Wanted {
     tail: Option<Size>,
 }
 
-impl Wanted {
+impl WantedLogs {
     /// The streams of a job that are meant.
-    fn sources(&self, id: u64) -> Result<Vec<Source>, CliError> {
+    fn sources(&self, id: u64) -> Result<Vec<StreamSource>, CliError> {
         let job = self.client.job(id)?;
         let names = component_names(&job, self.component.as_deref())?;
         let width = names.iter().map(String::len).max().unwrap_or(0);
-        let source = |name: &String, stream: &StreamArg| Source {
+        let source = |name: &String, stream: &StreamArg| StreamSource {
             client: self.client.clone(),
             job: id,
             component: name.clone(),
@@ -111,7 +111,7 @@ fn component_names(job: &JobReport, wanted: Option<&str>) -> Result<Vec<String>,
 
 /// One stream of one component.
 #[derive(Clone)]
-struct Source {
+struct StreamSource {
     client: Client,
     job: u64,
     component: String,
@@ -122,7 +122,7 @@ struct Source {
     apart: bool,
 }
 
-impl Source {
+impl StreamSource {
     fn request(&self, attempt: Option<u32>, offset: u64, limit: u32) -> LogRequest<'_> {
         let (job, stream) = (self.job, self.stream.as_str());
         LogRequest {
@@ -155,7 +155,7 @@ impl Source {
 }
 
 /// Prints to where a stream belongs.
-fn put(out: &mut Out, source: &Source, bytes: &[u8]) -> Result<(), CliError> {
+fn put(out: &mut AnswerPrinter, source: &StreamSource, bytes: &[u8]) -> Result<(), CliError> {
     if bytes.is_empty() {
         return Ok(());
     }
@@ -167,7 +167,7 @@ fn put(out: &mut Out, source: &Source, bytes: &[u8]) -> Result<(), CliError> {
 }
 
 /// What all have printed up to now, one stream after the other.
-fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), CliError> {
+fn print(out: &mut AnswerPrinter, wanted: &WantedLogs, ids: &[u64]) -> Result<(), CliError> {
     let (mut silent, mut problem) = (0, None);
     for &id in ids {
         let mut printed = false;
@@ -184,7 +184,7 @@ fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), CliError> {
     };
     // A sweep whose last runs have not begun is no failure of this command.
     let some = ids.len() > 1 && silent < ids.len();
-    if !some || error.exit == Exit::Unreachable {
+    if !some || error.exit == CliExit::Unreachable {
         return Err(error);
     }
     note(&format!(
@@ -195,7 +195,10 @@ fn print(out: &mut Out, wanted: &Wanted, ids: &[u64]) -> Result<(), CliError> {
 }
 
 /// Prints the streams of a component; why there is nothing of it, or not all.
-fn print_component(out: &mut Out, streams: &[Source]) -> Result<Option<CliError>, CliError> {
+fn print_component(
+    out: &mut AnswerPrinter,
+    streams: &[StreamSource],
+) -> Result<Option<CliError>, CliError> {
     let mut errors = Vec::new();
     for source in streams {
         match print_one(out, source) {
@@ -206,12 +209,12 @@ fn print_component(out: &mut Out, streams: &[Source]) -> Result<Option<CliError>
     }
     // What has one stream need not have the other one as well.
     let is_whole = errors.len() < streams.len();
-    errors.retain(|error| !is_whole || error.exit != Exit::Refused);
+    errors.retain(|error| !is_whole || error.exit != CliExit::Refused);
     Ok(errors.into_iter().next())
 }
 
-fn print_one(out: &mut Out, source: &Source) -> Result<(), CliError> {
-    let (mut lines, mut last) = (Lines::of(source.label.as_deref()), b'\n');
+fn print_one(out: &mut AnswerPrinter, source: &StreamSource) -> Result<(), CliError> {
+    let (mut lines, mut last) = (StreamLines::of(source.label.as_deref()), b'\n');
     source.read(|bytes| {
         last = bytes.last().copied().unwrap_or(last);
         put(out, source, &lines.take(bytes))

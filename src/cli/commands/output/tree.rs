@@ -7,17 +7,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use cospan_sites::files::listing::{Leaf, LeafKind, Listing};
-use cospan_sites::files::manifest::{self, Entry, EntryKind};
+use cospan_sites::files::listing::{LeafKind, ListedLeaf, Listing};
+use cospan_sites::files::manifest::{self, EntryKind, ManifestEntry};
 
-use super::{Arrived, Way, whole};
+use super::{Arrived, OutputDownload, whole};
 use crate::api::v1::job::OutputReport;
 use crate::api::v1::tree::TreeReport;
-use crate::cli::exit::{CliError, Exit};
+use crate::cli::exit::{CliError, CliExit};
 
 /// Fetches all of it that is not there already.
 pub(super) fn bring(
-    way: &Way<'_>,
+    way: &OutputDownload<'_>,
     listed: TreeReport,
     overwrite: bool,
 ) -> Result<Arrived, CliError> {
@@ -34,18 +34,18 @@ pub(super) fn bring(
     tree.directory(way.file)?;
     let mut kept = None;
     // Links come last: until then no path below the directory goes through one.
-    let (links, rest): (Vec<&Leaf>, Vec<&Leaf>) = listing
+    let (links, rest): (Vec<&ListedLeaf>, Vec<&ListedLeaf>) = listing
         .leaves()
         .iter()
         .partition(|leaf| matches!(leaf.kind, LeafKind::Link(_)));
     for leaf in rest.into_iter().chain(links) {
         match tree.leaf(leaf) {
-            Ok(kind) => tree.entries.push(Entry {
+            Ok(kind) => tree.entries.push(ManifestEntry {
                 path: leaf.path.clone(),
                 kind,
             }),
             // What is in its way stays, and can be helped; all the others are fetched.
-            Err(error) if error.exit == Exit::Usage && error.remedy.is_some() => {
+            Err(error) if error.exit == CliExit::Usage && error.remedy.is_some() => {
                 kept = kept.or(Some(error))
             }
             Err(error) => return Err(error),
@@ -59,16 +59,16 @@ pub(super) fn bring(
 
 /// A directory on its way.
 struct Tree<'w> {
-    way: &'w Way<'w>,
+    way: &'w OutputDownload<'w>,
     overwrite: bool,
     /// Something came that had not been there.
     fetched: bool,
     size: u64,
-    entries: Vec<Entry>,
+    entries: Vec<ManifestEntry>,
 }
 
 impl Tree<'_> {
-    fn leaf(&mut self, leaf: &Leaf) -> Result<EntryKind, CliError> {
+    fn leaf(&mut self, leaf: &ListedLeaf) -> Result<EntryKind, CliError> {
         let to = self.way.file.join(std::ffi::OsStr::from_bytes(&leaf.path));
         match &leaf.kind {
             LeafKind::Directory => self.directory(&to).map(|()| EntryKind::Directory),
@@ -100,7 +100,12 @@ impl Tree<'_> {
         }
     }
 
-    fn file(&mut self, leaf: &Leaf, to: &Path, executable: bool) -> Result<EntryKind, CliError> {
+    fn file(
+        &mut self,
+        leaf: &ListedLeaf,
+        to: &Path,
+        executable: bool,
+    ) -> Result<EntryKind, CliError> {
         let below = String::from_utf8_lossy(&leaf.path);
         let output = OutputReport {
             path: format!("{}/{below}", self.way.output.path),
@@ -108,7 +113,7 @@ impl Tree<'_> {
             size_bytes: None,
             ..self.way.output.clone()
         };
-        let way = Way {
+        let way = OutputDownload {
             output: &output,
             file: to,
             ..*self.way

@@ -22,10 +22,10 @@ pub(super) struct Display {
     terminal: bool,
     runs: usize,
     begun: Instant,
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
 }
 
-struct State {
+struct ProgressState {
     told: Instant,
     runs_ended: usize,
     jobs: usize,
@@ -38,7 +38,7 @@ impl Display {
     /// Nothing has begun.
     pub(super) fn new(study: &Study) -> Self {
         let now = Instant::now();
-        let state = State {
+        let state = ProgressState {
             told: now,
             runs_ended: 0,
             jobs: 0,
@@ -53,11 +53,11 @@ impl Display {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn line(&self, state: &State, passed: DurationMs) -> String {
+    fn line(&self, state: &ProgressState, passed: DurationMs) -> String {
         let ended: usize = state.ended.values().sum();
         let rate = ended as f64 / self.begun.elapsed().as_secs_f64().max(0.001);
         let (day, jobs) = (passed.0 / DAY_MS, state.jobs);

@@ -10,7 +10,7 @@ use crate::api::v1::JobDocument;
 use crate::api::v1::document::{
     ComponentDocument, ExecutableDocument, FileDocument, InputDocument,
 };
-use crate::cli::commands::upload::{Wish, upload};
+use crate::cli::commands::upload::{UploadWish, upload};
 use crate::cli::exit::CliError;
 use crate::cli::out::{note, warning_word};
 use crate::client::Client;
@@ -121,9 +121,9 @@ impl<'c> Bringer<'c> {
         if let Some(name) = self.sent.get(&key) {
             return Ok(name.clone());
         }
-        let wish = Wish {
+        let wish = UploadWish {
             site: key.1.clone(),
-            ..Wish::default()
+            ..UploadWish::default()
         };
         let name = upload(self.client, &key.0, &wish)?;
         self.sent.insert(key, name.clone());

@@ -3,12 +3,12 @@
 use cospan_domain::units::DurationMs;
 
 use crate::api::v1::site::SiteReport;
-use crate::cli::context::Context;
+use crate::cli::context::CommandContext;
 
 /// The longest that any site of the server gives in these partitions (between commas), or in
 /// that which jobs go to that name none; with the partition and its site. A server that cannot
 /// be asked tells nothing: the submission will say why.
-pub(super) fn told(context: &Context, names: Option<&str>) -> Option<(DurationMs, String)> {
+pub(super) fn told(context: &CommandContext, names: Option<&str>) -> Option<(DurationMs, String)> {
     let sites = context.client().ok()?.sites().ok()?.sites;
     longest(&sites, names)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cospan_domain::units::DurationMs;
 
-use super::{Outcome, POLL, Watch, outcome_text};
+use super::{JobWatch, POLL, WaitOutcome, outcome_text};
 use crate::api::v1::job::{JobRow, PhaseReport};
 use crate::cli::context::PAGE;
 use crate::cli::out::{note, state};
@@ -21,7 +21,7 @@ const LINE: Duration = Duration::from_secs(30);
 
 /// How many jobs are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Counts {
+struct PhaseCounts {
     finished: usize,
     failed: usize,
     cancelled: usize,
@@ -29,7 +29,7 @@ struct Counts {
     waiting: usize,
 }
 
-impl Counts {
+impl PhaseCounts {
     fn of<'p>(phases: impl Iterator<Item = &'p str>) -> Self {
         let mut counts = Self::default();
         for phase in phases {
@@ -51,7 +51,7 @@ impl Counts {
     /// So many done, running and failed; how fast, and when the rest will be, from how many
     /// ended in this time.
     fn line(self, ended_now: usize, within: Duration) -> String {
-        let Counts {
+        let PhaseCounts {
             finished,
             failed,
             cancelled,
@@ -84,7 +84,7 @@ fn pace(per_second: f64) -> String {
 }
 
 /// Says now and then how far the jobs are.
-pub(super) struct Progress {
+pub(super) struct WaitProgress {
     total: usize,
     terminal: bool,
     begun: Instant,
@@ -96,7 +96,7 @@ pub(super) struct Progress {
     look: Duration,
 }
 
-impl Progress {
+impl WaitProgress {
     pub(super) fn new(total: usize) -> Self {
         Self {
             total,
@@ -114,7 +114,7 @@ impl Progress {
         POLL.max(self.look * 4)
     }
 
-    fn tell(&mut self, counts: Counts) {
+    fn tell(&mut self, counts: PhaseCounts) {
         let before = *self.before.get_or_insert(counts.ended());
         let line = counts.line(counts.ended() - before, self.begun.elapsed());
         let over = counts.ended() == self.total;
@@ -130,7 +130,7 @@ impl Progress {
     }
 }
 
-impl Watch<'_> {
+impl JobWatch<'_> {
     /// Looks at jobs by the page; one alone only if it is in no list, or has failed.
     pub(super) fn look_at_many(&mut self, ids: &[u64]) -> Result<(), ClientError> {
         let begun = Instant::now();
@@ -158,7 +158,7 @@ impl Watch<'_> {
             let phase = self.client.phase(id)?;
             self.phases.insert(id, phase);
         }
-        let counts = Counts::of(self.phases.values().map(|phase| phase.state.as_str()));
+        let counts = PhaseCounts::of(self.phases.values().map(|phase| phase.state.as_str()));
         if let Some(progress) = &mut self.many {
             progress.look = begun.elapsed();
             progress.tell(counts);
@@ -186,7 +186,7 @@ impl Watch<'_> {
 }
 
 /// How many jobs ended how, and which did not finish.
-pub(super) fn text(outcomes: &[Outcome]) -> String {
+pub(super) fn text(outcomes: &[WaitOutcome]) -> String {
     let count = |wanted: &str| {
         outcomes
             .iter()
@@ -204,8 +204,8 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
         parts.push(format!("{others} not ended"));
     }
     let mut text = format!("{} jobs: {}\n", outcomes.len(), parts.join(", "));
-    let bad = |outcome: &&Outcome| matches!(outcome.state.as_str(), "failed" | "cancelled");
-    let bad: Vec<&Outcome> = outcomes.iter().filter(bad).collect();
+    let bad = |outcome: &&WaitOutcome| matches!(outcome.state.as_str(), "failed" | "cancelled");
+    let bad: Vec<&WaitOutcome> = outcomes.iter().filter(bad).collect();
     bad.iter()
         .take(NAMED)
         .for_each(|outcome| text.push_str(&outcome_text(outcome)));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn one_line_says_how_far_a_sweep_is_how_fast_and_how_long_yet() {
-        let counts = Counts {
+        let counts = PhaseCounts {
             finished: 380,
             failed: 20,
             cancelled: 0,
@@ -241,10 +241,10 @@ mod tests {
                 .line(0, Duration::from_secs(100))
                 .ends_with("584 waiting")
         );
-        let over = Counts {
+        let over = PhaseCounts {
             finished: 9,
             cancelled: 3,
-            ..Counts::default()
+            ..PhaseCounts::default()
         };
         let line = over.line(12, Duration::from_secs(6));
         assert_eq!(
@@ -262,13 +262,13 @@ mod tests {
 
     #[test]
     fn of_many_jobs_those_that_did_not_finish_are_named_but_not_all() {
-        let outcome = |id: u64| Outcome {
+        let outcome = |id: u64| WaitOutcome {
             id,
             state: if id > 85 { "failed" } else { "finished" }.into(),
             reason: (id > 85).then(|| "exit code 3".into()),
             last_words: Vec::new(),
         };
-        let outcomes: Vec<Outcome> = (1..=100).map(outcome).collect();
+        let outcomes: Vec<WaitOutcome> = (1..=100).map(outcome).collect();
         let text = terminal::without_styles(&text(&outcomes));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "100 jobs: 85 finished, 15 failed");

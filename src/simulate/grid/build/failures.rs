@@ -10,11 +10,11 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::Exp1;
 
-use super::super::{BlackHoles, Failures, GridSite, NODES_MAX};
+use super::super::{BlackHoles, DescribedSite, Failures, NODES_MAX};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, NodeDown};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::{SourceError, open, reading};
-use cospan_simulator::logs::{Complaints, FailureReader, NodeFailure};
+use cospan_simulator::logs::{Complaints, FailureReader, LoggedFailure};
 
 /// A node that fails is down for some time, even where a log says otherwise.
 const SHORTEST_REPAIR: DurationMs = DurationMs(1);
@@ -71,7 +71,7 @@ impl fmt::Display for FailureNotes {
 
 /// The failures by time and node, and what there is to say about them.
 pub(super) fn failures(
-    site: &GridSite,
+    site: &DescribedSite,
     options: &BuildOptions,
 ) -> Result<(Vec<NodeDown>, FailureNotes), BuildError> {
     let mut notes = FailureNotes::default();
@@ -110,7 +110,7 @@ pub(super) fn failures(
 
 /// When nodes fail all that is started on them, by time and node.
 pub(super) fn black_holes(
-    site: &GridSite,
+    site: &DescribedSite,
     options: &BuildOptions,
 ) -> Result<Vec<NodeDown>, BuildError> {
     let Some(BlackHoles {
@@ -137,7 +137,7 @@ fn read(
     system: u32,
     options: &BuildOptions,
     notes: &mut FailureNotes,
-) -> Result<Vec<NodeFailure>, SourceError> {
+) -> Result<Vec<LoggedFailure>, SourceError> {
     let mut reader = FailureReader::new(open(path)?, reading(path, options.on_bad), Some(system))?;
     let mut failures = reader.by_ref().collect::<Result<Vec<_>, _>>()?;
     notes.log = Some(reader.complaints().clone());
@@ -147,7 +147,7 @@ fn read(
 
 /// Gives the nodes of the log other numbers. Those above the nodes of the site are drawn
 /// too, so that a part of a larger machine is any part of it.
-fn shuffle(logged: &mut [NodeFailure], site: &GridSite, seed: u64) {
+fn shuffle(logged: &mut [LoggedFailure], site: &DescribedSite, seed: u64) {
     let known = logged
         .iter()
         .map(|failure| failure.node)
@@ -169,7 +169,7 @@ fn shuffle(logged: &mut [NodeFailure], site: &GridSite, seed: u64) {
 
 /// Logged failures, moved to the time and the nodes of the simulation.
 fn placed(
-    logged: &[NodeFailure],
+    logged: &[LoggedFailure],
     start: DurationMs,
     nodes: u32,
     options: &BuildOptions,
@@ -178,7 +178,7 @@ fn placed(
     let origin = logged.first().map_or(Timestamp(0), |first| first.started) + start;
     let mut of_node: BTreeMap<u32, Vec<NodeDown>> = BTreeMap::new();
     for failure in logged {
-        let NodeFailure {
+        let LoggedFailure {
             node,
             started,
             repaired,
@@ -227,7 +227,7 @@ fn join(earlier: &mut Vec<NodeDown>, next: NodeDown) -> bool {
 /// Each node draws from a stream of its own, so that neither the number of
 /// nodes nor the horizon changes the failures of the others.
 fn drawn(
-    site: &GridSite,
+    site: &DescribedSite,
     what: &'static str,
     mean_up: DurationMs,
     mean_down: DurationMs,

@@ -4,7 +4,7 @@ use cospan_domain::units::DurationMs;
 use rand::Rng;
 use rand_distr::Exp1;
 
-use super::super::{GridSite, Level};
+use super::super::{DescribedSite, LoadLevel};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::RawJob;
@@ -16,8 +16,8 @@ const SHORTEST: DurationMs = DurationMs(1);
 /// The dummy jobs by time. One that has to wait for its processors ends later than
 /// planned: then the load is above the level for so long.
 pub(super) fn jobs(
-    site: &GridSite,
-    level: &Level,
+    site: &DescribedSite,
+    level: &LoadLevel,
     options: &BuildOptions,
 ) -> Result<Vec<RawJob>, BuildError> {
     let share = |share: f64| (f64::from(site.processors()) * share).round() as u32;
@@ -51,7 +51,7 @@ pub(super) fn jobs(
 
 /// When a node is in use, and how long; each draws by itself.
 fn times_in_use(
-    site: &GridSite,
+    site: &DescribedSite,
     node: u32,
     mean: DurationMs,
     options: &BuildOptions,

@@ -5,13 +5,13 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand_distr::Exp1;
 
-use super::super::{GridSite, LocalModel, LocalSource};
+use super::super::{DescribedSite, LocalModel, LocalSource};
 use super::{BuildError, BuildOptions, EVENTS_PER_SITE_MAX, LocalJob, level};
 use crate::simulate::streams::stream;
 use crate::simulate::workload::{RawJob, SourceNotes, Times, log_jobs, settle, stretched};
 use cospan_simulator::models::lublin::{LublinGenerator, LublinParameters};
 use cospan_simulator::models::poisson::PoissonArrivals;
-use cospan_simulator::models::{GeneratedJob, ParameterError};
+use cospan_simulator::models::{GeneratedJob, ModelParameterError};
 
 /// Jobs drawn to learn what load the Lublin-Feitelson model gives by itself.
 const PILOT_JOBS: usize = 50_000;
@@ -31,7 +31,7 @@ fn exact_load(jobs: &[GeneratedJob], processors: u32) -> f64 {
 
 /// The jobs by time, and what there is to say about them.
 pub(super) fn jobs(
-    site: &GridSite,
+    site: &DescribedSite,
     options: &BuildOptions,
 ) -> Result<(Vec<LocalJob>, SourceNotes), BuildError> {
     let Some(load) = &site.local_load else {
@@ -74,7 +74,7 @@ pub(super) fn jobs(
 }
 
 fn generated(
-    site: &GridSite,
+    site: &DescribedSite,
     model: &LocalModel,
     utilization: f64,
     options: &BuildOptions,
@@ -121,7 +121,7 @@ enum Generator<'m> {
 
 impl<'m> Generator<'m> {
     /// The model for this many processors, its gaps stretched to the load.
-    fn lublin(processors: u32, utilization: f64) -> Result<Self, ParameterError> {
+    fn lublin(processors: u32, utilization: f64) -> Result<Self, ModelParameterError> {
         let parameters = LublinParameters::default().for_system(processors);
         let jobs = Box::new(LublinGenerator::new(&parameters)?);
         let mut rng = stream(PILOT_SEED, "pilot of the Lublin-Feitelson model", "");
@@ -139,7 +139,7 @@ impl<'m> Generator<'m> {
         utilization: f64,
         mean_run_time: DurationMs,
         sizes: &'m [u32],
-    ) -> Result<Self, ParameterError> {
+    ) -> Result<Self, ModelParameterError> {
         let sum: f64 = sizes.iter().map(|size| f64::from(*size)).sum();
         let mean_work = sum / sizes.len() as f64 * mean_run_time.0 as f64;
         let mean_gap = mean_work / (utilization * f64::from(processors));

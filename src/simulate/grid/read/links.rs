@@ -7,7 +7,7 @@ use cospan_domain::units::{BitsPerSecond, DurationMs};
 use toml::de::DeValue;
 
 use super::super::problems::instead;
-use super::super::table::{Placed, Table, parsed, text, yes_or_no};
+use super::super::table::{GridTable, Placed, parsed, text, yes_or_no};
 use super::super::{GridLink, NetworkDefaults, quantity};
 
 pub(super) fn bandwidth(value: &DeValue<'_>) -> Result<BitsPerSecond, String> {
@@ -19,7 +19,7 @@ pub(super) fn length(value: &DeValue<'_>) -> Result<DurationMs, String> {
 }
 
 /// Reads `[network]`, which may be left out.
-pub(super) fn defaults(root: &Table<'_, '_>) -> Option<NetworkDefaults> {
+pub(super) fn defaults(root: &GridTable<'_, '_>) -> Option<NetworkDefaults> {
     let otherwise = NetworkDefaults::default();
     if !root.has("network") {
         return Some(otherwise);
@@ -36,7 +36,7 @@ pub(super) fn defaults(root: &Table<'_, '_>) -> Option<NetworkDefaults> {
 
 /// Reads all links; those that are wrong are noted and left out.
 pub(super) fn links(
-    root: &Table<'_, '_>,
+    root: &GridTable<'_, '_>,
     names: &BTreeMap<SiteName, usize>,
     otherwise: NetworkDefaults,
 ) -> Vec<GridLink> {
@@ -53,7 +53,7 @@ pub(super) fn links(
 type Directions = BTreeMap<(SiteName, SiteName), usize>;
 
 fn link(
-    table: &Table<'_, '_>,
+    table: &GridTable<'_, '_>,
     names: &BTreeMap<SiteName, usize>,
     otherwise: NetworkDefaults,
     directions: &mut Directions,
@@ -94,7 +94,7 @@ fn link(
 }
 
 /// Notes a direction that an earlier link has already.
-fn note_directions(table: &Table<'_, '_>, link: &GridLink, directions: &mut Directions) {
+fn note_directions(table: &GridTable<'_, '_>, link: &GridLink, directions: &mut Directions) {
     let there = (link.from.clone(), link.to.clone());
     let back = link.both_ways.then(|| (link.to.clone(), link.from.clone()));
     let line = table.line(table.at());
@@ -113,7 +113,7 @@ fn note_directions(table: &Table<'_, '_>, link: &GridLink, directions: &mut Dire
 }
 
 fn end(
-    table: &Table<'_, '_>,
+    table: &GridTable<'_, '_>,
     key: &str,
     names: &BTreeMap<SiteName, usize>,
 ) -> Option<Placed<SiteName>> {

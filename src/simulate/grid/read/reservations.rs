@@ -3,17 +3,17 @@
 use cospan_domain::acquire::Objective;
 use cospan_domain::units::DurationMs;
 
-use super::super::GridSite;
-use super::super::table::{Table, share, word, yes_or_no};
+use super::super::DescribedSite;
+use super::super::table::{GridTable, share, word, yes_or_no};
 use super::links::length;
 use crate::api::v1::preferences::ObjectiveName;
-use crate::simulate::reservations::Reservations;
+use crate::simulate::reservations::ReservationWorkload;
 
 /// Reads it, if it is there. `None`: it is wrong.
 pub(super) fn reservations(
-    root: &Table<'_, '_>,
-    sites: &[Option<GridSite>],
-) -> Option<Option<Reservations>> {
+    root: &GridTable<'_, '_>,
+    sites: &[Option<DescribedSite>],
+) -> Option<Option<ReservationWorkload>> {
     if !root.has("reservations") {
         return Some(None);
     }
@@ -26,7 +26,7 @@ pub(super) fn reservations(
         "reserve_after",
         "objective",
     ]);
-    let grants = |site: &Option<GridSite>| site.as_ref().is_none_or(|site| site.reserves);
+    let grants = |site: &Option<DescribedSite>| site.as_ref().is_none_or(|site| site.reserves);
     if !sites.iter().any(grants) {
         let message = "[reservations] is given, but no site grants any";
         table.wrong(
@@ -45,7 +45,7 @@ pub(super) fn reservations(
     let objective = table.or("objective", None, |value| word(value, &objectives))?;
     let (share, ahead, within, flexible) = (wanted?, ahead?, within?, flexible?);
     let reserve_after = reserve_after?;
-    Some(Some(Reservations {
+    Some(Some(ReservationWorkload {
         share,
         ahead,
         within,

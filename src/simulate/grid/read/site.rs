@@ -9,13 +9,13 @@ use cospan_domain::units::{Bytes, DurationMs, Mflops};
 use toml::de::DeValue;
 
 use super::super::describe::discipline_name;
-use super::super::table::{Table, share, text, whole, word, yes_or_no};
+use super::super::table::{GridTable, share, text, whole, word, yes_or_no};
 use super::super::{
-    BlackHoles, Failures, GridSite, Level, LocalLoad, LocalModel, LocalSource, NODES_MAX,
+    BlackHoles, DescribedSite, Failures, LoadLevel, LocalLoad, LocalModel, LocalSource, NODES_MAX,
     PROCESSORS_PER_NODE_MAX, quantity,
 };
 use super::links::length;
-use crate::config::value::Value;
+use crate::config::value::OptionValue;
 use crate::simulate::workload::{ESTIMATES_TIMES_MAX, Estimates};
 use cospan_simulator::world::batch::Discipline;
 
@@ -25,10 +25,10 @@ const UTILIZATION_MAX: f64 = 10.0;
 
 /// Reads a site whose name was read before.
 pub(super) fn site(
-    table: &Table<'_, '_>,
+    table: &GridTable<'_, '_>,
     name: Option<SiteName>,
     directory: &Path,
-) -> Option<GridSite> {
+) -> Option<DescribedSite> {
     table.only(&[
         "name",
         "nodes",
@@ -86,7 +86,7 @@ pub(super) fn site(
     let failures = inner("failures").map(|inner| failures(&inner, directory));
     let black_holes = inner("black_holes").map(|inner| black_holes(&inner));
     let files = inner("files").map(|inner| files(&inner));
-    Some(GridSite {
+    Some(DescribedSite {
         name: name?,
         nodes: nodes?.value,
         processors_per_node: processors_per_node?,
@@ -104,7 +104,7 @@ pub(super) fn site(
     })
 }
 
-fn power(table: &Table<'_, '_>) -> Option<Mflops> {
+fn power(table: &GridTable<'_, '_>) -> Option<Mflops> {
     let power = table.optional("gflops_per_processor", |value| {
         let power = Mflops::read(value)?;
         match power {
@@ -122,7 +122,7 @@ fn all_or_none<T>(given: Option<Option<T>>) -> Option<Option<T>> {
 
 /// True if the table has `log` and not `otherwise`; that it has neither, or
 /// both, is noted.
-fn is_log(table: &Table<'_, '_>, otherwise: &str) -> Option<bool> {
+fn is_log(table: &GridTable<'_, '_>, otherwise: &str) -> Option<bool> {
     match (table.has("log"), table.has(otherwise)) {
         (true, false) => Some(true),
         (false, true) => Some(false),
@@ -144,7 +144,7 @@ fn is_log(table: &Table<'_, '_>, otherwise: &str) -> Option<bool> {
 }
 
 /// Notes keys that exist, but not together with what is given.
-fn goes_with(table: &Table<'_, '_>, all: &[&str], fitting: &[&str], what: &str) {
+fn goes_with(table: &GridTable<'_, '_>, all: &[&str], fitting: &[&str], what: &str) {
     table.only(all);
     let odd = |key: &&str| all.contains(key) && !fitting.contains(key);
     for key in table.keys().filter(|key| odd(&key.value)) {
@@ -158,7 +158,7 @@ fn goes_with(table: &Table<'_, '_>, all: &[&str], fitting: &[&str], what: &str) 
 }
 
 fn local_load(
-    table: &Table<'_, '_>,
+    table: &GridTable<'_, '_>,
     processors: Option<u32>,
     directory: &Path,
 ) -> Option<LocalLoad> {
@@ -211,18 +211,18 @@ const LUBLIN: [&str; 4] = ["model", "utilization", "estimates", "estimates_times
 
 /// Which models there are.
 #[derive(Clone, Copy)]
-enum Model {
+enum LoadModel {
     Lublin,
     Poisson,
     Level,
 }
 
 /// Reads what one model needs and the others do not.
-fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalSource> {
+fn model(table: &GridTable<'_, '_>, all: &[&str], processors: Option<u32>) -> Option<LocalSource> {
     let models = [
-        ("lublin", Model::Lublin),
-        ("poisson", Model::Poisson),
-        ("level", Model::Level),
+        ("lublin", LoadModel::Lublin),
+        ("poisson", LoadModel::Poisson),
+        ("level", LoadModel::Level),
     ];
     let utilization = || {
         table
@@ -230,14 +230,14 @@ fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option
             .map(|u| u.value)
     };
     match table.required("model", |value| word(value, &models))?.value {
-        Model::Lublin => {
+        LoadModel::Lublin => {
             goes_with(table, all, &LUBLIN, "model = \"lublin\"");
             Some(LocalSource::Model {
                 model: LocalModel::Lublin,
                 utilization: utilization()?,
             })
         }
-        Model::Poisson => {
+        LoadModel::Poisson => {
             let fitting = [&LUBLIN[..], &["mean_run_time", "sizes"]].concat();
             goes_with(table, all, &fitting, "model = \"poisson\"");
             let mean_run_time = table.required("mean_run_time", some_length);
@@ -254,11 +254,11 @@ fn model(table: &Table<'_, '_>, all: &[&str], processors: Option<u32>) -> Option
                 utilization: utilization?,
             })
         }
-        Model::Level => level(table, all).map(LocalSource::Level),
+        LoadModel::Level => level(table, all).map(LocalSource::Level),
     }
 }
 
-fn level(table: &Table<'_, '_>, all: &[&str]) -> Option<Level> {
+fn level(table: &GridTable<'_, '_>, all: &[&str]) -> Option<LoadLevel> {
     let fitting = [
         "model",
         "least",
@@ -277,14 +277,14 @@ fn level(table: &Table<'_, '_>, all: &[&str]) -> Option<Level> {
         table.wrong(&most.at, message, "give a most that is not below least");
         return None;
     }
-    Some(Level {
+    Some(LoadLevel {
         least,
         most: most.value,
         mean_run_time,
     })
 }
 
-fn failures(table: &Table<'_, '_>, directory: &Path) -> Option<Failures> {
+fn failures(table: &GridTable<'_, '_>, directory: &Path) -> Option<Failures> {
     const ALL: [&str; 6] = [
         "log",
         "system",
@@ -324,13 +324,13 @@ fn failures(table: &Table<'_, '_>, directory: &Path) -> Option<Failures> {
 }
 
 /// How long a node is well, and how long it is not, in the mean.
-fn means(table: &Table<'_, '_>) -> Option<(DurationMs, DurationMs)> {
+fn means(table: &GridTable<'_, '_>) -> Option<(DurationMs, DurationMs)> {
     let well = table.required("mean_between_failures", some_length);
     let ill = table.required("mean_repair", some_length);
     Some((well?.value, ill?.value))
 }
 
-fn black_holes(table: &Table<'_, '_>) -> Option<BlackHoles> {
+fn black_holes(table: &GridTable<'_, '_>) -> Option<BlackHoles> {
     table.only(&["mean_between_failures", "mean_repair"]);
     let (mean_between_failures, mean_repair) = means(table)?;
     Some(BlackHoles {
@@ -339,7 +339,7 @@ fn black_holes(table: &Table<'_, '_>) -> Option<BlackHoles> {
     })
 }
 
-fn files(table: &Table<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
+fn files(table: &GridTable<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
     let mut files = BTreeMap::new();
     for key in table.keys() {
         let size = table.optional(key.value, |value| quantity::size(text(value)?));
@@ -351,7 +351,7 @@ fn files(table: &Table<'_, '_>) -> BTreeMap<LogicalName, Bytes> {
     files
 }
 
-fn log(table: &Table<'_, '_>, directory: &Path) -> (Option<PathBuf>, Option<DurationMs>) {
+fn log(table: &GridTable<'_, '_>, directory: &Path) -> (Option<PathBuf>, Option<DurationMs>) {
     let path = table.required("log", |value| text(value).map(|path| directory.join(path)));
     (
         path.map(|path| path.value),

@@ -1,8 +1,8 @@
 //! Scales, their ticks, and frames around a plot.
 
-use super::drawing::{Anchor, Area, Drawing, PathText};
+use super::drawing::{Anchor, Area, FigureDrawing, PathText};
 use crate::simulate::report::show;
-use crate::simulate::report::steps::Span;
+use crate::simulate::report::steps::ReportSpan;
 
 /// Least distance between two labels of the time axis, in pixels.
 const TICK_GAP: f64 = 50.0;
@@ -81,7 +81,7 @@ impl TimeAxis {
     pub(super) const HEIGHT: f64 = 44.0;
 
     /// Over `shown`, a part of a run's `whole` time, across a plot.
-    pub(super) fn new(shown: Span, whole: Span, plot: Area) -> Self {
+    pub(super) fn new(shown: ReportSpan, whole: ReportSpan, plot: Area) -> Self {
         Self {
             from_ms: shown.from.since(whole.from).0,
             length_ms: shown.length_ms().max(1),
@@ -140,7 +140,7 @@ impl TimeAxis {
     }
 
     /// Draws the axis with its words below a plot; takes [`TimeAxis::HEIGHT`].
-    pub(super) fn draw(self, drawing: &mut Drawing, plot: Area) {
+    pub(super) fn draw(self, drawing: &mut FigureDrawing, plot: Area) {
         let (unit, ticks) = self.ticks();
         base(drawing, plot, &ticks);
         let at = (plot.left + plot.width / 2.0, plot.bottom() + 34.0);
@@ -251,7 +251,7 @@ pub(super) fn upright_ticks(end: u64, step: u64, plot: Area) -> Vec<Tick> {
 }
 
 /// The ground of a plot, with a line and a label at each tick of its height.
-pub(super) fn frame(drawing: &mut Drawing, plot: Area, upright: &[Tick]) {
+pub(super) fn frame(drawing: &mut FigureDrawing, plot: Area, upright: &[Tick]) {
     drawing.rect("plot", plot);
     let mut lines = PathText::default();
     for tick in upright {
@@ -264,7 +264,7 @@ pub(super) fn frame(drawing: &mut Drawing, plot: Area, upright: &[Tick]) {
 }
 
 /// A line up the plot at each tick.
-pub(super) fn upright_lines(drawing: &mut Drawing, plot: Area, across: &[Tick]) {
+pub(super) fn upright_lines(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
     let mut lines = PathText::default();
     for tick in across {
         lines.move_to(tick.position, plot.top);
@@ -274,7 +274,7 @@ pub(super) fn upright_lines(drawing: &mut Drawing, plot: Area, across: &[Tick]) 
 }
 
 /// The axis below a plot. Drawn after the data, which it should cut off.
-pub(super) fn base(drawing: &mut Drawing, plot: Area, across: &[Tick]) {
+pub(super) fn base(drawing: &mut FigureDrawing, plot: Area, across: &[Tick]) {
     let mut lines = PathText::default();
     lines.move_to(plot.left, plot.bottom());
     lines.across(plot.right());

@@ -2,10 +2,10 @@
 //! functions, one curve for each label.
 
 use super::axes::{self, LogAxis, Tick};
-use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
-use super::legend::{self, Sign};
-use super::{Group, WIDTH};
-use crate::simulate::report::record::{Ending, JobRow};
+use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
+use super::legend::{self, LegendSign};
+use super::{SvgGroup, WIDTH};
+use crate::simulate::report::record::{JobEnding, RunJob};
 use crate::simulate::report::show;
 use crate::simulate::report::stats::quantile;
 
@@ -49,7 +49,7 @@ struct Panel {
     heading: &'static str,
     words: &'static str,
     marks: &'static [(f64, &'static str)],
-    value: fn(&JobRow) -> Option<f64>,
+    value: fn(&RunJob) -> Option<f64>,
 }
 
 /// The panels from left to right.
@@ -75,15 +75,15 @@ const PANELS: [Panel; 3] = [
 ];
 
 /// All runs of each label together.
-pub(super) fn figure(groups: &[Group<'_>]) -> Figure {
+pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
     let shown = &groups[..groups.len().min(CURVES)];
     let title = title(shown);
     let note = note(groups, shown.len());
-    let mut drawing = Drawing::new(WIDTH, &title, &note);
+    let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
     let mut top = 50.0;
     if shown.len() > 1 {
-        let entry = |(index, group): (usize, &Group<'_>)| {
-            (Sign::Curve(legend::curve(index)), group.label.clone())
+        let entry = |(index, group): (usize, &SvgGroup<'_>)| {
+            (LegendSign::Curve(legend::curve(index)), group.label.clone())
         };
         let entries: Vec<_> = shown.iter().enumerate().map(entry).collect();
         top = legend::draw(&mut drawing, &entries, top, WIDTH) + 4.0;
@@ -110,7 +110,12 @@ pub(super) fn figure(groups: &[Group<'_>]) -> Figure {
 }
 
 /// A panel with all its curves; answers what they show in words.
-fn draw(drawing: &mut Drawing, panel: &Panel, groups: &[Group<'_>], plot: Area) -> Vec<String> {
+fn draw(
+    drawing: &mut FigureDrawing,
+    panel: &Panel,
+    groups: &[SvgGroup<'_>],
+    plot: Area,
+) -> Vec<String> {
     let values: Vec<Vec<f64>> = groups
         .iter()
         .map(|group| sorted(group, panel.value))
@@ -176,7 +181,7 @@ fn curve(sorted: &[f64], axis: LogAxis, plot: Area) -> PathText {
 }
 
 /// The values of a label's jobs in order.
-fn sorted(group: &Group<'_>, value: fn(&JobRow) -> Option<f64>) -> Vec<f64> {
+fn sorted(group: &SvgGroup<'_>, value: fn(&RunJob) -> Option<f64>) -> Vec<f64> {
     let jobs = group.runs.iter().flat_map(|run| &run.jobs);
     let mut values: Vec<f64> = jobs.filter_map(value).collect();
     values.sort_by(f64::total_cmp);
@@ -184,8 +189,8 @@ fn sorted(group: &Group<'_>, value: fn(&JobRow) -> Option<f64>) -> Vec<f64> {
 }
 
 /// The job, if it ended well.
-fn done(job: &JobRow) -> Option<&JobRow> {
-    (job.ending == Ending::Done).then_some(job)
+fn done(job: &RunJob) -> Option<&RunJob> {
+    (job.ending == JobEnding::Done).then_some(job)
 }
 
 /// Ticks at quarters of the jobs.
@@ -198,7 +203,7 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 }
 
 /// A curve in words.
-fn fact(panel: &Panel, group: &Group<'_>, values: &[f64]) -> String {
+fn fact(panel: &Panel, group: &SvgGroup<'_>, values: &[f64]) -> String {
     let shown = |value: f64| match panel.marks == TIMES {
         true => show::seconds(value),
         false => show::number(value),
@@ -214,7 +219,7 @@ fn fact(panel: &Panel, group: &Group<'_>, values: &[f64]) -> String {
 }
 
 /// What is seen.
-fn title(groups: &[Group<'_>]) -> String {
+fn title(groups: &[SvgGroup<'_>]) -> String {
     let medians: Vec<Option<f64>> = groups.iter().map(median_wait).collect();
     match (groups, &medians[..]) {
         ([_], [Some(median)]) => {
@@ -232,13 +237,13 @@ fn title(groups: &[Group<'_>]) -> String {
 }
 
 /// Median wait of a label, if any of its jobs started.
-fn median_wait(group: &Group<'_>) -> Option<f64> {
+fn median_wait(group: &SvgGroup<'_>) -> Option<f64> {
     let waits = sorted(group, PANELS[0].value);
     (!waits.is_empty()).then(|| quantile(&waits, 0.5))
 }
 
 /// Which runs, and how.
-fn note(groups: &[Group<'_>], curves: usize) -> String {
+fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
     let runs: usize = groups.iter().map(|group| group.runs.len()).sum();
     let pooled = match runs > groups.len() {
         true => "All seeds of a label together. ",
@@ -255,8 +260,8 @@ fn note(groups: &[Group<'_>], curves: usize) -> String {
 }
 
 /// Which labels have the same curves throughout, in words.
-fn coinciding(groups: &[Group<'_>]) -> String {
-    let values = |group: &Group<'_>| PANELS.each_ref().map(|panel| sorted(group, panel.value));
+fn coinciding(groups: &[SvgGroup<'_>]) -> String {
+    let values = |group: &SvgGroup<'_>| PANELS.each_ref().map(|panel| sorted(group, panel.value));
     let mut classes: Vec<([Vec<f64>; 3], Vec<&str>)> = Vec::new();
     for group in groups {
         let values = values(group);

@@ -26,7 +26,7 @@ pub struct Figure {
 }
 
 /// A figure in the making.
-pub(super) struct Drawing {
+pub(super) struct FigureDrawing {
     width: f64,
     body: String,
 }
@@ -107,7 +107,7 @@ impl Figure {
     }
 }
 
-impl Drawing {
+impl FigureDrawing {
     /// An empty drawing of this width with a title and a line of explanation.
     pub(super) fn new(width: f64, title: &str, note: &str) -> Self {
         let mut drawing = Self {

@@ -6,12 +6,12 @@
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::axes::{self, TimeAxis, text_width};
-use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
+use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
 use super::lanes::{self, Blocks};
-use super::{Group, WIDTH, legend};
+use super::{SvgGroup, WIDTH, legend};
 use crate::simulate::report::record::{Bar, BookingBar, LoadKind, RunRecord, SiteTrace};
 use crate::simulate::report::show;
-use crate::simulate::report::steps::Span;
+use crate::simulate::report::steps::ReportSpan;
 
 /// Most bars in a figure.
 const BARS: usize = 1_000;
@@ -27,7 +27,7 @@ const LEFT: f64 = 62.0;
 const SHADES: u64 = 3;
 
 /// The bars of a site with the processors they stand on.
-struct Row<'a> {
+struct GanttRow<'a> {
     site: &'a SiteTrace,
     bars: Vec<(&'a Bar, Blocks)>,
     bookings: Vec<(&'a BookingBar, Blocks)>,
@@ -35,17 +35,17 @@ struct Row<'a> {
 
 /// What is drawn.
 struct Chart<'a> {
-    window: Span,
-    rows: Vec<Row<'a>>,
+    window: ReportSpan,
+    rows: Vec<GanttRow<'a>>,
 }
 
 /// The figure of a label's first run.
-pub(super) fn figure(group: &Group<'_>, name: &str) -> Figure {
+pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
     let run = group.shown();
     let chart = chart(run);
     let title = title(group, &chart);
     let note = note(group, &chart);
-    let mut drawing = Drawing::new(WIDTH, &title, &note);
+    let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
     let mut kinds = legend::load_kinds();
     kinds.extend(
         legend::bookings()
@@ -96,14 +96,14 @@ fn chart(run: &RunRecord) -> Chart<'_> {
 }
 
 /// Bars that fall into a window.
-fn within(site: &SiteTrace, window: Span) -> impl Iterator<Item = &Bar> {
+fn within(site: &SiteTrace, window: ReportSpan) -> impl Iterator<Item = &Bar> {
     site.bars.iter().filter(move |bar| {
         bar.processors > 0 && bar.from < window.to && bar.to > window.from.max(bar.from)
     })
 }
 
 /// How many bars of all sites fall into a window.
-fn count(run: &RunRecord, window: Span) -> usize {
+fn count(run: &RunRecord, window: ReportSpan) -> usize {
     run.sites
         .iter()
         .map(|site| within(site, window).count())
@@ -111,20 +111,20 @@ fn count(run: &RunRecord, window: Span) -> usize {
 }
 
 /// Gives the bars of a window their processors, at most so many of each site.
-fn placed(run: &RunRecord, window: Span, most: usize) -> Chart<'_> {
+fn placed(run: &RunRecord, window: ReportSpan, most: usize) -> Chart<'_> {
     let row = |site| {
         let mut bars: Vec<&Bar> = within(site, window).take(most).collect();
         bars.sort_by_key(|bar| bar.from);
         let blocks = lanes::assign(&bars, site.processors);
         let bars: Vec<_> = bars.into_iter().zip(blocks).collect();
         let bookings = booked(site, &bars, window, most);
-        Row {
+        GanttRow {
             site,
             bars,
             bookings,
         }
     };
-    let mut rows: Vec<Row<'_>> = run.sites.iter().map(row).collect();
+    let mut rows: Vec<GanttRow<'_>> = run.sites.iter().map(row).collect();
     if rows.len() > SITES {
         rows.sort_by_key(|row| std::cmp::Reverse(row.bars.len()));
         rows.truncate(SITES);
@@ -136,7 +136,7 @@ fn placed(run: &RunRecord, window: Span, most: usize) -> Chart<'_> {
 fn booked<'a>(
     site: &'a SiteTrace,
     bars: &[(&Bar, Blocks)],
-    window: Span,
+    window: ReportSpan,
     most: usize,
 ) -> Vec<(&'a BookingBar, Blocks)> {
     let seen = |booking: &&BookingBar| booking.from < window.to && booking.to > window.from;
@@ -166,18 +166,24 @@ fn longest_queue(run: &RunRecord) -> Timestamp {
 }
 
 /// A window of this length around an instant, moved into the run's time.
-fn around(centre: Timestamp, length_ms: u64, whole: Span) -> Span {
+fn around(centre: Timestamp, length_ms: u64, whole: ReportSpan) -> ReportSpan {
     let half = DurationMs(length_ms / 2);
     let latest = (whole.to - DurationMs(length_ms)).max(whole.from);
     let from = (centre - half).clamp(whole.from, latest);
-    Span {
+    ReportSpan {
         from,
         to: from + DurationMs(length_ms),
     }
 }
 
 /// The panel of one site.
-fn draw_row(drawing: &mut Drawing, row: &Row<'_>, axis: TimeAxis, plot: Area, run: &RunRecord) {
+fn draw_row(
+    drawing: &mut FigureDrawing,
+    row: &GanttRow<'_>,
+    axis: TimeAxis,
+    plot: Area,
+    run: &RunRecord,
+) {
     let heading = axes::fitted(&row.site.name, 13.0, plot.width);
     drawing.text(
         (plot.left, plot.top - 7.0),
@@ -207,7 +213,7 @@ fn draw_row(drawing: &mut Drawing, row: &Row<'_>, axis: TimeAxis, plot: Area, ru
 
 /// One bar, with its job's number where there is room.
 fn draw_bar(
-    drawing: &mut Drawing,
+    drawing: &mut FigureDrawing,
     bar: &Bar,
     blocks: &Blocks,
     site: &SiteTrace,
@@ -274,7 +280,7 @@ fn booking_tip(booking: &BookingBar, run: &RunRecord) -> String {
 }
 
 /// A job's number in the middle of its bar, if it fits.
-fn tag(drawing: &mut Drawing, job: &str, kind: LoadKind, area: Area) {
+fn tag(drawing: &mut FigureDrawing, job: &str, kind: LoadKind, area: Area) {
     if area.height < 10.0 || area.width < text_width(job, 10.0) + 2.0 {
         return;
     }
@@ -335,7 +341,7 @@ impl Chart<'_> {
 }
 
 /// What is seen.
-fn title(group: &Group<'_>, chart: &Chart<'_>) -> String {
+fn title(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     let run = group.shown();
     if chart.window == run.span() {
         return format!("{}: where jobs were held and ran", group.label);
@@ -348,7 +354,7 @@ fn title(group: &Group<'_>, chart: &Chart<'_>) -> String {
 }
 
 /// Which run, and what is missing.
-fn note(group: &Group<'_>, chart: &Chart<'_>) -> String {
+fn note(group: &SvgGroup<'_>, chart: &Chart<'_>) -> String {
     let run = group.shown();
     let mut notes = vec![group.which(), "A number names the job. ".to_owned()];
     if chart.window != run.span() {
@@ -361,7 +367,7 @@ fn note(group: &Group<'_>, chart: &Chart<'_>) -> String {
             show::counted(more_sites as u64, "quieter site")
         ));
     }
-    let missing = |row: &Row<'_>| within(row.site, chart.window).count() - row.bars.len();
+    let missing = |row: &GanttRow<'_>| within(row.site, chart.window).count() - row.bars.len();
     let more: usize = chart.rows.iter().map(missing).sum();
     if more > 0 {
         notes.push(format!(

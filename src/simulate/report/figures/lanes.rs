@@ -15,12 +15,12 @@ use crate::simulate::report::record::Bar;
 pub(super) type Blocks = Vec<Range<u32>>;
 
 /// Processors that no bar stands on: first of each block to its end.
-struct Free(BTreeMap<u32, u32>);
+struct FreeProcessors(BTreeMap<u32, u32>);
 
 /// The processors of each bar. `bars` are in order of their begin. A bar that
 /// finds too few free processors gets what there is, perhaps none.
 pub(super) fn assign(bars: &[&Bar], processors: u32) -> Vec<Blocks> {
-    let mut free = Free(BTreeMap::from([(0, processors)]));
+    let mut free = FreeProcessors(BTreeMap::from([(0, processors)]));
     let mut standing: BTreeSet<(Timestamp, usize)> = BTreeSet::new();
     let mut places: Vec<Blocks> = Vec::with_capacity(bars.len());
     let mut last_of: BTreeMap<(u64, u32), usize> = BTreeMap::new();
@@ -54,7 +54,7 @@ pub(super) fn size(blocks: &[Range<u32>]) -> u32 {
     blocks.iter().map(|block| block.end - block.start).sum()
 }
 
-impl Free {
+impl FreeProcessors {
     /// Takes this many: one block if any is long enough, else the lowest.
     fn take(&mut self, wanted: u32) -> Blocks {
         let long_enough = |(first, end): (&u32, &u32)| (end - first >= wanted).then_some(*first);

@@ -1,7 +1,7 @@
 //! Keys to colours and lines.
 
 use super::axes::text_width;
-use super::drawing::{Anchor, Area, Drawing, PathText};
+use super::drawing::{Anchor, Area, FigureDrawing, PathText};
 use crate::simulate::report::record::LoadKind;
 
 /// Height of a row, in pixels.
@@ -14,7 +14,7 @@ const DASHES: usize = 7;
 
 /// What stands beside an entry's words.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Sign {
+pub(super) enum LegendSign {
     /// A filled square of this class.
     Fill(&'static str),
     /// A piece of a curve of this class.
@@ -40,14 +40,14 @@ pub(super) fn curve(index: usize) -> String {
 }
 
 /// The kinds of load, for figures that fill areas by them.
-pub(super) fn load_kinds() -> Vec<(Sign, String)> {
-    let entry = |kind: LoadKind| (Sign::Fill(fill(kind)), kind.words().to_owned());
+pub(super) fn load_kinds() -> Vec<(LegendSign, String)> {
+    let entry = |kind: LoadKind| (LegendSign::Fill(fill(kind)), kind.words().to_owned());
     LoadKind::STACKED.into_iter().map(entry).collect()
 }
 
 /// The outlines of reservations.
-pub(super) fn bookings() -> [(Sign, String); 2] {
-    let entry = |class, words: &str| (Sign::Fill(class), words.to_owned());
+pub(super) fn bookings() -> [(LegendSign, String); 2] {
+    let entry = |class, words: &str| (LegendSign::Fill(class), words.to_owned());
     [
         entry("booking", "reserved"),
         entry("booking left", "reserved until moved"),
@@ -56,7 +56,12 @@ pub(super) fn bookings() -> [(Sign, String); 2] {
 
 /// Draws entries in as many rows as they need below `top`; answers where the
 /// next thing may begin.
-pub(super) fn draw(drawing: &mut Drawing, entries: &[(Sign, String)], top: f64, width: f64) -> f64 {
+pub(super) fn draw(
+    drawing: &mut FigureDrawing,
+    entries: &[(LegendSign, String)],
+    top: f64,
+    width: f64,
+) -> f64 {
     let (mut x, mut y) = (0.0, top);
     for (sign, words) in entries {
         let wide = 26.0 + text_width(words, 12.0) + 18.0;
@@ -64,7 +69,7 @@ pub(super) fn draw(drawing: &mut Drawing, entries: &[(Sign, String)], top: f64, 
             (x, y) = (0.0, y + ROW);
         }
         match sign {
-            Sign::Fill(class) => {
+            LegendSign::Fill(class) => {
                 drawing.rect(
                     class,
                     Area {
@@ -75,7 +80,7 @@ pub(super) fn draw(drawing: &mut Drawing, entries: &[(Sign, String)], top: f64, 
                     },
                 );
             }
-            Sign::Curve(class) => {
+            LegendSign::Curve(class) => {
                 let mut line = PathText::default();
                 line.move_to(x, y + 8.0);
                 line.across(x + 20.0);

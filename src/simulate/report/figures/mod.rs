@@ -33,7 +33,7 @@ const TIMELINES: usize = 6;
 const LABEL_CHARS: usize = 32;
 
 /// The runs of one label.
-pub(super) struct Group<'a> {
+pub(super) struct SvgGroup<'a> {
     /// The label, as drawn.
     label: String,
     /// Its runs in order of their seeds; at least one.
@@ -61,12 +61,12 @@ pub(super) fn all(runs: &[RunRecord]) -> Vec<Figure> {
 }
 
 /// Runs by label, in the order of the labels' first occurrence.
-fn groups(runs: &[RunRecord]) -> Vec<Group<'_>> {
+fn groups(runs: &[RunRecord]) -> Vec<SvgGroup<'_>> {
     let labels = labels(runs.iter().map(|run| run.label.as_str()));
     let group = |label: &String| {
         let mut runs: Vec<_> = runs.iter().filter(|run| run.label == *label).collect();
         runs.sort_by_key(|run| run.seed);
-        Group {
+        SvgGroup {
             label: super::show::cut(label, LABEL_CHARS),
             runs,
         }
@@ -92,7 +92,7 @@ fn slug(label: &str) -> String {
     }
 }
 
-impl Group<'_> {
+impl SvgGroup<'_> {
     /// The run that is drawn over time.
     fn shown(&self) -> &RunRecord {
         self.runs[0]

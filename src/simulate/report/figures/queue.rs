@@ -3,11 +3,11 @@
 use cospan_domain::units::{DurationMs, Timestamp};
 
 use super::axes::{self, TimeAxis};
-use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
-use super::{Group, LABEL_CHARS, WIDTH, legend};
+use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
+use super::{LABEL_CHARS, SvgGroup, WIDTH, legend};
 use crate::simulate::report::record::RunRecord;
 use crate::simulate::report::show;
-use crate::simulate::report::steps::{ColumnLine, Span, column_lines, means};
+use crate::simulate::report::steps::{ColumnLine, ReportSpan, column_lines, means};
 
 /// Height of the plot of a single label.
 const ALONE_HEIGHT: f64 = 210.0;
@@ -17,11 +17,11 @@ const PLOT_HEIGHT: f64 = 110.0;
 const PANELS: usize = 8;
 
 /// One panel for each label, all of the same scales.
-pub(super) fn figure(groups: &[Group<'_>]) -> Figure {
+pub(super) fn figure(groups: &[SvgGroup<'_>]) -> Figure {
     let shown = &groups[..groups.len().min(PANELS)];
     let title = title(shown);
     let note = note(groups, shown.len());
-    let mut drawing = Drawing::new(WIDTH, &title, &note);
+    let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
     let height = if shown.len() == 1 {
         ALONE_HEIGHT
     } else {
@@ -47,7 +47,7 @@ pub(super) fn figure(groups: &[Group<'_>]) -> Figure {
         plot.top = 70.0 + index as f64 * (height + 34.0);
         panel(&mut drawing, group, index, plot, (longest_ms, most));
     }
-    let whole = Span {
+    let whole = ReportSpan {
         from: Timestamp(0),
         to: Timestamp(longest_ms),
     };
@@ -64,8 +64,8 @@ pub(super) fn figure(groups: &[Group<'_>]) -> Figure {
 /// One label. `scales` are the longest time in milliseconds and the longest
 /// queue of all labels.
 fn panel(
-    drawing: &mut Drawing,
-    group: &Group<'_>,
+    drawing: &mut FigureDrawing,
+    group: &SvgGroup<'_>,
     index: usize,
     plot: Area,
     (longest_ms, most): (u64, u32),
@@ -88,7 +88,7 @@ fn panel(
     axes::frame(drawing, plot, &axes::upright_ticks(end, step, plot));
     drawing.upward_text((14.0, plot.top + plot.height / 2.0), "jobs waiting");
     let y = |jobs: u32| plot.bottom() - f64::from(jobs) / end as f64 * plot.height;
-    let span = Span {
+    let span = ReportSpan {
         from: run.began,
         to: run.began + DurationMs(longest_ms),
     };
@@ -133,7 +133,7 @@ fn peak(run: &RunRecord) -> u32 {
 }
 
 /// What is seen.
-fn title(groups: &[Group<'_>]) -> String {
+fn title(groups: &[SvgGroup<'_>]) -> String {
     let peaks = groups.iter().map(|group| peak(group.shown()));
     match groups {
         [only] => {
@@ -156,7 +156,7 @@ fn title(groups: &[Group<'_>]) -> String {
 }
 
 /// Which runs, and how.
-fn note(groups: &[Group<'_>], curves: usize) -> String {
+fn note(groups: &[SvgGroup<'_>], curves: usize) -> String {
     let seeds = match groups {
         [only] => only.which(),
         _ => "The first seed of each label. ".to_owned(),

@@ -10,8 +10,8 @@ use super::axes::{LogAxis, TimeAxis, round_scale};
 use super::drawing::{Area, escape, px};
 use super::lanes::{assign, size};
 use super::{all, slug};
-use crate::simulate::report::record::{Bar, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace};
-use crate::simulate::report::steps::Span;
+use crate::simulate::report::record::{Bar, LoadKind, LoadRecord, QueueStep, RunRecord, SiteTrace};
+use crate::simulate::report::steps::ReportSpan;
 
 const PLOT: Area = Area {
     left: 50.0,
@@ -49,7 +49,7 @@ fn crowded(bars: u64, sites: usize) -> RunRecord {
         name: format!("site {n}"),
         processors: 997,
         load: (0..bars)
-            .map(|at| LoadStep {
+            .map(|at| LoadRecord {
                 at: Timestamp(at),
                 running: (at * 7 % 300) as u32,
                 held: (at * 11 % 300) as u32,
@@ -140,20 +140,20 @@ fn a_component_runs_where_it_was_held() {
 #[test]
 fn ticks_of_time_are_round_and_near_the_begin_of_a_run_plain() {
     let hours = |n: u64| Timestamp(n * 3_600_000);
-    let day = Span {
+    let day = ReportSpan {
         from: hours(0),
         to: hours(24),
     };
     let (unit, ticks) = TimeAxis::new(day, day, PLOT).ticks();
     let labels: Vec<&str> = ticks.iter().map(|tick| tick.label.as_str()).collect();
     assert_eq!((unit, &labels[..4]), ("h", &["0", "2", "4", "6"][..]));
-    let late = Span {
+    let late = ReportSpan {
         from: hours(500),
         to: hours(502),
     };
     let ticks = TimeAxis::new(
         late,
-        Span {
+        ReportSpan {
             to: hours(600),
             ..day
         },

@@ -2,9 +2,9 @@
 //! each site on its own.
 
 use super::axes::{self, Tick, TimeAxis, text_width};
-use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
-use super::{Group, WIDTH, legend};
-use crate::simulate::report::record::{LoadKind, LoadStep, RunRecord, SiteTrace};
+use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
+use super::{SvgGroup, WIDTH, legend};
+use crate::simulate::report::record::{LoadKind, LoadRecord, RunRecord, SiteTrace};
 use crate::simulate::report::show;
 use crate::simulate::report::steps::column_means;
 use crate::simulate::report::summary::LoadShares;
@@ -32,11 +32,11 @@ const RIGHT: f64 = 14.0;
 type Stack = Vec<[f64; KINDS]>;
 
 /// The figure of a label's first run.
-pub(super) fn figure(group: &Group<'_>, name: &str) -> Figure {
+pub(super) fn figure(group: &SvgGroup<'_>, name: &str) -> Figure {
     let run = group.shown();
     let title = title(group);
     let note = note(group, WIDTH - LEFT - RIGHT);
-    let mut drawing = Drawing::new(WIDTH, &title, &note);
+    let mut drawing = FigureDrawing::new(WIDTH, &title, &note);
     let top = legend::draw(&mut drawing, &legend::load_kinds(), 50.0, WIDTH);
     let plot = Area {
         left: LEFT,
@@ -62,7 +62,7 @@ pub(super) fn figure(group: &Group<'_>, name: &str) -> Figure {
 }
 
 /// The panels of single sites below `top`; answers where they end.
-fn sites(drawing: &mut Drawing, run: &RunRecord, top: f64) -> f64 {
+fn sites(drawing: &mut FigureDrawing, run: &RunRecord, top: f64) -> f64 {
     let mut shown: Vec<&SiteTrace> = run.sites.iter().collect();
     if shown.len() > PANELS {
         shown.sort_by_key(|site| std::cmp::Reverse(site.processors));
@@ -87,11 +87,11 @@ fn sites(drawing: &mut Drawing, run: &RunRecord, top: f64) -> f64 {
 }
 
 /// The panel of one site.
-fn site_panel(drawing: &mut Drawing, run: &RunRecord, site: &SiteTrace, plot: Area) {
+fn site_panel(drawing: &mut FigureDrawing, run: &RunRecord, site: &SiteTrace, plot: Area) {
     let count = format!(", {}", show::counted(site.processors.into(), "processor"));
     let room = plot.width - text_width(&count, 13.0);
     let heading = format!("{}{count}", axes::fitted(&site.name, 13.0, room));
-    let stack = column_means(&site.load, run.span(), columns(plot), LoadStep::stacked);
+    let stack = column_means(&site.load, run.span(), columns(plot), LoadRecord::stacked);
     panel(drawing, plot, &heading, &stack, site.processors.into());
     let (unit, mut ticks) = time_axis(run, plot).ticks();
     if let Some(last) = ticks.last_mut() {
@@ -102,7 +102,7 @@ fn site_panel(drawing: &mut Drawing, run: &RunRecord, site: &SiteTrace, plot: Ar
 
 /// Heading, ground and stacked areas. The highest sum is drawn first and the
 /// lower ones over it, so that each area needs one outline only.
-fn panel(drawing: &mut Drawing, plot: Area, heading: &str, stack: &Stack, processors: u64) {
+fn panel(drawing: &mut FigureDrawing, plot: Area, heading: &str, stack: &Stack, processors: u64) {
     drawing.text(
         (plot.left, plot.top - 8.0),
         Anchor::Start,
@@ -155,7 +155,7 @@ fn total(run: &RunRecord, plot: Area) -> Stack {
     let columns = columns(plot);
     let mut total = vec![[0.0; KINDS]; columns];
     for site in &run.sites {
-        let stack = column_means(&site.load, run.span(), columns, LoadStep::stacked);
+        let stack = column_means(&site.load, run.span(), columns, LoadRecord::stacked);
         for (sum, part) in total.iter_mut().flatten().zip(stack.iter().flatten()) {
             *sum += part;
         }
@@ -187,7 +187,7 @@ fn share_ticks(plot: Area) -> Vec<Tick> {
 }
 
 /// What is seen.
-fn title(group: &Group<'_>) -> String {
+fn title(group: &SvgGroup<'_>) -> String {
     let load = LoadShares::of_all(group.shown());
     let (grid, local) = (show::percent(load.grid_running), show::percent(load.local));
     format!(
@@ -197,7 +197,7 @@ fn title(group: &Group<'_>) -> String {
 }
 
 /// Which run, and how.
-fn note(group: &Group<'_>, width: f64) -> String {
+fn note(group: &SvgGroup<'_>, width: f64) -> String {
     let run = group.shown();
     let left_out = match run.sites.len().saturating_sub(PANELS) {
         0 => String::new(),

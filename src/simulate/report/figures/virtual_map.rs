@@ -1,7 +1,7 @@
 //! The virtual map of a job: sites as points, the job at the origin.
 
 use super::axes::{self, Tick};
-use super::drawing::{Anchor, Area, Drawing, Figure, PathText};
+use super::drawing::{Anchor, Area, Figure, FigureDrawing, PathText};
 
 const SIDE: f64 = 420.0;
 const WIDTH: f64 = 640.0;
@@ -27,7 +27,7 @@ pub struct MapPoint {
 
 /// The map of a job. `note`: what is left out, or nothing.
 pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
-    let mut drawing = Drawing::new(WIDTH, title, note);
+    let mut drawing = FigureDrawing::new(WIDTH, title, note);
     let plot = Area {
         left: 62.0,
         top: 56.0,
@@ -64,7 +64,7 @@ pub fn virtual_map(title: &str, note: &str, points: &[MapPoint]) -> Figure {
     drawing.finish("map", title, &description, plot.bottom() + 44.0)
 }
 
-fn site(drawing: &mut Drawing, point: &MapPoint, at: (f64, f64)) {
+fn site(drawing: &mut FigureDrawing, point: &MapPoint, at: (f64, f64)) {
     let mut square = PathText::default();
     let side = 2.0 * HALF;
     square.rect(Area {

@@ -1,7 +1,9 @@
 //! Labels against each other.
 
 use super::small;
-use crate::simulate::report::{Comparison, Difference, Metric, Pair, RunSummary, Verdict};
+use crate::simulate::report::{
+    Difference, LabelComparison, LabelPair, Metric, RunSummary, Significance,
+};
 
 /// Runs of one label whose jobs waited so long on average, by seed.
 fn waits(label: &str, means: &[f64]) -> Vec<RunSummary> {
@@ -15,7 +17,7 @@ fn waits(label: &str, means: &[f64]) -> Vec<RunSummary> {
     means.iter().enumerate().map(run).collect()
 }
 
-fn verdict(metric: Metric, comparison: &Comparison) -> Verdict {
+fn verdict(metric: Metric, comparison: &LabelComparison) -> Significance {
     comparison
         .metrics
         .iter()
@@ -30,12 +32,12 @@ fn differences_are_taken_seed_by_seed() {
     // Differences -2, -1, -3: mean -2, deviation 1, half width 4.3027 / sqrt(3).
     let mut runs = waits("first", &[10.0, 112.0, 1014.0]);
     runs.extend(waits("second", &[8.0, 111.0, 1011.0]));
-    let comparison = Comparison::of(&runs);
+    let comparison = LabelComparison::of(&runs);
     let difference = comparison.metrics[0].differences[0];
     let interval = difference.interval.unwrap();
     assert_eq!(interval.mean, -2.0);
     assert!((interval.half_width.unwrap() - 2.4842).abs() < 1e-3);
-    assert_eq!(difference.verdict, Verdict::NoDifferenceShown);
+    assert_eq!(difference.verdict, Significance::NoDifferenceShown);
     assert_eq!(comparison.labels, ["first", "second"]);
 }
 
@@ -47,12 +49,12 @@ fn less_wait_is_better_and_fewer_jobs_done_are_worse() {
         run.jobs.done -= 5 + seed as u64 % 2;
     }
     runs.extend(others);
-    let comparison = Comparison::of(&runs);
-    assert_eq!(verdict(Metric::MeanWait, &comparison), Verdict::Better);
-    assert_eq!(verdict(Metric::JobsDone, &comparison), Verdict::Worse);
+    let comparison = LabelComparison::of(&runs);
+    assert_eq!(verdict(Metric::MeanWait, &comparison), Significance::Better);
+    assert_eq!(verdict(Metric::JobsDone, &comparison), Significance::Worse);
     assert_eq!(
         verdict(Metric::Utilization, &comparison),
-        Verdict::NoDifferenceShown
+        Significance::NoDifferenceShown
     );
 }
 
@@ -60,10 +62,10 @@ fn less_wait_is_better_and_fewer_jobs_done_are_worse() {
 fn only_seeds_in_common_count_and_one_is_too_few() {
     let mut runs = waits("first", &[10.0]);
     runs.extend(waits("second", &[8.0, 900.0]));
-    let comparison = Comparison::of(&runs);
+    let comparison = LabelComparison::of(&runs);
     let difference = comparison.metrics[0].differences[0];
     assert_eq!(difference.interval.unwrap().mean, -2.0);
-    assert_eq!(difference.verdict, Verdict::TooFewSeeds);
+    assert_eq!(difference.verdict, Significance::TooFewSeeds);
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn three_labels_are_each_held_against_the_first() {
         .iter()
         .flat_map(|label| waits(label, &[1.0, 2.0]))
         .collect();
-    let comparison = Comparison::of(&runs);
+    let comparison = LabelComparison::of(&runs);
     assert_eq!(comparison.baseline, "c");
     assert!(comparison.metrics.iter().all(|row| row.means.len() == 3));
     assert!(
@@ -91,8 +93,8 @@ fn each_difference_is_between_labels_that_differ_in_one_thing() {
     let runs: Vec<_> = runs
         .flat_map(|(label, mean)| waits(label, &[mean, mean]))
         .collect();
-    let comparison = Comparison::of(&runs);
-    let words: Vec<String> = comparison.pairs.iter().map(Pair::words).collect();
+    let comparison = LabelComparison::of(&runs);
+    let words: Vec<String> = comparison.pairs.iter().map(LabelPair::words).collect();
     let expected = [
         "fcfs less easy (wf)",
         "cf less wf (easy)",

@@ -7,9 +7,9 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use super::{empty, short_job, small};
-use crate::simulate::report::{Report, ReportError, RunRecord, render, write_report};
+use crate::simulate::report::{ReportError, ReportFiles, RunRecord, render, write_report};
 
-fn file<'a>(report: &'a Report, name: &str) -> &'a str {
+fn file<'a>(report: &'a ReportFiles, name: &str) -> &'a str {
     let found = report
         .files
         .iter()
@@ -37,7 +37,7 @@ fn elements(text: &str) -> Result<Vec<String>, quick_xml::Error> {
 }
 
 /// Renders, and checks what holds for every report.
-fn checked(runs: &[RunRecord]) -> Report {
+fn checked(runs: &[RunRecord]) -> ReportFiles {
     let report = render(&[], runs).unwrap();
     let paths: BTreeSet<_> = report.files.iter().map(|file| &file.path).collect();
     assert_eq!(

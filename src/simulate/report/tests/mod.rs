@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use cospan_domain::units::Timestamp;
 
-use super::{Ending, JobRow, RunRecord};
+use super::{JobEnding, RunJob, RunRecord};
 use sample::{Sample, sample};
 
 /// A run of about an hour over three sites.
@@ -43,8 +43,8 @@ fn empty() -> RunRecord {
 
 /// A job of 2 processors, submitted 1 s after 1970, that waited 20 s and ran
 /// for 5 s.
-fn short_job() -> JobRow {
-    JobRow {
+fn short_job() -> RunJob {
+    RunJob {
         id: 7,
         name: "a, \"quoted\"\nname".to_owned(),
         components: 2,
@@ -56,7 +56,7 @@ fn short_job() -> JobRow {
         claimed: Some(Timestamp(20_000)),
         started: Some(Timestamp(21_000)),
         finished: Some(Timestamp(26_000)),
-        ending: Ending::Done,
+        ending: JobEnding::Done,
         total_placement_time_ms: 2_500,
         start_delay_ms: Some(-500),
         rounds: 1,

@@ -6,7 +6,7 @@ use proptest::prelude::{any, prop_assert, proptest};
 use super::{empty, short_job, small};
 use crate::simulate::report::show;
 use crate::simulate::report::{
-    Distribution, Ending, GroupSummary, Interval, JobRow, RunRecord, RunSummary, quantile, t_975,
+    Distribution, GroupSummary, Interval, JobEnding, RunJob, RunRecord, RunSummary, quantile, t_975,
 };
 
 fn near(a: f64, b: f64) -> bool {
@@ -23,7 +23,7 @@ fn the_summary_agrees_with_sums_over_the_rows() {
             waited_ms += start.0 - job.submitted.0;
             started += 1;
         }
-        if job.ending == Ending::Done {
+        if job.ending == JobEnding::Done {
             let (Some(start), Some(end)) = (job.started, job.finished) else {
                 panic!("no end")
             };
@@ -148,13 +148,13 @@ proptest! {
 
 #[test]
 fn jobs_are_told_apart_by_their_size_and_their_components() {
-    let job = |components: u32, processors: u32, wait_s: u64| JobRow {
+    let job = |components: u32, processors: u32, wait_s: u64| RunJob {
         components,
         processors,
         started: Some(Timestamp(1_000 + wait_s * 1_000)),
         ..short_job()
     };
-    let queued = JobRow {
+    let queued = RunJob {
         started: None,
         finished: None,
         ..job(3, 48, 0)

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::simulate::report::{
-    Bar, Ending, JobRow, LoadKind, LoadStep, QueueStep, RunRecord, SiteTrace,
+    Bar, JobEnding, LoadKind, LoadRecord, QueueStep, RunJob, RunRecord, SiteTrace,
 };
 
 /// What to make up.
@@ -46,7 +46,7 @@ enum Event {
     Outage(usize),
 }
 
-struct World {
+struct SampleWorld {
     rng: StdRng,
     now: u64,
     events: BTreeMap<(u64, u64), Event>,
@@ -60,7 +60,7 @@ struct World {
 
 /// Makes up a run.
 pub(super) fn sample(of: &Sample) -> RunRecord {
-    let mut world = World::new(of);
+    let mut world = SampleWorld::new(of);
     while let Some((&key, _)) = world.events.first_key_value() {
         let Some(event) = world.events.remove(&key) else {
             break;
@@ -83,14 +83,14 @@ pub(super) fn sample(of: &Sample) -> RunRecord {
     world.run
 }
 
-impl World {
+impl SampleWorld {
     fn new(of: &Sample) -> Self {
         let mut rng = StdRng::seed_from_u64(of.seed);
         let length = of.jobs * of.gap_ms + 3_600_000;
         let site = |(index, processors): (usize, &u32)| SiteTrace {
             name: NAMES[index % NAMES.len()].to_owned(),
             processors: *processors,
-            load: vec![LoadStep {
+            load: vec![LoadRecord {
                 at: Timestamp(BEGAN),
                 running: 0,
                 held: 0,
@@ -107,7 +107,7 @@ impl World {
             at += exponential(&mut rng, of.gap_ms);
             job(&mut rng, id, at)
         };
-        let jobs: Vec<JobRow> = (1..=of.jobs).map(&mut submit).collect();
+        let jobs: Vec<RunJob> = (1..=of.jobs).map(&mut submit).collect();
         let sites: Vec<SiteTrace> = of.sites.iter().enumerate().map(site).collect();
         let mut world = Self {
             now: BEGAN,
@@ -284,9 +284,9 @@ impl World {
         let row = &mut self.run.jobs[job];
         row.finished = Some(Timestamp(self.now));
         row.ending = match self.rng.random_range(0..100) {
-            0..3 => Ending::Failed,
-            3..4 => Ending::Cancelled,
-            _ => Ending::Done,
+            0..3 => JobEnding::Failed,
+            3..4 => JobEnding::Cancelled,
+            _ => JobEnding::Done,
         };
     }
 
@@ -298,7 +298,7 @@ impl World {
             *used - processors
         };
         let [running, held, local, down] = self.used[site];
-        let step = LoadStep {
+        let step = LoadRecord {
             at: Timestamp(self.now),
             running,
             held,
@@ -328,10 +328,10 @@ impl World {
     }
 }
 
-fn job(rng: &mut StdRng, id: u64, at: u64) -> JobRow {
+fn job(rng: &mut StdRng, id: u64, at: u64) -> RunJob {
     let components = [1, 1, 1, 2, 2, 3, 4][rng.random_range(0..7)];
     let each = [1, 2, 4, 8, 8, 16, 16, 24][rng.random_range(0..8)];
-    JobRow {
+    RunJob {
         id,
         name: format!("job-{id}"),
         components,
@@ -343,7 +343,7 @@ fn job(rng: &mut StdRng, id: u64, at: u64) -> JobRow {
         claimed: None,
         started: None,
         finished: None,
-        ending: Ending::Unfinished,
+        ending: JobEnding::Unfinished,
         total_placement_time_ms: 0,
         start_delay_ms: None,
         rounds: 0,

@@ -33,20 +33,20 @@ const ROWS: [(u32, u64, i64, u32, i64); 6] = [
 #[test]
 fn jobs_of_a_log_are_kept_as_they_are() {
     let (_directory, file) = log(&ROWS);
-    let options = WorkloadOptions::new(Source::Log(file), 1);
+    let options = WorkloadOptions::new(WorkloadSource::Log(file), 1);
     let jobs = planned(&options).jobs;
     let expected = [
-        PlannedJob {
+        WorkloadJob {
             name: "11".into(),
             ..job(0, &[8], 100, 100)
         },
-        PlannedJob {
+        WorkloadJob {
             name: "13".into(),
             run_time: DurationMs(1),
             estimate: DurationMs(1),
             ..job(20, &[4], 0, 0)
         },
-        PlannedJob {
+        WorkloadJob {
             name: "15".into(),
             ..job(40, &[4], 90, 60)
         },
@@ -58,7 +58,7 @@ fn jobs_of_a_log_are_kept_as_they_are() {
 #[test]
 fn what_is_left_out_or_changed_is_counted_with_its_lines() {
     let (_directory, file) = log(&ROWS);
-    let complaints = planned(&WorkloadOptions::new(Source::Log(file), 1)).complaints;
+    let complaints = planned(&WorkloadOptions::new(WorkloadSource::Log(file), 1)).complaints;
     let source = &complaints.source;
     let read = source.log.as_ref().unwrap();
     assert_eq!(read.count(ComplaintKind::TooManyProcessors), 1);
@@ -86,7 +86,7 @@ fn what_is_left_out_or_changed_is_counted_with_its_lines() {
 fn estimates_that_are_not_used_are_not_complained_about() {
     let (_directory, file) = log(&ROWS);
     for estimates in [Estimates::Exact, Estimates::Tsafrir] {
-        let plain = WorkloadOptions::new(Source::Log(file.clone()), 1);
+        let plain = WorkloadOptions::new(WorkloadSource::Log(file.clone()), 1);
         let source = planned(&WorkloadOptions { estimates, ..plain })
             .complaints
             .source;
@@ -98,7 +98,7 @@ fn estimates_that_are_not_used_are_not_complained_about() {
     }
     let first = WorkloadOptions {
         jobs_max: Some(1),
-        ..WorkloadOptions::new(Source::Log(file), 1)
+        ..WorkloadOptions::new(WorkloadSource::Log(file), 1)
     };
     let source = planned(&first).complaints.source;
     assert_eq!((source.estimates_missing, source.run_times_raised), (0, 0));
@@ -108,9 +108,9 @@ fn estimates_that_are_not_used_are_not_complained_about() {
 fn a_split_makes_room_for_jobs_larger_than_any_site() {
     let (_directory, file) = log(&ROWS);
     let options = WorkloadOptions {
-        split: Split::LargerThan(64),
+        split: WorkloadSplit::LargerThan(64),
         estimates: Estimates::Exact,
-        ..WorkloadOptions::new(Source::Log(file), 1)
+        ..WorkloadOptions::new(WorkloadSource::Log(file), 1)
     };
     let Workload { jobs, complaints } = planned(&options);
     assert_eq!(jobs[3].components, [50, 50, 50]);
@@ -122,7 +122,7 @@ fn a_split_makes_room_for_jobs_larger_than_any_site() {
 fn estimates_are_so_many_times_as_long_and_run_times_stay() {
     let (_directory, file) = log(&ROWS);
     let with = |estimates_times| {
-        let options = WorkloadOptions::new(Source::Log(file.clone()), 1);
+        let options = WorkloadOptions::new(WorkloadSource::Log(file.clone()), 1);
         planned(&WorkloadOptions {
             estimates: Estimates::Exact,
             estimates_times,
@@ -145,13 +145,16 @@ fn a_bad_line_is_refused_with_its_number_if_asked_for() {
     let on_bad = OnBad::Refuse;
     let error = refused(&WorkloadOptions {
         on_bad,
-        ..WorkloadOptions::new(Source::Log(file), 1)
+        ..WorkloadOptions::new(WorkloadSource::Log(file), 1)
     });
     assert!(error.contains("line 3: more processors than the grid has (500 instead of 400)"));
 }
 
 #[test]
 fn a_log_that_is_not_there_is_named() {
-    let error = refused(&WorkloadOptions::new(Source::Log("/no/log.swf".into()), 1));
+    let error = refused(&WorkloadOptions::new(
+        WorkloadSource::Log("/no/log.swf".into()),
+        1,
+    ));
     assert!(error.contains("cannot open the log /no/log.swf"), "{error}");
 }

@@ -11,7 +11,7 @@ use super::*;
 use cospan_simulator::logs::OnBad;
 
 fn lublin(jobs: usize) -> WorkloadOptions {
-    WorkloadOptions::new(Source::Lublin { jobs }, 1)
+    WorkloadOptions::new(WorkloadSource::Lublin { jobs }, 1)
 }
 
 #[test]
@@ -33,13 +33,13 @@ fn a_poisson_workload_has_the_load_sizes_and_run_times_it_is_set_to() {
 #[test]
 fn a_lublin_workload_is_made_for_the_whole_grid_and_comes_in_order() {
     let options = WorkloadOptions {
-        split: Split::LargerThan(64),
+        split: WorkloadSplit::LargerThan(64),
         ..lublin(5000)
     };
     let Workload { jobs, complaints } = planned(&options);
     assert_eq!(jobs.len() as u64 + complaints.unplaceable, 5000);
     assert!(jobs.is_sorted_by_key(|job| job.at));
-    let largest = jobs.iter().map(PlannedJob::processors).max().unwrap();
+    let largest = jobs.iter().map(WorkloadJob::processors).max().unwrap();
     // The authors fitted the model to a machine of 128.
     assert!((129..=400).contains(&largest), "{largest}");
 }
@@ -56,7 +56,7 @@ fn a_load_scale_of_two_halves_all_times_and_changes_nothing_else() {
         let (before, now) = (plain.at.since(BEGIN).0, dense.at.since(BEGIN).0);
         assert_eq!(now, (before as f64 / 2.0).round() as u64);
         assert_eq!(
-            PlannedJob {
+            WorkloadJob {
                 at: plain.at,
                 ..dense.clone()
             },
@@ -68,7 +68,7 @@ fn a_load_scale_of_two_halves_all_times_and_changes_nothing_else() {
 #[test]
 fn the_seed_decides_everything() {
     let options = WorkloadOptions {
-        split: Split::Random,
+        split: WorkloadSplit::Random,
         inputs: ["a", "b"].map(|name| name.parse().unwrap()).into(),
         estimates: Estimates::Tsafrir,
         ..lublin(300)
@@ -85,7 +85,7 @@ fn the_seed_decides_everything() {
 fn another_option_leaves_what_it_is_not_about_as_it_was() {
     let plain = planned(&poisson(300, &[4, 8])).jobs;
     let rich = planned(&WorkloadOptions {
-        split: Split::Random,
+        split: WorkloadSplit::Random,
         inputs: ["a", "b"].map(|name| name.parse().unwrap()).into(),
         priorities: vec![Priority::High, Priority::Low],
         estimates: Estimates::Tsafrir,
@@ -100,10 +100,10 @@ fn another_option_leaves_what_it_is_not_about_as_it_was() {
 #[test]
 fn a_size_in_components_is_kept_whatever_the_split() {
     let mut options = WorkloadOptions {
-        split: Split::Into(3),
+        split: WorkloadSplit::Into(3),
         ..poisson(400, &[6])
     };
-    if let Source::Poisson { sizes, .. } = &mut options.source {
+    if let WorkloadSource::Poisson { sizes, .. } = &mut options.source {
         sizes.push(JobSize::Parts { count: 4, each: 9 });
     }
     let jobs = planned(&options).jobs;
@@ -181,7 +181,7 @@ fn tsafrir_estimates_are_never_below_the_run_time_even_for_few_jobs() {
     for jobs in [1, 2, 5, 20] {
         for seed in 0..60 {
             let estimates = Estimates::Tsafrir;
-            let split = Split::LargerThan(32);
+            let split = WorkloadSplit::LargerThan(32);
             for options in [
                 poisson(jobs, &[1]),
                 WorkloadOptions {
@@ -204,7 +204,7 @@ fn tsafrir_estimates_are_never_below_the_run_time_even_for_few_jobs() {
 #[test]
 fn jobs_without_room_are_counted_and_named_or_refused() {
     let options = WorkloadOptions {
-        split: Split::Into(2),
+        split: WorkloadSplit::Into(2),
         ..poisson(100, &[64, 160])
     };
     let Workload { jobs, complaints } = planned(&options);
@@ -259,7 +259,7 @@ fn options_out_of_range_are_refused_with_the_range() {
             "{error}"
         );
     }
-    for split in [Split::Into(0), Split::LargerThan(0)] {
+    for split in [WorkloadSplit::Into(0), WorkloadSplit::LargerThan(0)] {
         assert!(refused(&WorkloadOptions { split, ..lublin(1) }).contains("the split is 0"));
     }
     assert!(refused(&lublin(0)).contains("from 1 to"));
@@ -267,7 +267,7 @@ fn options_out_of_range_are_refused_with_the_range() {
     assert!(refused(&poisson(0, &[1])).contains("the number of jobs is 0"));
     assert!(refused(&poisson(1, &[])).contains("name at least one"));
     assert!(refused(&poisson(1, &[0])).contains("each above 0"));
-    let turned = Source::Poisson {
+    let turned = WorkloadSource::Poisson {
         jobs: 1,
         mean_interarrival: DurationMs(0),
         sizes: vec![1.into()],

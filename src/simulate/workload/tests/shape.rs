@@ -7,24 +7,24 @@ use rand::rngs::StdRng;
 use super::super::COMPONENTS_MAX;
 use super::*;
 
-fn components(split: Split, processors: u32) -> Vec<u32> {
+fn components(split: WorkloadSplit, processors: u32) -> Vec<u32> {
     split.components(processors, &mut StdRng::seed_from_u64(1))
 }
 
 #[test]
 fn a_job_is_split_as_it_says() {
-    assert_eq!(components(Split::None, 7), [7]);
-    assert_eq!(components(Split::Into(4), 7), [2, 2, 2, 1]);
-    assert_eq!(components(Split::Into(4), 3), [1, 1, 1]);
-    assert_eq!(components(Split::LargerThan(16), 16), [16]);
-    assert_eq!(components(Split::LargerThan(16), 17), [9, 8]);
-    assert_eq!(components(Split::LargerThan(16), 33), [11, 11, 11]);
+    assert_eq!(components(WorkloadSplit::None, 7), [7]);
+    assert_eq!(components(WorkloadSplit::Into(4), 7), [2, 2, 2, 1]);
+    assert_eq!(components(WorkloadSplit::Into(4), 3), [1, 1, 1]);
+    assert_eq!(components(WorkloadSplit::LargerThan(16), 16), [16]);
+    assert_eq!(components(WorkloadSplit::LargerThan(16), 17), [9, 8]);
+    assert_eq!(components(WorkloadSplit::LargerThan(16), 33), [11, 11, 11]);
 }
 
 #[test]
 fn a_random_split_gives_one_two_and_four_components_equally_often() {
     let jobs = planned(&WorkloadOptions {
-        split: Split::Random,
+        split: WorkloadSplit::Random,
         ..poisson(3000, &[8])
     })
     .jobs;
@@ -53,7 +53,7 @@ fn options_are_described_in_a_line() {
     let options = WorkloadOptions {
         jobs_max: Some(5),
         load_scale: 1.5,
-        split: Split::LargerThan(16),
+        split: WorkloadSplit::LargerThan(16),
         inputs: ["a", "b"].map(|name| name.parse().unwrap()).into(),
         priorities: vec![cospan_domain::job::spec::Priority::High],
         ..poisson(10, &[1, 8])
@@ -63,7 +63,7 @@ fn options_are_described_in_a_line() {
         "10 Poisson jobs every 30s of 1|8 processors for 1m00s to 3m00s; first 5 jobs; load x 1.5; \
          split above 16 processors; input a|b; priority high; estimates as-given; seed 1"
     );
-    let plain = WorkloadOptions::new(Source::Log("a.swf".into()), 7);
+    let plain = WorkloadOptions::new(WorkloadSource::Log("a.swf".into()), 7);
     assert_eq!(
         plain.describe(),
         "log a.swf; load x 1; not split; estimates as-given; seed 7"
@@ -78,7 +78,7 @@ proptest! {
         seed in 0_u64..100,
     ) {
         let splits =
-            [Split::None, Split::Into(parameter), Split::LargerThan(parameter), Split::Random];
+            [WorkloadSplit::None, WorkloadSplit::Into(parameter), WorkloadSplit::LargerThan(parameter), WorkloadSplit::Random];
         for split in splits {
             let parts = split.components(processors, &mut StdRng::seed_from_u64(seed));
             prop_assert_eq!(parts.iter().sum::<u32>(), processors);
@@ -86,7 +86,7 @@ proptest! {
             let (most, least) = (parts[0], parts[parts.len() - 1]);
             prop_assert!(least > 0 && most - least <= 1);
             prop_assert!(parts.len() <= COMPONENTS_MAX as usize);
-            if split == Split::LargerThan(parameter) && parts.len() < COMPONENTS_MAX as usize {
+            if split == WorkloadSplit::LargerThan(parameter) && parts.len() < COMPONENTS_MAX as usize {
                 prop_assert!(most <= parameter);
                 let fewer = parts.len() as u32 - 1;
                 prop_assert!(fewer == 0 || processors.div_ceil(fewer) > parameter);

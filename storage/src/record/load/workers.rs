@@ -21,7 +21,7 @@ const BATCH: usize = 256;
 const WAITING: usize = 8;
 
 /// The values of one job, and their keys.
-pub(super) struct Part {
+pub(super) struct JobValues {
     pub(super) id: JobId,
     pub(super) assembly: Assembly,
     pub(super) keys: Vec<Key>,
@@ -33,18 +33,18 @@ pub(super) struct Decoded {
     pub(super) jobs: Vec<Job>,
     pub(super) remains: Vec<Key>,
     /// Jobs whose specifications were cut, with whose texts they have.
-    pub(super) waiting: Vec<(JobId, Part)>,
+    pub(super) waiting: Vec<(JobId, JobValues)>,
 }
 
 /// What jobs take of memory, and may take together.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct MemoryRoom {
     most: Bytes,
     bytes: AtomicU64,
     jobs: AtomicU64,
 }
 
-impl Room {
+impl MemoryRoom {
     pub(super) fn new(most: Bytes) -> Self {
         Self {
             most,
@@ -77,7 +77,7 @@ impl Room {
     }
 }
 
-impl Default for Room {
+impl Default for MemoryRoom {
     fn default() -> Self {
         Self::new(Bytes(u64::MAX))
     }
@@ -87,18 +87,18 @@ impl Default for Room {
 #[derive(Default)]
 pub(super) struct Decoder {
     last: LastSpec,
-    room: Arc<Room>,
+    room: Arc<MemoryRoom>,
 }
 
 impl Decoder {
-    pub(super) fn within(room: Arc<Room>) -> Self {
+    pub(super) fn within(room: Arc<MemoryRoom>) -> Self {
         Self {
             room,
             ..Self::default()
         }
     }
 
-    pub(super) fn take(&mut self, part: Part, to: &mut Decoded) -> Result<(), StoreError> {
+    pub(super) fn take(&mut self, part: JobValues, to: &mut Decoded) -> Result<(), StoreError> {
         if let Some(first) = part.assembly.commons(part.id)? {
             to.waiting.push((first, part));
             return Ok(());
@@ -109,7 +109,7 @@ impl Decoder {
     /// Decodes one whose texts are there.
     pub(super) fn complete(
         &mut self,
-        part: Part,
+        part: JobValues,
         texts: &mut CommonTexts,
         to: &mut Decoded,
     ) -> Result<(), StoreError> {
@@ -122,27 +122,27 @@ impl Decoder {
     }
 }
 
-type Outcome = Result<Vec<Decoded>, StoreError>;
+type DecodeOutcome = Result<Vec<Decoded>, StoreError>;
 
-struct Lane {
-    batches: SyncSender<Vec<Part>>,
-    thread: JoinHandle<Outcome>,
+struct WorkerLane {
+    batches: SyncSender<Vec<JobValues>>,
+    thread: JoinHandle<DecodeOutcome>,
 }
 
 /// Threads that take batches in turn.
 pub(super) struct Workers {
-    lanes: Vec<Lane>,
-    batch: Vec<Part>,
+    lanes: Vec<WorkerLane>,
+    batch: Vec<JobValues>,
     sent: usize,
 }
 
 impl Workers {
     /// Starts them.
-    pub(super) fn start(count: usize, room: &Arc<Room>) -> Self {
+    pub(super) fn start(count: usize, room: &Arc<MemoryRoom>) -> Self {
         let lane = |_| {
             let (batches, received) = sync_channel(WAITING);
             let decoder = Decoder::within(room.clone());
-            Lane {
+            WorkerLane {
                 batches,
                 thread: std::thread::spawn(move || serve(&received, decoder)),
             }
@@ -154,7 +154,7 @@ impl Workers {
         }
     }
 
-    pub(super) fn take(&mut self, part: Part) {
+    pub(super) fn take(&mut self, part: JobValues) {
         self.batch.push(part);
         if self.batch.len() == BATCH {
             self.send();
@@ -173,7 +173,7 @@ impl Workers {
     pub(super) fn finish(mut self) -> Result<Decoded, StoreError> {
         self.send();
         let mut lanes = Vec::with_capacity(self.lanes.len());
-        for Lane { batches, thread } in self.lanes {
+        for WorkerLane { batches, thread } in self.lanes {
             drop(batches);
             let panicked = |_| Err(damaged_record("a job", "its decoding panicked".into()));
             lanes.push(thread.join().unwrap_or_else(panicked)?.into_iter());
@@ -190,7 +190,7 @@ impl Workers {
     }
 }
 
-fn serve(batches: &Receiver<Vec<Part>>, mut decoder: Decoder) -> Outcome {
+fn serve(batches: &Receiver<Vec<JobValues>>, mut decoder: Decoder) -> DecodeOutcome {
     let mut all = Vec::new();
     for batch in batches {
         let mut decoded = Decoded::default();

@@ -6,16 +6,16 @@ use cospan_domain::catalogue::state;
 use cospan_domain::ids::{KeyName, LogicalName, SiteName};
 
 use super::convert::{Text, wire_struct};
-use super::copy::FilePlace;
+use super::copy::StoredFilePlace;
 use super::spec::Content;
 
 wire_struct!(FileRecord = state::FileRecord { name: Text<LogicalName>; entry: Option<Entry> });
 
-wire_struct!(Entry = state::Entry {
+wire_struct!(Entry = state::CatalogueEntry {
     content: Content,
     directory: bool,
     registered_at: u64,
     registered_by: Text<KeyName>;
-    replicas: Vec<(Text<SiteName>, FilePlace)>,
-    stamps: Vec<((Text<SiteName>, FilePlace), Arc<str>)>,
+    replicas: Vec<(Text<SiteName>, StoredFilePlace)>,
+    stamps: Vec<((Text<SiteName>, StoredFilePlace), Arc<str>)>,
 });

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use cospan_domain::acquire::Score;
 use cospan_domain::ids::{
-    Attempt, ComponentIndex, ComponentName, Digest, IdempotencyKey, InstanceId, JobId, KeyName,
-    LogicalName, LrmId, PolicyName, RelPath, ReservationName, Round, RunnerName, SiteName, Tag,
+    Attempt, AttemptTag, ComponentIndex, ComponentName, Digest, IdempotencyKey, InstanceId, JobId,
+    KeyName, LogicalName, LrmId, PolicyName, RelPath, ReservationName, Round, RunnerName, SiteName,
     TargetName,
 };
 use cospan_domain::reserve::Serial;
@@ -20,7 +20,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Why a stored record is not what it should be.
-pub(crate) type Problem = String;
+pub(crate) type RecordProblem = String;
 
 /// Has a form in the store.
 pub(crate) trait Convert<W>: Sized {
@@ -28,7 +28,7 @@ pub(crate) trait Convert<W>: Sized {
     fn to_wire(&self) -> W;
 
     /// Back from it.
-    fn from_wire(wire: W) -> Result<Self, Problem>;
+    fn from_wire(wire: W) -> Result<Self, RecordProblem>;
 }
 
 macro_rules! as_itself {
@@ -38,7 +38,7 @@ macro_rules! as_itself {
                 self.clone()
             }
 
-            fn from_wire(wire: $type) -> Result<Self, Problem> {
+            fn from_wire(wire: $type) -> Result<Self, RecordProblem> {
                 Ok(wire)
             }
         }
@@ -53,7 +53,7 @@ macro_rules! as_number {
                 self.0
             }
 
-            fn from_wire(wire: $number) -> Result<Self, Problem> {
+            fn from_wire(wire: $number) -> Result<Self, RecordProblem> {
                 Ok($type(wire))
             }
         }
@@ -64,7 +64,7 @@ impl Convert<u32> for usize {
         u32::try_from(*self).unwrap_or(u32::MAX)
     }
 
-    fn from_wire(wire: u32) -> Result<Self, Problem> {
+    fn from_wire(wire: u32) -> Result<Self, RecordProblem> {
         Ok(wire as usize)
     }
 }
@@ -93,7 +93,7 @@ impl<T: Clone> Convert<Text<T>> for T {
         Text(self.clone())
     }
 
-    fn from_wire(wire: Text<T>) -> Result<Self, Problem> {
+    fn from_wire(wire: Text<T>) -> Result<Self, RecordProblem> {
         Ok(wire.0)
     }
 }
@@ -107,7 +107,7 @@ pub(crate) trait TextForm: Display {
 
 impl TextForm for Digest {}
 impl TextForm for InstanceId {}
-impl TextForm for Tag {}
+impl TextForm for AttemptTag {}
 
 /// Names are text already: to display them takes several times as long.
 macro_rules! names {
@@ -133,9 +133,9 @@ impl<T: TextForm> Serialize for Text<T> {
 
 impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Read<T>(PhantomData<T>);
+        struct NameVisitor<T>(PhantomData<T>);
 
-        impl<T: FromStr<Err: Display>> Visitor<'_> for Read<T> {
+        impl<T: FromStr<Err: Display>> Visitor<'_> for NameVisitor<T> {
             type Value = Text<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -147,7 +147,7 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
             }
         }
 
-        from.deserialize_str(Read(PhantomData))
+        from.deserialize_str(NameVisitor(PhantomData))
     }
 }
 
@@ -156,7 +156,7 @@ impl<T: Convert<W>, W> Convert<Option<W>> for Option<T> {
         self.as_ref().map(T::to_wire)
     }
 
-    fn from_wire(wire: Option<W>) -> Result<Self, Problem> {
+    fn from_wire(wire: Option<W>) -> Result<Self, RecordProblem> {
         wire.map(T::from_wire).transpose()
     }
 }
@@ -168,7 +168,7 @@ macro_rules! as_list {
                 self.iter().map(T::to_wire).collect()
             }
 
-            fn from_wire(wire: Vec<W>) -> Result<Self, Problem> {
+            fn from_wire(wire: Vec<W>) -> Result<Self, RecordProblem> {
                 wire.into_iter().map(T::from_wire).collect()
             }
         }
@@ -182,7 +182,7 @@ impl<T: Convert<W>, W> Convert<Vec<W>> for Vec<T> {
     }
 
     /// With no room for more: it is kept for long.
-    fn from_wire(wire: Vec<W>) -> Result<Self, Problem> {
+    fn from_wire(wire: Vec<W>) -> Result<Self, RecordProblem> {
         let mut values = Vec::with_capacity(wire.len());
         for value in wire {
             values.push(T::from_wire(value)?);
@@ -198,7 +198,7 @@ impl<K: Convert<A> + Ord, V: Convert<B>, A, B> Convert<Vec<(A, B)>> for BTreeMap
             .collect()
     }
 
-    fn from_wire(wire: Vec<(A, B)>) -> Result<Self, Problem> {
+    fn from_wire(wire: Vec<(A, B)>) -> Result<Self, RecordProblem> {
         wire.into_iter()
             .map(|(key, value)| Ok((K::from_wire(key)?, V::from_wire(value)?)))
             .collect()
@@ -210,7 +210,7 @@ impl<T: Convert<A>, U: Convert<B>, A, B> Convert<(A, B)> for (T, U) {
         (self.0.to_wire(), self.1.to_wire())
     }
 
-    fn from_wire(wire: (A, B)) -> Result<Self, Problem> {
+    fn from_wire(wire: (A, B)) -> Result<Self, RecordProblem> {
         Ok((T::from_wire(wire.0)?, U::from_wire(wire.1)?))
     }
 }
@@ -243,7 +243,7 @@ macro_rules! wire_struct {
                 }
             }
 
-            fn from_wire(wire: $name) -> Result<Self, crate::record::v1::Problem> {
+            fn from_wire(wire: $name) -> Result<Self, crate::record::v1::RecordProblem> {
                 Ok(Self {
                     $($field: crate::record::v1::Convert::from_wire(wire.$field)?,)*
                     $($($extra: crate::record::v1::Convert::from_wire(wire.$extra)?,)*)?
@@ -280,7 +280,7 @@ macro_rules! wire_enum {
                 }
             }
 
-            fn from_wire(wire: $name) -> Result<Self, crate::record::v1::Problem> {
+            fn from_wire(wire: $name) -> Result<Self, crate::record::v1::RecordProblem> {
                 Ok(match wire {
                     $($name::$variant
                         $({ $($field),* })?

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cospan_domain::ids::{Digest, RelPath, SiteName, Tag};
+use cospan_domain::ids::{AttemptTag, Digest, RelPath, SiteName};
 use cospan_domain::transfer::place::FilePlace as DomainPlace;
 use cospan_domain::transfer::state::{self, CopyPhase as DomainPhase, Usage as DomainUsage};
 
@@ -37,9 +37,9 @@ wire_struct!(
         nonce: u64
     }
 );
-wire_struct!(Source = state::Source { site: Text<SiteName>, place: FilePlace });
+wire_struct!(Source = state::TrySource { site: Text<SiteName>, place: StoredFilePlace });
 
-wire_struct!(Trouble = state::Trouble {
+wire_struct!(Trouble = state::CopyTrouble {
     ;
     tries: u32,
     destination: u32,
@@ -50,33 +50,35 @@ wire_struct!(Trouble = state::Trouble {
 
 impl Default for Trouble {
     fn default() -> Self {
-        super::Convert::to_wire(&state::Trouble::default())
+        super::Convert::to_wire(&state::CopyTrouble::default())
     }
 }
 
 /// A place of a file at a site; an output by its attempt's tag and path.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum FilePlace {
+pub(crate) enum StoredFilePlace {
     Store(Text<Digest>),
     User(Text<RelPath>),
-    Output(Text<Tag>, Text<RelPath>),
+    Output(Text<AttemptTag>, Text<RelPath>),
 }
 
-impl super::Convert<FilePlace> for DomainPlace {
-    fn to_wire(&self) -> FilePlace {
+impl super::Convert<StoredFilePlace> for DomainPlace {
+    fn to_wire(&self) -> StoredFilePlace {
         match self {
-            DomainPlace::Store(digest) => FilePlace::Store(digest.to_wire()),
-            DomainPlace::User(path) => FilePlace::User(path.to_wire()),
-            DomainPlace::Output(tag, path) => FilePlace::Output(tag.to_wire(), path.to_wire()),
+            DomainPlace::Store(digest) => StoredFilePlace::Store(digest.to_wire()),
+            DomainPlace::User(path) => StoredFilePlace::User(path.to_wire()),
+            DomainPlace::Output(tag, path) => {
+                StoredFilePlace::Output(tag.to_wire(), path.to_wire())
+            }
         }
     }
 
-    fn from_wire(wire: FilePlace) -> Result<Self, super::Problem> {
+    fn from_wire(wire: StoredFilePlace) -> Result<Self, super::RecordProblem> {
         use super::Convert;
         Ok(match wire {
-            FilePlace::Store(digest) => DomainPlace::Store(Convert::from_wire(digest)?),
-            FilePlace::User(path) => DomainPlace::User(Convert::from_wire(path)?),
-            FilePlace::Output(tag, path) => {
+            StoredFilePlace::Store(digest) => DomainPlace::Store(Convert::from_wire(digest)?),
+            StoredFilePlace::User(path) => DomainPlace::User(Convert::from_wire(path)?),
+            StoredFilePlace::Output(tag, path) => {
                 DomainPlace::Output(Convert::from_wire(tag)?, Convert::from_wire(path)?)
             }
         })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cospan_domain::ids::{KeyName, LrmId, SiteName, TargetName};
-use cospan_domain::job::event::{self, Happened as DomainHappened};
+use cospan_domain::job::event::{self, JobEventKind};
 
 use super::convert::{Text, wire_enum, wire_struct};
 use super::head::{AbortCause, AfterAbort};
@@ -20,7 +20,7 @@ wire_struct!(
     }
 );
 
-wire_enum!(Happened = DomainHappened {
+wire_enum!(Happened = JobEventKind {
     JobPlaced {
         round: u32,
         placements: Vec<Placement>,

@@ -5,20 +5,19 @@ use std::sync::Arc;
 use cospan_domain::ids::Round;
 use cospan_domain::ids::{Digest, IdempotencyKey, KeyName, SiteName, TargetName};
 use cospan_domain::job::state::{
-    self, AbortCause as DomainAbortCause, AfterAbort as DomainAfterAbort, Component, Job,
-    Phase as DomainPhase,
+    self, AbortCause as DomainAbortCause, AfterAbort as DomainAfterAbort, Component, Job, JobPhase,
 };
 use cospan_domain::sparse::Sparse;
 use cospan_domain::{ids::JobId, job::spec::JobSpec};
 
-use super::convert::{Convert, Problem, Text, is_default, wire_enum, wire_struct};
+use super::convert::{Convert, RecordProblem, Text, is_default, wire_enum, wire_struct};
 use super::reservation::{Reservation, Wish};
 use super::run::PlacedBy;
 use super::spec::Priority;
 
 /// The head. `components` is their number; they are in blocks of their own.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Head {
+pub(crate) struct JobHead {
     owner: Text<KeyName>,
     submitted_at: u64,
     priority: Priority,
@@ -58,7 +57,7 @@ pub(crate) struct Head {
     told: Vec<Text<TargetName>>,
 }
 
-impl Head {
+impl JobHead {
     /// The head of a job.
     pub(crate) fn of(job: &Job) -> Self {
         Self {
@@ -92,7 +91,7 @@ impl Head {
         id: JobId,
         spec: Arc<JobSpec>,
         components: Vec<Component>,
-    ) -> Result<Job, Problem> {
+    ) -> Result<Job, RecordProblem> {
         Ok(Job {
             id,
             spec,
@@ -123,7 +122,7 @@ impl Head {
 
 wire_struct!(Idempotency = state::Idempotency { key: Text<IdempotencyKey>, body: Text<Digest> });
 
-wire_enum!(Phase = DomainPhase {
+wire_enum!(Phase = JobPhase {
     Queued { since: u64, not_before: u64 },
     Placed { at: u64, start_estimate: u64 },
     Claiming { since: u64 },
@@ -184,7 +183,7 @@ impl Convert<Instants> for Sparse<state::Instants> {
         (**self).to_wire()
     }
 
-    fn from_wire(wire: Instants) -> Result<Self, Problem> {
+    fn from_wire(wire: Instants) -> Result<Self, RecordProblem> {
         Ok(state::Instants::from_wire(wire)?.into())
     }
 }

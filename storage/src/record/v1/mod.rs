@@ -15,4 +15,4 @@ pub(crate) mod site;
 pub(crate) mod spec;
 pub(crate) mod word;
 
-pub(crate) use convert::{Convert, Problem};
+pub(crate) use convert::{Convert, RecordProblem};

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use cospan_domain::acquire::{self, Objective as DomainObjective};
 use cospan_domain::ids::{SiteName, TargetName};
-use cospan_domain::job::state::{self, NoticeKind as DomainNoticeKind, Wish as DomainWish};
+use cospan_domain::job::state::{self, NoticeKind as DomainNoticeKind, TermsChange};
 use cospan_domain::reserve::coallocation::{
-    self, Augmenting as DomainAugmenting, Failure as DomainFailure, Outcome as DomainOutcome,
-    Placing as DomainPlacing, Probing as DomainProbing, Step as DomainStep,
+    self, Augmenting as DomainAugmenting, Placing as DomainPlacing, Probing as DomainProbing,
+    ReservationOutcome, SearchFailure, SearchStep,
 };
-use cospan_domain::reserve::{self, Found as DomainFound, agreement};
+use cospan_domain::reserve::{self, CandidateState, agreement};
 
-use super::convert::{Convert, Problem, Text, wire_enum, wire_inner, wire_struct};
+use super::convert::{Convert, RecordProblem, Text, wire_enum, wire_inner, wire_struct};
 use super::run::Placement;
 use super::spec::Resources;
 
-wire_struct!(ReservationWish = acquire::ReservationWish {
+wire_struct!(ReservationWish = acquire::ReservationTerms {
     window: StartWindow;
     tolerance: u64,
     flexible: bool,
@@ -30,7 +30,7 @@ wire_struct!(
     }
 );
 
-wire_struct!(Reservation = state::Reservation {
+wire_struct!(Reservation = state::JobReservations {
     search: Search,
     placements: Vec<Vec<Placement>>,
     lead: u64;
@@ -44,7 +44,7 @@ wire_struct!(Reservation = state::Reservation {
     split: Option<Split>,
     refusals: u32,
 });
-wire_struct!(Split = state::Split { shape: u32; refused: u32, is_last: bool });
+wire_struct!(Split = state::JobSplit { shape: u32; refused: u32, is_last: bool });
 wire_struct!(Anew = state::Anew { placements: Vec<Vec<Placement>>, split: Split });
 wire_struct!(Notices = state::Notices {;
     announced: Option<u64>,
@@ -78,16 +78,16 @@ wire_struct!(
     }
 );
 
-impl Convert<Reservation> for Box<state::Reservation> {
+impl Convert<Reservation> for Box<state::JobReservations> {
     fn to_wire(&self) -> Reservation {
         (**self).to_wire()
     }
 
-    fn from_wire(wire: Reservation) -> Result<Self, Problem> {
-        state::Reservation::from_wire(wire).map(Box::new)
+    fn from_wire(wire: Reservation) -> Result<Self, RecordProblem> {
+        state::JobReservations::from_wire(wire).map(Box::new)
     }
 }
-wire_struct!(Other = state::Other {
+wire_struct!(Other = state::Rescheduling {
     search: Search;
     wish: Option<ReservationWish>,
     anew: Option<Anew>,
@@ -98,12 +98,12 @@ impl Convert<Anew> for Box<state::Anew> {
         (**self).to_wire()
     }
 
-    fn from_wire(wire: Anew) -> Result<Self, Problem> {
+    fn from_wire(wire: Anew) -> Result<Self, RecordProblem> {
         state::Anew::from_wire(wire).map(Box::new)
     }
 }
 
-wire_enum!(Wish = DomainWish { AsSubmitted, Changed(ReservationWish), Dropped });
+wire_enum!(Wish = TermsChange { AsSubmitted, Changed(ReservationWish), Dropped });
 
 wire_struct!(Coallocation = coallocation::Coallocation {
     parts: Vec<Part>,
@@ -121,7 +121,7 @@ wire_struct!(Ranking = reserve::Ranking {
     most: u32,
     candidates: Vec<Candidate>,
 });
-wire_struct!(Candidate = reserve::Candidate {
+wire_struct!(Candidate = reserve::ReservationCandidate {
     site: Text<SiteName>;
     stage_in: Option<u64>,
     execution: Option<u64>,
@@ -134,7 +134,7 @@ wire_enum!(
         EarliestCompletion
     }
 );
-wire_enum!(Found = DomainFound {
+wire_enum!(Found = CandidateState {
     NotAsked,
     TooLate,
     Granted(u64),
@@ -144,7 +144,7 @@ wire_enum!(Found = DomainFound {
 
 impl Default for Found {
     fn default() -> Self {
-        DomainFound::default().to_wire()
+        CandidateState::default().to_wire()
     }
 }
 
@@ -164,7 +164,7 @@ wire_struct!(Preferences = acquire::Preferences {
 });
 wire_struct!(Benchmark = acquire::Benchmark { name: Arc<str>, reference: u64, run_time: u64 });
 
-wire_struct!(Part = coallocation::Part {
+wire_struct!(Part = coallocation::CoallocationPart {
     component: u32,
     resources: Resources,
     length: u64,
@@ -172,7 +172,7 @@ wire_struct!(Part = coallocation::Part {
     offset: u64,
 });
 
-wire_struct!(Search = reserve::Search {
+wire_struct!(Search = reserve::ReservationSearch {
     job: Coallocation,
     window: StartWindow,
     windows_tried: u32,
@@ -184,9 +184,9 @@ wire_struct!(Search = reserve::Search {
     given_up: bool,
 });
 
-wire_struct!(Held = reserve::Reserved { site: Text<SiteName>, serial: u32, start: u64 });
+wire_struct!(Held = reserve::PartReservation { site: Text<SiteName>, serial: u32, start: u64 });
 
-wire_enum!(Step = DomainStep {
+wire_enum!(Step = SearchStep {
     Rank { granted: Vec<Held>, at: Probing },
     Place { part: u32, at: Placing, refused: Option<u64> },
     Augment { turn: u32, at: Augmenting },
@@ -209,7 +209,7 @@ wire_enum!(Augmenting = DomainAugmenting {
 wire_struct!(Path = coallocation::Path { takers: Vec<u32>, last: u32, end: Text<SiteName> });
 
 wire_enum!(
-    Failure = DomainFailure {
+    Failure = SearchFailure {
         Never,
         NoCommonStart,
         WindowsTried,
@@ -218,7 +218,7 @@ wire_enum!(
     }
 );
 
-wire_enum!(Outcome = DomainOutcome {
+wire_enum!(Outcome = ReservationOutcome {
     Granted { start: u64 },
     Done,
     Refused { next: Option<u64> },

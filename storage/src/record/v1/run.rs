@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use cospan_domain::acquire::{self, Acquisition as DomainAcquisition};
 use cospan_domain::ids::{InstanceId, LrmId, PolicyName, SiteName};
-use cospan_domain::job::state::{
-    self, Ending as DomainEnding, RestartStep as DomainStep, Run as DomainRun,
-};
-use cospan_domain::placed::{self, ReasonCode as DomainCode, Rule as DomainRule};
+use cospan_domain::job::state::{self, AttemptEnding, AttemptState, RestartStep as DomainStep};
+use cospan_domain::placed::{self, PlacementRule, ReasonCode as DomainCode};
 
 use super::convert::{Convert, Text, wire_enum, wire_inner, wire_struct};
 use super::spec::{Chunk, Content, QueueLimits};
@@ -28,7 +26,7 @@ wire_struct!(Component = state::Component {
     origins: Vec<Origin>,
 });
 
-wire_struct!(Origin = state::Origin { instance: Text<InstanceId>, last: u32 });
+wire_struct!(Origin = state::AttemptOrigin { instance: Text<InstanceId>, last: u32 });
 
 wire_struct!(Restart = state::Restart {
     step: RestartStep,
@@ -54,7 +52,7 @@ wire_struct!(Placement = placed::Placement {
     acquisition: Acquisition,
 });
 wire_enum!(Acquisition = DomainAcquisition { ClaimNow, Queue(QueueLimits), Reserved(Promised) });
-wire_struct!(Promised = acquire::Promised {
+wire_struct!(Promised = acquire::ReservationUse {
     serial: u32,
     from: u64,
     to: u64;
@@ -119,7 +117,7 @@ wire_enum!(
     }
 );
 wire_enum!(
-    Rule = DomainRule {
+    Rule = PlacementRule {
         NamedSite,
         MostLeft,
         AtFiles,
@@ -132,13 +130,13 @@ wire_enum!(
     }
 );
 
-wire_struct!(Source = placed::Source {
+wire_struct!(Source = placed::ContentSource {
     content: Content,
     from: Text<SiteName>;
     chunk: Option<Chunk>,
 });
 
-wire_enum!(Run = DomainRun {
+wire_enum!(Run = AttemptState {
     Idle,
     Intended { at: u64 },
     Uncertain { settled_at: u64, absences: u8, look_at: u64 },
@@ -151,7 +149,7 @@ wire_enum!(Run = DomainRun {
 
 wire_struct!(Waits = state::Waits { since: u64; expected_start: Option<u64>, told_at: Option<u64> });
 
-wire_enum!(Ending = DomainEnding {
+wire_enum!(Ending = AttemptEnding {
     Succeeded,
     Failed(Arc<str>),
     NeverRan(Arc<str>),
@@ -160,7 +158,7 @@ wire_enum!(Ending = DomainEnding {
     Abandoned,
 });
 
-wire_struct!(Charge = state::Charge { site: Text<SiteName>, attempt: u32, detail: Arc<str> });
+wire_struct!(Charge = state::SiteCharge { site: Text<SiteName>, attempt: u32, detail: Arc<str> });
 wire_struct!(Collected = state::Collected { ; content: Option<Content>, done: bool });
 
 /// Bytes that a component takes as written, at most; quickly.
@@ -186,21 +184,21 @@ pub(crate) fn most_bytes(component: &state::Component) -> usize {
 }
 
 /// Bytes of text in what an attempt does.
-fn run_text(run: &DomainRun) -> usize {
+fn run_text(run: &AttemptState) -> usize {
     let host = match run {
-        DomainRun::AtGate { host, .. }
-        | DomainRun::Opened { host, .. }
-        | DomainRun::Running { host, .. } => host.len(),
-        DomainRun::Ended { how, .. } => match how {
-            DomainEnding::Failed(text)
-            | DomainEnding::NeverRan(text)
-            | DomainEnding::Lost(text) => text.len(),
-            DomainEnding::Succeeded | DomainEnding::Killed | DomainEnding::Abandoned => 0,
+        AttemptState::AtGate { host, .. }
+        | AttemptState::Opened { host, .. }
+        | AttemptState::Running { host, .. } => host.len(),
+        AttemptState::Ended { how, .. } => match how {
+            AttemptEnding::Failed(text)
+            | AttemptEnding::NeverRan(text)
+            | AttemptEnding::Lost(text) => text.len(),
+            AttemptEnding::Succeeded | AttemptEnding::Killed | AttemptEnding::Abandoned => 0,
         },
-        DomainRun::Idle
-        | DomainRun::Intended { .. }
-        | DomainRun::Uncertain { .. }
-        | DomainRun::Submitted { .. } => 0,
+        AttemptState::Idle
+        | AttemptState::Intended { .. }
+        | AttemptState::Uncertain { .. }
+        | AttemptState::Submitted { .. } => 0,
     };
     host + run.lrm_id().map_or(0, |id| id.as_str().len())
 }
@@ -240,7 +238,7 @@ mod tests {
     }
 
     /// Everything as long as it can be, but for the lengths of lists and texts.
-    fn largest(run: DomainRun, items: usize) -> state::Component {
+    fn largest(run: AttemptState, items: usize) -> state::Component {
         let site = |last: char| SiteName::new(&format!("{}{last}", "s".repeat(62))).unwrap();
         let content = Content {
             digest: Digest([255; 32]),
@@ -252,7 +250,7 @@ mod tests {
             offset,
             length,
         });
-        let source = placed::Source {
+        let source = placed::ContentSource {
             content,
             from: site('a'),
             chunk,
@@ -276,7 +274,7 @@ mod tests {
             attempt,
             run,
             given_back: true,
-            charge: Some(state::Charge {
+            charge: Some(state::SiteCharge {
                 site: site('a'),
                 attempt,
                 detail: text(items),
@@ -298,7 +296,7 @@ mod tests {
                 not_before: Timestamp(u64::MAX),
             }),
             origins: vec![
-                state::Origin {
+                state::AttemptOrigin {
                     instance: InstanceId::from_random(1),
                     last: attempt
                 };
@@ -313,13 +311,13 @@ mod tests {
         let runs = |length: usize| {
             let (host, lrm_id) = (text(length), lrm_id.clone());
             [
-                DomainRun::Idle,
-                DomainRun::Uncertain {
+                AttemptState::Idle,
+                AttemptState::Uncertain {
                     settled_at: at,
                     absences: u8::MAX,
                     look_at: at,
                 },
-                DomainRun::Submitted {
+                AttemptState::Submitted {
                     lrm_id: lrm_id.clone(),
                     at,
                     absences: u8::MAX,
@@ -329,19 +327,19 @@ mod tests {
                         told_at: Some(at),
                     }),
                 },
-                DomainRun::AtGate {
+                AttemptState::AtGate {
                     lrm_id: lrm_id.clone(),
                     host: host.clone(),
                     since: at,
                     clock: Some(ClockSkew(i64::MIN)),
                 },
-                DomainRun::Running {
+                AttemptState::Running {
                     lrm_id,
                     host,
                     since: at,
                 },
-                DomainRun::Ended {
-                    how: DomainEnding::NeverRan(text(length)),
+                AttemptState::Ended {
+                    how: AttemptEnding::NeverRan(text(length)),
                     at,
                 },
             ]

@@ -7,7 +7,7 @@ use cospan_domain::site::failure::FailureClass as DomainClass;
 use cospan_domain::site::owners;
 use cospan_domain::site::shared::{self, SharedEnd as DomainEnd, SharedStage as DomainStage};
 use cospan_domain::site::state::{self, Breaker as DomainBreaker, NotificationKind as DomainKind};
-use cospan_domain::site::together::{self, Accord as DomainAccord};
+use cospan_domain::site::together::{self, JointState};
 
 use super::convert::{Text, wire_enum, wire_inner, wire_struct};
 use super::reservation::StartWindow;
@@ -52,20 +52,20 @@ wire_struct!(SharedReservation = shared::SharedReservation {
     extension: u32,
 });
 wire_struct!(
-    Together = together::Together {
+    Together = together::JointPart {
         root: u32,
         tries: u32,
         accord: Accord
     }
 );
 wire_enum!(
-    Accord = DomainAccord {
+    Accord = JointState {
         Looking,
         Agreed,
         Kept
     }
 );
-wire_struct!(SharedWish = shared::SharedWish {
+wire_struct!(SharedWish = shared::SharedTerms {
     name: Text<ReservationName>,
     resources: Resources,
     window: StartWindow,
@@ -122,7 +122,7 @@ impl Default for Operator {
     }
 }
 
-wire_struct!(Order = state::Order { by: Text<KeyName>, at: u64 });
+wire_struct!(Order = state::IssuedBy { by: Text<KeyName>, at: u64 });
 wire_struct!(Window = state::Window { from: u64, until: u64, by: Text<KeyName>, reason: Arc<str> });
 wire_struct!(Forced = state::Forced { usable: bool, until: u64, by: Text<KeyName> });
 

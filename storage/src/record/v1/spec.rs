@@ -12,18 +12,20 @@ use cospan_domain::ids::{
 use cospan_domain::job::chunk::Feed as DomainFeed;
 use cospan_domain::job::spec::{self, Collect as DomainCollect, Executable as DomainExecutable};
 use cospan_domain::job::spec::{OnUnreachable as DomainOnUnreachable, Priority as DomainPriority};
-use cospan_domain::job::spec::{Request as DomainRequest, Where as DomainWhere};
-use cospan_domain::labels::{self, Rule as DomainRule};
+use cospan_domain::job::spec::{OverrideScope, RequestType};
+use cospan_domain::labels::{self, LabelRule};
 use cospan_domain::resources;
 use cospan_domain::runner::{self, RestartScope as DomainScope, Signal as DomainSignal};
 use cospan_domain::sparse::Sparse;
 
-use super::convert::{Convert, Problem, Text, is_default, wire_enum, wire_inner, wire_struct};
+use super::convert::{
+    Convert, RecordProblem, Text, is_default, wire_enum, wire_inner, wire_struct,
+};
 use super::reservation::{Preferences, ReservationWish};
-use super::word::{Packed, Word};
+use super::word::{Packed, StoredWord};
 
-type Pairs = Vec<(Arc<str>, Word)>;
-type Texts = Vec<Word>;
+type Pairs = Vec<(Arc<str>, StoredWord)>;
+type Texts = Vec<StoredWord>;
 
 wire_struct!(JobSpec = spec::JobSpec {
     request: Request,
@@ -74,7 +76,7 @@ impl Convert<RunOptions> for Sparse<runner::RunOptions> {
         (**self).to_wire()
     }
 
-    fn from_wire(wire: RunOptions) -> Result<Self, Problem> {
+    fn from_wire(wire: RunOptions) -> Result<Self, RecordProblem> {
         Ok(runner::RunOptions::from_wire(wire)?.into())
     }
 }
@@ -87,7 +89,7 @@ impl Convert<Vec<(Arc<str>, u32)>> for Weights {
             .collect()
     }
 
-    fn from_wire(wire: Vec<(Arc<str>, u32)>) -> Result<Self, Problem> {
+    fn from_wire(wire: Vec<(Arc<str>, u32)>) -> Result<Self, RecordProblem> {
         let weight = |(name, thousandths)| Ok((name, Weight::from_thousandths(thousandths)?));
         let named: Result<Vec<(Arc<str>, Weight)>, WeightError> =
             wire.into_iter().map(weight).collect();
@@ -140,7 +142,7 @@ impl Default for RestartScope {
         DomainScope::default().to_wire()
     }
 }
-wire_struct!(Task = runner::Task {
+wire_struct!(Task = runner::SweepTask {
     group: u64,
     index: u32,
     count: u32;
@@ -169,7 +171,7 @@ impl Default for RunOptions {
     }
 }
 
-wire_enum!(Request = DomainRequest { Fixed, NonFixed, Flexible(Flexible) });
+wire_enum!(Request = RequestType { Fixed, NonFixed, Flexible(Flexible) });
 wire_struct!(Flexible = spec::Flexible {
     min_component_size: u32;
     max_components: Option<u32>,
@@ -188,12 +190,12 @@ wire_enum!(OnUnreachable = DomainOnUnreachable { Wait, RerunAfter(u64) });
 wire_struct!(ComponentSpec = spec::ComponentSpec {
     name: Text<ComponentName>,
     resources: Resources,
-    program: Program;
+    program: StoredProgram;
     site: Option<Text<SiteName>>,
     constraints: Vec<Constraint>,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    at: Vec<(Where, Override)>,
+    at: Vec<(StoredScope, Override)>,
     restart: Option<Override>,
     start_after: u64,
 });
@@ -204,11 +206,11 @@ wire_struct!(Resources = resources::Resources {
 });
 
 wire_struct!(Constraint = labels::Constraint { key: Arc<str>, rule: Rule });
-wire_enum!(Rule = DomainRule { Is(Arc<str>), OneOf(Vec<Arc<str>>), IsNot(Arc<str>), AtLeast(u64) });
+wire_enum!(Rule = LabelRule { Is(Arc<str>), OneOf(Vec<Arc<str>>), IsNot(Arc<str>), AtLeast(u64) });
 
 /// A program, its words apart or in pieces.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Program {
+pub(crate) struct StoredProgram {
     pub(crate) executable: Executable,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) arguments: Texts,
@@ -222,7 +224,7 @@ pub(crate) struct Program {
     pub(crate) packed: Option<Packed>,
 }
 
-impl Program {
+impl StoredProgram {
     pub(crate) fn of_pieces(executable: Executable, packed: Packed) -> Self {
         let (arguments, environment, setup) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -236,9 +238,9 @@ impl Program {
     }
 }
 
-impl Convert<Program> for spec::Program {
-    fn to_wire(&self) -> Program {
-        Program {
+impl Convert<StoredProgram> for spec::Program {
+    fn to_wire(&self) -> StoredProgram {
+        StoredProgram {
             executable: self.executable.to_wire(),
             arguments: self.arguments.to_wire(),
             environment: self.environment.to_wire(),
@@ -248,7 +250,7 @@ impl Convert<Program> for spec::Program {
         }
     }
 
-    fn from_wire(wire: Program) -> Result<Self, Problem> {
+    fn from_wire(wire: StoredProgram) -> Result<Self, RecordProblem> {
         Ok(Self {
             executable: Convert::from_wire(wire.executable)?,
             arguments: Convert::from_wire(wire.arguments)?,
@@ -264,7 +266,7 @@ impl Convert<Override> for Box<spec::Override> {
         (**self).to_wire()
     }
 
-    fn from_wire(wire: Override) -> Result<Self, Problem> {
+    fn from_wire(wire: Override) -> Result<Self, RecordProblem> {
         spec::Override::from_wire(wire).map(Box::new)
     }
 }
@@ -288,7 +290,7 @@ impl Default for Feed {
     }
 }
 
-wire_struct!(Output = spec::Output { path: Text<RelPath>; collect: Collect });
+wire_struct!(Output = spec::OutputSpec { path: Text<RelPath>; collect: Collect });
 wire_enum!(Collect = DomainCollect { Fetch, ToSite { site: Text<SiteName>, register: Text<LogicalName> } });
 
 impl Default for Collect {
@@ -299,23 +301,23 @@ impl Default for Collect {
 
 /// For which sites an override holds; a label's key and value as a pair.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) enum Where {
+pub(crate) enum StoredScope {
     Label(Arc<str>, Arc<str>),
     Site(Text<SiteName>),
 }
 
-impl super::Convert<Where> for DomainWhere {
-    fn to_wire(&self) -> Where {
+impl super::Convert<StoredScope> for OverrideScope {
+    fn to_wire(&self) -> StoredScope {
         match self {
-            DomainWhere::Label(key, value) => Where::Label(key.clone(), value.clone()),
-            DomainWhere::Site(site) => Where::Site(site.to_wire()),
+            OverrideScope::Label(key, value) => StoredScope::Label(key.clone(), value.clone()),
+            OverrideScope::Site(site) => StoredScope::Site(site.to_wire()),
         }
     }
 
-    fn from_wire(wire: Where) -> Result<Self, super::Problem> {
+    fn from_wire(wire: StoredScope) -> Result<Self, super::RecordProblem> {
         Ok(match wire {
-            Where::Label(key, value) => DomainWhere::Label(key, value),
-            Where::Site(site) => DomainWhere::Site(super::Convert::from_wire(site)?),
+            StoredScope::Label(key, value) => OverrideScope::Label(key, value),
+            StoredScope::Site(site) => OverrideScope::Site(super::Convert::from_wire(site)?),
         })
     }
 }

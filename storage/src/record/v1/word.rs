@@ -3,44 +3,44 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cospan_domain::job::spec::{self, Executable as DomainExecutable, Piece as DomainPiece};
+use cospan_domain::job::spec::{self, Executable as DomainExecutable, PackedPiece};
 use serde::de::{self, MapAccess, Visitor};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::convert::{Convert, Problem};
-use super::spec::{ComponentSpec, Executable, JobSpec, Override, Program};
+use super::convert::{Convert, RecordProblem};
+use super::spec::{ComponentSpec, Executable, JobSpec, Override, StoredProgram};
 
 /// The only field of a word that stands elsewhere.
 const COMMON: &str = "common";
 
 /// A word, or the number of the text that it is.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Word {
+pub(crate) enum StoredWord {
     /// As it is.
     Text(Arc<str>),
     /// One of the texts that the jobs of a request have in common.
     Common(u32),
 }
 
-impl Convert<Word> for Arc<str> {
-    fn to_wire(&self) -> Word {
-        Word::Text(self.clone())
+impl Convert<StoredWord> for Arc<str> {
+    fn to_wire(&self) -> StoredWord {
+        StoredWord::Text(self.clone())
     }
 
-    fn from_wire(wire: Word) -> Result<Self, Problem> {
+    fn from_wire(wire: StoredWord) -> Result<Self, RecordProblem> {
         match wire {
-            Word::Text(text) => Ok(text),
-            Word::Common(number) => Err(format!("its text {number} is missing")),
+            StoredWord::Text(text) => Ok(text),
+            StoredWord::Common(number) => Err(format!("its text {number} is missing")),
         }
     }
 }
 
-impl Serialize for Word {
+impl Serialize for StoredWord {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Word::Text(text) => to.serialize_str(text),
-            Word::Common(number) => {
+            StoredWord::Text(text) => to.serialize_str(text),
+            StoredWord::Common(number) => {
                 let mut word = to.serialize_struct("Word", 1)?;
                 word.serialize_field(COMMON, number)?;
                 word.end()
@@ -49,30 +49,30 @@ impl Serialize for Word {
     }
 }
 
-impl<'de> Deserialize<'de> for Word {
+impl<'de> Deserialize<'de> for StoredWord {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Read;
+        struct WordVisitor;
 
-        impl<'de> Visitor<'de> for Read {
-            type Value = Word;
+        impl<'de> Visitor<'de> for WordVisitor {
+            type Value = StoredWord;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a text, or the number of one")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Word, E> {
-                Ok(Word::Text(text.into()))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<StoredWord, E> {
+                Ok(StoredWord::Text(text.into()))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Word, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StoredWord, A::Error> {
                 match map.next_entry::<String, u32>()? {
-                    Some((field, number)) if field == COMMON => Ok(Word::Common(number)),
+                    Some((field, number)) if field == COMMON => Ok(StoredWord::Common(number)),
                     _ => Err(de::Error::missing_field(COMMON)),
                 }
             }
         }
 
-        from.deserialize_any(Read)
+        from.deserialize_any(WordVisitor)
     }
 }
 
@@ -82,26 +82,26 @@ pub(crate) struct Packed {
     arguments: u32,
     setup: u32,
     directory: bool,
-    pieces: Vec<Piece>,
+    pieces: Vec<StoredPiece>,
 }
 
 /// Short words one behind the other, or a long one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum Piece {
-    Short(Word),
-    Long(Word),
+enum StoredPiece {
+    Short(StoredWord),
+    Long(StoredWord),
 }
 
 /// Several pieces stay apart, so that what jobs share of them can be told.
-impl Convert<Program> for spec::PackedProgram {
-    fn to_wire(&self) -> Program {
+impl Convert<StoredProgram> for spec::PackedProgram {
+    fn to_wire(&self) -> StoredProgram {
         if self.pieces().len() <= 1 {
             return self.open().to_wire();
         }
         let counts = self.counts();
-        let piece = |piece: &DomainPiece| match piece {
-            DomainPiece::Short(text) => Piece::Short(text.to_wire()),
-            DomainPiece::Long(text) => Piece::Long(text.to_wire()),
+        let piece = |piece: &PackedPiece| match piece {
+            PackedPiece::Short(text) => StoredPiece::Short(text.to_wire()),
+            PackedPiece::Long(text) => StoredPiece::Long(text.to_wire()),
         };
         let packed = Packed {
             arguments: counts.arguments,
@@ -109,10 +109,10 @@ impl Convert<Program> for spec::PackedProgram {
             directory: counts.has_directory,
             pieces: self.pieces().iter().map(piece).collect(),
         };
-        Program::of_pieces(self.executable.to_wire(), packed)
+        StoredProgram::of_pieces(self.executable.to_wire(), packed)
     }
 
-    fn from_wire(mut wire: Program) -> Result<Self, Problem> {
+    fn from_wire(mut wire: StoredProgram) -> Result<Self, RecordProblem> {
         let Some(packed) = wire.packed.take() else {
             return Ok(spec::Program::from_wire(wire)?.into());
         };
@@ -131,16 +131,16 @@ impl Convert<Program> for spec::PackedProgram {
     }
 }
 
-fn piece_of(wire: Piece) -> Result<DomainPiece, Problem> {
+fn piece_of(wire: StoredPiece) -> Result<PackedPiece, RecordProblem> {
     Ok(match wire {
-        Piece::Short(word) => DomainPiece::Short(Convert::from_wire(word)?),
-        Piece::Long(word) => DomainPiece::Long(Convert::from_wire(word)?),
+        StoredPiece::Short(word) => PackedPiece::Short(Convert::from_wire(word)?),
+        StoredPiece::Long(word) => PackedPiece::Long(Convert::from_wire(word)?),
     })
 }
 
 impl JobSpec {
     /// Shows every word that jobs may have in common.
-    pub(crate) fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
+    pub(crate) fn each_word(&mut self, visit: &mut dyn FnMut(&mut StoredWord)) {
         self.components
             .iter_mut()
             .for_each(|component| component.each_word(visit));
@@ -150,8 +150,8 @@ impl JobSpec {
 }
 
 impl ComponentSpec {
-    fn each_word(&mut self, visit: &mut dyn FnMut(&mut Word)) {
-        let Program {
+    fn each_word(&mut self, visit: &mut dyn FnMut(&mut StoredWord)) {
+        let StoredProgram {
             arguments,
             environment,
             setup,
@@ -161,7 +161,7 @@ impl ComponentSpec {
         arguments.iter_mut().chain(setup).for_each(&mut *visit);
         environment.iter_mut().for_each(|(_, value)| visit(value));
         for piece in packed.iter_mut().flat_map(|packed| &mut packed.pieces) {
-            let (Piece::Short(word) | Piece::Long(word)) = piece;
+            let (StoredPiece::Short(word) | StoredPiece::Long(word)) = piece;
             visit(word);
         }
         let overrides = self

@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use cospan_domain::catalogue::state::{Entry, FileRecord};
-use cospan_domain::ids::{Attempt, InstanceId, JobId, KeyName, SiteName, Tag};
+use cospan_domain::catalogue::state::{CatalogueEntry, FileRecord};
+use cospan_domain::ids::{Attempt, AttemptTag, InstanceId, JobId, KeyName, SiteName};
 use cospan_domain::reserve::{Serial, StartWindow};
 use cospan_domain::resources::Resources;
 use cospan_domain::site::failure::FailureClass;
 use cospan_domain::site::owners::{KeptOff, OwnProbe};
-use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedWish};
+use cospan_domain::site::shared::{SharedEnd, SharedReservation, SharedStage, SharedTerms};
 use cospan_domain::site::state::{
-    AttemptId, Breaker, ErrorDetail, Forced, Notification, NotificationId, NotificationKind,
-    Operator, Order, SiteRecord, Window,
+    AttemptId, Breaker, ErrorDetail, Forced, IssuedBy, Notification, NotificationId,
+    NotificationKind, Operator, SiteRecord, Window,
 };
-use cospan_domain::site::together::{Accord, Together};
+use cospan_domain::site::together::{JointPart, JointState};
 use cospan_domain::transfer::place::FilePlace;
 use cospan_domain::transfer::state::{
-    CopyPhase, CopyRecord, Nonce, Source as CopySource, Trouble, Try, Usage,
+    CopyPhase, CopyRecord, CopyTrouble, Nonce, Try, TrySource, Usage,
 };
 use cospan_domain::units::DurationMs;
 
@@ -28,7 +28,7 @@ impl Draw {
             0 => FilePlace::Store(self.digest()),
             1 => FilePlace::User(self.path()),
             _ => {
-                let tag = Tag {
+                let tag = AttemptTag {
                     instance: InstanceId::from_random(self.n64()),
                     job: JobId(self.n64()),
                     component: self.index(),
@@ -39,8 +39,8 @@ impl Draw {
         }
     }
 
-    fn copy_source(&mut self) -> CopySource {
-        CopySource {
+    fn copy_source(&mut self) -> TrySource {
+        TrySource {
             site: self.name(),
             place: self.file_place(),
         }
@@ -82,7 +82,7 @@ impl Draw {
                 4 => CopyPhase::Ready { at, nonce },
                 _ => CopyPhase::Deleting { since, nonce },
             },
-            trouble: Trouble {
+            trouble: CopyTrouble {
                 tries: self.n32(),
                 destination: self.n32(),
                 excluded: self.some(Self::name::<SiteName>),
@@ -103,8 +103,8 @@ impl Draw {
         }
     }
 
-    fn order_of(&mut self) -> Order {
-        Order {
+    fn order_of(&mut self) -> IssuedBy {
+        IssuedBy {
             by: self.name(),
             at: self.at(),
         }
@@ -191,7 +191,7 @@ impl Draw {
             _ => SharedEnd::Cancelled { by: self.name() },
         };
         SharedReservation {
-            wish: SharedWish {
+            wish: SharedTerms {
                 name: self.name(),
                 allowed: self.some(Self::name::<KeyName>),
                 resources: Resources::processors(self.n32()),
@@ -206,10 +206,10 @@ impl Draw {
             by: self.name(),
             granted: self.maybe(Self::at),
             used: self.coin(),
-            together: self.maybe(|draw| Together {
+            together: self.maybe(|draw| JointPart {
                 root: Serial(draw.n32()),
                 tries: draw.n32(),
-                accord: draw.one(&[Accord::Looking, Accord::Agreed, Accord::Kept]),
+                accord: draw.one(&[JointState::Looking, JointState::Agreed, JointState::Kept]),
             }),
             extension: self.n32(),
             stage: match self.below(6) {
@@ -250,7 +250,7 @@ impl Draw {
     pub(crate) fn file(&mut self) -> FileRecord {
         FileRecord {
             name: self.logical(),
-            entry: self.maybe(|draw| Entry {
+            entry: self.maybe(|draw| CatalogueEntry {
                 content: draw.content(),
                 directory: draw.coin(),
                 replicas: draw.some(|draw| (draw.name(), draw.file_place())),

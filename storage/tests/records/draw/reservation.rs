@@ -1,15 +1,18 @@
 //! Draws the reservations of a job: a search at any step.
 
-use cospan_domain::acquire::{Benchmark, Objective, Preferences, Promised, ReservationWish, Score};
+use cospan_domain::acquire::{
+    Benchmark, Objective, Preferences, ReservationTerms, ReservationUse, Score,
+};
 use cospan_domain::ids::ComponentIndex;
-use cospan_domain::job::event::Happened;
+use cospan_domain::job::event::JobEventKind;
 use cospan_domain::job::state::{
-    Anew, NoticeKind, Notices, Other, Reservation, Split, StartNotice, Unreserved, Wish,
+    Anew, JobReservations, JobSplit, NoticeKind, Notices, Rescheduling, StartNotice, TermsChange,
+    Unreserved,
 };
 use cospan_domain::placed::Placement;
 use cospan_domain::reserve::{
-    Candidate, Coallocation, Failure, Found, Outcome, Part, Ranking, Search, Serial, Standing,
-    StartWindow,
+    CandidateState, Coallocation, CoallocationPart, Ranking, ReservationCandidate,
+    ReservationOutcome, ReservationSearch, SearchFailure, SearchState, Serial, StartWindow,
 };
 use cospan_domain::resources::Resources;
 use cospan_domain::units::{DurationMs, Timestamp};
@@ -17,9 +20,9 @@ use cospan_domain::units::{DurationMs, Timestamp};
 use super::Draw;
 
 impl Draw {
-    pub(super) fn wish(&mut self) -> ReservationWish {
+    pub(super) fn wish(&mut self) -> ReservationTerms {
         let tolerance = DurationMs(self.n64());
-        ReservationWish {
+        ReservationTerms {
             window: self.window(),
             tolerance,
             flexible: self.below(2) == 0,
@@ -29,17 +32,17 @@ impl Draw {
         }
     }
 
-    pub(super) fn changed_wish(&mut self) -> Wish {
+    pub(super) fn changed_wish(&mut self) -> TermsChange {
         match self.below(4) {
-            0 => Wish::Dropped,
-            1 => Wish::Changed(self.wish()),
-            _ => Wish::AsSubmitted,
+            0 => TermsChange::Dropped,
+            1 => TermsChange::Changed(self.wish()),
+            _ => TermsChange::AsSubmitted,
         }
     }
 
-    pub(super) fn promised(&mut self) -> Promised {
+    pub(super) fn promised(&mut self) -> ReservationUse {
         let (from, to) = (self.at(), self.at());
-        Promised {
+        ReservationUse {
             serial: Serial(self.n32()),
             from,
             to,
@@ -57,7 +60,7 @@ impl Draw {
         StartWindow::new(from, from + DurationMs::from_secs(86_400))
     }
 
-    pub(super) fn of_reservation(&mut self) -> Happened {
+    pub(super) fn of_reservation(&mut self) -> JobEventKind {
         match self.below(3) {
             0 => self.sought(),
             1 => self.answered(),
@@ -65,8 +68,8 @@ impl Draw {
         }
     }
 
-    fn sought(&mut self) -> Happened {
-        Happened::ReservationSought {
+    fn sought(&mut self) -> JobEventKind {
+        JobEventKind::ReservationSought {
             wanted: self.wanted(),
             placements: self.some(|draw| draw.some(Self::placement)),
             lead: DurationMs(self.n64()),
@@ -74,8 +77,8 @@ impl Draw {
         }
     }
 
-    fn split(&mut self) -> Split {
-        Split {
+    fn split(&mut self) -> JobSplit {
+        JobSplit {
             shape: self.n32(),
             refused: self.n32(),
             is_last: self.coin(),
@@ -90,67 +93,67 @@ impl Draw {
         }
     }
 
-    fn changed(&mut self) -> Happened {
+    fn changed(&mut self) -> JobEventKind {
         match self.below(10) {
-            0 => Happened::ReservationChanged {
+            0 => JobEventKind::ReservationChanged {
                 wish: self.maybe(Self::wish),
                 by: self.name(),
             },
-            1 => Happened::ReservationMoveSought {
+            1 => JobEventKind::ReservationMoveSought {
                 wish: self.wish(),
                 wanted: self.wanted(),
                 by: self.name(),
             },
-            2 => Happened::ReservationMoved,
-            3 => Happened::ReservationForwardSought {
+            2 => JobEventKind::ReservationMoved,
+            3 => JobEventKind::ReservationForwardSought {
                 wanted: self.wanted(),
                 freed: self.some(Self::name),
                 anew: self.maybe(|draw| Box::new(draw.anew())),
             },
-            5 => Happened::UnreservedChosen {
+            5 => JobEventKind::UnreservedChosen {
                 claimed: self.some(Self::unreserved),
             },
-            6 => Happened::ReservationWithheld {
+            6 => JobEventKind::ReservationWithheld {
                 site: self.name(),
                 most: self.n32(),
                 next: self.maybe(Self::at),
             },
-            7 => Happened::StartAnnounced,
-            8 => Happened::NoticeTold {
+            7 => JobEventKind::StartAnnounced,
+            8 => JobEventKind::NoticeTold {
                 notice: self.n32(),
                 target: self.name(),
                 problem: self.maybe(Self::text),
             },
-            4 => Happened::ReservationForgone {
-                failure: Failure::NoCommonStart,
+            4 => JobEventKind::ReservationForgone {
+                failure: SearchFailure::NoCommonStart,
                 next: self.maybe(Self::at),
             },
-            _ => Happened::ReservationStayed {
-                failure: Failure::NoCommonStart,
+            _ => JobEventKind::ReservationStayed {
+                failure: SearchFailure::NoCommonStart,
                 next: self.maybe(Self::at),
             },
         }
     }
 
-    fn answered(&mut self) -> Happened {
+    fn answered(&mut self) -> JobEventKind {
         let within = self.day();
-        Happened::ReservationAnswered {
+        JobEventKind::ReservationAnswered {
             site: self.name(),
             outcome: self.outcome(within),
         }
     }
 
-    fn outcome(&mut self, within: StartWindow) -> Outcome {
+    fn outcome(&mut self, within: StartWindow) -> ReservationOutcome {
         let ms = self.n64() % 90_000_000;
         let at = within.earliest + DurationMs(ms);
         match self.below(8) {
-            0 => Outcome::Refused { next: None },
-            1..3 => Outcome::Refused { next: Some(at) },
-            3 => Outcome::Lost {
+            0 => ReservationOutcome::Refused { next: None },
+            1..3 => ReservationOutcome::Refused { next: Some(at) },
+            3 => ReservationOutcome::Lost {
                 next: self.coin().then_some(at),
             },
-            4 => Outcome::Granted { start: at },
-            _ => Outcome::Granted {
+            4 => ReservationOutcome::Granted { start: at },
+            _ => ReservationOutcome::Granted {
                 start: within.earliest,
             },
         }
@@ -158,14 +161,14 @@ impl Draw {
 
     fn wanted(&mut self) -> Coallocation {
         let sites: Vec<_> = (0..3).map(|_| self.name()).collect();
-        let parts = (0..=self.below(3)).map(|_| Part {
+        let parts = (0..=self.below(3)).map(|_| CoallocationPart {
             component: self.index(),
             resources: Resources::processors(self.n32()),
             length: DurationMs(u64::from(self.n32())),
             sites: sites.iter().skip(self.below(2)).cloned().collect(),
             offset: DurationMs::ZERO,
         });
-        let parts: Vec<Part> = parts.collect();
+        let parts: Vec<CoallocationPart> = parts.collect();
         let rankings = match self.coin() {
             true => parts.iter().map(|part| self.ranking(part)).collect(),
             false => Vec::new(),
@@ -184,18 +187,18 @@ impl Draw {
         self.one(&[Objective::EarliestStart, Objective::EarliestCompletion])
     }
 
-    fn ranking(&mut self, part: &Part) -> Ranking {
-        let candidates = part.sites.iter().map(|site| Candidate {
+    fn ranking(&mut self, part: &CoallocationPart) -> Ranking {
+        let candidates = part.sites.iter().map(|site| ReservationCandidate {
             site: site.clone(),
             stage_in: self.maybe(|draw| DurationMs(u64::from(draw.n32()))),
             execution: self.maybe(|draw| DurationMs(draw.n64())),
             expected: self.maybe(Self::at),
             found: match self.below(6) {
-                0 => Found::Granted(self.at()),
-                1 => Found::Refused(self.maybe(Self::at)),
-                2 => Found::TooLate,
-                3 => Found::Lost,
-                _ => Found::NotAsked,
+                0 => CandidateState::Granted(self.at()),
+                1 => CandidateState::Refused(self.maybe(Self::at)),
+                2 => CandidateState::TooLate,
+                3 => CandidateState::Lost,
+                _ => CandidateState::NotAsked,
             },
         });
         let candidates = candidates.collect();
@@ -223,10 +226,10 @@ impl Draw {
         }
     }
 
-    fn search(&mut self) -> Search {
-        let mut search = Search::after(self.wanted(), Serial(self.n32() / 2));
+    fn search(&mut self) -> ReservationSearch {
+        let mut search = ReservationSearch::after(self.wanted(), Serial(self.n32() / 2));
         for _ in 0..self.below(12) {
-            if let Standing::Asks(_) = search.standing() {
+            if let SearchState::Asks(_) = search.standing() {
                 let outcome = self.outcome(search.window);
                 search.record(outcome);
             }
@@ -262,17 +265,17 @@ impl Draw {
         }
     }
 
-    pub(super) fn reservation(&mut self) -> Reservation {
+    pub(super) fn reservation(&mut self) -> JobReservations {
         let search = self.search();
         let of_part = |draw: &mut Self| draw.some::<Vec<Placement>, _>(Self::placement);
-        Reservation {
+        JobReservations {
             placements: (0..search.job.parts.len()).map(|_| of_part(self)).collect(),
             search,
             lead: DurationMs(self.n64()),
             answers: self.n32(),
             asked_since: self.at(),
             spent: self.coin(),
-            other: self.maybe(|draw| Other {
+            other: self.maybe(|draw| Rescheduling {
                 search: draw.search(),
                 wish: draw.maybe(Self::wish),
                 anew: draw.maybe(Self::anew),

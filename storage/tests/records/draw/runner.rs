@@ -6,7 +6,7 @@ use cospan_domain::acquire::{
 use cospan_domain::bid::{Weight, Weights};
 use cospan_domain::ids::JobId;
 use cospan_domain::job::state::Waits;
-use cospan_domain::runner::{RestartScope, RunOptions, Signal, Task, Warning};
+use cospan_domain::runner::{RestartScope, RunOptions, Signal, SweepTask, Warning};
 use cospan_domain::units::DurationMs;
 
 use super::Draw;
@@ -22,7 +22,7 @@ impl Draw {
         ];
         RunOptions {
             runner: self.maybe(Self::name),
-            task: self.maybe(|draw| Task {
+            task: self.maybe(|draw| SweepTask {
                 group: JobId(draw.n64()),
                 index: draw.n32(),
                 count: draw.n32(),

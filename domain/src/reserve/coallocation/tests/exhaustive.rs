@@ -95,13 +95,13 @@ fn fits(tables: &Tables, job: &Coallocation, index: usize, window: StartWindow) 
             let mut tables = tables.clone();
             let window_of_part = StartWindow::exactly(Timestamp(start));
             let serial = Serial(index as u32);
-            let ask = Ask::Create {
+            let ask = ReservationCall::Create {
                 site: site.clone(),
                 serial,
                 part: index,
                 window: window_of_part,
             };
-            let granted = matches!(tables.answer(job, &ask), Outcome::Granted { .. });
+            let granted = matches!(tables.answer(job, &ask), ReservationOutcome::Granted { .. });
             granted && fits(&tables, job, index + 1, window)
         })
     })
@@ -135,7 +135,7 @@ fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
         let (first, last) = (starts.iter().min(), starts.iter().max());
         count.possible += u32::from(best.is_some());
         match (standing, best) {
-            (Standing::Confirmed, Some(best)) => {
+            (SearchState::Confirmed, Some(best)) => {
                 let (first, last) = (*first.unwrap(), *last.unwrap());
                 assert_eq!(starts.len(), case.job.parts.len());
                 assert!(
@@ -145,7 +145,7 @@ fn compare(cases: u64, is_shared: bool, tolerance: u64) -> Count {
                 // It takes any start within the first window that works.
                 count.later += u32::from(last > best.max(NINE + tolerance));
             }
-            (Standing::Failed(_), best) => {
+            (SearchState::Failed(_), best) => {
                 assert!(case.tables.is_empty(), "{seed}");
                 count.missed += u32::from(best.is_some());
                 let ends: Vec<u64> = case
@@ -206,7 +206,10 @@ fn of_the_paths_in_a_window_only_the_first_is_tried() {
         })
         .is_some()
     );
-    assert_eq!(tables.run(job).1, Standing::Failed(Failure::NoCommonStart));
+    assert_eq!(
+        tables.run(job).1,
+        SearchState::Failed(SearchFailure::NoCommonStart)
+    );
 }
 
 #[test]
@@ -225,5 +228,8 @@ fn two_parts_one_after_the_other_in_the_wrong_order_are_missed() {
         }),
         Some(NINE + 1)
     );
-    assert_eq!(tables.run(job).1, Standing::Failed(Failure::NoCommonStart));
+    assert_eq!(
+        tables.run(job).1,
+        SearchState::Failed(SearchFailure::NoCommonStart)
+    );
 }

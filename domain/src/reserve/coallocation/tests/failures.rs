@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn two() -> Vec<Part> {
+fn two() -> Vec<CoallocationPart> {
     vec![part(1, 30, &["R1", "R2"]), part(1, 30, &["R2"])]
 }
 
@@ -15,7 +15,7 @@ fn a_start_that_was_not_asked_for_is_given_back_at_once() {
     let mut tables = tables();
     let (search, standing) = tables.run_with(job(20, two()), |tables, _, job, ask| {
         let outcome = tables.answer(job, ask);
-        let Ask::Create {
+        let ReservationCall::Create {
             site,
             serial,
             part: 0,
@@ -31,7 +31,7 @@ fn a_start_that_was_not_asked_for_is_given_back_at_once() {
         let ledger = tables.ledgers.get_mut(site).unwrap();
         ledger.cancel(serial);
         let late = StartWindow::exactly(window.latest + DurationMs(60));
-        let wrong = Ask::Create {
+        let wrong = ReservationCall::Create {
             site: site.clone(),
             serial: *serial,
             part: 0,
@@ -39,7 +39,7 @@ fn a_start_that_was_not_asked_for_is_given_back_at_once() {
         };
         tables.answer(job, &wrong)
     });
-    assert_eq!(standing, Standing::Failed(Failure::NoCommonStart));
+    assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
     assert!(search.owned().next().is_none() && tables.is_empty());
 }
 
@@ -54,7 +54,11 @@ fn all_are_released_if_one_is_gone_when_they_are_confirmed() {
             }
             tables.answer(job, ask)
         });
-        assert_eq!(standing, Standing::Failed(Failure::LostAtTheEnd), "{at}");
+        assert_eq!(
+            standing,
+            SearchState::Failed(SearchFailure::LostAtTheEnd),
+            "{at}"
+        );
         assert!(tables.is_empty(), "{at}");
     }
 }
@@ -64,10 +68,10 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
     let mut all = tables();
     all.run(job(20, two()));
     for steps in 0..all.asked.len() {
-        let (mut tables, mut search) = (tables(), Search::new(job(20, two())));
+        let (mut tables, mut search) = (tables(), ReservationSearch::new(job(20, two())));
         let mut asked = 0;
         let standing = loop {
-            let Standing::Asks(ask) = search.standing() else {
+            let SearchState::Asks(ask) = search.standing() else {
                 break search.standing();
             };
             if asked == steps {
@@ -79,7 +83,7 @@ fn whenever_a_search_is_given_up_nothing_of_it_is_left() {
         };
         assert_eq!(
             standing,
-            Standing::Failed(Failure::GivenUp),
+            SearchState::Failed(SearchFailure::GivenUp),
             "after {steps}"
         );
         assert!(tables.is_empty(), "after {steps}");
@@ -94,12 +98,12 @@ fn asking_everything_twice_leads_to_the_same_reservations() {
         let first = tables.answer(job, ask);
         let again = tables.answer(job, ask);
         assert!(
-            first == again || matches!(ask, Ask::Cancel { .. }),
+            first == again || matches!(ask, ReservationCall::Cancel { .. }),
             "{ask:?}"
         );
         again
     });
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(found, expected);
 }
 
@@ -110,32 +114,32 @@ fn no_more_windows_are_tried_than_the_job_allows() {
         windows_max: 1,
         ..job(20, two())
     });
-    assert_eq!(standing, Standing::Failed(Failure::WindowsTried));
+    assert_eq!(standing, SearchState::Failed(SearchFailure::WindowsTried));
     assert_eq!(search.windows_tried, 1);
     assert!(tables.is_empty());
 }
 
 #[test]
 fn parts_start_at_their_offsets_from_the_common_start() {
-    let late = Part {
+    let late = CoallocationPart {
         offset: DurationMs(10),
         ..part(1, 30, &["R2"])
     };
     let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 18)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), late]));
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 3), ("R2", 18)]));
 }
 
 #[test]
 fn a_hand_over_between_offsets_changes_the_start_too() {
-    let late = Part {
+    let late = CoallocationPart {
         offset: DurationMs(10),
         ..part(1, 30, &["R1"])
     };
     let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1", "R2"]), late]));
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R2", 0), ("R1", 10)]));
 }
 
@@ -159,7 +163,7 @@ fn what_cannot_be_co_allocated_is_refused_before_a_site_is_asked() {
 
 #[test]
 fn parts_are_served_by_processors_then_memory_then_length() {
-    let with_memory = |memory: u64, mut part: Part| {
+    let with_memory = |memory: u64, mut part: CoallocationPart| {
         part.resources.others.insert("memory_mb".into(), memory);
         part
     };

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::ids::{ComponentIndex, SiteName};
 use crate::reserve::agreement::StartWindow;
-use crate::reserve::ledger::Ledger;
+use crate::reserve::ledger::ReservationLedger;
 use crate::reserve::tag::Serial;
 use crate::reserve::timeline::{Amounts, FOREVER, Span, Timeline};
 use crate::resources::Resources;
@@ -23,8 +23,8 @@ pub(super) fn site(name: &str) -> SiteName {
     SiteName::new(name).unwrap()
 }
 
-pub(super) fn part(processors: u32, minutes: u64, sites: &[&str]) -> Part {
-    Part {
+pub(super) fn part(processors: u32, minutes: u64, sites: &[&str]) -> CoallocationPart {
+    CoallocationPart {
         component: ComponentIndex(0),
         resources: Resources::processors(processors),
         length: DurationMs(minutes),
@@ -34,7 +34,7 @@ pub(super) fn part(processors: u32, minutes: u64, sites: &[&str]) -> Part {
 }
 
 /// From 9:00 to so many minutes past nine, all within 5 minutes.
-pub(super) fn job(latest: u64, parts: Vec<Part>) -> Coallocation {
+pub(super) fn job(latest: u64, parts: Vec<CoallocationPart>) -> Coallocation {
     Coallocation {
         parts,
         window: StartWindow::new(Timestamp(NINE), Timestamp(NINE + latest)),
@@ -51,8 +51,8 @@ type Taken = (u32, u64, u64);
 /// Sites, and what they were asked.
 #[derive(Clone)]
 pub(super) struct Tables {
-    pub(super) ledgers: BTreeMap<SiteName, Ledger<Serial>>,
-    pub(super) asked: Vec<(StartWindow, Ask)>,
+    pub(super) ledgers: BTreeMap<SiteName, ReservationLedger<Serial>>,
+    pub(super) asked: Vec<(StartWindow, ReservationCall)>,
 }
 
 impl Tables {
@@ -64,7 +64,7 @@ impl Tables {
                 let span = Span::new(Timestamp(NINE + from), Timestamp(NINE + to));
                 timeline.book(span, &Amounts::processors(*processors));
             }
-            Ledger::new(timeline)
+            ReservationLedger::new(timeline)
         };
         let ledgers = sites
             .iter()
@@ -75,14 +75,18 @@ impl Tables {
         }
     }
 
-    pub(super) fn answer(&mut self, job: &Coallocation, ask: &Ask) -> Outcome {
+    pub(super) fn answer(
+        &mut self,
+        job: &Coallocation,
+        ask: &ReservationCall,
+    ) -> ReservationOutcome {
         let ledger = self.ledgers.get_mut(ask.site()).unwrap();
         ask.answered_by(ledger, job, FOREVER)
     }
 
     /// All reservations, by serial.
     pub(super) fn leases(&self) -> BTreeMap<Serial, (SiteName, Timestamp)> {
-        let of = |(name, ledger): (&SiteName, &Ledger<Serial>)| {
+        let of = |(name, ledger): (&SiteName, &ReservationLedger<Serial>)| {
             let name = name.clone();
             let leases = ledger
                 .leases()
@@ -93,17 +97,22 @@ impl Tables {
     }
 
     /// Runs a search to its end. After each step the sites hold exactly what it answers for.
-    pub(super) fn run(&mut self, job: Coallocation) -> (Search, Standing) {
+    pub(super) fn run(&mut self, job: Coallocation) -> (ReservationSearch, SearchState) {
         self.run_with(job, |tables, _, job, ask| tables.answer(job, ask))
     }
 
     pub(super) fn run_with(
         &mut self,
         job: Coallocation,
-        mut answer: impl FnMut(&mut Self, &Search, &Coallocation, &Ask) -> Outcome,
-    ) -> (Search, Standing) {
-        let mut search = Search::new(job.clone());
-        while let Standing::Asks(ask) = search.standing() {
+        mut answer: impl FnMut(
+            &mut Self,
+            &ReservationSearch,
+            &Coallocation,
+            &ReservationCall,
+        ) -> ReservationOutcome,
+    ) -> (ReservationSearch, SearchState) {
+        let mut search = ReservationSearch::new(job.clone());
+        while let SearchState::Asks(ask) = search.standing() {
             self.asked.push((search.window, ask.clone()));
             let outcome = answer(self, &search, &job, &ask);
             search.record(outcome);
@@ -123,7 +132,7 @@ impl Tables {
 }
 
 /// Where each part starts, and how many minutes past nine.
-pub(super) fn starts(search: &Search) -> Vec<(String, u64)> {
+pub(super) fn starts(search: &ReservationSearch) -> Vec<(String, u64)> {
     let starts = search.reserved().iter().flatten();
     starts
         .map(|r| (r.site.to_string(), r.start.0 - NINE))

@@ -4,26 +4,28 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::acquire::Objective;
-use crate::reserve::candidates::{Candidate, Found, Ranking};
+use crate::reserve::candidates::{CandidateState, Ranking, ReservationCandidate};
 
 /// A site of one processor: its name, from when on it is free, stage-in, run time.
-type Known = (&'static str, u64, u64, Option<u64>);
+type OneProcessorSite = (&'static str, u64, u64, Option<u64>);
 
 /// Taken until 9:12, 9:03 and 9:00; what starts last is done first.
-const THREE: [Known; 3] = [
+const THREE: [OneProcessorSite; 3] = [
     ("A", 12, 3, Some(10)),
     ("B", 3, 3, Some(30)),
     ("C", 0, 3, Some(60)),
 ];
 
-fn ranking(objective: Objective, most: u32, sites: &[Known]) -> Ranking {
-    let candidates = sites.iter().map(|(name, _, stage_in, run)| Candidate {
-        site: site(name),
-        stage_in: Some(DurationMs(*stage_in)),
-        execution: run.map(DurationMs),
-        expected: None,
-        found: Found::NotAsked,
-    });
+fn ranking(objective: Objective, most: u32, sites: &[OneProcessorSite]) -> Ranking {
+    let candidates = sites
+        .iter()
+        .map(|(name, _, stage_in, run)| ReservationCandidate {
+            site: site(name),
+            stage_in: Some(DurationMs(*stage_in)),
+            execution: run.map(DurationMs),
+            expected: None,
+            found: CandidateState::NotAsked,
+        });
     let (since, stage_out) = (Timestamp(NINE), DurationMs(1));
     Ranking {
         objective,
@@ -34,7 +36,7 @@ fn ranking(objective: Objective, most: u32, sites: &[Known]) -> Ranking {
     }
 }
 
-fn tables(sites: &[Known]) -> Tables {
+fn tables(sites: &[OneProcessorSite]) -> Tables {
     let taken: Vec<(&str, [Taken; 1])> = sites
         .iter()
         .map(|(name, free, ..)| (*name, [(1, 0, *free)]))
@@ -46,7 +48,7 @@ fn tables(sites: &[Known]) -> Tables {
     Tables::new(&sites)
 }
 
-fn ranked(objective: Objective, most: u32, sites: &[Known]) -> Coallocation {
+fn ranked(objective: Objective, most: u32, sites: &[OneProcessorSite]) -> Coallocation {
     let names: Vec<&str> = sites.iter().map(|(name, ..)| *name).collect();
     let rankings = vec![ranking(objective, most, sites)];
     Coallocation {
@@ -55,10 +57,14 @@ fn ranked(objective: Objective, most: u32, sites: &[Known]) -> Coallocation {
     }
 }
 
-fn kept(objective: Objective, most: u32, sites: &[Known]) -> (Search, Tables) {
+fn kept(
+    objective: Objective,
+    most: u32,
+    sites: &[OneProcessorSite],
+) -> (ReservationSearch, Tables) {
     let mut tables = tables(sites);
     let (search, standing) = tables.run(ranked(objective, most, sites));
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(tables.leases().len(), 1, "all but the best went back");
     (search, tables)
 }
@@ -71,7 +77,7 @@ fn the_site_that_completes_first_is_kept_though_others_start_before() {
         .candidates
         .iter()
         .map(|candidate| candidate.found);
-    let granted = [12, 3, 3].map(|minute| Found::Granted(Timestamp(NINE + minute)));
+    let granted = [12, 3, 3].map(|minute| CandidateState::Granted(Timestamp(NINE + minute)));
     assert!(
         found.eq(granted),
         "C is free at once, but not asked before its input is there"
@@ -108,9 +114,12 @@ fn no_more_sites_grant_than_are_to_be_compared() {
     let creates = tables
         .asked
         .iter()
-        .filter(|(_, ask)| matches!(ask, Ask::Create { .. }));
+        .filter(|(_, ask)| matches!(ask, ReservationCall::Create { .. }));
     assert_eq!(creates.count(), 3);
-    assert_eq!(search.job.rankings[0].candidates[3].found, Found::NotAsked);
+    assert_eq!(
+        search.job.rankings[0].candidates[3].found,
+        CandidateState::NotAsked
+    );
 }
 
 #[test]
@@ -118,13 +127,16 @@ fn without_a_grant_the_earliest_that_was_named_is_said() {
     let slow = ("C", 0, 61, Some(1));
     let sites = [("A", 200, 0, Some(1)), slow];
     let (search, standing) = tables(&sites).run(ranked(Objective::EarliestStart, 2, &sites));
-    assert_eq!(standing, Standing::Failed(Failure::NoCommonStart));
+    assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
     assert_eq!(
         search.best,
         Some(Timestamp(NINE + 61)),
         "when the input is there"
     );
-    assert_eq!(search.job.rankings[0].candidates[1].found, Found::TooLate);
+    assert_eq!(
+        search.job.rankings[0].candidates[1].found,
+        CandidateState::TooLate
+    );
 }
 
 #[test]
@@ -132,22 +144,25 @@ fn what_is_lost_when_it_is_to_be_kept_makes_way_to_the_next_best() {
     let mut tables = tables(&THREE);
     let job = ranked(Objective::EarliestCompletion, 9, &THREE);
     let (search, standing) = tables.run_with(job, |tables, _, job, ask| {
-        if let Ask::Confirm { site, serial } = ask
+        if let ReservationCall::Confirm { site, serial } = ask
             && site.as_str() == "A"
         {
             tables.ledgers.get_mut(site).unwrap().cancel(serial);
         }
         tables.answer(job, ask)
     });
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("B", 3)]));
-    assert_eq!(search.job.rankings[0].candidates[0].found, Found::Lost);
+    assert_eq!(
+        search.job.rankings[0].candidates[0].found,
+        CandidateState::Lost
+    );
     assert_eq!(tables.leases().len(), 1);
 }
 
 /// What goes wrong at a step.
 #[derive(Debug, Clone, Copy)]
-enum Trouble {
+enum SearchFault {
     None,
     /// The site says no to all that it is asked for.
     Refuses,
@@ -161,27 +176,37 @@ enum Trouble {
     GivenUp,
 }
 
-fn trouble() -> impl Strategy<Value = Trouble> {
+fn trouble() -> impl Strategy<Value = SearchFault> {
     prop_oneof![
-        12 => Just(Trouble::None),
-        2 => Just(Trouble::Refuses),
-        2 => Just(Trouble::Loses),
-        2 => Just(Trouble::Wrong),
-        2 => Just(Trouble::Twice),
-        1 => Just(Trouble::GivenUp),
+        12 => Just(SearchFault::None),
+        2 => Just(SearchFault::Refuses),
+        2 => Just(SearchFault::Loses),
+        2 => Just(SearchFault::Wrong),
+        2 => Just(SearchFault::Twice),
+        1 => Just(SearchFault::GivenUp),
     ]
 }
 
-fn answered(tables: &mut Tables, job: &Coallocation, ask: &Ask, trouble: Trouble) -> Outcome {
+fn answered(
+    tables: &mut Tables,
+    job: &Coallocation,
+    ask: &ReservationCall,
+    trouble: SearchFault,
+) -> ReservationOutcome {
     match (trouble, ask) {
-        (Trouble::Refuses, Ask::Create { .. }) => Outcome::Refused { next: None },
-        (Trouble::Loses, Ask::Confirm { site, serial } | Ask::Cancel { site, serial }) => {
+        (SearchFault::Refuses, ReservationCall::Create { .. }) => {
+            ReservationOutcome::Refused { next: None }
+        }
+        (
+            SearchFault::Loses,
+            ReservationCall::Confirm { site, serial } | ReservationCall::Cancel { site, serial },
+        ) => {
             tables.ledgers.get_mut(site).unwrap().cancel(serial);
             tables.answer(job, ask)
         }
         (
-            Trouble::Wrong,
-            Ask::Create {
+            SearchFault::Wrong,
+            ReservationCall::Create {
                 site,
                 serial,
                 part,
@@ -192,7 +217,7 @@ fn answered(tables: &mut Tables, job: &Coallocation, ask: &Ask, trouble: Trouble
             let (site, serial, part) = (site.clone(), *serial, *part);
             tables.answer(
                 job,
-                &Ask::Create {
+                &ReservationCall::Create {
                     site,
                     serial,
                     part,
@@ -200,11 +225,11 @@ fn answered(tables: &mut Tables, job: &Coallocation, ask: &Ask, trouble: Trouble
                 },
             )
         }
-        (Trouble::Twice, _) => {
+        (SearchFault::Twice, _) => {
             let first = tables.answer(job, ask);
             let again = tables.answer(job, ask);
             assert!(
-                first == again || matches!(ask, Ask::Cancel { .. }),
+                first == again || matches!(ask, ReservationCall::Cancel { .. }),
                 "{ask:?}"
             );
             again
@@ -227,12 +252,12 @@ proptest! {
             false => Objective::EarliestCompletion,
         };
         let mut tables = tables(&THREE);
-        let mut search = Search::new(ranked(objective, most, &THREE));
+        let mut search = ReservationSearch::new(ranked(objective, most, &THREE));
         let mut troubles = troubles.into_iter();
         let mut given_up = false;
-        while let Standing::Asks(ask) = search.standing() {
-            let trouble = troubles.next().unwrap_or(Trouble::None);
-            if matches!(trouble, Trouble::GivenUp) {
+        while let SearchState::Asks(ask) = search.standing() {
+            let trouble = troubles.next().unwrap_or(SearchFault::None);
+            if matches!(trouble, SearchFault::GivenUp) {
                 search.give_up();
                 given_up = true;
             }
@@ -245,15 +270,15 @@ proptest! {
         let left = tables.leases().len();
         let ranking = &search.job.rankings[0];
         match search.standing() {
-            Standing::Confirmed => {
+            SearchState::Confirmed => {
                 prop_assert_eq!(left, 1);
                 prop_assert!(!given_up);
                 let best = ranking.best_first().0[0];
                 let kept = search.reserved()[0].as_ref().unwrap();
                 prop_assert_eq!(&ranking.candidates[best].site, &kept.site);
             }
-            Standing::Failed(_) => prop_assert_eq!(left, 0),
-            Standing::Asks(_) => unreachable!(),
+            SearchState::Failed(_) => prop_assert_eq!(left, 0),
+            SearchState::Asks(_) => unreachable!(),
         }
     }
 }

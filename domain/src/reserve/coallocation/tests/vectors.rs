@@ -26,7 +26,7 @@ fn co_1() -> (Tables, Coallocation) {
 fn co_1_the_papers_example_takes_three_windows_and_one_path() {
     let (mut tables, job) = co_1();
     let (search, standing) = tables.run(job);
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(
         starts(&search),
         expected(&[("R1", 11), ("R4", 8), ("R3", 9)])
@@ -37,7 +37,7 @@ fn co_1_the_papers_example_takes_three_windows_and_one_path() {
     windows.dedup();
     assert_eq!(windows, [window(0, 5), window(3, 8), window(6, 11)]);
     let r4 = search.reserved()[1].clone().unwrap().serial;
-    let handed_over = Ask::Modify {
+    let handed_over = ReservationCall::Modify {
         site: site("R4"),
         serial: r4,
         part: 1,
@@ -49,14 +49,16 @@ fn co_1_the_papers_example_takes_three_windows_and_one_path() {
         .position(|(_, ask)| *ask == handed_over)
         .unwrap();
     let created = &tables.asked[at - 1].1;
-    assert!(matches!(created, Ask::Create { part: 2, site, .. } if site.as_str() == "R3"));
+    assert!(
+        matches!(created, ReservationCall::Create { part: 2, site, .. } if site.as_str() == "R3")
+    );
 }
 
 #[test]
 fn co_2_a_path_over_three_jobs_is_updated_from_its_end() {
     let mut tables = co_2_tables();
     let (search, standing) = tables.run(co_2_job());
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(
         starts(&search),
         expected(&[("R2", 0), ("R3", 0), ("R1", 0)])
@@ -81,13 +83,13 @@ fn co_2_job() -> Coallocation {
     job(20, sites.map(|sites| part(1, 60, sites)).into())
 }
 
-fn in_words(ask: &Ask) -> String {
+fn in_words(ask: &ReservationCall) -> String {
     match ask {
-        Ask::Create { site, part, .. } => format!("create J{} at {site}", part + 1),
-        Ask::Modify { site, part, .. } => format!("change {site} to J{}", part + 1),
-        Ask::Check { site, .. } => format!("check {site}"),
-        Ask::Confirm { site, .. } => format!("confirm {site}"),
-        Ask::Cancel { site, .. } => format!("cancel {site}"),
+        ReservationCall::Create { site, part, .. } => format!("create J{} at {site}", part + 1),
+        ReservationCall::Modify { site, part, .. } => format!("change {site} to J{}", part + 1),
+        ReservationCall::Check { site, .. } => format!("check {site}"),
+        ReservationCall::Confirm { site, .. } => format!("confirm {site}"),
+        ReservationCall::Cancel { site, .. } => format!("cancel {site}"),
     }
 }
 
@@ -95,7 +97,7 @@ fn in_words(ask: &Ask) -> String {
 fn co_3_what_is_never_possible_fails_in_the_first_window() {
     let mut tables = Tables::new(&[("R1", 2, &[]), ("R2", 2, &[])]);
     let (search, standing) = tables.run(job(20, vec![part(4, 60, &["R1"]), part(2, 60, &["R2"])]));
-    assert_eq!(standing, Standing::Failed(Failure::Never));
+    assert_eq!(standing, SearchState::Failed(SearchFailure::Never));
     assert_eq!(search.windows_tried, 1);
     assert!(tables.is_empty());
 }
@@ -104,7 +106,7 @@ fn co_3_what_is_never_possible_fails_in_the_first_window() {
 fn co_4_no_part_ever_starts_after_the_latest_start() {
     let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 22)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 60, &["R1"]), part(1, 60, &["R2"])]));
-    assert_eq!(standing, Standing::Failed(Failure::NoCommonStart));
+    assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
     assert_eq!((search.windows_tried, search.window), (2, window(15, 20)));
     assert!(tables.is_empty());
 }
@@ -113,7 +115,7 @@ fn co_4_no_part_ever_starts_after_the_latest_start() {
 fn co_5_the_window_slides_and_takes_reservations_along() {
     let mut tables = Tables::new(&[("R1", 1, &[]), ("R2", 1, &[(1, 0, 12)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), part(1, 30, &["R2"])]));
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 7), ("R2", 12)]));
     assert_eq!((search.windows_tried, search.window), (2, window(7, 12)));
     let first = search.reserved()[0].clone().unwrap().serial;
@@ -124,11 +126,12 @@ fn co_5_the_window_slides_and_takes_reservations_along() {
 fn co_6_a_reservation_that_is_still_inside_is_left_alone() {
     let mut tables = Tables::new(&[("R1", 1, &[(1, 0, 4)]), ("R2", 1, &[(1, 0, 7)])]);
     let (search, standing) = tables.run(job(20, vec![part(1, 30, &["R1"]), part(1, 30, &["R2"])]));
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 4), ("R2", 7)]));
     let second = tables.asked.iter().filter(|(at, _)| *at == window(2, 7));
-    let changes = second
-        .filter(|(_, ask)| !in_words(ask).starts_with('c') || matches!(ask, Ask::Create { .. }));
+    let changes = second.filter(|(_, ask)| {
+        !in_words(ask).starts_with('c') || matches!(ask, ReservationCall::Create { .. })
+    });
     let changes: Vec<String> = changes.map(|(_, ask)| in_words(ask)).collect();
     assert_eq!(changes, ["create J2 at R2"]);
 }
@@ -137,13 +140,13 @@ fn co_6_a_reservation_that_is_still_inside_is_left_alone() {
 fn co_7_one_site_may_hold_several_reservations_of_a_job() {
     let mut tables = Tables::new(&[("R1", 4, &[])]);
     let (search, standing) = tables.run(job(20, vec![part(2, 60, &["R1"]), part(2, 60, &["R1"])]));
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R1", 0), ("R1", 0)]));
     assert!(
         !tables
             .asked
             .iter()
-            .any(|(_, ask)| matches!(ask, Ask::Modify { .. }))
+            .any(|(_, ask)| matches!(ask, ReservationCall::Modify { .. }))
     );
 }
 
@@ -154,7 +157,7 @@ fn co_8_a_path_that_fails_says_when_it_may_succeed() {
         20,
         vec![part(1, 60, &["R1", "R2"]), part(1, 60, &["R1"])],
     ));
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
     assert_eq!(starts(&search), expected(&[("R2", 9), ("R1", 4)]));
     assert_eq!((search.windows_tried, search.window), (2, window(4, 9)));
 }
@@ -162,12 +165,12 @@ fn co_8_a_path_that_fails_says_when_it_may_succeed() {
 #[test]
 fn co_9_a_hint_that_is_not_after_the_window_still_moves_it_on() {
     let mut tables = Tables::new(&[("R1", 1, &[])]);
-    let early = Outcome::Refused {
+    let early = ReservationOutcome::Refused {
         next: Some(Timestamp(NINE + 3)),
     };
     let (search, standing) =
         tables.run_with(job(20, vec![part(1, 60, &["R1"])]), |_, _, _, _| early);
-    assert_eq!(standing, Standing::Failed(Failure::NoCommonStart));
+    assert_eq!(standing, SearchState::Failed(SearchFailure::NoCommonStart));
     assert_eq!(
         search.windows_tried,
         1 + 15,
@@ -183,11 +186,11 @@ fn co_10_a_reservation_lost_on_the_way_orphans_no_other() {
     let (_, standing) = tables.run_with(co_2_job(), |tables, search, job, ask| {
         states.push(starts(search));
         if in_words(ask) == "change R2 to J1" {
-            let Ask::Modify { serial, .. } = ask else {
+            let ReservationCall::Modify { serial, .. } = ask else {
                 panic!("{ask:?}")
             };
             tables.ledgers.get_mut(&site("R2")).unwrap().cancel(serial);
-            return Outcome::Lost { next: None };
+            return ReservationOutcome::Lost { next: None };
         }
         tables.answer(job, ask)
     });
@@ -199,5 +202,5 @@ fn co_10_a_reservation_lost_on_the_way_orphans_no_other() {
         .filter(|(_, ask)| in_words(ask) == "change R2 to J1")
         .count();
     assert_eq!(last, 1, "the search goes on without R2");
-    assert_eq!(standing, Standing::Confirmed);
+    assert_eq!(standing, SearchState::Confirmed);
 }

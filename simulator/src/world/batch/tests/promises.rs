@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::{Just, Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use super::super::{BatchSystem, Discipline, LrmJobId};
-use super::trace::{Deed, Happening, NODES, PER_NODE, Site, TOTAL, Trace, orderly, play, unruly};
+use super::trace::{
+    Happening, NODES, PER_NODE, Site, TOTAL, Trace, TraceAction, orderly, play, unruly,
+};
 
 fn any_discipline() -> impl Strategy<Value = Discipline> {
     prop_oneof![
@@ -16,13 +18,13 @@ fn any_discipline() -> impl Strategy<Value = Discipline> {
     ]
 }
 
-fn deeds(discipline: Discipline, trace: &Trace) -> Vec<Deed> {
+fn deeds(discipline: Discipline, trace: &Trace) -> Vec<TraceAction> {
     play(trace, &mut BatchSystem::new(discipline, NODES, PER_NODE))
 }
 
-fn starts(deeds: &[Deed]) -> Vec<(u64, LrmJobId)> {
+fn starts(deeds: &[TraceAction]) -> Vec<(u64, LrmJobId)> {
     let started = deeds.iter().filter_map(|deed| match deed {
-        Deed::Started(at, id) => Some((*at, *id)),
+        TraceAction::Started(at, id) => Some((*at, *id)),
         _ => None,
     });
     started.collect()
@@ -99,17 +101,17 @@ proptest! {
         let mut first: BTreeMap<LrmJobId, u64> = BTreeMap::new();
         for deed in deeds(discipline, &trace) {
             match deed {
-                Deed::Expects(_, expected) => {
+                TraceAction::Expects(_, expected) => {
                     for (id, start) in (0..).map(LrmJobId).zip(expected) {
                         if let Some(start) = start {
                             first.entry(id).or_insert(start);
                         }
                     }
                 }
-                Deed::Started(at, id) => {
+                TraceAction::Started(at, id) => {
                     prop_assert!(first.get(&id).is_none_or(|promised| at <= *promised));
                 }
-                Deed::Killed(..) | Deed::Cancelled(..) => {}
+                TraceAction::Killed(..) | TraceAction::Cancelled(..) => {}
             }
         }
     }
@@ -119,7 +121,7 @@ proptest! {
         let submits = trace.iter().filter(|(_, h)| matches!(h, Happening::Submit { .. })).count();
         let mut known = 0;
         for deed in deeds(Discipline::Conservative, &trace) {
-            if let Deed::Expects(_, expected) = deed {
+            if let TraceAction::Expects(_, expected) = deed {
                 let all_known = expected.len() == known;
                 prop_assert!(all_known || expected.last().is_some_and(Option::is_some));
                 known = expected.len();

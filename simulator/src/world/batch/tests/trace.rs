@@ -119,7 +119,7 @@ pub(super) fn unruly() -> impl Strategy<Value = Trace> {
 
 /// What a site did, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum TraceAction {
     Started(u64, LrmJobId),
     Killed(u64, LrmJobId),
     Cancelled(u64, LrmJobId, bool),
@@ -128,7 +128,7 @@ pub(super) enum Deed {
 }
 
 /// Plays a trace until the site is empty or nothing more can happen.
-pub(super) fn play(trace: &Trace, site: &mut impl Site) -> Vec<Deed> {
+pub(super) fn play(trace: &Trace, site: &mut impl Site) -> Vec<TraceAction> {
     let mut deeds = Vec::new();
     let mut runs = Vec::new();
     let mut ends: BTreeMap<(u64, LrmJobId), ()> = BTreeMap::new();
@@ -161,10 +161,10 @@ pub(super) fn play(trace: &Trace, site: &mut impl Site) -> Vec<Deed> {
         }
         for id in site.schedule(now) {
             ends.insert((now + runs[id.0 as usize], id), ());
-            deeds.push(Deed::Started(now, id));
+            deeds.push(TraceAction::Started(now, id));
         }
         let expected = (0..runs.len() as u64).map(|id| site.expected_start(LrmJobId(id)));
-        deeds.push(Deed::Expects(now, expected.collect()));
+        deeds.push(TraceAction::Expects(now, expected.collect()));
     }
 }
 
@@ -174,7 +174,7 @@ fn happen(
     site: &mut impl Site,
     runs: &mut Vec<u64>,
     ends: &mut BTreeMap<(u64, LrmJobId), ()>,
-    deeds: &mut Vec<Deed>,
+    deeds: &mut Vec<TraceAction>,
 ) {
     match *happening {
         Happening::Submit {
@@ -187,13 +187,13 @@ fn happen(
         }
         Happening::Cancel { job } => {
             let id = LrmJobId(job);
-            deeds.push(Deed::Cancelled(now, id, site.end(id, now)));
+            deeds.push(TraceAction::Cancelled(now, id, site.end(id, now)));
             ends.retain(|(_, ending), ()| *ending != id);
         }
         Happening::NodeDown { node } => {
             for id in site.node_down(node, now) {
                 ends.retain(|(_, ending), ()| *ending != id);
-                deeds.push(Deed::Killed(now, id));
+                deeds.push(TraceAction::Killed(now, id));
             }
         }
         Happening::NodeUp { node } => {
